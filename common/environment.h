@@ -1,0 +1,21 @@
+// Everything through which a role touches the world. Passed to the constructor of each role; main
+// fills it with the real things, the simulator with its own.
+#pragma once
+
+#include "common/event_loop.h"
+#include "common/executor.h"
+#include "common/files.h"
+#include "common/random.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+struct Environment {
+  EventLoop& loop;
+  Network& network;
+  Files& files;
+  Executor& executor;  // one thread for long work (snapshots, gradients)
+  Random& random;
+};
+
+}  // namespace paracord

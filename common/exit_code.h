@@ -1,0 +1,21 @@
+// Exit codes of all programs. 128 and above: a restart may help.
+#pragma once
+
+namespace paracord {
+
+enum class ExitCode : int {
+  kDone = 0,
+  kFailed = 1,              // the job failed; summary.json says why
+  kConfiguration = 2,
+  kInUse = 3,               // port or directory
+  kVersion = 4,
+  kNoCheckpoint = 5,        // none of the checkpoints can be restored
+  kDiverged = 6,
+  kDrained = 143,           // left after SIGTERM
+  kListenerDeaf = 200,
+  kFenced = 201,            // a newer coordinator took over
+  kPeerLost = 202,          // peer or storage
+  kDeviceFailed = 203,
+};
+
+}  // namespace paracord

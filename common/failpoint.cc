@@ -1,0 +1,74 @@
+#include "common/failpoint.h"
+
+#ifdef PARACORD_FAILPOINTS
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/mutex.h"
+
+namespace paracord {
+namespace {
+
+struct Point {
+  std::string action;  // kill, stop, stall:<ms>, error
+  int64_t nth = 0;     // 0: every time
+  int64_t hits = 0;
+};
+
+struct Points {
+  Mutex mu;
+  std::map<std::string, Point, std::less<>> by_name ABSL_GUARDED_BY(mu);
+
+  Points() {
+    const char* setting = std::getenv("PARACORD_FAILPOINTS");
+    if (setting == nullptr) return;
+    MutexLock lock(mu);
+    for (const std::string& item : std::vector<std::string>(absl::StrSplit(setting, ';', absl::SkipEmpty()))) {
+      const std::pair<std::string, std::string> pair =
+          absl::StrSplit(item, absl::MaxSplits('=', 1));
+      const std::vector<std::string> action = absl::StrSplit(pair.second, '@');
+      Point point{action[0]};
+      if (action.size() > 1 && !absl::SimpleAtoi(action[1], &point.nth)) continue;
+      by_name[pair.first] = point;
+    }
+  }
+};
+
+}  // namespace
+
+absl::Status HitFailpoint(const char* name) {
+  static Points points;
+  std::string action;
+  {
+    MutexLock lock(points.mu);
+    const auto it = points.by_name.find(std::string_view(name));
+    if (it == points.by_name.end()) return absl::OkStatus();
+    ++it->second.hits;
+    if (it->second.nth != 0 && it->second.hits != it->second.nth) return absl::OkStatus();
+    action = it->second.action;
+  }
+  if (action == "kill") ::kill(::getpid(), SIGKILL);
+  if (action == "stop") ::kill(::getpid(), SIGSTOP);
+  int64_t stall_ms = 0;
+  if (action.starts_with("stall:") && absl::SimpleAtoi(action.substr(6), &stall_ms)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(stall_ms));
+  }
+  if (action == "error") return absl::InternalError(absl::StrCat("failpoint ", name));
+  return absl::OkStatus();
+}
+
+}  // namespace paracord
+
+#endif  // PARACORD_FAILPOINTS

@@ -1,0 +1,68 @@
+// The file seam. PosixFiles is the real one; the simulator's loses what was not synced. Paths are
+// absolute. Every error names the path. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+class ReadFile {
+ public:
+  virtual ~ReadFile() = default;
+  virtual uint64_t size() const = 0;
+  // Fills all of `out` from `offset`; OUT_OF_RANGE when the file is shorter.
+  virtual absl::Status ReadAt(uint64_t offset, std::span<char> out) const = 0;
+};
+
+// A new file, written from its start. Destroying it closes it without a sync. After an error every
+// further call returns that error.
+class WriteFile {
+ public:
+  virtual ~WriteFile() = default;
+  virtual absl::Status Append(std::string_view bytes) = 0;
+  virtual absl::Status Sync() = 0;
+};
+
+class Files {
+ public:
+  virtual ~Files() = default;
+  virtual absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) = 0;
+  // Truncates what is there.
+  virtual absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) = 0;
+  // Creates `path` with `contents`, synced with its directory; ALREADY_EXISTS if it exists. Of
+  // several processes that try at once, one succeeds.
+  virtual absl::Status CreateExclusive(const std::string& path, std::string_view contents) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  virtual absl::Status MakeDirectories(const std::string& path) = 0;  // with parents; may exist
+  // Names, not paths, sorted. NOT_FOUND if there is no such directory.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
+  virtual absl::Status RemoveTree(const std::string& path) = 0;  // a file, or all below; may be gone
+
+  // Convenience over the above.
+  absl::StatusOr<std::string> ReadWhole(const std::string& path);
+  // The one way to replace a file durably: temporary file, sync, rename, sync the directory.
+  absl::Status WriteAtomic(const std::string& path, std::string_view contents);
+};
+
+class PosixFiles : public Files {
+ public:
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override;
+  absl::Status CreateExclusive(const std::string& path, std::string_view contents) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::Status MakeDirectories(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  absl::Status RemoveTree(const std::string& path) override;
+};
+
+}  // namespace paracord

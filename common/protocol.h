@@ -1,0 +1,28 @@
+// Method names and the version of the wire.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace paracord {
+
+inline constexpr uint32_t kProtocol = 1;
+
+// A message travels in parts of about this many bytes.
+inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
+namespace method {
+inline constexpr std::string_view kExchange = "/paracord.ParameterServer/Exchange";
+inline constexpr std::string_view kDescribe = "/paracord.ParameterServer/Describe";
+inline constexpr std::string_view kAdopt = "/paracord.ParameterServer/Adopt";
+inline constexpr std::string_view kLoad = "/paracord.ParameterServer/Load";
+inline constexpr std::string_view kSnapshot = "/paracord.ParameterServer/Snapshot";
+inline constexpr std::string_view kPsHold = "/paracord.ParameterServer/Hold";
+inline constexpr std::string_view kFinish = "/paracord.ParameterServer/Finish";
+inline constexpr std::string_view kJoin = "/paracord.Coordinator/Join";
+inline constexpr std::string_view kWorkerHold = "/paracord.Coordinator/Hold";
+inline constexpr std::string_view kWork = "/paracord.Coordinator/Work";
+inline constexpr std::string_view kStatus = "/paracord.Coordinator/Status";
+}  // namespace method
+
+}  // namespace paracord

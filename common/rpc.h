@@ -1,0 +1,76 @@
+// The network seam: calls with a request and a reply made of bytes. gRPC implements it
+// (common/grpc_network.h), so does the simulator, and so does a direct link for tests.
+//
+// A message is a list of parts. Each part is a valid protobuf message of the call's type, and the
+// parts one after another are the whole message: that is how a message larger than gRPC likes
+// travels (proto/README.md). Receivers get the concatenation. Cords share bytes with what they were
+// made from, so a part may point straight into a block of parameters.
+//
+// Threads: Call, Reply and OnCancel may be used from any thread. `done`, Handle and the function
+// given to OnCancel run on a thread of the network's and must not wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+
+namespace paracord {
+
+using Parts = std::vector<absl::Cord>;
+using ReplyFn = std::function<void(absl::StatusOr<absl::Cord>)>;
+
+// One peer. It connects by itself and reconnects for ever; a call waits for the connection until
+// its deadline.
+class Link {
+ public:
+  virtual ~Link() = default;  // calls not yet answered get CANCELLED
+  // `method` is "/paracord.Service/Name". `done` runs exactly once: with the reply, with the peer's
+  // status, UNAVAILABLE when the connection broke, or DEADLINE_EXCEEDED.
+  virtual void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) = 0;
+  virtual const std::string& address() const = 0;
+};
+
+// One call that arrived. Reply must be called exactly once, from any thread, at any time: a
+// request that has to wait is kept as data. Dropping the last reference unanswered replies
+// CANCELLED.
+class ServerCall {
+ public:
+  virtual ~ServerCall() = default;
+  virtual void Reply(absl::StatusOr<Parts> reply) = 0;
+  // `fn` runs once if the caller went away (its process died, it cancelled, its deadline passed)
+  // before the reply was given; at once if it already has.
+  virtual void OnCancel(std::function<void()> fn) = 0;
+  virtual std::string peer() const = 0;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+  virtual void Handle(std::string_view method, absl::Cord request,
+                      std::shared_ptr<ServerCall> call) = 0;
+};
+
+// Something that listens; stops when destroyed.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual std::string address() const = 0;  // with the port that was chosen when 0 was asked for
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  // "host:port", "[v6]:port" or "unix:/path".
+  virtual std::unique_ptr<Link> Dial(const std::string& address) = 0;
+  // ALREADY_EXISTS when somebody listens there. `service` outlives the listener.
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                           Service& service) = 0;
+};
+
+}  // namespace paracord

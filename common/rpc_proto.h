@@ -1,0 +1,53 @@
+// Calls whose messages are plain generated protobuf messages of modest size: everything but
+// Exchange.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+template <class Message>
+absl::StatusOr<Message> ParseMessage(const absl::Cord& bytes) {
+  Message message;
+  if (!message.ParseFromString(std::string(bytes))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("malformed ", message.GetTypeName(), " of ", bytes.size(), " bytes"));
+  }
+  return message;
+}
+
+template <class Message>
+Parts ToParts(const Message& message) {
+  return Parts{absl::Cord(message.SerializeAsString())};
+}
+
+// `done` takes absl::StatusOr<Reply>.
+template <class Reply, class Request, class Done>
+void CallProto(Link& link, std::string_view method, const Request& request, int64_t deadline_ms,
+               Done done) {
+  link.Call(method, ToParts(request), deadline_ms,
+            [done = std::move(done)](absl::StatusOr<absl::Cord> reply) mutable {
+              if (!reply.ok()) return done(absl::StatusOr<Reply>(reply.status()));
+              done(ParseMessage<Reply>(*reply));
+            });
+}
+
+// Parses the request and replies INVALID_ARGUMENT itself if it cannot; null then.
+template <class Request>
+std::unique_ptr<Request> ParseRequest(const absl::Cord& bytes, ServerCall& call) {
+  absl::StatusOr<Request> request = ParseMessage<Request>(bytes);
+  if (!request.ok()) {
+    call.Reply(request.status());
+    return nullptr;
+  }
+  return std::make_unique<Request>(*std::move(request));
+}
+
+}  // namespace paracord

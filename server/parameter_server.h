@@ -1,0 +1,43 @@
+// The door of a ps: decodes the calls of service ParameterServer, checks fences, and hands the work
+// to the store and the snapshot writer. Owned by main. Handle may be called from many threads at
+// once; an Exchange is answered on the thread that brought it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/environment.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+struct PsOptions {
+  uint32_t index = 0;
+  std::string dir;                        // shared DIR of the job; absolute
+  int64_t orphan_ms = 600000;             // until the job's own timeouts are known
+  uint64_t partition_bytes_max = uint64_t{1} << 30;  // above: an error that proposes max_size
+};
+
+class ParameterServer : public Service {
+ public:
+  // `exit` is called at most once, on the loop: the process should end with this exit code.
+  ParameterServer(PsOptions options, Environment environment,
+                  std::function<void(int exit_code, std::string reason)> exit);
+  ~ParameterServer() override;
+
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override;
+
+  // SIGTERM: show `draining`; leave after the coordinator's next committed round or drain_ms.
+  // On the loop.
+  void Drain();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,47 @@
+// The examples of one data set, addressed by record. A reader for a format implements this and has
+// one entry in the table of formats (data_source.cc). Thread-safe after opening: batches are
+// prepared on a thread of their own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "common/job.h"
+
+namespace paracord {
+
+// Some examples, row-major. Inputs and targets by name ("" when there is just one).
+struct Column {
+  std::string name;
+  std::vector<uint64_t> shape;     // of one example, without the batch
+  std::vector<float> values;       // examples x shape
+};
+
+struct Batch {
+  uint32_t examples = 0;
+  std::vector<Column> inputs;
+  std::vector<Column> targets;
+};
+
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  virtual uint64_t records() const = 0;
+  // Order, sizes and record counts of the files: what must be the same on every worker.
+  virtual std::string fingerprint() const = 0;
+  // Shapes and names, with examples = 0 and no values.
+  virtual const Batch& schema() const = 0;
+  // Fills `batch` (its storage is reused) with these records in this order. An error names file
+  // and record.
+  virtual absl::Status Read(std::span<const uint64_t> records, Batch& batch) const = 0;
+};
+
+// Opens and checks the files; an error names file and row, or the key of the job.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec);
+
+}  // namespace paracord

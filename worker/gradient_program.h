@@ -1,0 +1,59 @@
+// The one small interface at which the trainer meets whatever computes gradients: parameters in,
+// gradients and metrics out. The Keras model on the CPU implements it; CUDA, plug-ins and the
+// simulator's counting model are others. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/job.h"
+#include "proto/paracord.pb.h"
+#include "worker/data_source.h"
+
+namespace paracord {
+
+// One float32 array for each variable of variables(), in that order, each of the variable's size.
+using ConstTensors = std::span<const std::span<const float>>;
+using MutableTensors = std::span<const std::span<float>>;
+
+class GradientProgram {
+ public:
+  virtual ~GradientProgram() = default;
+
+  // What the model declares; never changes.
+  virtual const std::vector<VariableSpec>& variables() const = 0;
+  // Of an evaluation: "loss" first, then the job's metrics.
+  virtual const std::vector<std::string>& metric_names() const = 0;
+
+  // Mean loss over the batch and its gradient by every trainable variable. `batch_key` is a pure
+  // function of the job's seed and the batch's identity (dropout). `gradients` has an empty span
+  // where the variable is not trainable. Does not check for finite values. INVALID_ARGUMENT: the
+  // batch does not fit the model (shape, label out of range).
+  virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                  ConstTensors values,
+                                                  MutableTensors gradients) = 0;
+
+  // Adds the state of every metric over the batch (inference mode) to `states`, which are merged by
+  // addition: states[i] belongs to metric_names()[i].
+  virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
+                                std::vector<MetricState>& states) = 0;
+
+  // Model outputs in inference mode, row-major; for `paracord compute`.
+  virtual absl::StatusOr<Column> Predict(const Batch& batch, ConstTensors values) = 0;
+};
+
+// The value of a metric from its merged state.
+double MetricValue(const std::string& name, const MetricState& state);
+
+// Builds the job's model for data of this schema, on the CPU with `threads` threads. Errors name
+// the layer, and say what is supported.
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
+                                                                   const Batch& schema,
+                                                                   int threads);
+
+}  // namespace paracord
