@@ -1,0 +1,216 @@
+#include "common/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+absl::Status ErrnoStatus(int error, const std::string& what, const std::string& path) {
+  return absl::ErrnoToStatus(error, absl::StrCat(what, " ", path));
+}
+
+absl::Status ErrorCodeStatus(const std::error_code& error, const std::string& what,
+                             const std::string& path) {
+  return ErrnoStatus(error.value(), what, path);
+}
+
+// Retries what a signal interrupted.
+template <class Call>
+auto NoInterrupt(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+class PosixReadFile : public ReadFile {
+ public:
+  PosixReadFile(int fd, uint64_t size, std::string path)
+      : fd_(fd), size_(size), path_(std::move(path)) {}
+  uint64_t size() const override { return size_; }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> out) const override {
+    FAILPOINT_STATUS("files.read");
+    while (!out.empty()) {
+      const ssize_t n = NoInterrupt(
+          [&] { return ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
+      if (n < 0) return ErrnoStatus(errno, "cannot read", path_);
+      if (n == 0) {
+        return absl::OutOfRangeError(
+            absl::StrCat(path_, " ends at byte ", offset, ", ", out.size(), " bytes early"));
+      }
+      offset += static_cast<uint64_t>(n);
+      out = out.subspan(static_cast<size_t>(n));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Descriptor fd_;
+  const uint64_t size_;
+  const std::string path_;
+};
+
+class PosixWriteFile : public WriteFile {
+ public:
+  PosixWriteFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+  absl::Status Append(std::string_view bytes) override {
+    if (!error_.ok()) return error_;
+    error_ = Write(bytes);
+    return error_;
+  }
+
+  // After a failed sync the kernel may call the lost pages clean: the error is kept for good.
+  absl::Status Sync() override {
+    if (!error_.ok()) return error_;
+    error_ = SyncOnce();
+    return error_;
+  }
+
+ private:
+  absl::Status Write(std::string_view bytes) {
+    FAILPOINT_STATUS("files.write");
+    while (!bytes.empty()) {
+      const ssize_t n =
+          NoInterrupt([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
+      if (n < 0) return ErrnoStatus(errno, "cannot write", path_);
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SyncOnce() {
+    FAILPOINT_STATUS("files.sync");
+    if (::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "cannot sync", path_);
+    return absl::OkStatus();
+  }
+
+  const Descriptor fd_;
+  const std::string path_;
+  absl::Status error_;
+};
+
+std::string Parent(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, Open(path));
+  std::string contents(file->size(), '\0');
+  RETURN_IF_ERROR(file->ReadAt(0, contents));
+  return contents;
+}
+
+absl::Status Files::WriteAtomic(const std::string& path, std::string_view contents) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<WriteFile> file, Create(temporary));
+    RETURN_IF_ERROR(file->Append(contents));
+    RETURN_IF_ERROR(file->Sync());
+  }
+  FAILPOINT("files.atomic.synced");
+  RETURN_IF_ERROR(Rename(temporary, path));
+  FAILPOINT("files.atomic.renamed");
+  return SyncDirectory(Parent(path));
+}
+
+absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& path) {
+  const int fd = NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  }
+  return std::make_unique<PosixReadFile>(fd, static_cast<uint64_t>(info.st_size), path);
+}
+
+absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string& path) {
+  FAILPOINT_STATUS("files.create");
+  const int fd = NoInterrupt(
+      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); });
+  if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+  return std::make_unique<PosixWriteFile>(fd, path);
+}
+
+absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_view contents) {
+  const int fd = NoInterrupt(
+      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+  if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+  PosixWriteFile file(fd, path);
+  RETURN_IF_ERROR(file.Append(contents));
+  RETURN_IF_ERROR(file.Sync());
+  return SyncDirectory(Parent(path));
+}
+
+absl::Status PosixFiles::Rename(const std::string& from, const std::string& to) {
+  FAILPOINT_STATUS("files.rename");
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot rename to ", to), from);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PosixFiles::SyncDirectory(const std::string& path) {
+  const Descriptor fd(
+      NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (fd.get() < 0) return ErrnoStatus(errno, "cannot open directory", path);
+  if (::fsync(fd.get()) != 0) return ErrnoStatus(errno, "cannot sync directory", path);
+  return absl::OkStatus();
+}
+
+absl::Status PosixFiles::MakeDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrorCodeStatus(error, "cannot make directory", path);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> PosixFiles::List(const std::string& path) {
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator it(path, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error) return ErrorCodeStatus(error, "cannot list", path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status PosixFiles::RemoveTree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) return ErrorCodeStatus(error, "cannot remove", path);
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

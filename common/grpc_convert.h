@@ -1,0 +1,60 @@
+// Between gRPC's types and ours, without copying payload. Private to the grpc_*.cc files.
+#pragma once
+
+#include <grpc/slice.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+
+namespace paracord {
+
+// The buffer's slices share the cord's bytes, which live until gRPC has sent them.
+inline grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
+  // Small chunks are cheaper to copy than to hold.
+  constexpr size_t kCopyBelow = 4096;
+  std::vector<grpc::Slice> slices;
+  size_t offset = 0;
+  for (const absl::string_view chunk : cord.Chunks()) {
+    if (chunk.size() < kCopyBelow) {
+      slices.emplace_back(chunk.data(), chunk.size());
+    } else {
+      auto* const held = new absl::Cord(cord.Subcord(offset, chunk.size()));
+      slices.emplace_back(const_cast<char*>(chunk.data()), chunk.size(),
+                          [](void* p) { delete static_cast<absl::Cord*>(p); }, held);
+    }
+    offset += chunk.size();
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  absl::Cord cord;
+  if (!buffer.Dump(&slices).ok()) return cord;
+  for (grpc::Slice& slice : slices) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    if (bytes.size() < 512) {
+      cord.Append(bytes);
+    } else {
+      cord.Append(absl::MakeCordFromExternal(bytes, [held = std::move(slice)] {}));
+    }
+  }
+  return cord;
+}
+
+// The codes are the same numbers by design of both.
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+inline absl::Status FromGrpc(const grpc::Status& status) {
+  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+}
+
+}  // namespace paracord

@@ -1,0 +1,229 @@
+// The serving side.
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/grpc_convert.h"
+#include "common/grpc_network.h"
+#include "common/mutex.h"
+
+namespace paracord {
+namespace {
+
+// One call as it arrived. gRPC and our ServerCall each hold it; the last one out deletes it.
+class ServerReactor : public grpc::ServerGenericBidiReactor {
+ public:
+  ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
+                uint64_t request_bytes_max)
+      : method_(context->method()), peer_(context->peer()), service_(service),
+        request_bytes_max_(request_bytes_max) {
+    StartRead(&received_);
+  }
+
+  void Reply(absl::StatusOr<Parts> reply) {
+    std::function<void()> forget;
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      replied_ = true;
+      forget = std::exchange(on_cancel_, nullptr);
+    }
+    if (!reply.ok()) return Finish(ToGrpc(reply.status()));
+    reply_ = *std::move(reply);
+    if (reply_.empty()) reply_.emplace_back();
+    WriteNext();
+  }
+
+  void OnCancelled(std::function<void()> fn) {
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      if (!cancelled_) {
+        on_cancel_ = std::move(fn);
+        return;
+      }
+    }
+    fn();
+  }
+
+  const std::string& peer() const { return peer_; }
+
+  void Release() {
+    if (holders_.fetch_sub(1) == 1) delete this;
+  }
+
+ private:
+  void OnReadDone(bool ok) override;
+
+  void OnWriteDone(bool ok) override {
+    if (ok && next_part_ < reply_.size()) return WriteNext();
+    Finish(ok ? grpc::Status::OK : grpc::Status(grpc::StatusCode::CANCELLED, "caller is gone"));
+  }
+
+  void OnCancel() override {
+    std::function<void()> fn;
+    {
+      MutexLock lock(mu_);
+      cancelled_ = true;
+      fn = std::exchange(on_cancel_, nullptr);
+    }
+    if (fn) fn();
+    Reply(absl::CancelledError("caller is gone"));
+  }
+
+  void OnDone() override { Release(); }
+
+  void WriteNext() {
+    sent_ = ToByteBuffer(reply_[next_part_]);
+    reply_[next_part_].Clear();
+    ++next_part_;
+    StartWrite(&sent_);
+  }
+
+  const std::string method_;
+  const std::string peer_;
+  Service& service_;
+  const uint64_t request_bytes_max_;
+  std::atomic<int> holders_{1};
+  // Used by one gRPC callback at a time.
+  grpc::ByteBuffer received_;
+  absl::Cord request_;
+  grpc::ByteBuffer sent_;
+  Parts reply_;
+  size_t next_part_ = 0;
+
+  Mutex mu_;
+  bool replied_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
+
+  friend class GrpcServerCall;
+};
+
+class GrpcServerCall : public ServerCall {
+ public:
+  explicit GrpcServerCall(ServerReactor& reactor) : reactor_(reactor) { ++reactor_.holders_; }
+  ~GrpcServerCall() override {
+    reactor_.Reply(absl::CancelledError("dropped without an answer"));
+    reactor_.Release();
+  }
+  void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
+  void OnCancel(std::function<void()> fn) override { reactor_.OnCancelled(std::move(fn)); }
+  std::string peer() const override { return reactor_.peer(); }
+
+ private:
+  ServerReactor& reactor_;
+};
+
+void ServerReactor::OnReadDone(bool ok) {
+  if (!ok) {  // the request is whole
+    auto call = std::make_shared<GrpcServerCall>(*this);
+    service_.Handle(method_, std::move(request_), std::move(call));
+    return;
+  }
+  request_.Append(ToCord(received_));
+  received_.Clear();
+  if (request_.size() > request_bytes_max_) {
+    return Reply(absl::ResourceExhaustedError(
+        absl::StrCat("request of more than ", request_bytes_max_, " bytes")));
+  }
+  StartRead(&received_);
+}
+
+class GenericDoor : public grpc::CallbackGenericService {
+ public:
+  GenericDoor(Service& service, uint64_t request_bytes_max)
+      : service_(service), request_bytes_max_(request_bytes_max) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new ServerReactor(context, service_, request_bytes_max_);
+  }
+
+ private:
+  Service& service_;
+  const uint64_t request_bytes_max_;
+};
+
+class GrpcListener : public Listener {
+ public:
+  GrpcListener(std::unique_ptr<GenericDoor> door, std::unique_ptr<grpc::Server> server,
+               std::string address)
+      : door_(std::move(door)), server_(std::move(server)), address_(std::move(address)) {}
+  ~GrpcListener() override {
+    // Parked calls are cancelled; a reply on its way gets a moment.
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    server_->Wait();
+  }
+  std::string address() const override { return address_; }
+
+ private:
+  const std::unique_ptr<GenericDoor> door_;
+  const std::unique_ptr<grpc::Server> server_;
+  const std::string address_;
+};
+
+// gRPC takes a socket's path from whoever listens there; a live listener must win.
+bool SomebodyListens(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool live =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  ::close(fd);
+  return live;
+}
+
+void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
+  // Otherwise two servers share one port, and both report success.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+  grpc::ResourceQuota quota("paracord");
+  quota.Resize(options.quota_bytes);
+  builder.SetResourceQuota(quota);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
+                                                              Service& service) {
+  const bool is_unix = address.starts_with("unix:");
+  const std::string path = is_unix ? address.substr(5) : "";
+  if (is_unix && path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket path is too long (107 bytes at most): ", address));
+  }
+  if (is_unix && SomebodyListens(path)) {
+    return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
+  }
+  auto door = std::make_unique<GenericDoor>(service, options_.request_bytes_max);
+  grpc::ServerBuilder builder;
+  SetArguments(builder, options_);
+  int port = -1;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(door.get());
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || (port <= 0 && !is_unix)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("cannot listen at ", address, ": the port is in use or not ours"));
+  }
+  std::string bound = address;
+  if (!is_unix) bound = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  return std::make_unique<GrpcListener>(std::move(door), std::move(server), std::move(bound));
+}
+
+}  // namespace paracord
