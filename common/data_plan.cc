@@ -1,0 +1,42 @@
+#include "common/data_plan.h"
+
+#include <algorithm>
+
+namespace paracord {
+namespace {
+
+// Not (a + b - 1) / b, which overflows.
+uint64_t DivideUp(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b + (a % b != 0 ? 1 : 0); }
+
+}  // namespace
+
+absl::Status CheckDataPlan(const DataPlan& plan) {
+  if (plan.records() == 0) return absl::InvalidArgumentError("data plan: records is 0");
+  if (plan.batch() == 0) return absl::InvalidArgumentError("data plan: batch is 0");
+  if (plan.split_batches() == 0) return absl::InvalidArgumentError("data plan: split_batches is 0");
+  return absl::OkStatus();
+}
+
+uint64_t BatchesPerEpoch(const DataPlan& plan) { return DivideUp(plan.records(), plan.batch()); }
+
+uint64_t SplitsPerEpoch(const DataPlan& plan) {
+  return DivideUp(BatchesPerEpoch(plan), plan.split_batches());
+}
+
+uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
+  if (split >= SplitsPerEpoch(plan)) return 0;
+  const uint64_t left = BatchesPerEpoch(plan) - split * plan.split_batches();
+  return static_cast<uint32_t>(std::min<uint64_t>(left, plan.split_batches()));
+}
+
+uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch) {
+  return split * plan.split_batches() + batch;
+}
+
+uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch) {
+  if (batch >= BatchesInSplit(plan, split)) return 0;
+  const uint64_t left = plan.records() - BatchInEpoch(plan, split, batch) * plan.batch();
+  return static_cast<uint32_t>(std::min<uint64_t>(left, plan.batch()));
+}
+
+}  // namespace paracord

@@ -1,0 +1,74 @@
+#include "common/data_plan.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+namespace paracord {
+namespace {
+
+DataPlan Plan(uint64_t records, uint32_t batch, uint32_t split_batches) {
+  DataPlan plan;
+  plan.set_records(records);
+  plan.set_batch(batch);
+  plan.set_split_batches(split_batches);
+  return plan;
+}
+
+TEST_CASE("the batches of all splits hold every record once") {
+  for (uint64_t records : {1, 7, 64, 65, 1000, 4096}) {
+    for (uint32_t batch : {1, 3, 64, 5000}) {
+      for (uint32_t split_batches : {1, 2, 32}) {
+        const DataPlan plan = Plan(records, batch, split_batches);
+        uint64_t examples = 0, batches = 0;
+        for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {
+          REQUIRE(BatchesInSplit(plan, split) > 0);
+          for (uint32_t b = 0; b < BatchesInSplit(plan, split); ++b) {
+            REQUIRE(BatchInEpoch(plan, split, b) == batches);
+            REQUIRE(BatchExamples(plan, split, b) > 0);
+            examples += BatchExamples(plan, split, b);
+            ++batches;
+          }
+        }
+        REQUIRE(examples == records);
+        REQUIRE(batches == BatchesPerEpoch(plan));
+      }
+    }
+  }
+}
+
+TEST_CASE("only the last batch of an epoch is short") {
+  const DataPlan plan = Plan(60000, 64, 32);
+  CHECK(BatchesPerEpoch(plan) == 938);
+  CHECK(SplitsPerEpoch(plan) == 30);
+  CHECK(BatchesInSplit(plan, 0) == 32);
+  CHECK(BatchesInSplit(plan, 29) == 10);
+  CHECK(BatchExamples(plan, 29, 8) == 64);
+  CHECK(BatchExamples(plan, 29, 9) == 32);
+}
+
+TEST_CASE("what is not in the plan is empty") {
+  const DataPlan plan = Plan(100, 10, 4);
+  CHECK(BatchesInSplit(plan, 3) == 0);
+  CHECK(BatchExamples(plan, 2, 2) == 0);
+  CHECK(BatchesInSplit(plan, std::numeric_limits<uint64_t>::max()) == 0);
+  CHECK(BatchExamples(plan, 0, std::numeric_limits<uint32_t>::max()) == 0);
+}
+
+TEST_CASE("huge plans do not overflow") {
+  const DataPlan plan = Plan(std::numeric_limits<uint64_t>::max(), 2, 3);
+  CHECK(BatchesPerEpoch(plan) == uint64_t{1} << 63);
+  CHECK(BatchExamples(plan, SplitsPerEpoch(plan) - 1,
+                      BatchesInSplit(plan, SplitsPerEpoch(plan) - 1) - 1) == 1);
+}
+
+TEST_CASE("a plan with a zero size is refused by field") {
+  CHECK(CheckDataPlan(Plan(1, 1, 1)).ok());
+  CHECK(CheckDataPlan(Plan(0, 1, 1)).message() == "data plan: records is 0");
+  CHECK(CheckDataPlan(Plan(1, 0, 1)).message() == "data plan: batch is 0");
+  CHECK(CheckDataPlan(Plan(1, 1, 0)).message() == "data plan: split_batches is 0");
+  CHECK(BatchesPerEpoch(Plan(1, 0, 1)) == 0);
+  CHECK(SplitsPerEpoch(Plan(1, 1, 0)) == 0);
+}
+
+}  // namespace
+}  // namespace paracord
