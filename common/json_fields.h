@@ -1,0 +1,75 @@
+// Strict reading of JSON that people write: every problem is collected with its full key path
+// ("checkpoint.keep"), none ends the reading, and an unknown key is one. Used on the stack of the
+// function that reads; the JSON outlives it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+class Problems {
+ public:
+  void Add(const std::string& key, const std::string& what);  // "key: what"
+  bool empty() const { return lines_.empty(); }
+  const std::vector<std::string>& lines() const { return lines_; }
+  absl::Status ToStatus() const;  // INVALID_ARGUMENT with one line a problem; OK if there is none
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// A whole document. Errors give line and column; a key that occurs twice in an object, nesting
+// deeper than `depth_max` and more than `bytes_max` bytes are errors too.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max);
+
+// For messages: the value, shortened.
+std::string JsonExcerpt(const nlohmann::json& value);
+
+// The fields of one object. A reading function leaves `out` alone when the key is absent or wrong.
+class JsonFields {
+ public:
+  // `path` is the object's own key path, "" for the document. Not an object: a problem, no fields.
+  JsonFields(const nlohmann::json& json, std::string path, Problems& problems);
+
+  // The value, or null if the key is absent. From now on the key is known.
+  const nlohmann::json* Find(const std::string& key);
+  // The same, but JSON's null counts as absent.
+  const nlohmann::json* FindValue(const std::string& key);
+
+  void Bool(const std::string& key, bool& out);
+  void String(const std::string& key, std::string& out);
+  void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out);
+  void Number(const std::string& key, double low, double high, double& out);
+
+  template <class T>
+  void Integer(const std::string& key, uint64_t low, uint64_t high, T& out) {
+    const uint64_t limit = static_cast<uint64_t>(std::numeric_limits<T>::max());
+    uint64_t value = 0;
+    if (ReadInteger(key, low, high < limit ? high : limit, value)) out = static_cast<T>(value);
+  }
+
+  void Problem(const std::string& key, const std::string& what);
+  std::string PathOf(const std::string& key) const;
+  // Call last: a problem for each key that nobody asked for.
+  void ReportUnknown();
+
+ private:
+  bool ReadInteger(const std::string& key, uint64_t low, uint64_t high, uint64_t& out);
+
+  const nlohmann::json& json_;
+  const std::string path_;
+  Problems& problems_;
+  std::set<std::string> known_;
+};
+
+}  // namespace paracord
