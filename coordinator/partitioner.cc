@@ -1,0 +1,102 @@
+#include "coordinator/partitioner.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
+constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
+
+uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
+}  // namespace
+
+absl::StatusOr<VariableSize> SizeOf(const VariableSpec& variable) {
+  if (variable.name().empty()) return absl::InvalidArgumentError("a variable has no name");
+  VariableSize size{1, kElementBytes};
+  for (int axis = 0; axis < variable.shape_size(); ++axis) {
+    const uint64_t length = variable.shape(axis);
+    if (length == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), ": axis ", axis, " has length 0"));
+    }
+    uint64_t& grows = axis == 0 ? size.rows : size.row_bytes;
+    const uint64_t other = axis == 0 ? size.row_bytes : size.rows;
+    if (length > kVariableBytesMax / grows / other) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), ": is larger than 2^62 bytes"));
+    }
+    grows *= length;
+  }
+  return size;
+}
+
+uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule) {
+  uint64_t parts = 1;
+  switch (rule.kind) {
+    case PartitionerSpec::Kind::kFixedShards:
+      parts = rule.shards;
+      break;
+    case PartitionerSpec::Kind::kMinSize:
+      // As TensorFlow: rounded up, so that parts may be smaller than the "minimum".
+      parts = DivideUp(size.rows * size.row_bytes, std::max<uint64_t>(rule.min_shard_bytes, 1));
+      break;
+    case PartitionerSpec::Kind::kMaxSize:
+      parts = DivideUp(size.rows, std::max<uint64_t>(rule.max_shard_bytes / size.row_bytes, 1));
+      break;
+  }
+  if (rule.kind != PartitionerSpec::Kind::kFixedShards && rule.max_shards) {
+    parts = std::min(parts, *rule.max_shards);  // wins over max_shard_bytes
+  }
+  return std::clamp<uint64_t>(parts, 1, size.rows);
+}
+
+absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
+    std::span<const VariableSpec> variables, const PartitionerSpec& rule) {
+  std::vector<PartitionSpec> partitions;
+  std::set<std::string> names;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    ASSIGN_OR_RETURN(const VariableSize size, SizeOf(variables[v]));
+    const std::string& name = variables[v].name();
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two variables have the name ", name));
+    }
+    const uint64_t parts = PartCount(size, rule);
+    if (parts > kPartitionsMax - partitions.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
+    }
+    uint64_t row = 0;
+    for (uint64_t part = 0; part < parts; ++part) {
+      PartitionSpec& spec = partitions.emplace_back();
+      spec.set_id(static_cast<uint32_t>(partitions.size() - 1));
+      spec.set_variable(static_cast<uint32_t>(v));
+      spec.set_name(absl::StrCat(name, "/part_", part));
+      spec.set_row_begin(row);
+      row += size.rows / parts + (part < size.rows % parts ? 1 : 0);
+      spec.set_row_end(row);
+    }
+  }
+  return partitions;
+}
+
+std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
+                                     std::span<const PartitionSpec> partitions) {
+  std::vector<uint64_t> bytes;
+  bytes.reserve(partitions.size());
+  for (const PartitionSpec& partition : partitions) {
+    const VariableSpec& variable = variables[partition.variable()];
+    uint64_t row_bytes = kElementBytes;
+    for (int axis = 1; axis < variable.shape_size(); ++axis) row_bytes *= variable.shape(axis);
+    bytes.push_back((partition.row_end() - partition.row_begin()) * row_bytes);
+  }
+  return bytes;
+}
+
+}  // namespace paracord

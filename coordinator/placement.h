@@ -1,0 +1,30 @@
+// Which ps holds which partition: a pure function of the partitions' sizes and the number of ps, so
+// that every start of a coordinator, and `paracord validate`, come to the same plan.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// Sets `ps` of each partition; `bytes` has their sizes, in the same order.
+//   "greedy"       the largest first, each to the ps with the fewest bytes; of equal partitions the
+//                  one with the smaller id first, of equal ps the one with the smaller index
+//   "round_robin"  in order, as TensorFlow does: every part of every variable is one tick
+// INVALID_ARGUMENT for another rule, or no ps.
+absl::Status PlacePartitions(const std::string& rule, uint32_t ps_count,
+                             std::span<const uint64_t> bytes, std::span<PartitionSpec> partitions);
+
+// Bytes that each ps holds.
+std::vector<uint64_t> BytesOfPs(uint32_t ps_count, std::span<const uint64_t> bytes,
+                                std::span<const PartitionSpec> partitions);
+
+// Largest over mean; 1 is perfect, and what nothing at all has.
+double Imbalance(std::span<const uint64_t> bytes_of_ps);
+
+}  // namespace paracord
