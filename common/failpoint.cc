@@ -35,7 +35,8 @@ struct Points {
     const char* setting = std::getenv("PARACORD_FAILPOINTS");
     if (setting == nullptr) return;
     MutexLock lock(mu);
-    for (const std::string& item : std::vector<std::string>(absl::StrSplit(setting, ';', absl::SkipEmpty()))) {
+    const std::vector<std::string> items = absl::StrSplit(setting, ';', absl::SkipEmpty());
+    for (const std::string& item : items) {
       const std::pair<std::string, std::string> pair =
           absl::StrSplit(item, absl::MaxSplits('=', 1));
       const std::vector<std::string> action = absl::StrSplit(pair.second, '@');

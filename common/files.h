@@ -45,7 +45,8 @@ class Files {
   virtual absl::Status MakeDirectories(const std::string& path) = 0;  // with parents; may exist
   // Names, not paths, sorted. NOT_FOUND if there is no such directory.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
-  virtual absl::Status RemoveTree(const std::string& path) = 0;  // a file, or all below; may be gone
+  // A file, or a directory with all below it; may be gone.
+  virtual absl::Status RemoveTree(const std::string& path) = 0;
 
   // Convenience over the above.
   absl::StatusOr<std::string> ReadWhole(const std::string& path);

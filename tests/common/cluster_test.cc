@@ -87,8 +87,8 @@ TEST_CASE("a dynamic cluster without ps has a null job") {
 }
 
 TEST_CASE("the old name of the dynamic form is read") {
-  const Cluster cluster = Parsed(
-      R"({"sparseCluster":{"worker":{"1":"w:1"},"ps":["p:1"]},"task":{"type":"worker","index":1}})");
+  const Cluster cluster = Parsed(R"({"sparseCluster":{"worker":{"1":"w:1"},"ps":["p:1"]},)"
+                                 R"("task":{"type":"worker","index":1}})");
   CHECK(cluster.workers == Workers{{1, "w:1"}});
 }
 

@@ -1,0 +1,135 @@
+// Rules of the tree that no compiler checks. There is no list of exemptions.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLinesMax = 500;
+constexpr size_t kColumnsMax = 100;
+
+struct SourceFile {
+  std::string path;  // from the root of the tree
+  std::vector<std::string> lines;
+};
+
+std::vector<std::string> ReadLines(const fs::path& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<SourceFile> Tree() {
+  std::vector<SourceFile> files;
+  const fs::path root = PARACORD_SOURCE_DIR;
+  for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator();
+       ++it) {
+    const std::string path = fs::relative(it->path(), root).string();
+    if (it->is_directory()) {
+      if (path == "build" || it->path().filename().string().front() == '.') {
+        it.disable_recursion_pending();
+      }
+      continue;
+    }
+    static const std::set<std::string> kKinds = {".h",     ".cc", ".cu",    ".cuh",
+                                                 ".proto", ".py", ".cmake", ".sh"};
+    if (kKinds.contains(it->path().extension()) || it->path().filename() == "CMakeLists.txt") {
+      files.push_back({path, ReadLines(it->path())});
+    }
+  }
+  return files;
+}
+
+const std::vector<SourceFile>& Files() {
+  static const std::vector<SourceFile> files = Tree();
+  return files;
+}
+
+std::string Top(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// Columns, not bytes: a UTF-8 continuation byte takes none.
+size_t Columns(const std::string& line) {
+  return static_cast<size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+TEST_CASE("no file has more than 500 lines") {
+  REQUIRE(Files().size() > 20);
+  for (const SourceFile& file : Files()) {
+    INFO(file.path << " has " << file.lines.size());
+    CHECK(file.lines.size() <= kLinesMax);
+  }
+}
+
+TEST_CASE("no line has more than 100 columns, a tab or a space at its end") {
+  for (const SourceFile& file : Files()) {
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      const bool fine = Columns(line) <= kColumnsMax && line.find('\t') == std::string::npos &&
+                        (line.empty() || line.back() != ' ');
+      if (!fine) FAIL_CHECK(file.path << ":" << i + 1 << ": " << line);
+    }
+  }
+}
+
+TEST_CASE("every test file is in a folder that the build names") {
+  std::set<std::string> named = {""};
+  for (const std::string& line :
+       ReadLines(fs::path(PARACORD_SOURCE_DIR) / "tests/CMakeLists.txt")) {
+    static const std::regex kTest(R"(^\s*paracord_[a-z_]+\(([a-z0-9_]+).*)");
+    std::smatch match;
+    if (std::regex_match(line, match, kTest)) named.insert(match[1]);
+  }
+  for (const SourceFile& file : Files()) {
+    const fs::path path = file.path;
+    if (Top(file.path) != "tests" || path.extension() != ".cc") continue;
+    INFO(file.path);
+    CHECK(named.contains(path.parent_path().lexically_relative("tests").string() == "."
+                             ? ""
+                             : path.parent_path().lexically_relative("tests").string()));
+  }
+}
+
+TEST_CASE("includes point one way: proto, common, one role each, then cli and tests") {
+  const std::map<std::string, std::set<std::string>> may = {
+      {"proto", {}},
+      {"common", {"proto", "common"}},
+      {"server", {"proto", "common", "server"}},
+      {"worker", {"proto", "common", "worker"}},
+      {"coordinator", {"proto", "common", "coordinator"}},
+      {"cli", {"proto", "common", "server", "worker", "coordinator", "cli"}},
+      {"bench", {"proto", "common", "server", "worker", "coordinator", "bench"}},
+  };
+  static const std::regex kInclude(R"re(^\s*(?:#include|import) "([a-z_]+)/[^"]*".*)re");
+  for (const SourceFile& file : Files()) {
+    const auto folder = may.find(Top(file.path));
+    if (folder == may.end()) continue;
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (!std::regex_match(line, match, kInclude)) continue;
+      const std::string target = match[1];
+      const bool ours = may.contains(target) || target == "tests";
+      if (ours && !folder->second.contains(target)) FAIL_CHECK(file.path << ": " << line);
+    }
+  }
+}
+
+TEST_CASE("every header opens with a comment that says what it is") {
+  for (const SourceFile& file : Files()) {
+    if (fs::path(file.path).extension() != ".h") continue;
+    INFO(file.path);
+    CHECK((!file.lines.empty() && file.lines[0].starts_with("// ")));
+    CHECK(std::find(file.lines.begin(), file.lines.end(), "#pragma once") != file.lines.end());
+  }
+}
+
+}  // namespace
