@@ -1,0 +1,69 @@
+// The flags of a program: a table filled in at start, from which both parsing and --help come.
+// Takes
+// `--flag value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; what it
+// points to outlives it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace paracord {
+
+class Flags {
+ public:
+  // "paracord train", "Trains on a cluster on this machine."
+  Flags(std::string program, std::string summary);
+
+  // `name` without dashes, `value` as help shows it ("N", "FILE"). An unset flag leaves *out alone,
+  // so what it holds now is the default, and help shows it.
+  void String(std::string name, std::string value, std::string help, std::string* out);
+  void String(std::string name, std::string value, std::string help,
+              std::optional<std::string>* out);
+  void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
+               int64_t* out);
+  void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
+               std::optional<int64_t>* out);
+  void Switch(std::string name, std::string help, bool* out);  // --name, --name=false
+  // An argument without a flag, in the order of these calls.
+  void Positional(std::string name, std::string help, std::string* out);
+
+  // INVALID_ARGUMENT with one line a problem: unknown flag with the nearest known, missing or
+  // malformed value, a flag given twice, a positional missing or too many. With --help (-h) nothing
+  // else counts.
+  absl::Status Parse(std::span<const std::string> args);
+  bool help_wanted() const { return help_wanted_; }
+  std::string Help() const;
+
+ private:
+  using Target = std::variant<std::string*, std::optional<std::string>*, int64_t*,
+                              std::optional<int64_t>*, bool*>;
+  struct Entry {
+    std::string name;
+    std::string value;  // empty: a switch
+    std::string help;
+    Target target;
+    int64_t low = 0;
+    int64_t high = 0;
+    bool given = false;
+  };
+
+  Entry* Find(const std::string& name);
+  // "" or what is wrong with `text`.
+  static std::string Set(const Entry& entry, const std::string& text);
+  static std::string Default(const Entry& entry);
+  std::string UnknownFlag(const std::string& shown) const;
+
+  const std::string program_;
+  const std::string summary_;
+  std::vector<Entry> flags_;
+  std::vector<Entry> positionals_;
+  bool help_wanted_ = false;
+};
+
+}  // namespace paracord
