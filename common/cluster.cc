@@ -319,10 +319,9 @@ void ClusterReader::Fill() {
 
 // Other keys of the document are the platform's own (environment, session_master, job, ...).
 void CheckRpcLayer(JsonFields& fields) {
-  const json* layer = fields.FindValue("rpc_layer");
-  if (layer == nullptr || *layer == "" || *layer == "grpc") return;
-  fields.Problem("rpc_layer",
-                 absl::StrCat("is ", JsonExcerpt(*layer), ", but there is only: grpc"));
+  static constexpr std::string_view kLayers[] = {"grpc"};
+  std::string unused;
+  if (fields.FindValue("rpc_layer") != nullptr) fields.OneOf("rpc_layer", kLayers, unused);
 }
 
 void ReportMissingCluster(const json& document, Problems& problems) {
