@@ -1,0 +1,197 @@
+#include "cli/local_cluster.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/exit_code.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+constexpr int kRestartMayHelp = 128;  // exit codes from here on
+
+std::string FileName(const Task& task) {
+  return task.role == Role::kCoordinator ? "coordinator"
+                                         : absl::StrCat(RoleName(task.role), "-", task.index);
+}
+
+// In the child: nothing but what is safe after fork.
+[[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
+                         int log) {
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execve(argv[0], argv.data(), environment.data());
+  _exit(static_cast<int>(ExitCode::kConfiguration));
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& s : strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(LocalClusterOptions options) : options_(std::move(options)) {}
+
+LocalCluster::~LocalCluster() {
+  WaitAll(0);
+  if (!socket_dir_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(socket_dir_, ignored);
+  }
+}
+
+absl::Status LocalCluster::Start() {
+  // Not below DIR: the path of a socket is short.
+  std::string name = (std::filesystem::temp_directory_path() / "paracord-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) return absl::ErrnoToStatus(errno, "cannot make " + name);
+  socket_dir_ = name;
+  const auto address = [&](const std::string& task) {
+    return absl::StrCat("unix:", socket_dir_, "/", task);
+  };
+  coordinator_address_ = address("coordinator");
+  nlohmann::json cluster = {{"chief", {coordinator_address_}}};
+  processes_.push_back({Task{Role::kCoordinator, 0}});
+  for (uint32_t i = 0; i < options_.ps; ++i) {
+    cluster["ps"].push_back(address(absl::StrCat("ps-", i)));
+    processes_.push_back({Task{Role::kPs, i}});
+  }
+  for (uint32_t i = 0; i < options_.workers; ++i) {
+    cluster["worker"].push_back(address(absl::StrCat("worker-", i)));
+    processes_.push_back({Task{Role::kWorker, i}});
+  }
+  tf_config_ = nlohmann::json({{"cluster", cluster}}).dump();
+  for (Process& process : processes_) RETURN_IF_ERROR(Spawn(process));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
+  std::string program = RoleName(process.task.role);
+  std::vector<std::string> arguments = {options_.bin_dir + "/paracord-" + program,
+                                        "--task", process.task.ToString(),
+                                        "--dir", options_.dir,
+                                        "--log-level", options_.log_level};
+  if (process.task.role == Role::kCoordinator) {
+    arguments.insert(arguments.end(), {"--job", options_.job_file});
+  }
+  if (process.task.role == Role::kWorker) {
+    const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const uint32_t threads = std::max(1u, cores / options_.workers);
+    arguments.insert(arguments.end(),
+                     {"--device", options_.device, "--threads", absl::StrCat(threads)});
+  }
+  return arguments;
+}
+
+absl::Status LocalCluster::Spawn(Process& process) {
+  std::vector<std::string> arguments = Arguments(process);
+  if (access(arguments[0].c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("there is no program ", arguments[0]));
+  }
+  std::vector<std::string> environment = {"TF_CONFIG=" + tf_config_};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string(*entry).starts_with("TF_CONFIG=")) environment.emplace_back(*entry);
+  }
+  // Spinning threads of several workers would fight for the same cores.
+  environment.emplace_back("OMP_WAIT_POLICY=passive");
+  const std::string log_path = absl::StrCat(options_.dir, "/logs/", FileName(process.task), ".log");
+  const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0) return absl::ErrnoToStatus(errno, "cannot write " + log_path);
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> env = Pointers(environment);
+  const pid_t pid = fork();
+  if (pid == 0) Become(argv, env, log);
+  close(log);
+  if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");
+  process.pid = pid;
+  process.applied = applied_;
+  return absl::OkStatus();
+}
+
+void LocalCluster::BatchesApplied(uint64_t applied) { applied_ = std::max(applied_, applied); }
+
+std::vector<LocalCluster::Death> LocalCluster::Reap() {
+  std::vector<Death> deaths;
+  for (Process& process : processes_) {
+    int status = 0;
+    if (process.pid == 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
+    process.pid = 0;
+    Death death;
+    death.task = process.task.ToString();
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    death.how = WIFEXITED(status) ? absl::StrCat("exit code ", code)
+                                  : absl::StrCat("signal ", WTERMSIG(status));
+    if (applied_ > process.applied) process.restarts = 0;
+    const bool again = !draining_ && code >= kRestartMayHelp && process.restarts < kRestartsMax &&
+                       !coordinator_exit_.has_value();
+    if (again) {
+      ++process.restarts;
+      death.restarted = Spawn(process).ok();
+    }
+    if (process.task.role == Role::kCoordinator && !death.restarted) coordinator_exit_ = code;
+    deaths.push_back(std::move(death));
+  }
+  return deaths;
+}
+
+void LocalCluster::Signal(Role role, int signal) {
+  for (const Process& process : processes_) {
+    if (process.pid != 0 && process.task.role == role) kill(process.pid, signal);
+  }
+}
+
+bool LocalCluster::Running(std::optional<Role> role) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
+    return process.pid != 0 && (!role.has_value() || process.task.role == *role);
+  });
+}
+
+bool LocalCluster::WaitFor(std::optional<Role> role, int64_t wait_ms) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+  while (true) {
+    Reap();
+    if (!Running(role)) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until a child ends
+  }
+}
+
+void LocalCluster::Drain(int64_t group_ms) {
+  draining_ = true;
+  for (const Role role : {Role::kWorker, Role::kCoordinator, Role::kPs}) {
+    Signal(role, SIGTERM);
+    WaitFor(role, group_ms);
+  }
+}
+
+void LocalCluster::WaitAll(int64_t wait_ms) {
+  draining_ = true;
+  if (WaitFor(std::nullopt, wait_ms)) return;
+  for (const Role role : {Role::kWorker, Role::kCoordinator, Role::kPs}) Signal(role, SIGKILL);
+  WaitFor(std::nullopt, 1000);
+}
+
+}  // namespace paracord

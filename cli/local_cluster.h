@@ -1,0 +1,82 @@
+// The daemons of a cluster on this machine: started as processes of their own (each in a session of
+// its own, so that Ctrl-C reaches only us), restarted when they die, drained in order. Used in one
+// thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/cluster.h"
+
+namespace paracord {
+
+struct LocalClusterOptions {
+  std::string bin_dir;      // where the daemons' programs are
+  std::string job_file;     // absolute
+  std::string dir;          // absolute, exists
+  uint32_t ps = 1;
+  uint32_t workers = 1;
+  std::string device = "auto";
+  std::string log_level = "info";
+};
+
+class LocalCluster {
+ public:
+  explicit LocalCluster(LocalClusterOptions options);
+  ~LocalCluster();  // kills what is left
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+
+  absl::Status Start();
+  const std::string& coordinator_address() const { return coordinator_address_; }
+
+  struct Death {
+    std::string task;
+    std::string how;       // "exit code 3", "signal 9"
+    bool restarted = false;
+  };
+  // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
+  // times each without a batch applied in between.
+  std::vector<Death> Reap();
+  void BatchesApplied(uint64_t applied);
+
+  // The coordinator's exit code once it has left for good.
+  std::optional<int> coordinator_exit() const { return coordinator_exit_; }
+  // Workers, then the coordinator, then the ps get SIGTERM, each group when the one before has left
+  // or `group_ms` has passed.
+  void Drain(int64_t group_ms);
+  // Waits until everybody has left, kills those that are still there after `wait_ms`.
+  void WaitAll(int64_t wait_ms);
+
+  static constexpr uint32_t kRestartsMax = 5;
+
+ private:
+  struct Process {
+    Task task;
+    pid_t pid = 0;              // 0: not running
+    uint32_t restarts = 0;      // without a batch applied in between
+    uint64_t applied = 0;       // when it was last started
+  };
+  absl::Status Spawn(Process& process);
+  std::vector<std::string> Arguments(const Process& process) const;
+  void Signal(Role role, int signal);
+  bool Running(std::optional<Role> role) const;
+  bool WaitFor(std::optional<Role> role, int64_t wait_ms);
+
+  const LocalClusterOptions options_;
+  std::string socket_dir_;
+  std::string coordinator_address_;
+  std::string tf_config_;
+  std::vector<Process> processes_;
+  uint64_t applied_ = 0;
+  bool draining_ = false;
+  std::optional<int> coordinator_exit_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,52 @@
+// paracord: the command for people.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "common/exit_code.h"
+#include "common/nearest.h"
+
+namespace paracord {
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view what;
+  int (*run)(Args args);
+};
+
+constexpr Command kCommands[] = {
+    {"train", "trains a job on a cluster of processes on this machine", RunTrain},
+    {"status", "how a job goes, and who waits for whom", RunStatus},
+};
+
+void Usage(std::ostream& out) {
+  out << "usage: paracord COMMAND ...   (--help after a command explains it)\n";
+  for (const Command& command : kCommands) {
+    out << "  " << command.name << std::string(12 - command.name.size(), ' ') << command.what
+        << "\n";
+  }
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    Usage(args.empty() ? std::cerr : std::cout);
+    return args.empty() ? static_cast<int>(ExitCode::kConfiguration) : 0;
+  }
+  std::vector<std::string_view> known;
+  for (const Command& command : kCommands) {
+    if (command.name == args[0]) return command.run(Args(args).subspan(1));
+    known.push_back(command.name);
+  }
+  const std::string near = NearestName(args[0], known);
+  std::cerr << "paracord: there is no command " << args[0]
+            << (near.empty() ? "" : "; did you mean " + near + "?") << "\n";
+  return static_cast<int>(ExitCode::kConfiguration);
+}
+
+}  // namespace
+}  // namespace paracord
+
+int main(int argc, char** argv) { return paracord::Main(argc, argv); }

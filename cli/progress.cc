@@ -1,0 +1,87 @@
+#include "cli/progress.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace paracord {
+namespace {
+
+std::string Bar(double share, size_t width) {
+  const size_t full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
+  return std::string(full, '#') + std::string(width - full, '.');
+}
+
+double Number(const nlohmann::json& value) { return value.is_number() ? value.get<double>() : 0; }
+
+}  // namespace
+
+std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
+  std::string text = absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
+  for (const auto& [name, value] : evaluation.at("metrics").items()) {
+    absl::StrAppendFormat(&text, " test %s %.4f", name, Number(value));
+  }
+  return text;
+}
+
+void Progress::Event(const std::string& kind, const std::string& text) {
+  End();
+  if (style_ == Style::kJson) {
+    out_ << nlohmann::json({{"event", kind}, {"text", text}}).dump() << "\n" << std::flush;
+  } else {
+    out_ << text << "\n" << std::flush;
+  }
+}
+
+void Progress::End() {
+  if (bar_shown_) out_ << "\n";
+  bar_shown_ = false;
+}
+
+// Those that were scored before we looked for the first time are old news.
+void Progress::ShowEvaluations(const nlohmann::json& status) {
+  const nlohmann::json& evaluations = status.at("evaluations");
+  const uint64_t epochs = status.at("epochs").get<uint64_t>();
+  for (; evaluations_shown_ < evaluations.size(); ++evaluations_shown_) {
+    const nlohmann::json& evaluation = evaluations[evaluations_shown_];
+    if (style_ == Style::kJson) {
+      nlohmann::json line = evaluation;
+      line["event"] = "evaluation";
+      out_ << line.dump() << "\n" << std::flush;
+      continue;
+    }
+    std::string text = EvaluationText(evaluation, epochs);
+    absl::StrAppendFormat(&text, "  (%.0f samples/s, %.1f s)",
+                          Number(status.at("samples_per_second")),
+                          Number(status.at("wall_seconds")));
+    Event("evaluation", text);
+  }
+}
+
+void Progress::Show(const nlohmann::json& status) {
+  if (first_) {
+    first_ = false;
+    evaluations_shown_ = status.at("wall_seconds").get<double>() > 5
+                             ? 0
+                             : status.at("evaluations").size();
+  }
+  ShowEvaluations(status);
+  if (style_ != Style::kBar) return;
+  const double batches = Number(status.at("batches"));
+  const double share = batches > 0 ? Number(status.at("batches_done")) / batches : 0;
+  std::string line = absl::StrFormat("[%s] %s epoch %d/%d", Bar(share, 24),
+                                     status.at("phase").get<std::string>(),
+                                     status.at("epoch").get<uint64_t>(),
+                                     status.at("epochs").get<uint64_t>());
+  absl::StrAppendFormat(&line, "  %.0f samples/s  loss %.4f  workers %d",
+                        Number(status.at("samples_per_second")), Number(status.at("loss")),
+                        status.at("workers").size());
+  if (status.contains("waiting")) {
+    absl::StrAppend(&line, "  ", status.at("waiting").get<std::string>());
+  }
+  out_ << "\r\x1b[K" << line.substr(0, 150) << std::flush;
+  bar_shown_ = true;
+}
+
+}  // namespace paracord

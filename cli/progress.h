@@ -1,0 +1,36 @@
+// Shows how a job goes, from the coordinator's status: a progress bar on a terminal, one line an
+// epoch elsewhere, one JSON object a line with --json. Used in one thread.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+class Progress {
+ public:
+  enum class Style { kBar, kLines, kJson };
+  Progress(Style style, std::ostream& out) : style_(style), out_(out) {}
+
+  void Show(const nlohmann::json& status);
+  // A line of its own, such as "worker:1 died (signal 9) and was restarted".
+  void Event(const std::string& kind, const std::string& text);
+  void End();  // leaves the bar's line
+
+ private:
+  void ShowEvaluations(const nlohmann::json& status);
+
+  const Style style_;
+  std::ostream& out_;
+  size_t evaluations_shown_ = 0;
+  bool first_ = true;
+  bool bar_shown_ = false;
+};
+
+// "epoch 2/5: accuracy 0.9012, loss 0.2841" of an entry of status["evaluations"].
+std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs);
+
+}  // namespace paracord

@@ -1,0 +1,214 @@
+// paracord train: a whole cluster on this machine.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/local_cluster.h"
+#include "cli/progress.h"
+#include "cli/status_watch.h"
+#include "common/checkpoint.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/flags.h"
+#include "common/grpc_network.h"
+#include "common/job.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+struct TrainFlags {
+  std::string job_file;
+  int64_t ps = 1;
+  int64_t workers = 1;
+  std::string device = "auto";
+  std::string dir;
+  std::string log_level = "info";
+  bool fresh = false;
+  bool json = false;
+};
+
+int Fail(const absl::Status& status, ExitCode code) {
+  std::cerr << "paracord train: " << std::string(status.message()) << "\n";
+  return static_cast<int>(code);
+}
+
+// Held while this process lives; a second train in the same DIR is refused.
+absl::StatusOr<int> LockDir(const std::string& dir) {
+  const std::string path = dir + "/lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    return absl::AlreadyExistsError(
+        absl::StrCat("another paracord train works in ", dir, ": wait for it or give another --dir"));
+  }
+  return fd;
+}
+
+// Everything that a job leaves behind, and nothing else.
+absl::Status Clear(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  for (const std::string& name : names) {
+    const bool ours = name == "checkpoints" || name == "logs" || name == "job.state" ||
+                      name == "summary.json" || name == "coordinator.address" ||
+                      name.starts_with("generation-");
+    if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progress) {
+  if (flags.fresh) {
+    RETURN_IF_ERROR(Clear(files, flags.dir));
+  } else {
+    const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
+        ListCheckpoints(files, flags.dir + "/checkpoints");
+    if (checkpoints.ok() && !checkpoints->empty()) {
+      progress.Event("resume", absl::StrCat("going on from checkpoint ",
+                                            checkpoints->front().ToString(), " in ", flags.dir));
+    }
+  }
+  RETURN_IF_ERROR(files.RemoveTree(flags.dir + "/summary.json"));
+  return files.MakeDirectories(flags.dir + "/logs");
+}
+
+void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, const std::string& dir,
+                Progress& progress) {
+  for (const LocalCluster::Death& death : deaths) {
+    progress.Event("death", absl::StrCat(death.task, " ended (", death.how, ")",
+                                         death.restarted ? " and was restarted"
+                                                         : "; see " + dir + "/logs"));
+  }
+}
+
+// What the coordinator wrote at the end.
+int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Progress& progress) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(flags.dir + "/summary.json");
+  const nlohmann::json summary =
+      text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  progress.End();
+  if (!summary.is_object()) {
+    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit
+              << " and left no summary; see " << flags.dir << "/logs/coordinator.log\n";
+    return coordinator_exit;
+  }
+  if (flags.json) {
+    std::cout << nlohmann::json({{"event", "end"}, {"summary", summary}}).dump() << "\n";
+    return coordinator_exit;
+  }
+  std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
+  for (const auto& [set, metrics] : summary.at("metrics").items()) {
+    for (const auto& [name, value] : metrics.items()) {
+      std::cout << set << " " << name << ": " << value << "\n";
+    }
+  }
+  std::cout << "summary: " << flags.dir << "/summary.json\n";
+  return coordinator_exit;
+}
+
+int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& flags,
+              const sigset_t& signals, Progress& progress) {
+  StatusWatch watch(network, cluster.coordinator_address());
+  constexpr int64_t kDrainMs = 30000;
+  while (!cluster.coordinator_exit().has_value()) {
+    watch.Ask();
+    const timespec wait{0, 200 * 1000 * 1000};
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    ShowDeaths(cluster.Reap(), flags.dir, progress);
+    if (signal == SIGINT || signal == SIGTERM) {
+      progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
+      sigset_t leave = signals;
+      sigdelset(&leave, SIGCHLD);
+      ::signal(SIGINT, SIG_DFL);
+      ::signal(SIGTERM, SIG_DFL);
+      sigprocmask(SIG_UNBLOCK, &leave, nullptr);
+      cluster.Drain(kDrainMs);
+      progress.Event("stopped", absl::StrCat("stopped; to go on: paracord train ", flags.job_file,
+                                             " --dir ", flags.dir));
+      return static_cast<int>(ExitCode::kDrained);
+    }
+    if (const auto status = watch.newest(); status.has_value()) {
+      cluster.BatchesApplied(status->value("applied_max", uint64_t{0}));
+      progress.Show(*status);
+    }
+  }
+  constexpr int64_t kLeaveMs = 5000;
+  cluster.WaitAll(kLeaveMs);
+  PosixFiles files;
+  return ShowSummary(files, flags, *cluster.coordinator_exit(), progress);
+}
+
+int Train(TrainFlags flags) {
+  PosixFiles files;
+  flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();
+  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file);
+  if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
+  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
+  flags.dir = std::filesystem::absolute(flags.dir).lexically_normal().string();
+  const absl::Status made = files.MakeDirectories(flags.dir);
+  if (!made.ok()) return Fail(made, ExitCode::kConfiguration);
+  const absl::StatusOr<int> lock = LockDir(flags.dir);
+  if (!lock.ok()) return Fail(lock.status(), ExitCode::kInUse);
+  const Progress::Style style = flags.json               ? Progress::Style::kJson
+                                : isatty(STDOUT_FILENO) ? Progress::Style::kBar
+                                                        : Progress::Style::kLines;
+  Progress progress(style, std::cout);
+  const absl::Status prepared = PrepareDir(files, flags, progress);
+  if (!prepared.ok()) return Fail(prepared, ExitCode::kConfiguration);
+
+  // Before any other thread: they inherit the mask.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  LocalClusterOptions options;
+  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  options.job_file = flags.job_file;
+  options.dir = flags.dir;
+  options.ps = static_cast<uint32_t>(flags.ps);
+  options.workers = static_cast<uint32_t>(flags.workers);
+  options.device = flags.device;
+  options.log_level = flags.log_level;
+  LocalCluster cluster(options);
+  // Processes are forked before gRPC starts threads here.
+  const absl::Status started = cluster.Start();
+  if (!started.ok()) return Fail(started, ExitCode::kConfiguration);
+  progress.Event("start", absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ",
+                                       flags.workers, " workers in ", flags.dir));
+  GrpcNetwork network;
+  return Supervise(cluster, network, flags, signals, progress);
+}
+
+}  // namespace
+
+int RunTrain(Args args) {
+  TrainFlags own;
+  Flags flags("paracord train", "Trains a job on a cluster of processes on this machine.");
+  flags.Positional("JOB", "the job file", &own.job_file);
+  flags.Integer("ps", "N", "parameter servers", 1, 64, &own.ps);
+  flags.Integer("workers", "N", "workers", 1, 256, &own.workers);
+  flags.String("device", "DEVICE", "what workers compute on: auto or cpu", &own.device);
+  flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &own.dir);
+  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn or error", &own.log_level);
+  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);
+  flags.Switch("json", "one JSON object a line instead of text", &own.json);
+  const absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    std::cout << flags.Help();
+    return 0;
+  }
+  if (!parsed.ok()) return Fail(parsed, ExitCode::kConfiguration);
+  return Train(std::move(own));
+}
+
+}  // namespace paracord

@@ -1,0 +1,114 @@
+#include "common/grpc_daemon.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+sigset_t LeaveSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void DaemonFlags::AddTo(Flags& flags) {
+  flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
+               &cluster_file);
+  flags.String("task", "ROLE:INDEX", "which task of the cluster this is", &task);
+  flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
+  flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
+  flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
+}
+
+absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
+  std::string json;
+  std::string from = "TF_CONFIG";
+  if (!flags.cluster_file.empty()) {
+    PosixFiles files;
+    ASSIGN_OR_RETURN(json, files.ReadWhole(flags.cluster_file));
+    from = flags.cluster_file;
+  } else if (const char* config = std::getenv("TF_CONFIG"); config != nullptr) {
+    json = config;
+  }
+  ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ParseTfConfig(json));
+  if (!cluster.has_value()) cluster.emplace();
+  if (!flags.task.empty()) {
+    ASSIGN_OR_RETURN(cluster->task, ParseTask(flags.task));
+  }
+  if (!cluster->task.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        from, " does not say which task this is (key task): give --task ROLE:INDEX"));
+  }
+  return *std::move(cluster);
+}
+
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  const absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    std::cout << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (!parsed.ok()) return Complain(argv[0], parsed, ExitCode::kConfiguration);
+  return std::nullopt;
+}
+
+int Complain(const char* program, const absl::Status& status, ExitCode code) {
+  std::cerr << program << ": " << std::string(status.message()) << "\n";
+  return static_cast<int>(code);
+}
+
+Daemon::Daemon() : executor_((
+    [] {
+      // Threads inherit the mask: only the thread in Run sees these signals.
+      const sigset_t signals = LeaveSignals();
+      pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+      signal(SIGPIPE, SIG_IGN);
+      // Freed memory is kept: a fresh page costs more than the socket that fills it.
+      mallopt(M_TRIM_THRESHOLD, 1 << 30);
+      mallopt(M_TOP_PAD, 16 << 20);
+      mallopt(M_MMAP_THRESHOLD, 1 << 30);
+      rlimit files{};
+      if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+      }
+    }(),
+    loop_)) {}
+
+void Daemon::Exit(int exit_code, const std::string& reason) {
+  Logger("daemon").Info("exit code {}: {}", exit_code, reason);
+  exit_code_ = exit_code;
+  loop_.Stop();
+}
+
+int Daemon::Run(std::function<void()> drain) {
+  std::thread([this, drain = std::move(drain)] {
+    const sigset_t signals = LeaveSignals();
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) return;
+    loop_.Post(drain);
+    if (sigwait(&signals, &signal) == 0) _exit(static_cast<int>(ExitCode::kDrained));
+  }).detach();
+  loop_.Run();
+  return exit_code_;
+}
+
+}  // namespace paracord

@@ -1,0 +1,64 @@
+// What every daemon's main does: flags, its place in the cluster, logging, signals, the real
+// environment, and the end. Used in main's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/cluster.h"
+#include "common/environment.h"
+#include "common/exit_code.h"
+#include "common/flags.h"
+#include "common/grpc_network.h"
+#include "common/thread_loop.h"
+
+namespace paracord {
+
+// Flags that all daemons share.
+struct DaemonFlags {
+  std::string cluster_file;
+  std::string task;
+  std::string dir;
+  std::string listen;
+  std::string log_level = "info";
+
+  void AddTo(Flags& flags);
+};
+
+// The cluster from --cluster or TF_CONFIG, and the task that this process is: --task, or the one of
+// the configuration. INVALID_ARGUMENT names what is missing.
+absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
+
+// Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
+
+// Prints `status` as this program's last word and gives its exit code.
+int Complain(const char* program, const absl::Status& status, ExitCode code);
+
+class Daemon {
+ public:
+  // Blocks the signals that Run takes; before any other thread is started.
+  Daemon();
+
+  Environment environment() { return {loop_, network_, files_, executor_, random_}; }
+
+  // To be given to the role: ends Run.
+  void Exit(int exit_code, const std::string& reason);
+  // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop; a second one ends the
+  // process at once.
+  int Run(std::function<void()> drain);
+
+ private:
+  ThreadLoop loop_;
+  GrpcNetwork network_;
+  PosixFiles files_;
+  ThreadExecutor executor_;
+  SystemRandom random_;
+  int exit_code_ = 0;
+};
+
+}  // namespace paracord

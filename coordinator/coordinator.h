@@ -1,0 +1,86 @@
+// The coordinator's shell: turns calls, answers, timers and file results into events for the core
+// and carries its effects out. Owned by main. All of it runs on the loop; Handle, which may come
+// from any thread, posts to it. Files are touched on the executor, in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/log.h"
+#include "common/rpc.h"
+#include "coordinator/core.h"
+
+namespace paracord {
+
+struct CoordinatorOptions {
+  Job job;
+  std::vector<std::string> ps_addresses;  // by index
+  std::string dir;                        // shared DIR of the job; absolute
+};
+
+class Coordinator : public Service {
+ public:
+  // `exit` is called once, on the loop: the process should end with this code.
+  Coordinator(CoordinatorOptions options, Environment environment,
+              std::function<void(int exit_code, std::string reason)> exit);
+  ~Coordinator() override;
+
+  // Reads DIR and starts. An error means that the job cannot begin or go on here; its code is the
+  // one that ExitCodeFor gives.
+  absl::Status Start();
+  static ExitCode ExitCodeFor(const absl::Status& status);
+
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override;
+  void Drain();  // SIGTERM; on the loop
+
+  // For tests and the simulator.
+  const CoordinatorCore* core() const { return core_.get(); }
+
+ private:
+  void Feed(const Event& event);
+  void Tick();
+  template <class Request, class EventType>
+  void TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
+  void TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
+  std::shared_ptr<ServerCall> ReleaseCall(CallId id);
+  // Runs `work` on the executor and feeds what it returns.
+  void OnFiles(std::function<Event()> work);
+
+  void CarryOut(AnswerJoin& effect);
+  void CarryOut(AnswerWork& effect);
+  void CarryOut(AnswerHold& effect);
+  void CarryOut(CallPs& effect);
+  void CarryOut(ClaimGeneration& effect);
+  void CarryOut(WriteJobState& effect);
+  void CarryOut(MakeRoundDirectory& effect);
+  void CarryOut(CommitRound& effect);
+  void CarryOut(RemoveCheckpoints& effect);
+  void CarryOut(WriteSummary& effect);
+  void CarryOut(Log& effect);
+  void CarryOut(Exit& effect);
+
+  absl::StatusOr<FoundInDir> LookInDir();
+  bool MoreToDo(const Manifest& complete) const;
+  std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
+
+  CoordinatorOptions options_;
+  const Environment environment_;
+  const std::function<void(int, std::string)> exit_;
+  const Logger log_;
+  // What is posted outlives this object; it looks here first.
+  const std::shared_ptr<bool> alive_;
+  std::unique_ptr<CoordinatorCore> core_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::map<CallId, std::shared_ptr<ServerCall>> calls_;
+  CallId last_call_ = 0;
+  bool exiting_ = false;
+};
+
+}  // namespace paracord

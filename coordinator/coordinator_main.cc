@@ -1,0 +1,98 @@
+// paracord-coordinator: owns the job.
+#include <filesystem>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/grpc_daemon.h"
+#include "common/log.h"
+#include "coordinator/coordinator.h"
+
+namespace paracord {
+namespace {
+
+struct CoordinatorFlags {
+  DaemonFlags shared;
+  std::string job;
+  std::string ps;
+};
+
+absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
+                                                     const std::string& flag) {
+  std::vector<std::string> addresses = cluster.ps;
+  if (!flag.empty()) addresses = absl::StrSplit(flag, ',');
+  if (addresses.empty()) {
+    return absl::InvalidArgumentError(
+        "the cluster has no ps (key cluster.ps): give --ps ADDRESS,ADDRESS,...");
+  }
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const absl::Status status = CheckAddress(addresses[i], absl::StrCat("cluster.ps[", i, "]"));
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()),
+                                                     " (--ps ADDRESS,... gives them all)"));
+    }
+  }
+  return addresses;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags("paracord-coordinator", "Owns a job: variables, leases, checkpoints, evaluation.");
+  CoordinatorFlags own;
+  own.shared.AddTo(flags);
+  flags.String("job", "FILE", "the job", &own.job);
+  flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
+               &own.ps);
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  const auto configuration = [&](const absl::Status& status) {
+    return Complain(argv[0], status, ExitCode::kConfiguration);
+  };
+  const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
+  if (!cluster.ok()) return configuration(cluster.status());
+  if (cluster->task->role != Role::kCoordinator || own.shared.dir.empty() || own.job.empty()) {
+    return configuration(
+        absl::InvalidArgumentError("needs --job, --dir and the task coordinator (or chief)"));
+  }
+  Daemon daemon;
+  SetUpLogging(own.shared.log_level);
+  CoordinatorOptions options;
+  absl::StatusOr<Job> job =
+      ReadJobFile(daemon.environment().files, std::filesystem::absolute(own.job).string());
+  if (!job.ok()) return configuration(job.status());
+  options.job = *std::move(job);
+  absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
+  if (!ps.ok()) return configuration(ps.status());
+  options.ps_addresses = *std::move(ps);
+  options.dir = std::filesystem::absolute(own.shared.dir).string();
+  const std::string listen =
+      own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
+  if (listen.empty()) {
+    return configuration(absl::InvalidArgumentError(
+        "the cluster gives the coordinator no address (key cluster.chief): give --listen"));
+  }
+  const std::string dir = options.dir;
+  Coordinator coordinator(std::move(options), daemon.environment(),
+                          [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  const auto listener = daemon.environment().network.Listen(listen, coordinator);
+  if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
+  absl::Status started;
+  daemon.environment().loop.Post([&] {
+    started = coordinator.Start();
+    if (!started.ok()) {
+      daemon.Exit(static_cast<int>(Coordinator::ExitCodeFor(started)),
+                  std::string(started.message()));
+      return;
+    }
+    // `paracord status --dir` finds the coordinator by this.
+    (void)daemon.environment().files.WriteAtomic(dir + "/coordinator.address",
+                                                 (*listener)->address() + "\n");
+  });
+  Logger("coordinator").Info("listens at {}", (*listener)->address());
+  const int code = daemon.Run([&] { coordinator.Drain(); });
+  if (!started.ok()) Complain(argv[0], started, ExitCode::kConfiguration);
+  return code;
+}
+
+}  // namespace
+}  // namespace paracord
+
+int main(int argc, char** argv) { return paracord::Main(argc, argv); }

@@ -1,0 +1,370 @@
+#include "coordinator/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/data_plan.h"
+#include "coordinator/partitioner.h"
+#include "coordinator/placement.h"
+
+namespace paracord {
+
+CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms)
+    : options_(std::move(options)),
+      job_(options_.job),
+      started_ms_(now_ms),
+      now_ms_(now_ms),
+      phase_since_ms_(now_ms),
+      newest_generation_(found.newest_generation),
+      failures_(options_.job.failures),
+      manifests_(std::move(found.manifests)) {
+  for (const std::string& address : options_.ps_addresses) {
+    Ps ps;
+    ps.address = address;
+    ps.away_since_ms = now_ms;
+    ps_.push_back(std::move(ps));
+  }
+  for (const std::string& damaged : found.damaged) Warn(damaged);
+  if (found.job_state.has_value()) {
+    state_ = *std::move(found.job_state);
+    job_fixed_ = true;
+  } else if (!manifests_.empty()) {
+    const Manifest& newest = manifests_.front();
+    Warn("job.state is missing: going on from the manifest of " + newest.name.ToString());
+    state_.run_id = newest.run_id;
+    state_.plan = newest.plan;
+    state_.variables = newest.variables;
+    for (const ManifestPartition& partition : newest.partitions) {
+      state_.partitions.push_back(partition.spec);
+    }
+    if (newest.summary.contains("metric_names")) {
+      newest.summary["metric_names"].get_to(state_.metric_names);
+    }
+    job_fixed_ = true;
+  }
+  if (job_fixed_) {
+    ++state_.counters.coordinator_recoveries;
+    if (const absl::Status placed = PlaceLayout(); !placed.ok()) {
+      EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
+    }
+  }
+  if (!manifests_.empty()) last_round_ = manifests_.front().name.round;
+  ClaimNextGeneration("coordinator starts");
+}
+
+std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
+  now_ms_ = now_ms;
+  if (!exit_.has_value() || !std::holds_alternative<TickEvent>(event)) {
+    std::visit([this](const auto& e) { Handle(e); }, event);
+  }
+  if (phase_ != Phase::kEnded) {
+    DrivePs();
+    DriveFormation();
+    DriveRounds();
+    ServeParked();
+  } else if (exit_.has_value()) {
+    const bool all_told = std::all_of(ps_.begin(), ps_.end(), [](const Ps& ps) {
+      return !ps.finished || ps.call_tag == 0;
+    });
+    constexpr int64_t kTellMs = 2000;
+    if (all_told || now_ms_ - ended_ms_ > kTellMs) {
+      Emit(*std::exchange(exit_, std::nullopt));
+    }
+  }
+  return std::exchange(effects_, {});
+}
+
+void CoordinatorCore::Handle(const TickEvent&) {
+  DriveSessions();
+  if (!trained_once_ && phase_ != Phase::kEnded &&
+      now_ms_ - started_ms_ > job_.timeouts.start_s * 1000) {
+    EndJob(ExitCode::kPeerLost, "failed",
+           absl::StrCat("the cluster did not form within timeouts.start_s = ",
+                        job_.timeouts.start_s, " s: ", MissingTasks()));
+  }
+  if (draining_ && now_ms_ > drain_deadline_ms_ && phase_ != Phase::kEnded) {
+    EndJob(ExitCode::kDrained, "stopped", "SIGTERM; no checkpoint within timeouts.drain_ms");
+  }
+  // A write that failed is repeated once a second.
+  if (save_again_ && !save_pending_ && now_ms_ % 1000 < kTickMs) SaveJobState();
+}
+
+void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
+  claiming_ = false;
+  if (absl::IsAlreadyExists(event.status)) {
+    return Leave(ExitCode::kFenced, absl::StrCat("another coordinator has claimed generation ",
+                                                 event.generation));
+  }
+  if (!event.status.ok()) {
+    Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
+    newest_generation_ = event.generation - 1;
+    if (!trained_once_) {
+      return EndJob(ExitCode::kPeerLost, "failed",
+                    absl::StrCat("--dir is not usable: ", std::string(event.status.message())));
+    }
+    return;  // DriveFormation tries again
+  }
+  generation_ = event.generation;
+  generation_used_ = false;
+  for (Ps& ps : ps_) {
+    if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
+    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  }
+  Info(absl::StrCat("generation ", generation_));
+}
+
+void CoordinatorCore::FixJob(const JobFacts& facts) {
+  state_.run_id = options_.new_run_id;
+  state_.job_json = JobToJson(job_);
+  DataPlan& plan = state_.plan;
+  plan.set_records(facts.records());
+  plan.set_test_records(facts.test_records());
+  plan.set_batch(job_.batch);
+  plan.set_split_batches(job_.split_batches);
+  plan.set_shuffle(job_.shuffle);
+  plan.set_seed(job_.seed);
+  plan.set_fingerprint(facts.fingerprint());
+  const absl::Status usable = CheckDataPlan(plan);
+  if (!usable.ok()) {
+    return EndJob(ExitCode::kConfiguration, "failed", std::string(usable.message()));
+  }
+  state_.variables.assign(facts.variables().begin(), facts.variables().end());
+  state_.metric_names.assign(facts.metric_names().begin(), facts.metric_names().end());
+  absl::StatusOr<std::vector<PartitionSpec>> partitions =
+      PartitionVariables(state_.variables, job_.partitioner);
+  absl::Status placed = partitions.status();
+  if (partitions.ok()) {
+    state_.partitions = *std::move(partitions);
+    placed = PlaceLayout();
+  }
+  if (!placed.ok()) {
+    return EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
+  }
+  Info(absl::StrFormat("the data: %d records in %d batches an epoch, %d test records; %d variables "
+                       "in %d partitions",
+                       plan.records(), BatchesPerEpoch(plan), plan.test_records(),
+                       state_.variables.size(), state_.partitions.size()));
+  // Nobody acts on the new job before it is durable: job_fixed_ is set when it is.
+  SaveJobState();
+}
+
+absl::Status CoordinatorCore::PlaceLayout() {
+  layout_ = state_.partitions;
+  return PlacePartitions(job_.placement, static_cast<uint32_t>(ps_.size()),
+                         PartitionBytes(state_.variables, layout_), layout_);
+}
+
+void CoordinatorCore::SaveJobState() {
+  if (save_pending_) {
+    save_again_ = true;
+    return;
+  }
+  save_pending_ = true;
+  save_again_ = false;
+  JobState saved = state_;
+  saved.counters = CountersNow();
+  saved.job_json = JobToJson(job_);
+  Emit(WriteJobState{JobStateToText(saved)});
+}
+
+void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
+  save_pending_ = false;
+  if (!event.status.ok()) {
+    checkpoint_problem_ = std::string(event.status.message());
+    Error(absl::StrCat("job.state is not written: ", checkpoint_problem_));
+    save_again_ = true;
+    // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
+    if (!evaluation_unsaved_ || state_.stop.has_value()) return;
+  } else if (!job_fixed_ && !state_.run_id.empty()) {
+    job_fixed_ = true;
+  } else if (save_again_) {
+    SaveJobState();
+    return;
+  }
+  if (std::exchange(evaluation_unsaved_, false)) ReadLedgers();
+}
+
+uint64_t CoordinatorCore::TotalEpochs() const {
+  uint64_t epochs = job_.epochs;
+  if (job_.steps.has_value()) {
+    const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
+    epochs = (*job_.steps + per_epoch - 1) / per_epoch;
+  }
+  if (state_.stop.has_value()) epochs = std::min(epochs, state_.stop->epochs);
+  return epochs;
+}
+
+uint64_t CoordinatorCore::TotalBatches() const {
+  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
+  const uint64_t all = TotalEpochs() * per_epoch;
+  return job_.steps.has_value() ? std::min(all, *job_.steps) : all;
+}
+
+uint64_t CoordinatorCore::BatchesOfEpoch(uint64_t epoch) const {
+  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
+  const uint64_t before = epoch * per_epoch;
+  const uint64_t total = TotalBatches();
+  return before >= total ? 0 : std::min(per_epoch, total - before);
+}
+
+bool CoordinatorCore::EvaluationDue(uint64_t epoch) const {
+  if (state_.plan.test_records() == 0) return false;
+  const uint64_t every = job_.evaluate_every_epochs;
+  return epoch + 1 >= TotalEpochs() || (every != 0 && (epoch + 1) % every == 0);
+}
+
+std::optional<EvaluationResult> CoordinatorCore::EvaluationOf(uint64_t epoch) const {
+  for (const EvaluationResult& result : state_.evaluations) {
+    if (result.epoch == epoch) return result;
+  }
+  return std::nullopt;
+}
+
+void CoordinatorCore::SetPhase(Phase phase) {
+  if (phase == phase_) return;
+  if (phase_ == Phase::kTraining) training_ms_ += now_ms_ - phase_since_ms_;
+  phase_ = phase;
+  phase_since_ms_ = now_ms_;
+  if (phase == Phase::kTraining && !trained_once_) {
+    trained_once_ = true;
+    next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+  }
+}
+
+// All ledgers have been read in this generation: decides what comes next from them alone.
+void CoordinatorCore::AdvanceEpoch() {
+  if (complete_committed_ || evaluation_unsaved_) return;
+  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  std::vector<const Ledger*> ledgers;
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
+    }
+  }
+  // Whole epochs that every ledger has without a hole need no closer look.
+  uint64_t epoch = TotalEpochs();
+  for (const Ledger* ledger : ledgers) {
+    const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
+    epoch = std::min(epoch, from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0);
+  }
+  std::vector<uint32_t> next;
+  for (; epoch < TotalEpochs(); ++epoch) {
+    next = LeastNext(ledgers, epoch, BatchesOfEpoch(epoch), job_.split_batches, splits_per_epoch);
+    SplitTable check(epoch, BatchesOfEpoch(epoch), job_.split_batches);
+    check.Load(next);
+    if (!check.AllDone()) break;
+  }
+  if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
+    table_->Load(next);  // leases go on
+    return SetPhase(Phase::kTraining);
+  }
+  if (epoch != epochs_closed_) {
+    epochs_closed_ = epoch;
+    failures_.ForgetBefore(epoch);
+  }
+  table_.reset();
+  if (epoch > 0 && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
+    return StartEvaluation(epoch - 1);
+  }
+  if (epoch >= TotalEpochs()) return StartFinishing();
+  table_.emplace(epoch, BatchesOfEpoch(epoch), job_.split_batches);
+  table_->Load(next);
+  SetPhase(Phase::kTraining);
+}
+
+void CoordinatorCore::StartEvaluation(uint64_t epoch) {
+  // Pieces of whole batches, some for each worker, so that a dead one costs little.
+  constexpr uint64_t kBatchesAPiece = 8;
+  evaluation_.emplace(generation_, epoch, state_.plan.test_records(),
+                      uint64_t{job_.batch} * kBatchesAPiece, state_.metric_names);
+  SetPhase(Phase::kEvaluating);
+}
+
+void CoordinatorCore::FinishEvaluation() {
+  EvaluationResult result{evaluation_->epoch(), evaluation_->Metrics()};
+  std::string text = absl::StrCat("epoch ", result.epoch + 1, "/", TotalEpochs(), ": test");
+  for (const auto& [name, value] : result.metrics) {
+    absl::StrAppend(&text, " ", name, "=", absl::StrFormat("%.4f", value));
+  }
+  Info(std::move(text));
+  if (job_.stop_when.has_value() && !state_.stop.has_value()) {
+    const StopWhen& when = *job_.stop_when;
+    const auto value = result.metrics.find(when.metric);
+    if (value != result.metrics.end()) {
+      const bool reached = when.at_least.has_value() ? value->second >= *when.at_least
+                                                     : value->second <= *when.at_most;
+      if (reached) {
+        state_.stop = StopDecision{
+            result.epoch + 1, absl::StrFormat("stop_when: %s is %.6g after epoch %d", when.metric,
+                                              value->second, result.epoch + 1)};
+      }
+    }
+  }
+  state_.evaluations.push_back(std::move(result));
+  evaluation_.reset();
+  evaluation_unsaved_ = true;
+  SaveJobState();
+}
+
+void CoordinatorCore::StartFinishing() {
+  SetPhase(Phase::kFinishing);
+  next_round_ms_ = now_ms_;  // DriveRounds takes the final checkpoint, and repeats it if it fails
+}
+
+void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
+  if (summary_written_) return;
+  if (!event.status.ok()) {
+    Error(absl::StrCat("summary.json is not written: ", std::string(event.status.message())));
+  }
+  summary_written_ = true;
+  ended_ms_ = now_ms_;
+  if (exit_.has_value()) return;
+  Leave(ExitCode::kDone, "the job is done");
+}
+
+void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {
+  if (phase_ == Phase::kEnded) return;
+  if (code == ExitCode::kDrained) {
+    Info(reason);
+  } else {
+    Error(reason);
+  }
+  Emit(WriteSummary{SummaryText(status, reason)});
+  Leave(code, reason);
+}
+
+// Tells everybody and goes. The ps stay when only this coordinator leaves.
+void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
+  if (phase_ == Phase::kEnded) return;
+  SetPhase(Phase::kEnded);
+  ended_ms_ = now_ms_;
+  exit_ = Exit{static_cast<int>(code), reason};
+  if (code == ExitCode::kDrained || code == ExitCode::kFenced) return;
+  for (auto& [id, session] : sessions_) {
+    WorkerHoldReply leave;
+    leave.mutable_leave()->set_exit_code(static_cast<int>(code));
+    leave.mutable_leave()->set_reason(reason);
+    if (session.hold.has_value()) Emit(AnswerHold{*session.hold, leave});
+    if (session.parked.has_value()) {
+      WorkReply reply;
+      *reply.mutable_leave() = leave.leave();
+      Emit(AnswerWork{*session.parked, reply});
+    }
+    session.hold.reset();
+    session.parked.reset();
+  }
+  for (uint32_t i = 0; i < ps_.size(); ++i) FinishPs(i, code, reason);
+}
+
+void CoordinatorCore::Handle(const DrainEvent&) {
+  if (draining_ || phase_ == Phase::kEnded) return;
+  draining_ = true;
+  drain_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
+  if (!trained_once_) return EndJob(ExitCode::kDrained, "stopped", "SIGTERM before training");
+  Info("SIGTERM: taking a checkpoint, then leaving");
+  next_round_ms_ = now_ms_;
+}
+
+}  // namespace paracord

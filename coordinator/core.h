@@ -1,0 +1,265 @@
+// The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no thread,
+// takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the simulator feed
+// it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps: watching, adopting,
+// loading), core_workers.cc (sessions, leases, failures), core_rounds.cc (checkpoints), status.cc.
+//
+// What it believes of progress is advice. Whether a split or an epoch is done is read from the
+// ledgers of all partitions, in this generation, before the epoch closes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint.h"
+#include "common/exit_code.h"
+#include "common/job.h"
+#include "coordinator/batch_failures.h"
+#include "coordinator/evaluation.h"
+#include "coordinator/events.h"
+#include "coordinator/job_state.h"
+#include "coordinator/split_table.h"
+
+namespace paracord {
+
+inline constexpr int64_t kTickMs = 50;
+
+struct CoreOptions {
+  Job job;
+  std::vector<std::string> ps_addresses;
+  std::string boot_id;      // of this coordinator
+  std::string new_run_id;   // taken if the job is new
+  int64_t started_unix_ms = 0;
+};
+
+// What the shell found in DIR.
+struct FoundInDir {
+  uint64_t newest_generation = 0;         // of the files generation-<n>; 0: none
+  std::optional<JobState> job_state;
+  std::vector<Manifest> manifests;        // readable ones, newest first
+  std::vector<std::string> damaged;       // directories whose manifest cannot be read, with why
+};
+
+class CoordinatorCore {
+ public:
+  CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms);
+
+  std::vector<Effect> Step(int64_t now_ms, const Event& event);
+
+  // For `paracord status`; keys in status.cc.
+  std::string StatusJson(int64_t now_ms) const;
+
+  enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
+  Phase phase() const { return phase_; }
+  uint64_t generation() const { return generation_; }
+
+ private:
+  enum class PsStage { kAway, kSeen, kAdopted, kReady };
+
+  struct Ps {
+    std::string address;
+    PsStage stage = PsStage::kAway;
+    PsDescription description;    // newest known, without ledgers
+    std::string served_boot_id;   // of the life that was last kReady
+    uint64_t call_tag = 0;        // control call in flight; answers with another tag are late
+    uint64_t hold_tag = 0;
+    uint64_t ping_tag = 0;
+    uint64_t ledger_tag = 0;
+    uint64_t snapshot_tag = 0;
+    int64_t retry_at_ms = 0;
+    int64_t ping_at_ms = 0;
+    int64_t away_since_ms = 0;
+    std::string problem;          // the newest error, for people
+    bool draining = false;
+    bool finished = false;        // told to leave
+    uint32_t snapshot_tries = 0;
+    std::vector<PartitionDescription> ledgers;  // of the reading under way
+  };
+
+  struct WorkerSession {
+    uint64_t id = 0;
+    std::string task;
+    std::string boot_id;
+    std::string device;
+    int64_t last_seen_ms = 0;
+    int64_t joined_ms = 0;
+    std::optional<CallId> hold;
+    std::optional<CallId> parked;    // a Work call that waits for a task
+    int64_t parked_ms = 0;
+    std::string wait_reason;
+    uint32_t failures_in_a_row = 0;
+    int64_t benched_until_ms = 0;
+    uint64_t computed = 0;
+    uint64_t samples = 0;
+    uint64_t staleness_sum = 0;
+    double loss_sum = 0;             // since `window_ms`
+    uint64_t window_computed = 0;
+  };
+
+  struct Round {
+    uint64_t id = 0;
+    std::string directory;
+    bool complete = false;           // the job's final one
+    bool asked = false;              // snapshots have been ordered
+    bool committing = false;
+    std::vector<std::optional<SnapshotReply>> replies;
+    int64_t started_ms = 0;
+  };
+
+  // Over the partitions, as far as the newest descriptions tell.
+  struct LedgerCounts {
+    uint64_t batches = 0;  // to be entered in all
+    uint64_t applied_min = 0;
+    uint64_t applied_max = 0;
+    uint64_t rejected = 0;
+    uint64_t samples = 0;  // of applied batches, once
+    bool healthy = true;
+  };
+
+  // core.cc
+  void Handle(const TickEvent&);
+  void Handle(const GenerationClaimedEvent& event);
+  void Handle(const JobStateWrittenEvent& event);
+  void Handle(const SummaryWrittenEvent& event);
+  void Handle(const DrainEvent&);
+  void FixJob(const JobFacts& facts);
+  absl::Status PlaceLayout();
+  void AdvanceEpoch();
+  void StartEvaluation(uint64_t epoch);
+  void FinishEvaluation();
+  void StartFinishing();
+  void EndJob(ExitCode code, const std::string& status, const std::string& reason);
+  void Leave(ExitCode code, const std::string& reason);
+  void SaveJobState();
+  bool EvaluationDue(uint64_t epoch) const;
+  std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
+  uint64_t TotalBatches() const;
+  uint64_t TotalEpochs() const;      // until the stop decision, where there is one
+  uint64_t BatchesOfEpoch(uint64_t epoch) const;
+  void SetPhase(Phase phase);
+
+  // core_ps.cc
+  void Handle(const PsAnswerEvent& event);
+  void DrivePs();
+  void DriveFormation();
+  void ClaimNextGeneration(const std::string& why);
+  void SendPs(uint32_t ps, uint64_t& tag, int64_t deadline_ms, PsRequest request);
+  Fence FenceFor(const Ps& ps) const;
+  void OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void PsLost(uint32_t index, const std::string& why);
+  void PsReady(uint32_t index);
+  void LoadOrAttach(uint32_t index);
+  bool HoldsItsPartitions(uint32_t index) const;
+  void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
+  void ReadLedgers();
+  bool AllPs(PsStage stage) const;
+  bool AnyPs(PsStage stage) const;
+  std::string MissingTasks() const;
+
+  // core_workers.cc
+  void Handle(const JoinEvent& event);
+  void Handle(const WorkEvent& event);
+  void Handle(const WorkerHoldEvent& event);
+  void Handle(const WorkerHoldLostEvent& event);
+  void AnswerJoinWith(CallId call, JoinReply reply);
+  std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
+  void OpenSession(CallId call, const JoinRequest& request);
+  void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
+  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
+                    const std::string& message);
+  bool TryGiveTask(WorkerSession& session, CallId call);
+  void ServeParked();
+  void DriveSessions();
+  void EndSession(uint64_t id, const std::string& why, bool died);
+  void EndAllSessions(const std::string& why);
+  std::string WaitReason() const;
+  void CheckRejected();
+
+  // core_rounds.cc
+  void Handle(const RoundDirectoryMadeEvent& event);
+  void Handle(const RoundCommittedEvent& event);
+  void DriveRounds();
+  void StartRound(bool complete);
+  void AskSnapshot(uint32_t index);
+  void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void FailRound(const std::string& why);
+  Manifest RoundManifest() const;
+  void RemoveOldCheckpoints();
+
+  // status.cc
+  std::string SummaryText(const std::string& status, const std::string& reason) const;
+  std::string DoneReason() const;
+  JobCounters CountersNow() const;
+  LedgerCounts Counts() const;
+
+  template <class T>
+  void Emit(T effect) {
+    effects_.push_back(std::move(effect));
+  }
+  void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
+  void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
+  void Error(std::string text) { Emit(Log{Log::Level::kError, std::move(text)}); }
+
+  const CoreOptions options_;
+  const Job& job_;
+  const int64_t started_ms_;
+  int64_t now_ms_ = 0;
+  std::vector<Effect> effects_;  // of the step under way
+
+  Phase phase_ = Phase::kForming;
+  int64_t phase_since_ms_ = 0;
+  int64_t training_ms_ = 0;      // in phase kTraining, this life, without the phase under way
+  bool trained_once_ = false;    // the start-up deadline no longer applies
+  bool draining_ = false;
+  int64_t drain_deadline_ms_ = 0;
+
+  // Fixed once the first worker has told what is in the files; survives in job.state.
+  bool job_fixed_ = false;
+  JobState state_;
+  std::vector<PartitionSpec> layout_;     // state_.partitions with their ps
+  bool save_pending_ = false;             // a WriteJobState is under way
+  bool save_again_ = false;
+  bool evaluation_unsaved_ = false;       // a result waits for job.state before it is acted on
+
+  uint64_t generation_ = 0;      // claimed; 0: none yet
+  uint64_t newest_generation_ = 0;
+  bool claiming_ = false;
+  bool generation_used_ = false; // a Load was ordered or training ran: a new life needs a new one
+
+  std::vector<Ps> ps_;
+  uint64_t last_tag_ = 0;
+  bool reading_ledgers_ = false;
+  int64_t ledgers_read_ms_ = 0;
+  bool reread_ = false;          // a worker met a gap
+
+  std::map<uint64_t, WorkerSession> sessions_;
+  uint64_t last_id_ = 0;         // of sessions and leases
+
+  std::optional<SplitTable> table_;
+  uint64_t epochs_closed_ = 0;
+  std::optional<Evaluation> evaluation_;
+  BatchFailures failures_;
+  std::string last_failure_;
+
+  std::vector<Manifest> manifests_;  // committed, newest first
+  std::set<std::string> unusable_;   // checkpoints that failed to restore
+  std::optional<Round> round_;
+  uint64_t last_round_ = 0;
+  int64_t next_round_ms_ = 0;
+  std::string checkpoint_problem_;
+  bool complete_committed_ = false;
+  bool summary_written_ = false;
+  int64_t ended_ms_ = 0;
+  std::optional<Exit> exit_;
+};
+
+}  // namespace paracord

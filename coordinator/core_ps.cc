@@ -1,0 +1,377 @@
+// Watching, adopting and loading the ps.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/protocol.h"
+#include "coordinator/core.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kDescribeMs = 1000;   // deadline of one look at a ps that is away
+constexpr int64_t kRetryMs = 100;       // between looks
+constexpr int64_t kLoadMs = 3600 * 1000;
+constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
+constexpr int64_t kRereadMs = 50;       // at least between two readings of the ledgers
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+// A call that may have happened or not, and may be repeated.
+bool Transient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
+}  // namespace
+
+Fence CoordinatorCore::FenceFor(const Ps& ps) const {
+  Fence fence;
+  fence.set_run_id(state_.run_id);
+  fence.set_generation(generation_);
+  fence.set_boot_id(ps.description.boot_id());
+  fence.set_protocol(kProtocol);
+  return fence;
+}
+
+void CoordinatorCore::SendPs(uint32_t index, uint64_t& tag, int64_t deadline_ms,
+                             PsRequest request) {
+  tag = ++last_tag_;
+  Emit(CallPs{index, tag, deadline_ms, std::move(request)});
+}
+
+bool CoordinatorCore::AllPs(PsStage stage) const {
+  return std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) { return ps.stage == stage; });
+}
+
+bool CoordinatorCore::AnyPs(PsStage stage) const {
+  return std::any_of(ps_.begin(), ps_.end(), [&](const Ps& ps) { return ps.stage == stage; });
+}
+
+void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
+  if (claiming_) return;
+  claiming_ = true;
+  EndAllSessions(why);
+  evaluation_.reset();
+  table_.reset();
+  reading_ledgers_ = false;
+  if (round_.has_value()) FailRound("a new generation began");
+  if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
+  Emit(ClaimGeneration{++newest_generation_});
+}
+
+// Looks for ps that are away, and at those that are there.
+void CoordinatorCore::DrivePs() {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
+      SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
+    }
+    if (ps.stage != PsStage::kReady) continue;
+    if (ps.hold_tag == 0) {
+      PsHoldRequest hold;
+      *hold.mutable_fence() = FenceFor(ps);
+      hold.set_coordinator_boot_id(options_.boot_id);
+      SendPs(i, ps.hold_tag, kHoldMs, hold);
+    }
+    if (ps.ping_tag == 0 && now_ms_ >= ps.ping_at_ms) {
+      SendPs(i, ps.ping_tag, job_.timeouts.ps_ms, DescribeRequest());
+    }
+  }
+  if (!trained_once_) return;  // the start-up deadline holds until then
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage != PsStage::kAway) continue;
+    if (now_ms_ - ps_[i].away_since_ms > job_.timeouts.ps_return_s * 1000) {
+      return EndJob(ExitCode::kPeerLost, "failed",
+                    absl::StrCat("ps:", i, " did not come back within timeouts.ps_return_s = ",
+                                 job_.timeouts.ps_return_s, " s: ", ps_[i].problem));
+    }
+  }
+}
+
+// Brings all ps from "seen" to "ready" in one generation.
+void CoordinatorCore::DriveFormation() {
+  if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
+  if (generation_ == 0 || (AnyPs(PsStage::kSeen) && generation_used_)) {
+    return ClaimNextGeneration("a ps came back");
+  }
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    if (ps.stage == PsStage::kSeen && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
+      AdoptRequest adopt;
+      adopt.set_boot_id(ps.description.boot_id());
+      adopt.set_generation(generation_);
+      adopt.set_coordinator_boot_id(options_.boot_id);
+      adopt.set_protocol(kProtocol);
+      SendPs(i, ps.call_tag, job_.timeouts.ps_ms, adopt);
+    }
+  }
+  if (AnyPs(PsStage::kSeen) || AllPs(PsStage::kReady) || !job_fixed_) return;
+  SetPhase(Phase::kLoading);
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_[i];
+    if (ps.stage == PsStage::kAdopted && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
+      LoadOrAttach(i);
+    }
+  }
+}
+
+bool CoordinatorCore::HoldsItsPartitions(uint32_t index) const {
+  const PsDescription& description = ps_[index].description;
+  if (description.run_id() != state_.run_id) return false;
+  std::set<uint32_t> expected;
+  for (const PartitionSpec& partition : layout_) {
+    if (partition.ps() == index) expected.insert(partition.id());
+  }
+  std::set<uint32_t> held;
+  for (const PartitionDescription& partition : description.partitions()) {
+    held.insert(partition.id());
+  }
+  return held == expected;
+}
+
+void CoordinatorCore::LoadOrAttach(uint32_t index) {
+  Ps& ps = ps_[index];
+  if (HoldsItsPartitions(index)) return PsReady(index);
+  LoadRequest load;
+  const auto usable = std::find_if(manifests_.begin(), manifests_.end(), [&](const Manifest& m) {
+    return !unusable_.contains(m.name.ToString());
+  });
+  if (usable != manifests_.end()) {
+    load.set_checkpoint(usable->name.ToString());
+  } else if (!unusable_.empty()) {
+    return EndJob(ExitCode::kNoCheckpoint, "failed",
+                  absl::StrCat("no checkpoint can be restored; damaged: ",
+                               absl::StrJoin(unusable_, ", ")));
+  }
+  *load.mutable_fence() = FenceFor(ps);
+  load.set_coordinator_boot_id(options_.boot_id);
+  load.set_job_json(JobToJson(job_));
+  *load.mutable_plan() = state_.plan;
+  for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
+  for (const PartitionSpec& partition : layout_) {
+    if (partition.ps() == index) *load.add_partitions() = partition;
+  }
+  Info(absl::StrCat("ps:", index, load.checkpoint().empty() ? " creates" : " restores", " ",
+                    load.partitions_size(), " partitions",
+                    load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
+  generation_used_ = true;
+  SendPs(index, ps.call_tag, kLoadMs, load);
+}
+
+void CoordinatorCore::Handle(const PsAnswerEvent& event) {
+  Ps& ps = ps_[event.ps];
+  if (event.tag == 0) return;
+  if (event.tag == ps.call_tag) {
+    ps.call_tag = 0;
+    if (phase_ == Phase::kEnded) return;
+    switch (ps.stage) {
+      case PsStage::kAway:
+        return OnDescribed(event.ps, event.reply);
+      case PsStage::kSeen:
+        return OnAdopted(event.ps, event.reply);
+      case PsStage::kAdopted:
+        return OnLoaded(event.ps, event.reply);
+      case PsStage::kReady:
+        return;  // the answer to Finish
+    }
+  }
+  if (phase_ == Phase::kEnded) return;
+  if (event.tag == ps.hold_tag) return OnHoldAnswer(event.ps, event.reply);
+  if (event.tag == ps.ping_tag) return OnPinged(event.ps, event.reply);
+  if (event.tag == ps.ledger_tag) return OnLedgers(event.ps, event.reply);
+  if (event.tag == ps.snapshot_tag) return OnSnapshot(event.ps, event.reply);
+}
+
+void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.retry_at_ms = now_ms_ + kRetryMs;
+  if (!reply.ok()) {
+    ps.problem = Text(reply.status());
+    return;
+  }
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.protocol() != kProtocol) {
+    return EndJob(ExitCode::kVersion, "failed",
+                  absl::StrCat("ps:", index, " speaks protocol ", description.protocol(),
+                               ", this coordinator ", kProtocol));
+  }
+  if (!description.run_id().empty() && description.run_id() != state_.run_id) {
+    ps.problem = absl::StrCat("it holds run ", description.run_id(), ", not this job's ",
+                              state_.run_id, ": stop that job or use another address");
+    return;
+  }
+  if (description.generation() > newest_generation_) {
+    return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
+                                                 description.generation(), ", newer than ours"));
+  }
+  if (description.draining()) {
+    ps.problem = "it is draining";
+    return;
+  }
+  ps.description = description;
+  ps.problem.clear();
+  const bool same_life = description.boot_id() == ps.served_boot_id &&
+                         description.generation() == generation_ && HoldsItsPartitions(index);
+  if (same_life && generation_used_ && !claiming_) {
+    Info(absl::StrCat("ps:", index, " is reachable again"));
+    return PsReady(index);
+  }
+  if (!ps.served_boot_id.empty() && description.boot_id() != ps.served_boot_id) {
+    ++state_.counters.ps_recoveries;
+    ps.served_boot_id.clear();
+  }
+  ps.stage = PsStage::kSeen;
+  ps.retry_at_ms = now_ms_;
+}
+
+void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  if (!reply.ok()) {
+    ps.retry_at_ms = now_ms_ + kRetryMs;
+    return PsLost(index, Text(reply.status()));  // looks again: it may be a new life, or fenced
+  }
+  ps.description = std::get<PsDescription>(*reply);
+  ps.stage = PsStage::kAdopted;
+}
+
+void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  if (reply.ok()) {
+    ps.description = std::get<PsDescription>(*reply);
+    if (HoldsItsPartitions(index)) return PsReady(index);
+    return PsLost(index, "it loaded other partitions than it was told to");
+  }
+  const absl::Status& status = reply.status();
+  if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
+  const auto usable = std::find_if(manifests_.begin(), manifests_.end(), [&](const Manifest& m) {
+    return !unusable_.contains(m.name.ToString());
+  });
+  const bool restoring = usable != manifests_.end();
+  if (restoring && (absl::IsDataLoss(status) || absl::IsNotFound(status) ||
+                    absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status))) {
+    Error(absl::StrCat("checkpoint ", usable->name.ToString(), " is refused: ", Text(status),
+                       "; trying the one before it"));
+    unusable_.insert(usable->name.ToString());
+    ps.retry_at_ms = now_ms_;
+    return;
+  }
+  if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
+      absl::IsNotFound(status)) {
+    return EndJob(ExitCode::kConfiguration, "failed",
+                  absl::StrCat("ps:", index, ": ", Text(status)));
+  }
+  Warn(absl::StrCat("ps:", index, " cannot load: ", Text(status)));
+  ps.problem = Text(status);
+  ps.retry_at_ms = now_ms_ + 1000;
+}
+
+void CoordinatorCore::PsReady(uint32_t index) {
+  Ps& ps = ps_[index];
+  ps.stage = PsStage::kReady;
+  ps.served_boot_id = ps.description.boot_id();
+  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
+  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
+  ps.problem.clear();
+  ps.draining = false;
+  if (!AllPs(PsStage::kReady)) return;
+  generation_used_ = true;
+  ReadLedgers();
+}
+
+void CoordinatorCore::PsLost(uint32_t index, const std::string& why) {
+  Ps& ps = ps_[index];
+  if (ps.stage == PsStage::kAway) return;
+  ps.stage = PsStage::kAway;
+  ps.away_since_ms = now_ms_;
+  ps.problem = why;
+  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  reading_ledgers_ = false;
+  Warn(absl::StrCat("ps:", index, " is away: ", why));
+  if (round_.has_value()) FailRound(absl::StrCat("ps:", index, " is away"));
+}
+
+void CoordinatorCore::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.hold_tag = 0;
+  if (!reply.ok()) {
+    if (absl::IsDeadlineExceeded(reply.status())) return;  // parked again by the next step
+    return PsLost(index, Text(reply.status()));
+  }
+  if (std::get<PsHoldReply>(*reply).draining() && !ps.draining) {
+    Info(absl::StrCat("ps:", index, " is draining: taking a checkpoint for it"));
+    ps.draining = true;
+    ps.hold_tag = ++last_tag_;  // no further hold: it will leave
+    next_round_ms_ = now_ms_;
+  }
+}
+
+void CoordinatorCore::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.ping_tag = 0;
+  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
+  if (!reply.ok()) return PsLost(index, Text(reply.status()));
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.boot_id() != ps.served_boot_id) return PsLost(index, "it was restarted");
+  if (description.generation() > generation_) {
+    return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
+                                                 description.generation(), ", newer than ours"));
+  }
+  ps.description = description;
+}
+
+void CoordinatorCore::ReadLedgers() {
+  if (!AllPs(PsStage::kReady) || reading_ledgers_) return;
+  reading_ledgers_ = true;
+  reread_ = false;
+  ledgers_read_ms_ = now_ms_;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    DescribeRequest describe;
+    describe.set_ledgers(true);
+    ps_[i].ledgers.clear();
+    SendPs(i, ps_[i].ledger_tag, job_.timeouts.ps_ms, describe);
+  }
+}
+
+void CoordinatorCore::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.ledger_tag = 0;
+  if (!reply.ok()) return PsLost(index, Text(reply.status()));
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.boot_id() != ps.served_boot_id || description.generation() != generation_) {
+    return PsLost(index, "it was restarted or obeys another coordinator");
+  }
+  ps.description = description;
+  ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
+  const bool all = std::all_of(ps_.begin(), ps_.end(), [](const Ps& p) { return p.ledger_tag == 0; });
+  if (!all || !reading_ledgers_) return;
+  reading_ledgers_ = false;
+  AdvanceEpoch();
+}
+
+void CoordinatorCore::FinishPs(uint32_t index, ExitCode code, const std::string& reason) {
+  Ps& ps = ps_[index];
+  if (ps.stage == PsStage::kAway || ps.stage == PsStage::kSeen) return;
+  FinishRequest finish;
+  *finish.mutable_fence() = FenceFor(ps);
+  finish.set_coordinator_boot_id(options_.boot_id);
+  finish.set_exit_code(static_cast<int>(code));
+  finish.set_reason(reason);
+  ps.finished = true;
+  SendPs(index, ps.call_tag, kDescribeMs, finish);
+}
+
+std::string CoordinatorCore::MissingTasks() const {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage != PsStage::kAway) continue;
+    missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
+                                   ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem,
+                                   ")"));
+  }
+  if (!job_fixed_ || sessions_.empty()) missing.push_back("a worker (none has joined)");
+  return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
+}
+
+}  // namespace paracord

@@ -1,0 +1,166 @@
+// Checkpoint rounds: a directory, a snapshot of each ps at its own instant, and the manifest last.
+// Nothing of training waits for a round.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kSnapshotMs = 600 * 1000;
+constexpr int64_t kRetryRoundMs = 5000;   // after a round that failed
+constexpr uint32_t kSnapshotTries = 3;    // of one round and ps, for lost messages
+
+}  // namespace
+
+void CoordinatorCore::DriveRounds() {
+  if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
+  const bool serving = phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
+                       phase_ == Phase::kFinishing;
+  if (!serving || round_.has_value() || now_ms_ < next_round_ms_) return;
+  const bool wanted = phase_ == Phase::kFinishing || draining_ ||
+                      job_.checkpoint.every_seconds > 0 ||
+                      std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
+  if (wanted) StartRound(phase_ == Phase::kFinishing && !reading_ledgers_);
+}
+
+void CoordinatorCore::StartRound(bool complete) {
+  round_.emplace();
+  round_->id = ++last_round_;
+  round_->complete = complete;
+  round_->directory = absl::StrCat("round-g", generation_, "-r", round_->id);
+  round_->replies.resize(ps_.size());
+  round_->started_ms = now_ms_;
+  Emit(MakeRoundDirectory{round_->id, round_->directory});
+}
+
+void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
+  if (!round_.has_value() || round_->id != event.round) return;
+  if (!event.status.ok()) return FailRound(std::string(event.status.message()));
+  round_->asked = true;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    ps_[i].snapshot_tries = 0;
+    AskSnapshot(i);
+  }
+}
+
+void CoordinatorCore::AskSnapshot(uint32_t index) {
+  Ps& ps = ps_[index];
+  ++ps.snapshot_tries;
+  SnapshotRequest request;
+  *request.mutable_fence() = FenceFor(ps);
+  request.set_coordinator_boot_id(options_.boot_id);
+  request.set_round(round_->id);
+  request.set_directory(round_->directory);
+  request.set_ps(index);
+  request.set_ps_count(static_cast<uint32_t>(ps_.size()));
+  SendPs(index, ps.snapshot_tag, kSnapshotMs, request);
+}
+
+void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.snapshot_tag = 0;
+  if (!round_.has_value() || !round_->asked || round_->committing) return;
+  if (!reply.ok()) {
+    const bool lost = absl::IsUnavailable(reply.status());
+    if (lost && ps.stage == PsStage::kReady && ps.snapshot_tries < kSnapshotTries) {
+      return AskSnapshot(index);  // the same order gets the same answer
+    }
+    return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
+  }
+  round_->replies[index] = std::get<SnapshotReply>(*reply);
+  const bool all = std::all_of(round_->replies.begin(), round_->replies.end(),
+                               [](const auto& r) { return r.has_value(); });
+  if (!all) return;
+  round_->committing = true;
+  Emit(CommitRound{round_->id, round_->directory, RoundManifest()});
+}
+
+Manifest CoordinatorCore::RoundManifest() const {
+  Manifest manifest;
+  manifest.job_name = job_.name;
+  manifest.job_json = JobToJson(job_);
+  manifest.run_id = state_.run_id;
+  manifest.complete = round_->complete;
+  manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - started_ms_);
+  manifest.plan = state_.plan;
+  manifest.variables = state_.variables;
+  manifest.partitions.resize(layout_.size());
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const SnapshotReply& reply = *round_->replies[i];
+    manifest.files.push_back(
+        {reply.file(), reply.bytes(), reply.crc32c(), ps_[i].description.boot_id()});
+    for (const PartitionDescription& partition : reply.partitions()) {
+      if (partition.id() >= manifest.partitions.size()) continue;  // ParseManifest would refuse it
+      ManifestPartition& entry = manifest.partitions[partition.id()];
+      entry.updates = partition.updates();
+      entry.applied = partition.ledger().applied();
+      entry.rejected = partition.ledger().rejected();
+      entry.healthy = partition.healthy();
+    }
+  }
+  for (size_t p = 0; p < layout_.size(); ++p) manifest.partitions[p].spec = layout_[p];
+  manifest.name = {LeastApplied(manifest), generation_, round_->id};
+  manifest.summary = nlohmann::json::parse(SummaryText("done", DoneReason()));
+  manifest.summary["metric_names"] = state_.metric_names;
+  return manifest;
+}
+
+void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
+  if (!round_.has_value() || round_->id != event.round) return;
+  if (!event.status.ok()) return FailRound(std::string(event.status.message()));
+  Manifest manifest = RoundManifest();
+  const bool complete = round_->complete;
+  Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ",
+                    now_ms_ - round_->started_ms, " ms"));
+  round_.reset();
+  checkpoint_problem_.clear();
+  ++state_.counters.checkpoints;
+  manifests_.insert(manifests_.begin(), std::move(manifest));
+  RemoveOldCheckpoints();
+  next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].draining && !ps_[i].finished) FinishPs(i, ExitCode::kDrained, "drained");
+  }
+  if (complete) {
+    complete_committed_ = true;
+    Emit(WriteSummary{SummaryText("done", DoneReason())});
+  } else if (draining_) {
+    SaveJobState();
+    EndJob(ExitCode::kDrained, "stopped", "SIGTERM, after a checkpoint");
+  } else {
+    SaveJobState();
+  }
+}
+
+void CoordinatorCore::FailRound(const std::string& why) {
+  checkpoint_problem_ = why;
+  Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
+  Emit(RemoveCheckpoints{{round_->directory}});
+  round_.reset();
+  for (Ps& ps : ps_) ps.snapshot_tag = 0;
+  next_round_ms_ = now_ms_ + kRetryRoundMs;
+}
+
+// Keeps the newest `keep`, and always the newest healthy one.
+void CoordinatorCore::RemoveOldCheckpoints() {
+  RemoveCheckpoints removed;
+  std::vector<Manifest> kept;
+  bool healthy_kept = false;
+  for (Manifest& manifest : manifests_) {
+    const bool among_newest = kept.size() < job_.checkpoint.keep;
+    const bool only_healthy = !healthy_kept && manifest.healthy();
+    if (among_newest || only_healthy) {
+      healthy_kept = healthy_kept || manifest.healthy();
+      kept.push_back(std::move(manifest));
+    } else {
+      removed.directories.push_back(manifest.name.ToString());
+    }
+  }
+  manifests_ = std::move(kept);
+  if (!removed.directories.empty()) Emit(std::move(removed));
+}
+
+}  // namespace paracord

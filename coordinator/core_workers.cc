@@ -1,0 +1,400 @@
+// Sessions of workers, what they are given to do, and what becomes of batches that fail.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/data_plan.h"
+#include "common/protocol.h"
+#include "coordinator/core.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kParkMs = 1000;        // a worker without a task asks again after this
+constexpr int64_t kBenchMs = 10000;      // no lease after three failures in a row
+constexpr uint32_t kBenchAfter = 3;
+constexpr int64_t kStragglerMs = 5000;   // a lease this old may be given to a second worker
+constexpr size_t kSessionsMax = 100000;
+
+JoinReply WaitReply(std::string reason) {
+  JoinReply reply;
+  reply.set_wait(std::move(reason));
+  return reply;
+}
+
+JoinReply LeaveReply(ExitCode code, std::string reason) {
+  JoinReply reply;
+  reply.mutable_leave()->set_exit_code(static_cast<int>(code));
+  reply.mutable_leave()->set_reason(std::move(reason));
+  return reply;
+}
+
+}  // namespace
+
+void CoordinatorCore::AnswerJoinWith(CallId call, JoinReply reply) {
+  Emit(AnswerJoin{call, std::move(reply)});
+}
+
+std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) const {
+  const DataPlan& plan = state_.plan;
+  if (facts.records() != plan.records()) {
+    return absl::StrCat("it finds ", facts.records(), " training records, the job has ",
+                        plan.records());
+  }
+  if (facts.test_records() != plan.test_records()) {
+    return absl::StrCat("it finds ", facts.test_records(), " test records, the job has ",
+                        plan.test_records());
+  }
+  if (facts.fingerprint() != plan.fingerprint()) {
+    return absl::StrCat("its data files have the fingerprint ", facts.fingerprint(),
+                        ", the job's ", plan.fingerprint());
+  }
+  for (int i = 0; i < facts.variables_size(); ++i) {
+    const VariableSpec& theirs = facts.variables(i);
+    const bool same = static_cast<size_t>(i) < state_.variables.size() &&
+                      state_.variables[static_cast<size_t>(i)].name() == theirs.name() &&
+                      std::equal(theirs.shape().begin(), theirs.shape().end(),
+                                 state_.variables[static_cast<size_t>(i)].shape().begin(),
+                                 state_.variables[static_cast<size_t>(i)].shape().end());
+    if (!same) return absl::StrCat("its model has another variable ", theirs.name());
+  }
+  if (static_cast<size_t>(facts.variables_size()) != state_.variables.size()) {
+    return "its model lacks variables of the job";
+  }
+  return std::nullopt;
+}
+
+void CoordinatorCore::Handle(const JoinEvent& event) {
+  const JoinRequest& request = event.request;
+  if (phase_ == Phase::kEnded) {
+    const ExitCode code = exit_.has_value() ? static_cast<ExitCode>(exit_->code) : ExitCode::kDone;
+    if (code == ExitCode::kDrained || code == ExitCode::kFenced) {
+      return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
+    }
+    return AnswerJoinWith(event.call, LeaveReply(code, "the job has ended"));
+  }
+  if (request.protocol() != kProtocol) {
+    return AnswerJoinWith(event.call,
+                          LeaveReply(ExitCode::kVersion,
+                                     absl::StrCat("this coordinator speaks protocol ", kProtocol,
+                                                  ", the worker ", request.protocol())));
+  }
+  if (!request.error().empty()) {
+    Error(absl::StrCat(request.task(), " cannot take part: ", request.error()));
+    AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, request.error()));
+    // Nobody has shown that the job can run at all: most likely the job itself is wrong.
+    if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", request.error());
+    return;
+  }
+  if (!request.has_facts()) {
+    JoinReply reply;
+    reply.set_job_json(JobToJson(job_));
+    return AnswerJoinWith(event.call, std::move(reply));
+  }
+  if (!job_fixed_) {
+    if (state_.run_id.empty()) FixJob(request.facts());
+    if (phase_ == Phase::kEnded) {
+      return AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, "the job has ended"));
+    }
+    return AnswerJoinWith(event.call, WaitReply("the job is being created"));
+  }
+  if (state_.metric_names.empty()) {
+    state_.metric_names.assign(request.facts().metric_names().begin(),
+                               request.facts().metric_names().end());
+  }
+  if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
+    const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
+    Warn(reason);
+    return AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, reason));
+  }
+  if (!AllPs(PsStage::kReady)) return AnswerJoinWith(event.call, WaitReply(WaitReason()));
+  OpenSession(event.call, request);
+}
+
+void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
+  // A task has one session: its earlier life is over.
+  std::vector<uint64_t> earlier;
+  for (const auto& [id, session] : sessions_) {
+    if (session.task == request.task()) earlier.push_back(id);
+  }
+  for (const uint64_t id : earlier) {
+    const bool restarted = sessions_.at(id).boot_id != request.boot_id();
+    EndSession(id, "the same task joined again", restarted);
+  }
+  if (sessions_.size() >= kSessionsMax) {
+    return AnswerJoinWith(call, WaitReply("there are too many workers"));
+  }
+  WorkerSession session;
+  session.id = ++last_id_;
+  session.task = request.task();
+  session.boot_id = request.boot_id();
+  session.device = request.device();
+  session.joined_ms = session.last_seen_ms = now_ms_;
+  JoinReply reply;
+  Session& opened = *reply.mutable_session();
+  opened.set_id(session.id);
+  opened.set_run_id(state_.run_id);
+  opened.set_generation(generation_);
+  for (const Ps& ps : ps_) {
+    PsInfo& info = *opened.add_ps();
+    info.set_address(ps.address);
+    info.set_boot_id(ps.description.boot_id());
+  }
+  for (const PartitionSpec& partition : layout_) *opened.add_partitions() = partition;
+  *opened.mutable_plan() = state_.plan;
+  Info(absl::StrCat(session.task, " joined (", session.device, ")"));
+  sessions_.emplace(session.id, std::move(session));
+  AnswerJoinWith(call, std::move(reply));
+}
+
+void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
+  const auto it = sessions_.find(event.session);
+  if (it == sessions_.end()) {
+    WorkerHoldReply reply;
+    reply.set_rejoin("no such session");
+    return Emit(AnswerHold{event.call, reply});
+  }
+  it->second.hold = event.call;
+  it->second.last_seen_ms = now_ms_;
+}
+
+void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
+  EndSession(event.session, "its connection broke", true);
+}
+
+void CoordinatorCore::Handle(const WorkEvent& event) {
+  const WorkRequest& request = event.request;
+  const auto it = sessions_.find(request.session());
+  WorkReply reply;
+  if (it == sessions_.end()) {
+    if (phase_ == Phase::kEnded) {
+      reply.mutable_leave()->set_exit_code(exit_.has_value() ? exit_->code : 0);
+      reply.mutable_leave()->set_reason("the job has ended");
+    } else {
+      reply.set_rejoin("no such session");
+    }
+    return Emit(AnswerWork{event.call, std::move(reply)});
+  }
+  WorkerSession& session = it->second;
+  session.last_seen_ms = now_ms_;
+  session.computed += request.computed();
+  session.window_computed += request.computed();
+  session.loss_sum += request.loss_sum();
+  session.samples += request.samples();
+  session.staleness_sum += request.staleness_sum();
+  state_.counters.computed += request.computed();
+  state_.counters.duplicates += request.duplicates();
+  if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
+    state_.counters.first_step_ms = now_ms_ - started_ms_;
+  }
+  if (session.parked.has_value()) {  // it asked again before it was answered
+    Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
+  }
+  for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
+  if (request.has_evaluation() && evaluation_.has_value()) {
+    const absl::Status taken = evaluation_->Report(request.evaluation());
+    if (!taken.ok()) {
+      Warn(absl::StrCat(session.task, ": ", std::string(taken.message())));
+      session.benched_until_ms = now_ms_ + 1000;
+    }
+  }
+  if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();
+  CheckRejected();
+  if (phase_ == Phase::kEnded) {
+    if (exit_.has_value()) reply.mutable_leave()->set_exit_code(exit_->code);
+    return Emit(AnswerWork{event.call, std::move(reply)});
+  }
+  if (request.leaving()) {
+    const uint64_t id = session.id;
+    Emit(AnswerWork{event.call, std::move(reply)});
+    return EndSession(id, "it leaves", false);
+  }
+  if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
+  if (TryGiveTask(session, event.call)) return;
+  session.parked = event.call;
+  session.parked_ms = now_ms_;
+}
+
+void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {
+  if (!table_.has_value()) return;
+  const LeaseState* found = table_->Find(report.lease());
+  if (found == nullptr || found->session != session.id) return;
+  if (report.next() > found->next) session.failures_in_a_row = 0;
+  table_->Progress(report.lease(), report.next());
+  const LeaseState lease = *table_->Find(report.lease());
+  if (report.ended()) table_->End(report.lease());
+  switch (report.problem()) {
+    case PROBLEM_GAP:
+      reread_ = true;
+      break;
+    case PROBLEM_DATA:
+      CountFailure(session.task, lease, FailureKind::kData, report.message());
+      break;
+    case PROBLEM_NONFINITE:
+      CountFailure(session.task, lease, FailureKind::kNonFinite, report.message());
+      break;
+    case PROBLEM_SHAPE:
+      CountFailure(session.task, lease, FailureKind::kShape, report.message());
+      break;
+    default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
+      break;
+  }
+  const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
+                      report.problem() == PROBLEM_SHAPE;
+  if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.size() > 1) {
+    Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
+                      " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
+    session.benched_until_ms = now_ms_ + kBenchMs;
+    session.failures_in_a_row = 0;
+  }
+  if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
+}
+
+void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
+                                   FailureKind kind, const std::string& message) {
+  BatchId batch;
+  batch.set_epoch(table_->epoch());
+  batch.set_split(lease.split);
+  batch.set_batch(lease.next);
+  const bool other = std::any_of(sessions_.begin(), sessions_.end(),
+                                 [&](const auto& item) { return item.second.task != task; });
+  last_failure_ = absl::StrFormat("batch %d of split %d of epoch %d on %s: %s", batch.batch(),
+                                  batch.split(), batch.epoch() + 1, task, message);
+  Warn(last_failure_);
+  switch (failures_.Add(batch, kind, task, other)) {
+    case BatchFailures::Verdict::kTryAgain:
+      return;
+    case BatchFailures::Verdict::kReject:
+      return Warn(absl::StrCat("rejected: ", last_failure_));
+    case BatchFailures::Verdict::kFailJob:
+      return EndJob(kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed,
+                    "failed", absl::StrCat("failures.policy is fail: ", last_failure_));
+  }
+}
+
+// Too many rejected batches in an epoch fail the job.
+void CoordinatorCore::CheckRejected() {
+  if (!table_.has_value() || phase_ == Phase::kEnded) return;
+  const uint64_t rejected = failures_.RejectedIn(table_->epoch());
+  const double allowed = job_.failures.rejected_max * static_cast<double>(table_->batches());
+  if (static_cast<double>(rejected) <= allowed) return;
+  EndJob(failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed, "failed",
+         absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
+                         "failures.rejected_max = %g; the last: %s",
+                         rejected, table_->batches(), table_->epoch() + 1,
+                         job_.failures.rejected_max, last_failure_));
+}
+
+// Answers `call` if there is something to do for this worker.
+bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
+  if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  WorkReply reply;
+  if (phase_ == Phase::kEvaluating && evaluation_.has_value()) {
+    std::optional<EvaluationLease> lease = evaluation_->Grant(last_id_ + 1, session.id);
+    if (!lease.has_value()) return false;
+    *reply.mutable_evaluation() = *std::move(lease);
+  } else if (phase_ == Phase::kTraining && table_.has_value() && !draining_) {
+    std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_);
+    if (!lease.has_value()) {
+      lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs);
+    }
+    if (!lease.has_value()) return false;
+    for (const uint32_t batch : failures_.Rejected(lease->epoch(), lease->split())) {
+      lease->add_rejected(batch);
+    }
+    *reply.mutable_lease() = *std::move(lease);
+  } else {
+    return false;
+  }
+  ++last_id_;
+  Emit(AnswerWork{call, std::move(reply)});
+  return true;
+}
+
+// After every event: something may have become free, or complete.
+void CoordinatorCore::ServeParked() {
+  if (phase_ == Phase::kTraining && table_.has_value() && AllPs(PsStage::kReady) &&
+      (table_->AllDone() || (reread_ && now_ms_ - ledgers_read_ms_ >= kTickMs))) {
+    ReadLedgers();
+  }
+  for (auto& [id, session] : sessions_) {
+    if (!session.parked.has_value()) continue;
+    if (TryGiveTask(session, *session.parked)) {
+      session.parked.reset();
+    } else if (now_ms_ - session.parked_ms >= kParkMs) {
+      WorkReply reply;
+      reply.set_wait(session.benched_until_ms > now_ms_ ? "failed too often; resting"
+                                                        : WaitReason());
+      Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), std::move(reply)});
+    }
+  }
+}
+
+void CoordinatorCore::DriveSessions() {
+  std::vector<uint64_t> silent;
+  for (const auto& [id, session] : sessions_) {
+    if (now_ms_ - session.last_seen_ms > job_.timeouts.worker_ms) silent.push_back(id);
+  }
+  for (const uint64_t id : silent) {
+    EndSession(id, absl::StrCat("it was silent for ", job_.timeouts.worker_ms, " ms"), true);
+  }
+}
+
+void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  const WorkerSession session = std::move(it->second);
+  sessions_.erase(it);
+  if (phase_ != Phase::kEnded) Info(absl::StrCat(session.task, " left: ", why));
+  if (session.hold.has_value()) {
+    WorkerHoldReply reply;
+    reply.set_rejoin(why);
+    Emit(AnswerHold{*session.hold, reply});
+  }
+  if (session.parked.has_value()) {
+    WorkReply reply;
+    reply.set_rejoin(why);
+    Emit(AnswerWork{*session.parked, reply});
+  }
+  if (died) ++state_.counters.worker_recoveries;
+  if (evaluation_.has_value()) evaluation_->EndSession(id);
+  if (!table_.has_value()) return;
+  for (const LeaseState& lease : table_->EndSession(id)) {
+    if (died && phase_ == Phase::kTraining && AllPs(PsStage::kReady)) {
+      CountFailure(session.task, lease, FailureKind::kWorkerDied, "the worker died: " + why);
+    }
+  }
+}
+
+void CoordinatorCore::EndAllSessions(const std::string& why) {
+  while (!sessions_.empty()) EndSession(sessions_.begin()->first, why, false);
+}
+
+// Who waits for whom and why, in one line.
+std::string CoordinatorCore::WaitReason() const {
+  if (!AllPs(PsStage::kReady)) {
+    if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
+    int64_t since = now_ms_;
+    for (const Ps& ps : ps_) {
+      if (ps.stage == PsStage::kAway) since = std::min(since, ps.away_since_ms);
+    }
+    return absl::StrFormat("training is parked for %.1f s: %s",
+                           static_cast<double>(now_ms_ - since) / 1000, MissingTasks());
+  }
+  if (save_again_ && evaluation_unsaved_) return "job.state cannot be written: " + checkpoint_problem_;
+  switch (phase_) {
+    case Phase::kEvaluating:
+      return "the rest of the evaluation is with other workers";
+    case Phase::kFinishing:
+      return checkpoint_problem_.empty() ? "the final checkpoint is being written"
+                                         : "the final checkpoint fails: " + checkpoint_problem_;
+    case Phase::kTraining:
+      return draining_ ? "the coordinator is draining"
+                       : "the rest of the epoch's splits are with other workers";
+    default:
+      return "the ledgers are being read";
+  }
+}
+
+}  // namespace paracord

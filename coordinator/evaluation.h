@@ -1,0 +1,51 @@
+// One exact evaluation: the test records in pieces, each scored by some worker and counted once, in
+// whatever order and however often they are reported. Pure; owned by the core.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+class Evaluation {
+ public:
+  // `piece_records` a lease; metric_names as in JobFacts.
+  Evaluation(uint64_t generation, uint64_t epoch, uint64_t records, uint64_t piece_records,
+             std::vector<std::string> metric_names);
+
+  uint64_t epoch() const { return epoch_; }
+
+  std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
+  // Takes the result of a leased piece. One that is not leased (any more) changes nothing. An error
+  // says that the report does not fit; the piece is then free again.
+  absl::Status Report(const EvaluationReport& report);
+  void EndSession(uint64_t session);
+
+  bool Done() const { return done_pieces_ == pieces_.size(); }
+  // Sums in the order of the records, so the result does not depend on who scored what.
+  std::map<std::string, double> Metrics() const;
+
+ private:
+  struct Piece {
+    uint64_t lease = 0;  // 0: free
+    uint64_t session = 0;
+    bool done = false;
+    std::vector<MetricState> metrics;
+  };
+
+  const uint64_t generation_;
+  const uint64_t epoch_;
+  const uint64_t records_;
+  const uint64_t piece_records_;
+  const std::vector<std::string> metric_names_;
+  std::vector<Piece> pieces_;
+  uint64_t done_pieces_ = 0;
+};
+
+}  // namespace paracord

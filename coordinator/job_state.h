@@ -1,0 +1,57 @@
+// DIR/job.state: what the coordinator must not forget and the ledgers do not know. Written whole and
+// atomically before anybody acts on it. Losing it repeats an evaluation, never a batch: what is
+// needed to go on stands in every manifest too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+struct EvaluationResult {
+  uint64_t epoch = 0;  // epochs are counted from 0
+  std::map<std::string, double> metrics;
+};
+
+// Counters that live longer than one coordinator.
+struct JobCounters {
+  uint64_t computed = 0;     // batches whose gradients workers computed
+  uint64_t duplicates = 0;   // of them, dropped by every partition
+  uint64_t worker_recoveries = 0;
+  uint64_t ps_recoveries = 0;
+  uint64_t coordinator_recoveries = 0;
+  uint64_t checkpoints = 0;
+  int64_t wall_ms = 0;
+  int64_t training_ms = 0;   // time in which batches could be applied
+  int64_t first_step_ms = -1;
+};
+
+// The decision to end the job early, when the batches below `epochs` epochs are done.
+struct StopDecision {
+  uint64_t epochs = 0;
+  std::string reason;
+};
+
+struct JobState {
+  std::string run_id;
+  std::string job_json;  // canonical
+  DataPlan plan;
+  std::vector<VariableSpec> variables;
+  std::vector<PartitionSpec> partitions;  // without their place
+  std::vector<std::string> metric_names;
+  std::vector<EvaluationResult> evaluations;  // by epoch
+  std::optional<StopDecision> stop;
+  JobCounters counters;
+};
+
+std::string JobStateToText(const JobState& state);
+// `path` is for the errors alone.
+absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::string& path);
+
+}  // namespace paracord

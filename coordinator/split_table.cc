@@ -1,0 +1,126 @@
+#include "coordinator/split_table.h"
+
+#include <algorithm>
+
+namespace paracord {
+
+SplitTable::SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches)
+    : epoch_(epoch), batches_(batches) {
+  for (uint64_t first = 0; first < batches; first += split_batches) {
+    Split split;
+    split.end = static_cast<uint32_t>(std::min<uint64_t>(split_batches, batches - first));
+    free_.insert(splits_.size());
+    splits_.push_back(split);
+  }
+  open_splits_ = splits_.size();
+}
+
+void SplitTable::SetNext(uint64_t index, uint32_t next) {
+  Split& split = splits_[index];
+  const bool was_open = split.next < split.end;
+  split.next = std::min(next, split.end);
+  const bool is_open = split.next < split.end;
+  if (was_open && !is_open) --open_splits_;
+  if (!was_open && is_open) ++open_splits_;
+  if (is_open && split.holders == 0) {
+    free_.insert(index);
+  } else {
+    free_.erase(index);
+  }
+}
+
+void SplitTable::Load(const std::vector<uint32_t>& next) {
+  for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, next[s]);
+}
+
+Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms) {
+  Split& split = splits_[index];
+  ++split.holders;
+  free_.erase(index);
+  leases_[lease_id] = {lease_id, session, index, split.next, now_ms};
+  Lease lease;
+  lease.set_id(lease_id);
+  lease.set_epoch(epoch_);
+  lease.set_split(index);
+  lease.set_first_batch(split.next);
+  lease.set_end_batch(split.end);
+  return lease;
+}
+
+std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms) {
+  if (free_.empty()) return std::nullopt;
+  return MakeLease(lease_id, session, *free_.begin(), now_ms);
+}
+
+std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                                            int64_t age_ms) {
+  const LeaseState* oldest = nullptr;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.session == session || splits_[lease.split].holders > 1) continue;
+    if (oldest == nullptr || lease.granted_ms < oldest->granted_ms) oldest = &lease;
+  }
+  if (oldest == nullptr || now_ms - oldest->granted_ms < age_ms) return std::nullopt;
+  return MakeLease(lease_id, session, oldest->split, now_ms);
+}
+
+const LeaseState* SplitTable::Find(uint64_t lease_id) const {
+  const auto it = leases_.find(lease_id);
+  return it == leases_.end() ? nullptr : &it->second;
+}
+
+void SplitTable::Progress(uint64_t lease_id, uint32_t next) {
+  const auto it = leases_.find(lease_id);
+  if (it == leases_.end()) return;
+  it->second.next = std::max(it->second.next, next);
+  if (next > splits_[it->second.split].next) SetNext(it->second.split, next);
+}
+
+void SplitTable::End(uint64_t lease_id) {
+  const auto it = leases_.find(lease_id);
+  if (it == leases_.end()) return;
+  const uint64_t index = it->second.split;
+  leases_.erase(it);
+  --splits_[index].holders;
+  SetNext(index, splits_[index].next);
+}
+
+std::vector<LeaseState> SplitTable::EndSession(uint64_t session) {
+  std::vector<LeaseState> ended;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.session == session) ended.push_back(lease);
+  }
+  for (const LeaseState& lease : ended) End(lease.id);
+  return ended;
+}
+
+uint64_t SplitTable::batches_done() const {
+  uint64_t done = 0;
+  for (const Split& split : splits_) done += split.next;
+  return done;
+}
+
+std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
+                                uint64_t batches, uint32_t split_batches,
+                                uint64_t splits_per_epoch) {
+  const uint64_t splits = (batches + split_batches - 1) / split_batches;
+  std::vector<uint32_t> least(splits, split_batches);
+  const uint64_t base = epoch * splits_per_epoch;
+  for (const Ledger* ledger : ledgers) {
+    std::vector<uint32_t> next(splits, 0);
+    for (const SplitInterval& interval : ledger->finished()) {
+      const uint64_t first = std::max(interval.first(), base);
+      for (uint64_t s = first; s <= interval.last() && s < base + splits; ++s) {
+        next[s - base] = split_batches;
+      }
+    }
+    for (const OpenSplit& open : ledger->open()) {
+      if (open.split() >= base && open.split() < base + splits) {
+        next[open.split() - base] = open.next();
+      }
+    }
+    for (uint64_t s = 0; s < splits; ++s) least[s] = std::min(least[s], next[s]);
+  }
+  return least;
+}
+
+}  // namespace paracord

@@ -1,0 +1,79 @@
+// Which splits of one epoch are left to do, and who has leased which. Pure; owned by the core.
+// What workers report only moves work about: an epoch is complete when Load() from all ledgers says
+// so, never because of reports.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+struct LeaseState {
+  uint64_t id = 0;
+  uint64_t session = 0;
+  uint64_t split = 0;
+  uint32_t next = 0;  // as last reported
+  int64_t granted_ms = 0;
+};
+
+class SplitTable {
+ public:
+  // `batches` of the epoch are to be done; splits beyond them do not exist.
+  SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches);
+
+  uint64_t epoch() const { return epoch_; }
+  uint64_t batches() const { return batches_; }
+
+  // Takes what the ledgers say: next[s] is the least first-missing batch of split s over all
+  // trained partitions. May move a split back.
+  void Load(const std::vector<uint32_t>& next);
+  // True if every split is done as far as is known here.
+  bool AllDone() const { return open_splits_ == 0; }
+
+  // The first split that is not done and not leased; nullopt if there is none. The caller fills in
+  // which batches are rejected.
+  std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms);
+  // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
+  // session does not hold it already. Harmless: the ledgers drop what comes twice.
+  std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                                  int64_t age_ms);
+
+  // Null if there is no such lease any more.
+  const LeaseState* Find(uint64_t lease_id) const;
+  // Advice: everything below `next` is entered everywhere.
+  void Progress(uint64_t lease_id, uint32_t next);
+  void End(uint64_t lease_id);
+  // Ends all leases of a session; they are returned.
+  std::vector<LeaseState> EndSession(uint64_t session);
+
+  const std::map<uint64_t, LeaseState>& leases() const { return leases_; }
+  uint64_t batches_done() const;
+
+ private:
+  struct Split {
+    uint32_t next = 0;
+    uint32_t end = 0;
+    uint32_t holders = 0;
+  };
+  Lease MakeLease(uint64_t lease_id, uint64_t session, uint64_t split, int64_t now_ms);
+  void SetNext(uint64_t split, uint32_t next);
+
+  const uint64_t epoch_;
+  const uint64_t batches_;
+  std::vector<Split> splits_;
+  uint64_t open_splits_ = 0;
+  std::set<uint64_t> free_;  // open and not leased
+  std::map<uint64_t, LeaseState> leases_;
+};
+
+// For each split of `epoch` the least first-missing batch over the ledgers given.
+std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
+                                uint64_t batches, uint32_t split_batches,
+                                uint64_t splits_per_epoch);
+
+}  // namespace paracord

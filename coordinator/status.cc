@@ -1,0 +1,200 @@
+// What people are told: `paracord status` and summary.json.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
+#include "coordinator/core.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+const char* PhaseName(CoordinatorCore::Phase phase) {
+  switch (phase) {
+    case CoordinatorCore::Phase::kForming:
+      return "forming";
+    case CoordinatorCore::Phase::kLoading:
+      return "loading";
+    case CoordinatorCore::Phase::kTraining:
+      return "training";
+    case CoordinatorCore::Phase::kEvaluating:
+      return "evaluating";
+    case CoordinatorCore::Phase::kFinishing:
+      return "finishing";
+    case CoordinatorCore::Phase::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
+double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+}  // namespace
+
+JobCounters CoordinatorCore::CountersNow() const {
+  JobCounters counters = state_.counters;
+  counters.wall_ms += now_ms_ - started_ms_;
+  counters.training_ms +=
+      training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
+  return counters;
+}
+
+CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
+  LedgerCounts counts;
+  if (!job_fixed_) return counts;
+  counts.batches = TotalBatches();
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (!partition.has_ledger()) continue;
+      least = std::min(least, partition.ledger().applied());
+      counts.applied_max = std::max(counts.applied_max, partition.ledger().applied());
+      counts.rejected = std::max(counts.rejected, partition.ledger().rejected());
+      counts.healthy = counts.healthy && partition.healthy();
+    }
+  }
+  counts.applied_min = least == std::numeric_limits<uint64_t>::max() ? 0 : least;
+  // Of applied batches, each once: whole epochs, and the batches of the one under way.
+  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
+  const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
+  const uint64_t examples = entered / per_epoch * state_.plan.records() +
+                            entered % per_epoch * state_.plan.batch();
+  counts.samples = examples - std::min(examples, counts.rejected * state_.plan.batch());
+  return counts;
+}
+
+std::string CoordinatorCore::DoneReason() const {
+  return state_.stop.has_value() ? state_.stop->reason : "all batches are applied";
+}
+
+std::string CoordinatorCore::SummaryText(const std::string& status,
+                                         const std::string& reason) const {
+  const JobCounters counters = CountersNow();
+  const LedgerCounts counts = Counts();
+  json metrics = json::object();
+  if (!state_.evaluations.empty()) metrics["test"] = state_.evaluations.back().metrics;
+  json summary = {
+      {"status", status},
+      {"reason", reason},
+      {"epochs", epochs_closed_},
+      {"wall_seconds", Seconds(counters.wall_ms)},
+      {"first_step_seconds", nullptr},
+      {"samples", counts.samples},
+      {"computed", counters.computed},
+      {"duplicates", counters.duplicates},
+      {"samples_per_second",
+       Ratio(static_cast<double>(counts.samples), Seconds(counters.training_ms))},
+      {"metrics", metrics},
+      {"ledger",
+       {{"batches", counts.batches},
+        {"applied_min", counts.applied_min},
+        {"applied_max", counts.applied_max},
+        {"rejected", counts.rejected}}},
+      {"recoveries",
+       {{"worker", counters.worker_recoveries},
+        {"ps", counters.ps_recoveries},
+        {"coordinator", counters.coordinator_recoveries}}},
+      {"checkpoints",
+       {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  if (counters.first_step_ms >= 0) summary["first_step_seconds"] = Seconds(counters.first_step_ms);
+  if (!manifests_.empty()) {
+    uint64_t bytes = 0;
+    for (const ManifestFile& file : manifests_.front().files) bytes += file.bytes;
+    summary["checkpoints"]["last_step"] = manifests_.front().name.step;
+    summary["checkpoints"]["bytes"] = bytes;
+  }
+  return summary.dump(2) + "\n";
+}
+
+std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
+  const LedgerCounts counts = Counts();
+  const JobCounters counters = CountersNow();
+  json ps_list = json::array();
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_[i];
+    json entry = {{"task", absl::StrCat("ps:", i)},
+                  {"address", ps.address},
+                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
+                            : ps.stage == PsStage::kAway ? "away"
+                                                         : "loading"},
+                  {"bytes", ps.description.bytes()},
+                  {"partitions", ps.description.partitions_size()},
+                  {"duplicates", ps.description.duplicates()},
+                  {"refused", ps.description.refused()}};
+    if (!ps.problem.empty()) entry["problem"] = ps.problem;
+    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    ps_list.push_back(std::move(entry));
+  }
+  json workers = json::array();
+  double loss_sum = 0;
+  uint64_t window = 0;
+  double rate = 0;
+  for (const auto& [id, session] : sessions_) {
+    uint64_t leases = 0;
+    if (table_.has_value()) {
+      for (const auto& [lease_id, lease] : table_->leases()) leases += lease.session == id;
+    }
+    const double samples_per_second = Ratio(static_cast<double>(session.samples),
+                                            Seconds(now_ms - session.joined_ms));
+    loss_sum += session.loss_sum;
+    window += session.window_computed;
+    rate += samples_per_second;
+    workers.push_back(
+        {{"task", session.task},
+         {"device", session.device},
+         {"leases", leases},
+         {"computed", session.computed},
+         {"samples_per_second", samples_per_second},
+         {"staleness", Ratio(static_cast<double>(session.staleness_sum),
+                             static_cast<double>(session.computed))},
+         {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
+         {"resting", session.benched_until_ms > now_ms}});
+  }
+  json status = {{"job", job_.name},
+                 {"run_id", state_.run_id},
+                 {"phase", PhaseName(phase_)},
+                 {"generation", generation_},
+                 {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
+                 {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+                 {"batches", counts.batches},
+                 {"batches_done", table_.has_value()
+                                      ? epochs_closed_ * BatchesPerEpoch(state_.plan) +
+                                            table_->batches_done()
+                                      : counts.applied_min + counts.rejected},
+                 {"applied_min", counts.applied_min},
+                 {"applied_max", counts.applied_max},
+                 {"rejected", counts.rejected},
+                 {"healthy", counts.healthy},
+                 {"loss", window > 0 ? json(loss_sum / static_cast<double>(window)) : json()},
+                 {"samples_per_second", rate},
+                 {"wall_seconds", Seconds(counters.wall_ms)},
+                 {"ps", ps_list},
+                 {"workers", workers},
+                 {"recoveries",
+                  {{"worker", counters.worker_recoveries},
+                   {"ps", counters.ps_recoveries},
+                   {"coordinator", counters.coordinator_recoveries}}}};
+  status["checkpoint"] = {{"last", manifests_.empty() ? json()
+                                                      : json(manifests_.front().name.ToString())},
+                          {"running", round_.has_value()},
+                          {"problem", checkpoint_problem_}};
+  json evaluations = json::array();
+  for (const EvaluationResult& result : state_.evaluations) {
+    evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
+  }
+  status["evaluations"] = std::move(evaluations);
+  const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
+  if (!moving && phase_ != Phase::kEnded) {
+    status["waiting"] = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();
+  }
+  if (!last_failure_.empty()) status["last_failure"] = last_failure_;
+  return status.dump();
+}
+
+}  // namespace paracord

@@ -1,0 +1,109 @@
+// One session of a worker: works off leases batch by batch (data and gradients on the executor, then
+// one exchange with every ps) and scores pieces of the test data. Owned by the Worker, used on the
+// loop. It talks to the ps only; what it has to say to the coordinator goes through its callbacks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/log.h"
+#include "proto/paracord.pb.h"
+#include "worker/parameter_copy.h"
+#include "worker/workload.h"
+
+namespace paracord {
+
+struct TrainerCallbacks {
+  std::function<void(const LeaseReport&)> report;
+  std::function<void(const EvaluationReport&)> evaluated;
+  std::function<void(std::string why)> stale;  // the session is over
+  std::function<void()> wants_task;            // soon nothing will be left to do
+};
+
+// Since they were last taken; in the units of WorkRequest.
+struct StepCounters {
+  uint64_t computed = 0;
+  uint64_t duplicates = 0;
+  uint64_t samples = 0;
+  double loss_sum = 0;
+  uint64_t staleness_sum = 0;
+};
+
+struct TrainerOptions {
+  std::string task;
+  uint64_t seed = 1;            // of the job
+  int64_t exchange_ms = 10000;  // deadline of one try
+  uint32_t tries = 3;           // of one exchange, before the lease is given back
+};
+
+class Trainer {
+ public:
+  Trainer(TrainerOptions options, Session session, std::shared_ptr<Workload> workload,
+          std::vector<Link*> links, Environment environment, TrainerCallbacks callbacks);
+  ~Trainer();
+
+  void Take(const Lease& lease);
+  void Take(const EvaluationLease& lease);
+  bool Idle() const;
+  // True if a further lease would not wait long.
+  bool WantsTask() const;
+  // After the batch under way: gives back the leases, then runs `drained`.
+  void Drain(std::function<void()> drained);
+  StepCounters TakeCounters();
+
+ private:
+  struct Exchange {
+    std::optional<BatchId> batch;  // of a push
+    bool rejected = false;
+    uint32_t open = 0;             // ps that have not answered
+    std::vector<uint32_t> tries;
+    ExchangeOutcome outcome;
+    absl::Status error;
+    bool repeated = false;         // some call may still be sending
+    std::function<void()> done;
+  };
+
+  void Next();
+  void StepLease();
+  void Compute(const BatchId& batch);
+  void Computed(const BatchId& batch);
+  void Push(const BatchId& batch, bool rejected);
+  void Pushed(const BatchId& batch);
+  void EndLease(Problem problem, const std::string& message);
+  void Report(bool ended, Problem problem, const std::string& message);
+  void StartEvaluation();
+  void RunEvaluation();
+  void StartExchange(const BatchId* batch, bool rejected, std::function<void()> done);
+  void Send(uint32_t ps);
+  void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
+
+  const TrainerOptions options_;
+  const Session session_;
+  const std::shared_ptr<Workload> workload_;
+  const std::vector<Link*> links_;
+  const Environment environment_;
+  const TrainerCallbacks callbacks_;
+  const std::shared_ptr<bool> alive_;
+  // Shared with what runs on the executor.
+  const std::shared_ptr<ParameterCopy> copy_;
+
+  std::deque<Lease> leases_;                 // the first is worked on
+  uint32_t next_batch_ = 0;
+  uint32_t examples_ = 0;                    // of the batch under way
+  std::deque<EvaluationLease> evaluations_;
+  bool busy_ = false;                        // a batch or an evaluation is under way
+  bool pulled_ = false;                      // the copy is as new as the last exchange
+  std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the copy has
+  uint64_t exchange_id_ = 0;
+  Exchange exchange_;
+  std::function<void()> drained_;
+  StepCounters counters_;
+};
+
+}  // namespace paracord

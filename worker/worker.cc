@@ -1,0 +1,339 @@
+#include "worker/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/protocol.h"
+#include "common/rpc_proto.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kJoinMs = 5000;        // deadline of a join
+constexpr int64_t kJoinAgainMs = 200;
+constexpr int64_t kWorkMs = 5000;        // deadline of a report; the coordinator parks it for 1 s
+constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
+constexpr int64_t kLeaveMs = 1000;       // to say goodbye
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace
+
+template <class Fn>
+auto Worker::Guarded(Fn fn) {
+  return [alive = alive_, fn = std::move(fn)](auto&&... args) {
+    if (*alive) fn(std::forward<decltype(args)>(args)...);
+  };
+}
+
+Worker::Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
+               std::function<void(int exit_code, std::string reason)> exit)
+    : options_(std::move(options)),
+      open_(std::move(open)),
+      environment_(environment),
+      exit_(std::move(exit)),
+      log_(options_.task),
+      boot_id_(environment_.random.NextId()),
+      alive_(std::make_shared<bool>(true)),
+      coordinator_(environment_.network.Dial(options_.coordinator)) {}
+
+Worker::~Worker() { *alive_ = false; }
+
+void Worker::Start() {
+  coordinator_seen_ms_ = environment_.loop.NowMs();
+  Join();
+}
+
+void Worker::Exit(ExitCode code, const std::string& reason) {
+  if (std::exchange(exiting_, true)) return;
+  trainer_.reset();
+  log_.Info("leaves with exit code {}: {}", static_cast<int>(code), reason);
+  exit_(static_cast<int>(code), reason);
+}
+
+void Worker::SayOnce(const std::string& what) {
+  if (what == last_said_) return;
+  last_said_ = what;
+  log_.Info("{}", what);
+}
+
+// ---- joining
+
+void Worker::Join() {
+  if (exiting_ || opening_) return;
+  if (draining_) return Exit(ExitCode::kDrained, "SIGTERM");
+  const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
+  if (environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
+    return Exit(ExitCode::kPeerLost,
+                absl::StrCat("no coordinator at ", options_.coordinator, " for ", orphan_ms, " ms"));
+  }
+  JoinRequest request;
+  request.set_task(options_.task);
+  request.set_boot_id(boot_id_);
+  request.set_protocol(kProtocol);
+  request.set_device(options_.device);
+  if (workload_ != nullptr) *request.mutable_facts() = workload_->facts;
+  request.set_error(open_error_);
+  CallProto<JoinReply>(
+      *coordinator_, method::kJoin, request, kJoinMs,
+      [this, alive = alive_, &loop = environment_.loop](absl::StatusOr<JoinReply> reply) {
+        loop.Post([this, alive, reply = std::move(reply)] {
+          if (*alive) JoinAnswered(reply);
+        });
+      });
+}
+
+void Worker::JoinLater(int64_t delay_ms) {
+  environment_.loop.PostAfter(delay_ms, Guarded([this] { Join(); }));
+}
+
+void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
+  if (exiting_) return;
+  if (!reply.ok()) {
+    SayOnce(absl::StrCat("waits for the coordinator at ", options_.coordinator, ": ",
+                         Text(reply.status())));
+    return JoinLater(kJoinAgainMs);
+  }
+  coordinator_seen_ms_ = environment_.loop.NowMs();
+  switch (reply->what_case()) {
+    case JoinReply::kJobJson:
+      return Open(reply->job_json());
+    case JoinReply::kSession:
+      return StartSession(reply->session());
+    case JoinReply::kLeave:
+      return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
+    default:
+      SayOnce("waits: " + reply->wait());
+      return JoinLater(kJoinAgainMs);
+  }
+}
+
+void Worker::Open(const std::string& job_json) {
+  absl::StatusOr<Job> job = ParseJob(job_json);
+  if (!job.ok()) {
+    open_error_ = Text(job.status());
+    return Join();
+  }
+  job_ = *std::move(job);
+  opening_ = true;
+  const auto opened = std::make_shared<absl::StatusOr<Workload>>(absl::UnknownError(""));
+  environment_.executor.Run(
+      [opened, open = open_, opened_job = *job_] { *opened = open(opened_job); },
+      Guarded([this, opened] {
+        opening_ = false;
+        if (opened->ok()) {
+          workload_ = std::make_shared<Workload>(*std::move(*opened));
+        } else {
+          open_error_ = Text(opened->status());
+          log_.Error("cannot take part: {}", open_error_);
+        }
+        Join();
+      }));
+}
+
+// ---- a session
+
+void Worker::StartSession(const Session& session) {
+  last_said_.clear();
+  session_ = session.id();
+  coordinator_lost_ = false;
+  reports_.clear();
+  evaluation_.reset();
+  reporting_ = asking_ = false;
+  std::vector<Link*> links;
+  for (const PsInfo& ps : session.ps()) {
+    std::unique_ptr<Link>& link = ps_links_[ps.address()];
+    if (link == nullptr) link = environment_.network.Dial(ps.address());
+    links.push_back(link.get());
+  }
+  TrainerCallbacks callbacks;
+  callbacks.report = [this](const LeaseReport& report) {
+    reports_[report.lease()] = report;
+    SendWork();
+  };
+  callbacks.evaluated = [this](const EvaluationReport& report) {
+    evaluation_ = report;
+    SendWork();
+  };
+  // Posted, since they end the trainer that calls them.
+  callbacks.stale = [this, id = session_](std::string why) {
+    environment_.loop.Post(Guarded([this, id, why = std::move(why)] {
+      if (id == session_ && trainer_ != nullptr) EndSession(why);
+    }));
+  };
+  callbacks.wants_task = [this] { SendWork(); };
+  TrainerOptions options;
+  options.task = options_.task;
+  options.seed = job_->seed;
+  options.exchange_ms = job_->timeouts.ps_ms;
+  log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
+            links.size());
+  environment_.executor.Run(
+      [workload = workload_, plan = session.plan()] { workload->feed->Start(plan); }, [] {});
+  trainer_ = std::make_unique<Trainer>(std::move(options), session, workload_, std::move(links),
+                                       environment_, std::move(callbacks));
+  if (draining_) return Drain();
+  Hold();
+  Beat();
+  SendWork();
+}
+
+void Worker::EndSession(const std::string& why) {
+  if (trainer_ == nullptr) return;
+  SayOnce("joins again: " + why);
+  trainer_.reset();
+  session_ = 0;
+  Join();
+}
+
+void Worker::Hold() {
+  WorkerHoldRequest request;
+  request.set_session(session_);
+  CallProto<WorkerHoldReply>(
+      *coordinator_, method::kWorkerHold, request, kHoldMs,
+      [this, alive = alive_, &loop = environment_.loop,
+       session = session_](absl::StatusOr<WorkerHoldReply> reply) {
+        loop.Post([this, alive, session, reply = std::move(reply)] {
+          if (*alive) HoldAnswered(session, reply);
+        });
+      });
+}
+
+void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply>& reply) {
+  if (session != session_ || trainer_ == nullptr || exiting_) return;
+  if (!reply.ok()) {
+    if (absl::IsDeadlineExceeded(reply.status())) return Hold();
+    return CoordinatorLost(Text(reply.status()));
+  }
+  coordinator_seen_ms_ = environment_.loop.NowMs();
+  if (reply->has_leave()) {
+    return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
+  }
+  EndSession(reply->rejoin());
+}
+
+// The ps still take what this session pushes until a new coordinator raises the generation, so the
+// leases at hand are finished first.
+void Worker::CoordinatorLost(const std::string& why) {
+  coordinator_lost_ = true;
+  if (trainer_->Idle()) return EndSession(why);
+  SayOnce("finishes its lease without the coordinator: " + why);
+}
+
+// Says that this worker lives even while a batch takes long.
+void Worker::Beat() {
+  environment_.loop.PostAfter(
+      std::max<int64_t>(job_->timeouts.worker_ms / 4, 10), Guarded([this, session = session_] {
+        if (session != session_ || trainer_ == nullptr) return;
+        if (coordinator_lost_ && trainer_->Idle()) return EndSession("the coordinator is gone");
+        if (!reporting_ && !asking_ && !coordinator_lost_) {
+          reporting_ = true;
+          WorkRequest request;
+          request.set_session(session_);
+          Call(std::move(request));
+        }
+        Beat();
+      }));
+}
+
+// Progress is sent as it comes, one call at a time; what comes meanwhile goes with the next.
+void Worker::SendWork() {
+  if (trainer_ == nullptr || exiting_) return;
+  if (coordinator_lost_) {
+    if (trainer_->Idle()) {
+      environment_.loop.Post(Guarded([this, session = session_] {
+        if (session == session_ && trainer_ != nullptr && trainer_->Idle()) {
+          EndSession("the coordinator is gone");
+        }
+      }));
+    }
+    return;
+  }
+  const bool ask = trainer_->WantsTask() && !asking_ && !draining_;
+  const bool report = !reporting_ && (!reports_.empty() || evaluation_.has_value() || drained_);
+  if (!ask && !report) return;
+  WorkRequest request;
+  request.set_session(session_);
+  for (auto& [lease, report_of_lease] : reports_) {
+    *request.add_leases() = std::move(report_of_lease);
+  }
+  reports_.clear();
+  if (evaluation_.has_value()) *request.mutable_evaluation() = *std::move(evaluation_);
+  evaluation_.reset();
+  const StepCounters counters = trainer_->TakeCounters();
+  request.set_computed(counters.computed);
+  request.set_duplicates(counters.duplicates);
+  request.set_samples(counters.samples);
+  request.set_loss_sum(counters.loss_sum);
+  request.set_staleness_sum(counters.staleness_sum);
+  request.set_want_task(ask);
+  request.set_leaving(drained_);
+  (ask ? asking_ : reporting_) = true;
+  Call(std::move(request));
+}
+
+void Worker::Call(WorkRequest request) {
+  const auto sent = std::make_shared<WorkRequest>(std::move(request));
+  CallProto<WorkReply>(*coordinator_, method::kWork, *sent, kWorkMs,
+                       [this, alive = alive_, &loop = environment_.loop,
+                        sent](absl::StatusOr<WorkReply> reply) {
+                         loop.Post([this, alive, sent, reply = std::move(reply)] {
+                           if (*alive) WorkAnswered(*sent, reply);
+                         });
+                       });
+}
+
+void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {
+  if (sent.session() != session_ || trainer_ == nullptr || exiting_) return;
+  (sent.want_task() ? asking_ : reporting_) = false;
+  if (!reply.ok()) {
+    if (sent.leaving()) return Exit(ExitCode::kDrained, "SIGTERM");
+    PutBack(sent);
+    environment_.loop.PostAfter(kJoinAgainMs, Guarded([this] { SendWork(); }));
+    return;
+  }
+  coordinator_seen_ms_ = environment_.loop.NowMs();
+  if (sent.leaving()) return Exit(ExitCode::kDrained, "SIGTERM");
+  switch (reply->task_case()) {
+    case WorkReply::kLease:
+      trainer_->Take(reply->lease());
+      break;
+    case WorkReply::kEvaluation:
+      trainer_->Take(reply->evaluation());
+      break;
+    case WorkReply::kRejoin:
+      return EndSession(reply->rejoin());
+    case WorkReply::kLeave:
+      return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
+    case WorkReply::kWait:
+      if (trainer_->Idle()) SayOnce("waits: " + reply->wait());
+      break;
+    default:
+      break;
+  }
+  SendWork();
+}
+
+// A report that may be lost is sent again, unless there is a newer one.
+void Worker::PutBack(const WorkRequest& sent) {
+  for (const LeaseReport& report : sent.leases()) reports_.try_emplace(report.lease(), report);
+  if (sent.has_evaluation() && !evaluation_.has_value()) evaluation_ = sent.evaluation();
+}
+
+void Worker::Drain() {
+  draining_ = true;
+  if (trainer_ == nullptr) {
+    if (!opening_) Exit(ExitCode::kDrained, "SIGTERM");
+    return;
+  }
+  log_.Info("SIGTERM: finishing the batch, then leaving");
+  trainer_->Drain([this] {
+    drained_ = true;
+    SendWork();
+    environment_.loop.PostAfter(kLeaveMs, Guarded([this] { Exit(ExitCode::kDrained, "SIGTERM"); }));
+  });
+}
+
+}  // namespace paracord

@@ -1,0 +1,90 @@
+// The worker: finds the coordinator, learns the job, joins, and keeps one session after another
+// going. Owned by main; everything runs on the loop except what the executor computes. It needs
+// only the coordinator's address and may come and go at any time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/environment.h"
+#include "common/exit_code.h"
+#include "common/job.h"
+#include "common/log.h"
+#include "proto/paracord.pb.h"
+#include "worker/trainer.h"
+#include "worker/workload.h"
+
+namespace paracord {
+
+struct WorkerOptions {
+  std::string task;                // "worker:1"
+  std::string coordinator;         // address
+  std::string device = "cpu";      // as it is shown
+  int64_t orphan_ms = 600000;      // without a coordinator, until the job's own timeouts are known
+};
+
+class Worker {
+ public:
+  // `exit` is called once, on the loop: the process should end with this code.
+  Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
+         std::function<void(int exit_code, std::string reason)> exit);
+  ~Worker();
+
+  void Start();
+  void Drain();  // SIGTERM: finish the batch, give back the lease, leave. On the loop.
+
+ private:
+  void Join();
+  void JoinAnswered(const absl::StatusOr<JoinReply>& reply);
+  void JoinLater(int64_t delay_ms);
+  void Open(const std::string& job_json);
+  void StartSession(const Session& session);
+  void EndSession(const std::string& why);
+  void Hold();
+  void HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply>& reply);
+  void CoordinatorLost(const std::string& why);
+  void Beat();
+  void SendWork();
+  void Call(WorkRequest request);
+  void WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply);
+  void PutBack(const WorkRequest& sent);
+  void SayOnce(const std::string& what);
+  void Exit(ExitCode code, const std::string& reason);
+  // Guards a function against running after this object's end.
+  template <class Fn>
+  auto Guarded(Fn fn);
+
+  const WorkerOptions options_;
+  const OpenWorkloadFn open_;
+  const Environment environment_;
+  const std::function<void(int, std::string)> exit_;
+  const Logger log_;
+  const std::string boot_id_;
+  const std::shared_ptr<bool> alive_;
+  const std::unique_ptr<Link> coordinator_;
+
+  std::optional<Job> job_;
+  std::shared_ptr<Workload> workload_;
+  std::string open_error_;
+  bool opening_ = false;
+  int64_t coordinator_seen_ms_ = 0;
+  std::string last_said_;
+
+  std::map<std::string, std::unique_ptr<Link>> ps_links_;  // by address, kept between sessions
+  std::unique_ptr<Trainer> trainer_;     // the session; null: none
+  uint64_t session_ = 0;
+  bool coordinator_lost_ = false;        // finishes its leases, then joins again
+  std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
+  std::optional<EvaluationReport> evaluation_;
+  bool reporting_ = false;               // a Work call with reports is under way
+  bool asking_ = false;                  // a Work call that wants a task is under way
+  bool draining_ = false;
+  bool drained_ = false;
+  bool exiting_ = false;
+};
+
+}  // namespace paracord

@@ -1,0 +1,43 @@
+// What a worker computes with, once it knows the job: the gradient program, batches of the training
+// data and records of the test data. Everything here is used on the executor's thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "common/job.h"
+#include "proto/paracord.pb.h"
+#include "worker/data_source.h"
+#include "worker/gradient_program.h"
+
+namespace paracord {
+
+// The batches of the training data.
+class BatchFeed {
+ public:
+  virtual ~BatchFeed() = default;
+  // Called once before the first Get.
+  virtual void Start(const DataPlan& plan) = 0;
+  // The batch stays valid until the next call. The batches up to `end_batch` of the same split
+  // usually follow, so that an implementation may prepare them meanwhile. An error names file and
+  // record.
+  virtual absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) = 0;
+};
+
+struct Workload {
+  JobFacts facts;
+  std::unique_ptr<GradientProgram> program;
+  std::unique_ptr<BatchFeed> feed;
+  std::unique_ptr<DataSource> test;  // null: the job has no test data
+};
+
+// Opens the data, builds the model: everything that can be wrong with a job on this machine.
+using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
+
+// The real one: readers and the Keras model, on the CPU with `threads` threads.
+absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, int threads);
+
+}  // namespace paracord
