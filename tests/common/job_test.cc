@@ -301,6 +301,46 @@ TEST_CASE("hostile documents give an error, not a crash") {
   }
 }
 
+TEST_CASE("a job cut off or with any byte changed gives a job or an error, not a crash") {
+  json document = Minimal();
+  document["optimizer"] = {{"class_name", "Adam"}, {"config", {{"learning_rate", 0.1}}}};
+  document["partitioner"] = {{"kind", "max_size"}, {"max_shard_bytes", 5}};
+  document["stop_when"] = {{"metric", "loss"}, {"at_most", 0.5}};
+  const std::string text = document.dump();
+  for (size_t i = 0; i < text.size(); ++i) {
+    CHECK(!ParseJob(text.substr(0, i)).ok());
+    for (char c : {'0', '"', '{', '[', ',', '}', ']', '-', ':', 'x', '\xff', '\0'}) {
+      std::string changed = text;
+      changed[i] = c;
+      absl::StatusOr<Job> job = ParseJob(changed);
+      if (job.ok()) CHECK(ParseJob(JobToJson(*job)).ok());
+    }
+  }
+}
+
+TEST_CASE("a model's compile_config fills in what the job leaves out, and nothing else") {
+  json document = Minimal();
+  document["model"]["compile_config"] = {
+      {"optimizer", "Adam"}, {"loss", "mae"}, {"metrics", {"acc", "mse"}}};
+  CHECK(ParseJob(document.dump())->loss.name == "mean_squared_error");
+  CHECK(ParseJob(document.dump())->optimizer.name == "sgd");
+  CHECK(ParseJob(document.dump())->metrics.size() == 1);
+  for (const char* key : {"loss", "optimizer", "metrics"}) document.erase(key);
+  absl::StatusOr<Job> job = ParseJob(document.dump());
+  REQUIRE(job.ok());
+  CHECK(job->loss.name == "mean_absolute_error");
+  CHECK(job->optimizer.name == "adam");
+  CHECK(job->metrics.size() == 2);
+
+  document["model"]["compile_config"]["loss"] = {"mse", "mae"};
+  CHECK(absl::StrContains(ParseJob(document.dump()).status().message(),
+                          "model.compile_config.loss: must be of one output"));
+  document["loss"] = "mse";
+  document["optimizer"] = "sgd";
+  document["metrics"] = json::array();
+  CHECK(ParseJob(document.dump()).ok());
+}
+
 TEST_CASE("on resume only what cannot change the past may differ") {
   const Job before = MinimalJob();
   Job now = before;
