@@ -18,14 +18,19 @@ namespace paracord {
 // Some examples, row-major. Inputs and targets by name ("" when there is just one).
 struct Column {
   std::string name;
-  std::vector<uint64_t> shape;     // of one example, without the batch
-  std::vector<float> values;       // examples x shape
+  std::vector<uint64_t> shape;  // of one example, without the batch
+  std::vector<float> values;    // examples x shape
 };
+
+class DataSource;
 
 struct Batch {
   uint32_t examples = 0;
   std::vector<Column> inputs;
   std::vector<Column> targets;
+  // Where the examples come from, for errors that must name file and record. Null: made by hand.
+  const DataSource* source = nullptr;
+  std::vector<uint64_t> records;
 };
 
 class DataSource {
@@ -39,6 +44,8 @@ class DataSource {
   // Fills `batch` (its storage is reused) with these records in this order. An error names file
   // and record.
   virtual absl::Status Read(std::span<const uint64_t> records, Batch& batch) const = 0;
+  // "train-labels.gz row 17": where the target of a record is, for errors found later.
+  virtual std::string Where(uint64_t record) const = 0;
 };
 
 // Opens and checks the files; an error names file and row, or the key of the job.

@@ -1,0 +1,149 @@
+#include "worker/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// Kernels are kept for so many batch sizes: the usual one, the last of an epoch, slices of both,
+// and the same for the test data.
+constexpr size_t kBatchSizesMax = 8;
+
+}  // namespace
+
+absl::Status Graph::Reserve(int64_t batch) {
+  if (batch <= capacity_) return absl::OkStatus();
+  for (Storage& storage : storages_) {
+    if (storage.input.has_value()) continue;
+    RETURN_IF_ERROR(CheckElements({batch, storage.size}));
+    ASSIGN_OR_RETURN(storage.data, ops_.Allocate(batch * storage.size));
+  }
+  for (Slot& slot : slots_) {
+    ASSIGN_OR_RETURN(slot.data, ops_.Allocate(batch * slot.size));
+  }
+  const int64_t scratch = RoundUp(batch * scratch_inputs_) + scratch_parameters_;
+  if (scratch > 0) {
+    ASSIGN_OR_RETURN(scratch_, ops_.Allocate(scratch));
+  }
+  capacity_ = batch;
+  return absl::OkStatus();
+}
+
+absl::Status Graph::Prepare(int64_t batch) {
+  RETURN_IF_ERROR(Reserve(batch));
+  if (kernels_.count(batch) == 0 && kernels_.size() >= kBatchSizesMax) {
+    kernels_.erase(std::min_element(kernels_.begin(), kernels_.end(), [](auto& a, auto& b) {
+      return a.second.last_used < b.second.last_used;
+    }));
+  }
+  Kernels& kernels = kernels_[batch];
+  kernels.last_used = ++uses_;
+  if (kernels.nodes.empty()) {
+    std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = nodes_[i];
+      if (node.layer == nullptr || node.layer->is_view()) continue;
+      absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+          node.layer->MakeKernel(ops_, batch, node.input_shapes);
+      if (!kernel.ok()) {
+        return absl::Status(kernel.status().code(),
+                            absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
+                                         ": ", kernel.status().message()));
+      }
+      made[i] = *std::move(kernel);
+    }
+    kernels.nodes = std::move(made);
+  }
+  current_ = &kernels;
+  return absl::OkStatus();
+}
+
+const float* Graph::Data(Value value) const {
+  const Storage& storage = storages_[nodes_[value].storage];
+  return storage.input.has_value() ? inputs_[*storage.input] : storage.data.get();
+}
+
+float* Graph::Gradient(Value value) const {
+  return slots_[*storages_[nodes_[value].storage].gradient_slot].data.get();
+}
+
+void Graph::Forward(const GraphCall& call, bool training) {
+  inputs_ = call.inputs;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    Kernel* kernel = current_->nodes[i].get();
+    if (kernel == nullptr || (training && !node.in_training)) continue;
+    call_inputs_.clear();
+    for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
+    kernel->Forward(
+        {.inputs = call_inputs_,
+         .parameters = call.parameters.subspan(node.first_variable, node.layer->variables().size()),
+         .output = storages_[node.storage].data.get(),
+         .training = training,
+         .key = Mix64(call.key, node.salt),
+         .first_example = call.first_example});
+  }
+}
+
+void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add) {
+  storage_written_.assign(storages_.size(), false);
+  variable_written_.assign(variables_.size(), add);
+  for (size_t i = loss_value_ + 1; i-- > 0;) {
+    const Node& node = nodes_[i];
+    if (node.in_training && node.needs_gradient && current_->nodes[i] != nullptr) {
+      BackwardNode(i, call, d_parameters);
+    }
+  }
+}
+
+// Kernels write gradients and never add: where something is there already they write into the
+// scratch memory, and it is added afterwards.
+void Graph::BackwardNode(size_t index, const GraphCall& call,
+                         std::span<float* const> d_parameters) {
+  const Node& node = nodes_[index];
+  float* scratch = scratch_.get();
+  sums_.clear();
+  const auto target = [&](int64_t n, float* to, std::vector<bool>& written, size_t at) {
+    if (to == nullptr) return to;
+    if (!written[at]) {
+      written[at] = true;
+      return to;
+    }
+    float* aside = scratch;
+    sums_.push_back({n, aside, to});
+    scratch += RoundUp(n);
+    return aside;
+  };
+
+  call_inputs_.clear();
+  call_d_inputs_.clear();
+  for (const Value input : node.inputs) {
+    const size_t storage = nodes_[input].storage;
+    float* to = nodes_[input].needs_gradient ? Gradient(input) : nullptr;
+    call_inputs_.push_back(Data(input));
+    call_d_inputs_.push_back(
+        target(call.batch * storages_[storage].size, to, storage_written_, storage));
+  }
+  const size_t count = node.layer->variables().size();
+  call_d_parameters_.clear();
+  for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
+    call_d_parameters_.push_back(
+        target(VariableElements(variables_[v]), d_parameters[v], variable_written_, v));
+  }
+  current_->nodes[index]->Backward(
+      {.inputs = call_inputs_,
+       .parameters = call.parameters.subspan(node.first_variable, count),
+       .output = Data(index),
+       .d_output = Gradient(index),
+       .d_inputs = call_d_inputs_,
+       .d_parameters = call_d_parameters_,
+       .key = Mix64(call.key, node.salt),
+       .first_example = call.first_example});
+  for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
+}
+
+}  // namespace paracord

@@ -1,0 +1,110 @@
+// What a layer is: shapes, variables, and for a batch size a kernel that computes forward and
+// backward over the operations of ops.h. A layer of Keras is one entry in the table of layers
+// (layers.cc). A layer is constant once built, so that several nodes of a graph may share it; what
+// a call needs to remember is in the kernel of its node. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/paracord.pb.h"
+#include "worker/layer_config.h"
+#include "worker/ops.h"
+
+namespace paracord {
+
+// Of one example, without the batch.
+using Shape = std::vector<int64_t>;
+
+int64_t Elements(const Shape& shape);
+std::string ShapeName(const Shape& shape);  // "(28, 28, 1)"
+
+int64_t VariableElements(const VariableSpec& variable);
+
+// To a multiple of a cache line's floats.
+inline int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+// An error if the number of elements is beyond what any device holds.
+absl::Status CheckElements(const Shape& shape);
+
+// One call of a kernel. Pointers are of the device.
+struct ForwardCall {
+  std::span<const float* const> inputs;      // (batch, input shape)
+  std::span<const float* const> parameters;  // in the order of Layer::variables()
+  float* output = nullptr;                   // (batch, output shape)
+  bool training = false;
+  uint64_t key = 0;           // training: of this batch and this node
+  int64_t first_example = 0;  // place within the batch, which may be computed in slices
+};
+
+// The gradients a kernel writes; it never adds. Null where one is not wanted.
+struct BackwardCall {
+  std::span<const float* const> inputs;
+  std::span<const float* const> parameters;
+  const float* output = nullptr;
+  float* d_output = nullptr;  // may be overwritten
+  std::span<float* const> d_inputs;
+  std::span<float* const> d_parameters;
+  uint64_t key = 0;
+  int64_t first_example = 0;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void Forward(const ForwardCall& call) = 0;
+  // Of the last Forward, which was in training mode.
+  virtual void Backward(const BackwardCall& call) = 0;
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  const std::string& name() const { return name_; }
+  const std::string& class_name() const { return class_name_; }
+  // Valid after the first OutputShape. Names have the layer's in front.
+  const std::vector<VariableSpec>& variables() const { return variables_; }
+
+  // The output for inputs of these shapes; the first call declares the variables, a later one must
+  // find the same. Errors do not name the layer: the graph does.
+  virtual absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) = 0;
+
+  // An activation that the graph computes after this layer, as a node of its own.
+  virtual std::optional<Activation> activation_after() const { return std::nullopt; }
+  // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
+  virtual std::optional<Activation> activation() const { return std::nullopt; }
+
+  // True: the output is the input seen with another shape, and there is no kernel.
+  virtual bool is_view() const { return false; }
+
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                             std::span<const Shape> inputs) = 0;
+
+ protected:
+  explicit Layer(const LayerConfig& config)
+      : name_(config.name()), class_name_(config.class_name()), trainable_(config.trainable()) {}
+
+  // Declares a variable, or checks that an earlier call declared the same.
+  absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
+                       const Initializer& initializer);
+
+ private:
+  const std::string name_;
+  const std::string class_name_;
+  const bool trainable_;
+  std::vector<VariableSpec> variables_;
+};
+
+// Makes the layer that a model file describes. The error names the layer, the key, and what is
+// supported.
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config);
+
+}  // namespace paracord

@@ -1,0 +1,289 @@
+#include "worker/layer_config.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "worker/unknown_name.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+
+constexpr std::array<NamedActivation, 17> kActivations{{
+    {"linear", {ActivationKind::kLinear, 0}},
+    {"relu", {ActivationKind::kRelu, 0}},
+    {"leaky_relu", {ActivationKind::kLeakyRelu, 0.2f}},
+    {"elu", {ActivationKind::kElu, 1}},
+    {"selu", {ActivationKind::kSelu, 0}},
+    {"sigmoid", {ActivationKind::kSigmoid, 0}},
+    {"hard_sigmoid", {ActivationKind::kHardSigmoid, 1.f / 6}},
+    {"tanh", {ActivationKind::kTanh, 0}},
+    {"softplus", {ActivationKind::kSoftplus, 0}},
+    {"softsign", {ActivationKind::kSoftsign, 0}},
+    {"exponential", {ActivationKind::kExponential, 0}},
+    {"silu", {ActivationKind::kSilu, 0}},
+    {"swish", {ActivationKind::kSilu, 0}},
+    {"gelu", {ActivationKind::kGelu, 0}},
+    {"gelu_tanh", {ActivationKind::kGeluTanh, 0}},
+    {"softmax", {ActivationKind::kSoftmax, 0}},
+    {"identity", {ActivationKind::kLinear, 0}},
+}};
+
+struct NamedInitializer {
+  std::string_view class_name, name;
+  std::vector<std::string_view> options;
+};
+
+const std::vector<NamedInitializer>& Initializers() {
+  static const auto* all = new std::vector<NamedInitializer>{
+      {"Zeros", "zeros", {}},
+      {"Ones", "ones", {}},
+      {"Constant", "constant", {"value"}},
+      {"RandomNormal", "random_normal", {"mean", "stddev"}},
+      {"RandomUniform", "random_uniform", {"minval", "maxval"}},
+      {"TruncatedNormal", "truncated_normal", {"mean", "stddev"}},
+      {"GlorotUniform", "glorot_uniform", {}},
+      {"GlorotNormal", "glorot_normal", {}},
+      {"HeUniform", "he_uniform", {}},
+      {"HeNormal", "he_normal", {}},
+      {"LecunUniform", "lecun_uniform", {}},
+      {"LecunNormal", "lecun_normal", {}},
+  };
+  return *all;
+}
+
+// Values that switch a key off, whatever the key means.
+bool IsOff(const json& value) {
+  return value.is_null() || value == json(false) || value == json("none") ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+
+std::string Shown(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return text;
+}
+
+// "elu", or an object such as {"class_name": "LeakyReLU", "config": {"negative_slope": 0.1}}.
+const json* ConfigOf(const json& object) {
+  const auto config = object.find("config");
+  return config != object.end() && config->is_object() ? &*config : nullptr;
+}
+
+std::string ClassOf(const json& object) {
+  const auto name = object.find("class_name");
+  return name != object.end() && name->is_string() ? name->get<std::string>() : "";
+}
+
+double NumberIn(const json* config, const char* key, double fallback) {
+  if (config == nullptr) return fallback;
+  const auto value = config->find(key);
+  return value != config->end() && value->is_number() ? value->get<double>() : fallback;
+}
+
+}  // namespace
+
+std::string LayerTitle(absl::string_view class_name, absl::string_view name) {
+  return absl::StrCat("layer \"", name, "\" (", class_name, ")");
+}
+
+bool FindActivation(const std::string& name, bool keras2, Activation& activation) {
+  for (const NamedActivation& known : kActivations) {
+    if (known.name != name) continue;
+    activation = known.activation;
+    if (keras2 && activation.kind == ActivationKind::kHardSigmoid) activation.alpha = 0.2f;
+    return true;
+  }
+  return false;
+}
+
+LayerConfig::LayerConfig(std::string class_name, std::string name, const json& config, bool keras2)
+    : class_name_(std::move(class_name)), name_(std::move(name)), config_(config), keras2_(keras2) {
+  for (const char* key : {"name", "batch_input_shape", "build_config", "shared_object_id"}) {
+    Ignore(key);
+  }
+  trainable_ = Flag("trainable", true);
+  CheckDType();
+}
+
+bool LayerConfig::Has(absl::string_view key) const {
+  const auto value = config_.find(key);
+  return value != config_.end() && !value->is_null();
+}
+
+const json* LayerConfig::Find(absl::string_view key) {
+  Ignore(key);
+  const auto value = config_.find(key);
+  return value == config_.end() || value->is_null() ? nullptr : &*value;
+}
+
+void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
+  if (!error_.ok()) return;
+  error_ = absl::InvalidArgumentError(
+      absl::StrCat(LayerTitle(class_name_, name_), ": key \"", key, "\": ", what));
+}
+
+void LayerConfig::CheckDType() {
+  const json* dtype = Find("dtype");
+  if (dtype == nullptr || class_name_ == "InputLayer") return;
+  const json* name = dtype;
+  if (dtype->is_object()) {
+    const json* config = ConfigOf(*dtype);
+    name = config != nullptr && config->contains("name") ? &(*config)["name"] : dtype;
+  }
+  if (*name != "float32") {
+    Fail("dtype", absl::StrCat(Shown(*name), " is not supported; supported: \"float32\""));
+  }
+}
+
+double LayerConfig::Number(absl::string_view key, double fallback) {
+  const json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
+  Fail(key, absl::StrCat("must be a number, not ", Shown(*value)));
+  return fallback;
+}
+
+int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t least) {
+  const json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_number_integer() || value->get<int64_t>() < least ||
+      value->get<int64_t>() > std::numeric_limits<int32_t>::max()) {
+    Fail(key, absl::StrCat("must be a whole number of at least ", least, ", not ", Shown(*value)));
+    return fallback;
+  }
+  return value->get<int64_t>();
+}
+
+int64_t LayerConfig::RequiredInteger(absl::string_view key, int64_t least) {
+  if (!Has(key)) Fail(key, "is missing");
+  return Integer(key, least, least);
+}
+
+bool LayerConfig::Flag(absl::string_view key, bool fallback) {
+  const json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (value->is_boolean()) return value->get<bool>();
+  Fail(key, absl::StrCat("must be true or false, not ", Shown(*value)));
+  return fallback;
+}
+
+std::string LayerConfig::Choice(absl::string_view key, absl::string_view fallback,
+                                std::vector<std::string_view> known) {
+  const json* value = Find(key);
+  if (value == nullptr) return std::string(fallback);
+  for (const std::string_view choice : known) {
+    if (*value == choice) return std::string(choice);
+  }
+  Fail(key, absl::StrCat(Shown(*value), " is not supported; supported: ", Listed(known)));
+  return std::string(fallback);
+}
+
+std::pair<int64_t, int64_t> LayerConfig::Pair(absl::string_view key, int64_t fallback) {
+  const json* value = Find(key);
+  if (value == nullptr) return {fallback, fallback};
+  const auto good = [](const json& v) {
+    return v.is_number_integer() && v.get<int64_t>() >= 1 && v.get<int64_t>() <= 1'000'000;
+  };
+  if (good(*value)) return {value->get<int64_t>(), value->get<int64_t>()};
+  if (value->is_array() && value->size() == 2 && good((*value)[0]) && good((*value)[1])) {
+    return {(*value)[0].get<int64_t>(), (*value)[1].get<int64_t>()};
+  }
+  Fail(key, absl::StrCat("must be one or two positive whole numbers, not ", Shown(*value)));
+  return {fallback, fallback};
+}
+
+std::vector<int64_t> LayerConfig::Dims(absl::string_view key) {
+  const json* value = Find(key);
+  std::vector<int64_t> dims;
+  if (value == nullptr) return dims;
+  bool good = value->is_array();
+  for (size_t i = 0; good && i < value->size(); ++i) {
+    const json& dim = (*value)[i];
+    good = dim.is_null() || (dim.is_number_integer() && dim.get<int64_t>() >= -1 &&
+                             dim.get<int64_t>() <= std::numeric_limits<int32_t>::max());
+    if (good) dims.push_back(dim.is_null() ? -1 : dim.get<int64_t>());
+  }
+  if (!good) Fail(key, absl::StrCat("must be a list of sizes, not ", Shown(*value)));
+  return dims;
+}
+
+Activation LayerConfig::ActivationOf(absl::string_view key, absl::string_view fallback) {
+  Activation activation;
+  FindActivation(std::string(fallback), keras2_, activation);
+  const json* value = Find(key);
+  if (value == nullptr) return activation;
+  if (value->is_string() && FindActivation(value->get<std::string>(), keras2_, activation)) {
+    return activation;
+  }
+  if (value->is_object()) {
+    const std::string name = ClassOf(*value);
+    const json* config = ConfigOf(*value);
+    const auto of = [](ActivationKind kind, double alpha) {
+      return Activation{kind, static_cast<float>(alpha)};
+    };
+    if (name == "LeakyReLU") {
+      const double slope = NumberIn(config, "negative_slope", NumberIn(config, "alpha", 0.3));
+      return of(ActivationKind::kLeakyRelu, slope);
+    }
+    if (name == "ELU") return of(ActivationKind::kElu, NumberIn(config, "alpha", 1.0));
+  }
+  std::vector<std::string_view> known;
+  for (const NamedActivation& entry : kActivations) known.push_back(entry.name);
+  const std::string wrong = value->is_string() ? value->get<std::string>() : ClassOf(*value);
+  Fail(key, absl::StrCat("activation ", Shown(*value), NotSupported(wrong, known)));
+  return activation;
+}
+
+Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view fallback) {
+  Initializer result;
+  result.set_name(std::string(fallback));
+  const json* value = Find(key);
+  if (value == nullptr) return result;
+  const std::string wanted = value->is_string()   ? value->get<std::string>()
+                             : value->is_object() ? ClassOf(*value)
+                                                  : "";
+  const json* config = value->is_object() ? ConfigOf(*value) : nullptr;
+  std::vector<std::string_view> known;
+  for (const NamedInitializer& entry : Initializers()) {
+    known.push_back(entry.class_name);
+    if (wanted != entry.class_name && wanted != entry.name) continue;
+    result.set_name(std::string(entry.name));
+    for (auto it = config == nullptr ? json::const_iterator() : config->begin();
+         config != nullptr && it != config->end(); ++it) {
+      // The job's seed decides, so that the values do not depend on who draws them.
+      if (it.key() == "seed" || it.key() == "dtype" || it.value().is_null()) continue;
+      const bool option =
+          std::find(entry.options.begin(), entry.options.end(), it.key()) != entry.options.end();
+      if (!option || !it.value().is_number()) {
+        Fail(key, absl::StrCat("option \"", it.key(), "\" of ", wanted, " is not supported"));
+        return result;
+      }
+      (*result.mutable_options())[it.key()] = it.value().get<double>();
+    }
+    return result;
+  }
+  Fail(key, absl::StrCat("initializer ", Shown(*value),
+                         " is not supported; supported: ", Listed(known)));
+  return result;
+}
+
+absl::Status LayerConfig::Finish() {
+  std::vector<std::string_view> known(read_.begin(), read_.end());
+  for (auto it = config_.begin(); it != config_.end(); ++it) {
+    if (read_.count(it.key()) != 0 || IsOff(it.value())) continue;
+    Fail(it.key(), absl::StrCat(Shown(it.value()),
+                                " is not supported here; supported keys: ", Listed(known)));
+  }
+  return error_;
+}
+
+}  // namespace paracord

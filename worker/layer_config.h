@@ -1,0 +1,73 @@
+// The "config" of one layer in a Keras model file, read key by key. The first mistake is kept and
+// every later read gives a default, so that a reader of a layer is a plain list of its keys; Finish
+// then says what was wrong, or which key nobody read. Keras adds keys with every release: one at
+// its off value is skipped, any other is refused. Used by one thread, while a model is read.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+#include "proto/paracord.pb.h"
+#include "worker/ops.h"
+
+namespace paracord {
+
+class LayerConfig {
+ public:
+  // `config` must outlive this. `keras2`: a file of Keras 2, where some defaults differ.
+  LayerConfig(std::string class_name, std::string name, const nlohmann::json& config, bool keras2);
+
+  const std::string& name() const { return name_; }
+  const std::string& class_name() const { return class_name_; }
+  bool trainable() const { return trainable_; }
+  bool keras2() const { return keras2_; }
+  bool Has(absl::string_view key) const;
+
+  // A key that is not there gives `fallback`.
+  double Number(absl::string_view key, double fallback);
+  int64_t Integer(absl::string_view key, int64_t fallback, int64_t least);
+  int64_t RequiredInteger(absl::string_view key, int64_t least);
+  bool Flag(absl::string_view key, bool fallback);
+  // One of `known`.
+  std::string Choice(absl::string_view key, absl::string_view fallback,
+                     std::vector<std::string_view> known);
+  // A number for both axes, or two of them.
+  std::pair<int64_t, int64_t> Pair(absl::string_view key, int64_t fallback);
+  // Numbers; -1 stands for null.
+  std::vector<int64_t> Dims(absl::string_view key);
+  Activation ActivationOf(absl::string_view key, absl::string_view fallback = "linear");
+  Initializer InitializerOf(absl::string_view key, absl::string_view fallback);
+  void Ignore(absl::string_view key) { read_.insert(std::string(key)); }
+
+  // Records a mistake: "<what>" gets the layer's name in front.
+  void Fail(absl::string_view key, absl::string_view what);
+  // The first mistake, or the first key that was not read and is not off.
+  absl::Status Finish();
+
+ private:
+  // Null if the key is absent or null, and marks it as read.
+  const nlohmann::json* Find(absl::string_view key);
+  void CheckDType();
+
+  const std::string class_name_;
+  const std::string name_;
+  const nlohmann::json& config_;
+  const bool keras2_;
+  bool trainable_ = true;
+  std::set<std::string, std::less<>> read_;
+  absl::Status error_;
+};
+
+// "layer "dense_1" (Dense)", as every error about a layer begins.
+std::string LayerTitle(absl::string_view class_name, absl::string_view name);
+
+// An activation by Keras' name ("relu"); false if there is none.
+bool FindActivation(const std::string& name, bool keras2, Activation& activation);
+
+}  // namespace paracord

@@ -1,0 +1,283 @@
+// Layers that work along the last axis, element by element, or only see the shape otherwise.
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/layers.h"
+
+namespace paracord {
+namespace {
+
+// Rows times columns, where the last axis is the columns.
+struct Rows {
+  Rows(int64_t batch, const Shape& shape)
+      : columns(shape.empty() ? 1 : shape.back()),
+        rows(columns == 0 ? 0 : batch * Elements(shape) / columns) {}
+  int64_t columns, rows;
+};
+
+class ActivationLayer : public Layer {
+ public:
+  ActivationLayer(const LayerConfig& config, Activation activation)
+      : Layer(config), activation_(activation) {}
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
+  bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
+  std::optional<Activation> activation() const override { return activation_; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    return std::make_unique<ActivationKernel>(ops, activation_, Rows(batch, inputs[0]));
+  }
+
+ private:
+  class ActivationKernel : public Kernel {
+   public:
+    ActivationKernel(Ops& ops, Activation activation, Rows size)
+        : ops_(ops), activation_(activation), size_(size) {}
+    void Forward(const ForwardCall& call) override {
+      ops_.Activate(activation_, size_.rows, size_.columns, call.inputs[0], call.output);
+    }
+    void Backward(const BackwardCall& call) override {
+      if (call.d_inputs[0] == nullptr) return;
+      ops_.ActivateBackward(activation_, size_.rows, size_.columns, call.inputs[0], call.output,
+                            call.d_output, call.d_inputs[0]);
+    }
+
+   private:
+    Ops& ops_;
+    const Activation activation_;
+    const Rows size_;
+  };
+
+  const Activation activation_;
+};
+
+class DenseKernel : public Kernel {
+ public:
+  struct Parts {
+    std::unique_ptr<Matmul> forward, input, kernel;
+  };
+  DenseKernel(Ops& ops, Rows output, bool bias, bool relu, Parts parts)
+      : ops_(ops), output_(output), bias_(bias), relu_(relu), parts_(std::move(parts)) {}
+
+  void Forward(const ForwardCall& call) override {
+    parts_.forward->Run(call.inputs[0], call.parameters[0], bias_ ? call.parameters[1] : nullptr,
+                        call.output);
+  }
+  void Backward(const BackwardCall& call) override {
+    const auto [columns, rows] = output_;
+    if (relu_) {
+      ops_.ActivateBackward({ActivationKind::kRelu, 0}, rows, columns, nullptr, call.output,
+                            call.d_output, call.d_output);
+    }
+    if (call.d_parameters[0] != nullptr) {
+      parts_.kernel->Run(call.inputs[0], call.d_output, nullptr, call.d_parameters[0]);
+    }
+    if (bias_ && call.d_parameters[1] != nullptr) {
+      ops_.SumRows(rows, columns, call.d_output, call.d_parameters[1]);
+    }
+    if (call.d_inputs[0] != nullptr) {
+      parts_.input->Run(call.d_output, call.parameters[0], nullptr, call.d_inputs[0]);
+    }
+  }
+
+ private:
+  Ops& ops_;
+  const Rows output_;
+  const bool bias_, relu_;
+  const Parts parts_;
+};
+
+// y = activation(x W + b) along the last axis.
+class DenseLayer : public Layer {
+ public:
+  explicit DenseLayer(LayerConfig& config)
+      : Layer(config),
+        units_(config.RequiredInteger("units", 1)),
+        bias_(config.Flag("use_bias", true)),
+        activation_(config.ActivationOf("activation")),
+        kernel_initializer_(config.InitializerOf("kernel_initializer", "glorot_uniform")),
+        bias_initializer_(config.InitializerOf("bias_initializer", "zeros")) {}
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    if (inputs[0].empty()) return absl::InvalidArgumentError("needs an input with at least 1 axis");
+    const int64_t in = inputs[0].back();
+    RETURN_IF_ERROR(Declare(0, "kernel", {in, units_}, kernel_initializer_));
+    if (bias_) RETURN_IF_ERROR(Declare(1, "bias", {units_}, bias_initializer_));
+    Shape output = inputs[0];
+    output.back() = units_;
+    return output;
+  }
+  std::optional<Activation> activation_after() const override {
+    if (fused()) return std::nullopt;
+    return activation_;
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    const Rows size(batch, inputs[0]);
+    const int64_t m = size.rows, k = size.columns, n = units_;
+    DenseKernel::Parts parts;
+    ASSIGN_OR_RETURN(parts.forward, ops.MakeMatmul({m, k, n, false, false, bias_, fused()}));
+    ASSIGN_OR_RETURN(parts.kernel, ops.MakeMatmul({k, m, n, true, false, false, false}));
+    ASSIGN_OR_RETURN(parts.input, ops.MakeMatmul({m, n, k, false, true, false, false}));
+    Shape output = inputs[0];
+    output.back() = n;
+    return std::make_unique<DenseKernel>(ops, Rows(batch, output), bias_, fused(),
+                                         std::move(parts));
+  }
+
+ private:
+  bool fused() const { return activation_.kind == ActivationKind::kRelu; }
+
+  const int64_t units_;
+  const bool bias_;
+  const Activation activation_;
+  const Initializer kernel_initializer_, bias_initializer_;
+};
+
+class DropoutLayer : public Layer {
+ public:
+  explicit DropoutLayer(LayerConfig& config) : Layer(config), rate_(config.Number("rate", 0)) {
+    config.Ignore("seed");  // the batch's key decides
+    if (!(rate_ >= 0 && rate_ < 1)) config.Fail("rate", "must be at least 0 and below 1");
+  }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
+  bool is_view() const override { return rate_ == 0; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    return std::make_unique<DropoutKernel>(ops, static_cast<float>(rate_), batch,
+                                           Elements(inputs[0]));
+  }
+
+ private:
+  class DropoutKernel : public Kernel {
+   public:
+    DropoutKernel(Ops& ops, float rate, int64_t batch, int64_t each)
+        : ops_(ops), rate_(rate), each_(each), n_(batch * each) {}
+    void Forward(const ForwardCall& call) override {
+      if (call.training) {
+        ops_.Dropout(call.key, rate_, call.first_example * each_, n_, call.inputs[0], call.output);
+      } else {
+        ops_.Affine(n_, 1, 0, call.inputs[0], call.output);
+      }
+    }
+    void Backward(const BackwardCall& call) override {
+      if (call.d_inputs[0] == nullptr) return;
+      ops_.Dropout(call.key, rate_, call.first_example * each_, n_, call.d_output,
+                   call.d_inputs[0]);
+    }
+
+   private:
+    Ops& ops_;
+    const float rate_;
+    const int64_t each_, n_;
+  };
+
+  const double rate_;
+};
+
+// y = scale x + offset
+class RescalingLayer : public Layer {
+ public:
+  explicit RescalingLayer(LayerConfig& config)
+      : Layer(config),
+        scale_(static_cast<float>(config.Number("scale", 1))),
+        offset_(static_cast<float>(config.Number("offset", 0))) {}
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    return std::make_unique<RescalingKernel>(ops, scale_, offset_, batch * Elements(inputs[0]));
+  }
+
+ private:
+  class RescalingKernel : public Kernel {
+   public:
+    RescalingKernel(Ops& ops, float scale, float offset, int64_t n)
+        : ops_(ops), scale_(scale), offset_(offset), n_(n) {}
+    void Forward(const ForwardCall& call) override {
+      ops_.Affine(n_, scale_, offset_, call.inputs[0], call.output);
+    }
+    void Backward(const BackwardCall& call) override {
+      if (call.d_inputs[0] != nullptr) ops_.Affine(n_, scale_, 0, call.d_output, call.d_inputs[0]);
+    }
+
+   private:
+    Ops& ops_;
+    const float scale_, offset_;
+    const int64_t n_;
+  };
+
+  const float scale_, offset_;
+};
+
+// Flatten and Reshape: the same memory under another shape.
+class ViewLayer : public Layer {
+ public:
+  explicit ViewLayer(LayerConfig& config)
+      : Layer(config),
+        flatten_(config.class_name() == "Flatten"),
+        target_(flatten_ ? Shape() : config.Dims("target_shape")) {
+    if (flatten_) {
+      // Only decides the order of axes in Keras, and our images are channels_last.
+      config.Choice("data_format", "channels_last", {"channels_last"});
+    } else if (!config.Has("target_shape")) {
+      config.Fail("target_shape", "is missing");
+    }
+  }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    const int64_t elements = Elements(inputs[0]);
+    if (flatten_) return Shape{elements};
+    Shape output = target_;
+    int64_t known = 1, unknown = 0;
+    for (const int64_t dim : output) {
+      if (dim < 0) {
+        ++unknown;
+      } else {
+        RETURN_IF_ERROR(CheckElements({known, dim}));
+        known *= dim;
+      }
+    }
+    if (unknown == 1 && known > 0 && elements % known == 0) {
+      *std::find(output.begin(), output.end(), -1) = elements / known;
+    }
+    if (unknown > 1 || CheckElements(output) != absl::OkStatus() || Elements(output) != elements) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot reshape ", ShapeName(inputs[0]), " into ", ShapeName(target_)));
+    }
+    return output;
+  }
+  bool is_view() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops&, int64_t,
+                                                     std::span<const Shape>) override {
+    return absl::InternalError("a view has no kernel");
+  }
+
+ private:
+  const bool flatten_;
+  const Shape target_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeActivation(LayerConfig& config) {
+  if (!config.Has("activation")) config.Fail("activation", "is missing");
+  return std::make_unique<ActivationLayer>(config, config.ActivationOf("activation"));
+}
+std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation) {
+  return std::make_unique<ActivationLayer>(of, activation);
+}
+std::unique_ptr<Layer> MakeDense(LayerConfig& config) {
+  return std::make_unique<DenseLayer>(config);
+}
+std::unique_ptr<Layer> MakeDropout(LayerConfig& config) {
+  return std::make_unique<DropoutLayer>(config);
+}
+std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
+  return std::make_unique<ViewLayer>(config);
+}
+std::unique_ptr<Layer> MakeRescaling(LayerConfig& config) {
+  return std::make_unique<RescalingLayer>(config);
+}
+std::unique_ptr<Layer> MakeReshape(LayerConfig& config) {
+  return std::make_unique<ViewLayer>(config);
+}
+
+}  // namespace paracord

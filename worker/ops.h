@@ -1,0 +1,158 @@
+// The tensor operations that layers and losses are written over, for one device. CpuOps
+// (ops_cpu.h) is the definition of correct; CUDA implements the same declarations. Tensors are
+// float32, row-major, images NHWC, and lie in the device's memory. What has shapes to prepare for
+// (matmul, convolution, pooling) is made once and run often. Operations may be asynchronous: Finish
+// waits. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+// Memory of the device, freed with its owner, which must not outlive the Ops.
+using DeviceArray = std::unique_ptr<float[], std::function<void(float*)>>;
+
+enum class ActivationKind {
+  kLinear,
+  kRelu,
+  kLeakyRelu,  // alpha: slope below zero
+  kElu,        // alpha: scale below zero
+  kSelu,
+  kSigmoid,
+  kHardSigmoid,  // clip(alpha x + 0.5, 0, 1); alpha is 1/6 in Keras 3, 0.2 in Keras 2
+  kTanh,
+  kSoftplus,
+  kSoftsign,
+  kExponential,
+  kSilu,
+  kGelu,      // by the error function
+  kGeluTanh,  // the approximation by tanh
+  kSoftmax,   // along the last axis
+};
+
+struct Activation {
+  ActivationKind kind = ActivationKind::kLinear;
+  float alpha = 0;
+};
+
+// c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
+// memory as (k, m) or (n, k).
+struct MatmulShape {
+  int64_t m = 0, k = 0, n = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool bias = false, relu = false;
+};
+
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  virtual void Run(const float* a, const float* b, const float* bias, float* c) = 0;
+};
+
+// One axis of a window that slides over an image.
+struct WindowAxis {
+  int64_t in = 0, out = 0;
+  int64_t size = 1, stride = 1, dilation = 1;
+  int64_t pad_before = 0, pad_after = 0;
+};
+
+struct ConvShape {
+  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  WindowAxis height, width;
+  bool bias = false, relu = false;
+};
+
+// x (batch, h, w, in_channels), kernel (h, w, in_channels / groups, out_channels),
+// y (batch, h', w', out_channels).
+class Conv2D {
+ public:
+  virtual ~Conv2D() = default;
+  virtual void Forward(const float* x, const float* kernel, const float* bias, float* y) = 0;
+  // `dy` is the gradient before the ReLU.
+  virtual void BackwardInput(const float* dy, const float* kernel, float* dx) = 0;
+  virtual void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) = 0;
+};
+
+struct PoolShape {
+  bool max = true;  // else the average of what lies inside the image
+  int64_t batch = 0, channels = 0;
+  WindowAxis height, width;
+};
+
+class Pool2D {
+ public:
+  virtual ~Pool2D() = default;
+  virtual void Forward(const float* x, float* y) = 0;
+  // Of the last Forward.
+  virtual void Backward(const float* dy, float* dx) = 0;
+};
+
+enum class LossKind {
+  kSparseCategoricalCrossentropy,  // targets: one class index a row
+  kCategoricalCrossentropy,        // targets: (rows, columns), as for the rest
+  kBinaryCrossentropy,
+  kMeanSquaredError,
+  kMeanAbsoluteError,
+};
+
+struct LossShape {
+  LossKind kind = LossKind::kMeanSquaredError;
+  bool from_logits = false;  // crossentropies: outputs come before the softmax or sigmoid
+  int64_t rows = 0, columns = 0;
+};
+
+enum class MatchKind {
+  kSparse,       // argmax of the outputs against a class index
+  kCategorical,  // argmax against argmax
+  kBinary,       // outputs above `threshold` against targets, averaged over the columns
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // RESOURCE_EXHAUSTED when the device has no more. Contents are undefined.
+  virtual absl::StatusOr<DeviceArray> Allocate(int64_t floats) = 0;
+  // To be called first by every thread, and again when another thread takes over.
+  virtual void Enter() = 0;
+  // Waits for everything that was asked for; the first error since the last Finish.
+  virtual absl::Status Finish() = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
+
+  // y = activation(x), over (rows, columns). x == y is allowed.
+  virtual void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
+                        float* y) = 0;
+  // dx = dy * activation'(x), where y = activation(x). dy == dx is allowed. x may be null where the
+  // activation is ReLU.
+  virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns,
+                                const float* x, const float* y, const float* dy, float* dx) = 0;
+  // y = scale * x + offset
+  virtual void Affine(int64_t n, float scale, float offset, const float* x, float* y) = 0;
+  // y += x
+  virtual void Add(int64_t n, const float* x, float* y) = 0;
+  // sums[c] = sum over rows of x[r, c]
+  virtual void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) = 0;
+  // Sets an element to zero with probability `rate`, multiplies it by 1 / (1 - rate) otherwise; the
+  // choice is a pure function of (key, first + its index). x == y is allowed.
+  virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
+                       float* y) = 0;
+
+  // The sum over rows of the loss of a row (over a row's columns: the mean, where the loss is not a
+  // categorical crossentropy). d_outputs, unless null, gets `scale` times the gradient of that sum.
+  // Class indices must have been checked.
+  virtual double Loss(const LossShape& shape, const float* outputs, const float* targets,
+                      float scale, float* d_outputs) = 0;
+  // The number of rows whose prediction matches.
+  virtual double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
+                              const float* outputs, const float* targets) = 0;
+};
+
+}  // namespace paracord

@@ -1,0 +1,80 @@
+#include "worker/ops_cpu.h"
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/ops_cpu_internal.h"
+
+// Declared here because omp.h belongs to the compiler and we are built by two; the library is the
+// one that oneDNN uses.
+extern "C" void omp_set_num_threads(int);
+
+namespace paracord {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
+
+class CpuOps : public Ops {
+ public:
+  explicit CpuOps(int threads) : threads_(threads) { Enter(); }
+
+  absl::StatusOr<DeviceArray> Allocate(int64_t floats) override {
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    auto* memory = static_cast<float*>(operator new(bytes, kAlignment, std::nothrow));
+    if (memory == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
+    }
+    return DeviceArray(memory, [](float* p) { operator delete(p, kAlignment); });
+  }
+  // The count belongs to the calling thread.
+  void Enter() override { omp_set_num_threads(threads_); }
+  absl::Status Finish() override { return std::exchange(device_.error, absl::OkStatus()); }
+
+  absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
+    return cpu::MakeMatmul(device_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
+    return cpu::MakeConv2D(device_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
+    return cpu::MakePool2D(device_, shape);
+  }
+  void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
+                float* y) override {
+    cpu::Activate(activation, rows, columns, x, y);
+  }
+  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                        const float* y, const float* dy, float* dx) override {
+    cpu::ActivateBackward(activation, rows, columns, x, y, dy, dx);
+  }
+  void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
+    cpu::Affine(n, scale, offset, x, y);
+  }
+  void Add(int64_t n, const float* x, float* y) override { cpu::Add(n, x, y); }
+  void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
+    cpu::SumRows(rows, columns, x, sums);
+  }
+  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
+               float* y) override {
+    cpu::Dropout(key, rate, first, n, x, y);
+  }
+  double Loss(const LossShape& shape, const float* outputs, const float* targets, float scale,
+              float* d_outputs) override {
+    return cpu::Loss(shape, outputs, targets, scale, d_outputs);
+  }
+  double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
+                      const float* outputs, const float* targets) override {
+    return cpu::CountMatches(kind, rows, columns, threshold, outputs, targets);
+  }
+
+ private:
+  const int threads_;
+  cpu::Device device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> MakeCpuOps(int threads) { return std::make_unique<CpuOps>(threads); }
+
+}  // namespace paracord

@@ -1,0 +1,48 @@
+// What the files of the CPU implementation share. Included by worker/ops_cpu*.cc alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "dnnl.hpp"
+#include "worker/ops.h"
+
+namespace paracord::cpu {
+
+// oneDNN's engine and stream, and the first error that running a primitive met.
+struct Device {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  absl::Status error;
+
+  // oneDNN reports by exceptions; they end here.
+  template <class Work>
+  void Guard(const char* what, Work&& work) {
+    if (!error.ok()) return;
+    try {
+      work();
+    } catch (const dnnl::error& e) {
+      error = absl::InternalError(std::string(what) + ": oneDNN: " + e.what());
+    }
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulShape& shape);
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
+absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Device& device, const PoolShape& shape);
+
+// Plain loops (ops_cpu_loops.cc, ops_cpu_loss.cc).
+void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);
+void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                      const float* y, const float* dy, float* dx);
+void Affine(int64_t n, float scale, float offset, const float* x, float* y);
+void Add(int64_t n, const float* x, float* y);
+void SumRows(int64_t rows, int64_t columns, const float* x, float* sums);
+void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
+double Loss(const LossShape& shape, const float* outputs, const float* targets, float scale,
+            float* d_outputs);
+double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
+                    const float* outputs, const float* targets);
+
+}  // namespace paracord::cpu

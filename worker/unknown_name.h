@@ -1,0 +1,16 @@
+// The end of every message about a name that we do not know. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace paracord {
+
+// "relu, tanh, ..."
+std::string Listed(std::span<const std::string_view> known);
+
+// " is not supported (did you mean \"relu\"?); supported: relu, tanh, ..."
+std::string NotSupported(const std::string& wrong, std::span<const std::string_view> known);
+
+}  // namespace paracord
