@@ -1,0 +1,59 @@
+// A small cluster with which the simulator itself is tested: a server that counts each number once
+// and keeps what it counted in a file, and clients that send it numbers until each is acknowledged.
+// It promises what the real cluster promises: an acknowledged number is never lost, none counts
+// twice. Mutants break the promise in known ways, and the simulator must find them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "sim/world/nemesis.h"
+#include "sim/world/sim_world.h"
+#include "sim/world/supervisor.h"
+
+namespace paracord {
+
+enum class ToyMutant {
+  kNone,
+  kAckEarly,         // acknowledges before the file is durable
+  kNoDirectorySync,  // forgets to sync the directory after the rename
+  kCountTwice,       // does not look whether it has counted a number before
+  kForgetSession,    // never gives up a parked call
+};
+
+// What all of them saw; kept outside of the processes.
+struct ToyOracle {
+  std::set<uint64_t> acknowledged;
+  uint64_t counted_twice = 0;
+};
+
+class ToyCluster {
+ public:
+  ToyCluster(SimWorld& world, uint32_t clients, uint64_t numbers,
+             ToyMutant mutant = ToyMutant::kNone);
+  ~ToyCluster();
+
+  // Runs under faults for `fault_ms`, heals, and runs on until every client is done. True if the
+  // world was found right to its end.
+  bool Run(int64_t fault_ms, int64_t heal_ms);
+  const ToyOracle& oracle() const { return oracle_; }
+  Supervisor& supervisor() { return supervisor_; }
+  size_t sessions() const;  // parked at the server now
+  uint32_t clients_done() const;
+
+ private:
+  class Server;
+  class Client;
+
+  SimWorld& world_;
+  const uint32_t clients_;
+  const uint64_t numbers_;
+  const ToyMutant mutant_;
+  ToyOracle oracle_;
+  Supervisor supervisor_;
+  Nemesis nemesis_;
+};
+
+}  // namespace paracord

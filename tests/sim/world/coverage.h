@@ -1,0 +1,34 @@
+// Which probes (common/probe.h) were reached while this object lived: a run over many seeds asks
+// for those that never were, and fails. Owned by a test.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/probe.h"
+
+namespace paracord {
+
+class Coverage {
+ public:
+  Coverage() {
+    for (const ProbeCount& probe : ProbeCounts()) before_[std::string(probe.name)] = probe.hits;
+  }
+
+  // Names that begin with `prefix` and were not reached since, sorted.
+  std::vector<std::string> Missing(std::string_view prefix) const {
+    std::vector<std::string> missing;
+    for (const ProbeCount& probe : ProbeCounts()) {
+      const std::string name(probe.name);
+      if (name.starts_with(prefix) && before_.at(name) == probe.hits) missing.push_back(name);
+    }
+    return missing;
+  }
+
+ private:
+  std::map<std::string, uint64_t> before_;
+};
+
+}  // namespace paracord

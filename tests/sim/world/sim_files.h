@@ -1,0 +1,41 @@
+// One process's view of the simulated disk. Goes dead with the process: an operation that kills it
+// takes no effect, or, of a write, half. Made by SimNode.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/files.h"
+#include "sim/world/sim_node.h"
+#include "sim/world/sim_storage.h"
+
+namespace paracord {
+
+class SimFiles : public Files {
+ public:
+  explicit SimFiles(SimNode& node) : node_(node) {}
+
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override;
+  absl::Status CreateExclusive(const std::string& path, std::string_view contents) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::Status MakeDirectories(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  absl::Status RemoveTree(const std::string& path) override;
+
+ private:
+  class Reader;
+  class Writer;
+
+  // OK if this change of `path` goes ahead. Dead processes, read-only periods.
+  absl::Status Begin(const char* what, const std::string& path);
+  absl::Status DrawSyncError(const std::string& path);
+  SimStorage& storage();
+
+  SimNode& node_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,545 @@
+#include "sim/world/sim_network.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "sim/world/sim_world.h"
+
+namespace paracord {
+namespace {
+
+absl::Cord Join(Parts parts) {
+  absl::Cord whole;
+  for (absl::Cord& part : parts) whole.Append(std::move(part));
+  return whole;
+}
+
+absl::Status PeerDied() { return absl::UnavailableError("peer died"); }
+
+constexpr int64_t kMs = 1000;
+
+}  // namespace
+
+class SimNetwork::SimLink : public Link {
+ public:
+  SimLink(SimNetwork& network, SimNode& node, uint64_t id, const std::string* address)
+      : network_(network), node_(node), id_(id), address_(address) {}
+  ~SimLink() override { network_.LinkGone(node_, id_); }
+
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    network_.StartCall(node_, id_, address_, method, std::move(request), deadline_ms,
+                       std::move(done));
+  }
+  const std::string& address() const override { return *address_; }
+
+ private:
+  SimNetwork& network_;
+  SimNode& node_;
+  const uint64_t id_;
+  const std::string* const address_;
+};
+
+class SimNetwork::SimListener : public Listener {
+ public:
+  SimListener(SimNetwork& network, std::string address, uint64_t id)
+      : network_(network), address_(std::move(address)), id_(id) {}
+  ~SimListener() override { network_.ListenerGone(address_, id_); }
+  std::string address() const override { return address_; }
+
+ private:
+  SimNetwork& network_;
+  const std::string address_;
+  const uint64_t id_;
+};
+
+class SimNetwork::SimServerCall : public ServerCall {
+ public:
+  SimServerCall(SimNetwork& network, ServerCallKey key, const Listening& listening,
+                const Message& message)
+      : network_(network),
+        key_(key),
+        node_(*listening.node),
+        listening_(listening.id),
+        client_(*message.from),
+        method_(message.method),
+        deadline_us_(message.deadline_us) {
+    network_.server_calls_.emplace(key_, this);
+  }
+
+  ~SimServerCall() override {
+    if (network_.server_calls_.erase(key_) == 0) return;
+    if (node_.live()) {
+      PROBE("sim.call_dropped");
+      network_.SendReply(*this, absl::CancelledError("dropped by the server"));
+    } else {
+      network_.FailLater(call(), network_.NoticeDelay(true), PeerDied());
+    }
+  }
+
+  void Reply(absl::StatusOr<Parts> reply) override {
+    if (!node_.live()) return;
+    if (replied_) {
+      network_.world_.Violation(absl::StrCat("second reply to one call of ", method_));
+      return;
+    }
+    replied_ = true;
+    network_.server_calls_.erase(key_);
+    const std::function<void()> dropped = std::exchange(on_cancel_, nullptr);
+    network_.SendReply(*this, std::move(reply));
+  }
+
+  void OnCancel(std::function<void()> fn) override {
+    if (replied_ || !node_.live()) return;
+    if (cancelled_) return fn();
+    on_cancel_ = std::move(fn);
+  }
+
+  std::string peer() const override { return absl::StrCat("sim:", client_.name()); }
+
+  void Cancelled() {
+    cancelled_ = true;
+    const std::function<void()> fn = std::exchange(on_cancel_, nullptr);
+    if (fn == nullptr) return;
+    PROBE("sim.cancel_delivered");
+    fn();
+  }
+  bool cancelled() const { return cancelled_; }
+
+  // The process died: what its closures hold must not reach into what is being destroyed.
+  std::function<void()> Abandon() { return std::exchange(on_cancel_, nullptr); }
+
+  SimNode& node() { return node_; }
+  uint64_t listening() const { return listening_; }
+  SimNode& client() { return client_; }
+  const char* method() const { return method_; }
+  uint64_t call() const { return key_.first; }
+  int64_t deadline_us() const { return deadline_us_; }
+
+ private:
+  SimNetwork& network_;
+  const ServerCallKey key_;
+  SimNode& node_;
+  const uint64_t listening_;
+  SimNode& client_;
+  const char* const method_;
+  const int64_t deadline_us_;
+  bool replied_ = false;
+  bool cancelled_ = false;
+  std::function<void()> on_cancel_;
+};
+
+SimNetwork::SimNetwork(SimWorld& world) : world_(world), chance_(world.Fork(1)) {}
+SimNetwork::~SimNetwork() = default;
+
+std::unique_ptr<Link> SimNetwork::Dial(SimNode& node, const std::string& address) {
+  return std::make_unique<SimLink>(*this, node, ++last_id_, &*addresses_.insert(address).first);
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(SimNode& node,
+                                                             const std::string& address,
+                                                             Service& service) {
+  if (!node.live()) return absl::CancelledError("the process is dead");
+  const uint64_t id = ++last_id_;
+  const auto [it, fresh] = listeners_.try_emplace(address, Listening{&node, &service, id});
+  if (!fresh) return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
+  // Those who tried before find it at their next attempt.
+  const auto waiting = waiting_.extract(address);
+  if (!waiting.empty()) {
+    for (const uint64_t message : waiting.mapped()) {
+      world_.After(chance_.Between(1, 300) * kMs, nullptr, EventKind::kRequest, "reconnect",
+                   message, [this, message] { RequestArrives(message); });
+    }
+  }
+  return std::make_unique<SimListener>(*this, address, id);
+}
+
+void SimNetwork::ListenerGone(const std::string& address, uint64_t id) {
+  const auto it = listeners_.find(address);
+  if (it == listeners_.end() || it->second.id != id) return;  // its process is dead
+  listeners_.erase(it);
+  // As the real one does: parked calls are cancelled before the destructor returns.
+  std::vector<ServerCallKey> open;
+  for (const auto& [key, server] : server_calls_) {
+    if (server->listening() == id) open.push_back(key);
+  }
+  for (const ServerCallKey& key : open) {
+    FailLater(key.first, NoticeDelay(false),
+              absl::UnavailableError("the server stopped listening"));
+    CancelNow(key);
+  }
+}
+
+int64_t SimNetwork::Delay() {
+  return chance_.Between(world_.swarm().delay_us_min, world_.swarm().delay_us_max);
+}
+
+bool SimNetwork::DrawLate(int64_t& delay_us) {
+  if (chance_.Chance(world_.swarm().late)) {
+    PROBE("sim.late");
+    delay_us += chance_.Between(150, 1500) * kMs;
+    return true;
+  }
+  if (chance_.Chance(world_.swarm().very_late)) {
+    PROBE("sim.very_late");
+    delay_us += chance_.Between(1500, 30000) * kMs;
+    return true;
+  }
+  return false;
+}
+
+int64_t SimNetwork::NoticeDelay(bool late) {
+  return late ? chance_.Between(500, 15000) * kMs : chance_.Between(100, 10 * kMs);
+}
+
+// What arrives shares no memory with the sender, and is cut into chunks as the wire pleases.
+absl::Cord SimNetwork::Received(const absl::Cord& bytes) {
+  std::string whole(bytes);
+  if (whole.size() < 2 || !chance_.Chance(world_.swarm().fragment)) {
+    return absl::Cord(std::move(whole));
+  }
+  PROBE("sim.fragment");
+  absl::Cord cord;
+  size_t begin = 0;
+  while (begin < whole.size()) {
+    const auto left = static_cast<int64_t>(whole.size() - begin);
+    const size_t size = static_cast<size_t>(chance_.Between(1, std::max<int64_t>(1, left)));
+    auto* chunk = new std::string(whole.substr(begin, size));
+    cord.Append(absl::MakeCordFromExternal(*chunk, [chunk] { delete chunk; }));
+    begin += size;
+  }
+  return cord;
+}
+
+void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* address,
+                           std::string_view method, Parts request, int64_t deadline_ms,
+                           ReplyFn done) {
+  const SimNode::Go go = node.Operation();
+  if (go == SimNode::Go::kDead) return;
+  if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;  // else it still goes out
+  const uint64_t id = ++last_id_;
+  const int64_t deadline_us = world_.now_us() + std::max<int64_t>(deadline_ms, 0) * kMs;
+  const char* const name = world_.Intern(method);
+  const auto listening = listeners_.find(*address);
+  const bool found = listening != listeners_.end();
+  const uint32_t host = found ? listening->second.node->host() : kNobody;
+  OpenCall call{&node, link, host, name, std::move(done), deadline_us, 0};
+  call.deadline_event =
+      world_.At(deadline_us, &node, EventKind::kFailure, "deadline", id, [this, id, name] {
+        PROBE("sim.deadline");
+        CancelLater(id, false);
+        Finish(id, absl::DeadlineExceededError(absl::StrCat("deadline of ", name)));
+      });
+  calls_.emplace(id, std::move(call));
+  absl::Cord bytes = Join(std::move(request));
+  const uint64_t hash = HashCord(bytes);
+  SendRequest({id, &node, address, name, deadline_us, found ? listening->second.id : 0, false,
+               false, std::move(bytes), hash});
+}
+
+void SimNetwork::SendRequest(Message message) {
+  const Swarm& swarm = world_.swarm();
+  if (chance_.Chance(swarm.lose)) {
+    PROBE("sim.lose_request");
+    FailSoonOrLate(message.call, "request lost");
+    return;
+  }
+  if (chance_.Chance(swarm.duplicate)) {
+    PROBE("sim.duplicate");
+    int64_t delay_us = Delay();
+    DrawLate(delay_us);
+    Message copy = message;
+    copy.ghost = true;
+    ScheduleRequest(delay_us, std::move(copy));
+  }
+  if (chance_.Chance(swarm.break_link)) {
+    PROBE("sim.break_link");
+    FailLater(message.call, Delay(), absl::UnavailableError("connection broken"));
+  }
+  int64_t delay_us = Delay();
+  DrawLate(delay_us);
+  ScheduleRequest(delay_us, std::move(message));
+}
+
+void SimNetwork::ScheduleRequest(int64_t delay_us, Message message) {
+  const uint64_t id = ++last_id_;
+  const uint64_t hash = message.hash;
+  const char* const method = message.method;
+  messages_.emplace(id, std::move(message));
+  world_.After(delay_us, nullptr, EventKind::kRequest, method, hash,
+               [this, id] { RequestArrives(id); });
+}
+
+void SimNetwork::RequestArrives(uint64_t message_id) {
+  const auto it = messages_.find(message_id);
+  if (it == messages_.end()) return;
+  Message& message = it->second;
+  const auto found = listeners_.find(*message.address);
+  if (found == listeners_.end()) return WaitForListener(message_id);
+  const Listening listening = found->second;
+  if (message.waited && !calls_.contains(message.call)) {
+    messages_.erase(it);  // given up before there was a connection
+    return;
+  }
+  const std::pair<uint32_t, uint32_t> way{message.from->host(), listening.node->host()};
+  if (cuts_.contains(way)) {
+    if (chance_.Chance(0.5)) {
+      PROBE("sim.cut_holds_request");
+      held_[way].push_back([this, message_id] { RequestArrives(message_id); });
+    } else {
+      PROBE("sim.cut_loses_request");
+      FailSoonOrLate(message.call, "cut off");
+      messages_.erase(it);
+    }
+    return;
+  }
+  if (message.listening != 0 && message.listening != listening.id) {
+    if (chance_.Chance(0.5)) {
+      PROBE("sim.request_breaks_at_restart");
+      FailSoonOrLate(message.call, "connection broken");
+      messages_.erase(it);
+      return;
+    }
+    PROBE("sim.request_reaches_later_life");
+  }
+  Message arrived = std::move(message);
+  messages_.erase(it);
+  HandleRequest(std::move(arrived), listening);
+}
+
+void SimNetwork::WaitForListener(uint64_t message_id) {
+  Message& message = messages_.at(message_id);
+  // Sent to a process that is gone: the connection is reset. Not sent at all: it waits.
+  const double refuse = message.listening != 0 ? 0.5 : 0.1;
+  if (chance_.Chance(refuse) || !calls_.contains(message.call)) {
+    PROBE("sim.nobody_listens");
+    FailLater(message.call, NoticeDelay(false), absl::UnavailableError("nobody listens"));
+    messages_.erase(message_id);
+    return;
+  }
+  PROBE("sim.wait_for_listener");
+  message.waited = true;
+  message.listening = 0;
+  waiting_[*message.address].push_back(message_id);
+}
+
+void SimNetwork::HandleRequest(Message message, const Listening& listening) {
+  if (HashCord(*message.bytes) != message.hash) {
+    world_.Violation(absl::StrCat("bytes of ", message.method, " changed after they were sent"));
+  }
+  const ServerCallKey key{message.call, ++last_id_};
+  const auto call = std::make_shared<SimServerCall>(*this, key, listening, message);
+  if (!calls_.contains(message.call)) {
+    PROBE("sim.request_after_its_call");
+    call->Cancelled();
+  }
+  if (message.ghost) {  // as if sent over a connection that was given up: it breaks some day
+    world_.After(NoticeDelay(true), listening.node, EventKind::kCancel, message.method, key.first,
+                 [this, key] { CancelNow(key); });
+  }
+  world_.RunOn(*listening.node, EventKind::kHandle, message.method, message.hash,
+               [this, listening, call, method = message.method, bytes = Received(*message.bytes)] {
+                 const auto& all = listeners_;
+                 const bool listens = std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+                   return entry.second.id == listening.id;
+                 });
+                 if (listens) listening.service->Handle(method, bytes, call);
+               });
+}
+
+void SimNetwork::SendReply(SimServerCall& server, absl::StatusOr<Parts> reply) {
+  if (server.cancelled()) return;  // nobody there to hear it
+  const SimNode::Go go = server.node().Operation();
+  if (go == SimNode::Go::kDead) return;
+  if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;
+  SimNode* const client = &server.client();
+  if (!client->live()) return;
+  if (chance_.Chance(world_.swarm().lose)) {
+    PROBE("sim.lose_reply");
+    FailSoonOrLate(server.call(), "reply lost");
+    return;
+  }
+  int64_t delay_us = Delay();
+  DrawLate(delay_us);
+  absl::StatusOr<absl::Cord> bytes = absl::Cord();
+  if (reply.ok()) {
+    bytes = Join(*std::move(reply));
+  } else {
+    bytes = reply.status();
+  }
+  const uint64_t hash =
+      bytes.ok() ? HashCord(*bytes) : static_cast<uint64_t>(bytes.status().code());
+  const uint64_t id = ++last_id_;
+  messages_.emplace(id, Message{server.call(), &server.node(), nullptr, server.method(),
+                                server.deadline_us(), 0, false, false, std::move(bytes), hash});
+  world_.After(delay_us, client, EventKind::kReply, server.method(), hash,
+               [this, id, client] { ReplyArrives(id, client); });
+}
+
+void SimNetwork::ReplyArrives(uint64_t message_id, SimNode* client) {
+  const auto it = messages_.find(message_id);
+  if (it == messages_.end()) return;
+  Message& message = it->second;
+  const std::pair<uint32_t, uint32_t> way{message.from->host(), client->host()};
+  if (cuts_.contains(way)) {
+    if (chance_.Chance(0.5)) {
+      PROBE("sim.cut_holds_reply");
+      held_[way].push_back([this, message_id, client] {
+        world_.RunOn(*client, EventKind::kReply, "held", message_id,
+                     [this, message_id, client] { ReplyArrives(message_id, client); });
+      });
+    } else {
+      PROBE("sim.cut_loses_reply");
+      FailSoonOrLate(message.call, "cut off");
+      messages_.erase(it);
+    }
+    return;
+  }
+  Message arrived = std::move(message);
+  messages_.erase(it);
+  if (!arrived.bytes.ok()) return Finish(arrived.call, arrived.bytes.status());
+  if (HashCord(*arrived.bytes) != arrived.hash) {
+    world_.Violation(absl::StrCat("bytes of a reply to ", arrived.method, " changed"));
+  }
+  CancelLater(arrived.call, false);  // a duplicate that has not been answered yet
+  Finish(arrived.call, Received(*arrived.bytes));
+}
+
+void SimNetwork::FailLater(uint64_t call, int64_t delay_us, absl::Status status) {
+  const auto it = calls_.find(call);
+  if (it == calls_.end()) return;
+  world_.After(delay_us, it->second.client, EventKind::kFailure, it->second.method,
+               static_cast<uint64_t>(status.code()), [this, call, status] {
+                 CancelLater(call, false);
+                 Finish(call, status);
+               });
+}
+
+void SimNetwork::FailSoonOrLate(uint64_t call, const char* why) {
+  FailLater(call, NoticeDelay(chance_.Chance(0.5)), absl::UnavailableError(why));
+}
+
+void SimNetwork::Finish(uint64_t call, absl::StatusOr<absl::Cord> result) {
+  const auto it = calls_.find(call);
+  if (it == calls_.end()) return;
+  const ReplyFn done = std::move(it->second.done);
+  const uint64_t deadline_event = it->second.deadline_event;
+  calls_.erase(it);
+  world_.CancelEvent(deadline_event);
+  done(std::move(result));
+}
+
+void SimNetwork::CancelLater(uint64_t call, bool late) {
+  for (auto it = server_calls_.lower_bound({call, 0});
+       it != server_calls_.end() && it->first.first == call; ++it) {
+    SimServerCall& server = *it->second;
+    int64_t at_us = world_.now_us() + NoticeDelay(late);
+    // The server knows the deadline itself.
+    at_us = std::min(at_us, std::max(server.deadline_us(), world_.now_us()) + NoticeDelay(false));
+    world_.At(at_us, &server.node(), EventKind::kCancel, server.method(), call,
+              [this, key = it->first] { CancelNow(key); });
+  }
+}
+
+void SimNetwork::CancelNow(ServerCallKey key) {
+  const auto it = server_calls_.find(key);
+  if (it != server_calls_.end() && !it->second->cancelled()) it->second->Cancelled();
+}
+
+// As the real one does: every `done` has run before the destructor returns.
+void SimNetwork::LinkGone(SimNode& node, uint64_t link) {
+  if (!node.live()) return;
+  std::vector<uint64_t> open;
+  for (const auto& [id, call] : calls_) {
+    if (call.link == link) open.push_back(id);
+  }
+  for (const uint64_t id : open) {
+    PROBE("sim.link_destroyed");
+    CancelLater(id, false);
+    Finish(id, absl::CancelledError("link destroyed"));
+  }
+}
+
+void SimNetwork::NodeDied(SimNode& node, Death death) {
+  const bool quiet = death == Death::kMachine || chance_.Chance(world_.swarm().quiet);
+  if (quiet) PROBE("sim.quiet_death");
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.second.node == &node; });
+  // Destroyed at the end: the closures of the dead may still speak to us.
+  std::vector<ReplyFn> never_run;
+  std::vector<std::function<void()>> never_cancelled;
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    if (it->second.client != &node) {
+      ++it;
+      continue;
+    }
+    CancelLater(it->first, quiet);
+    never_run.push_back(std::move(it->second.done));
+    it = calls_.erase(it);
+  }
+  for (auto it = server_calls_.begin(); it != server_calls_.end();) {
+    SimServerCall& server = *it->second;
+    if (&server.node() != &node) {
+      ++it;
+      continue;
+    }
+    never_cancelled.push_back(server.Abandon());
+    FailLater(server.call(), NoticeDelay(quiet), PeerDied());
+    it = server_calls_.erase(it);
+  }
+  // What is on the wire no longer belongs to the dead.
+  for (auto& [id, message] : messages_) {
+    if (message.from == &node && message.bytes.ok()) {
+      message.bytes = absl::Cord(std::string(*message.bytes));
+    }
+  }
+}
+
+void SimNetwork::Cut(uint32_t from, uint32_t to) {
+  PROBE("sim.cut");
+  if (!cuts_.insert({from, to}).second) return;
+  BreakAcross(from, to);
+}
+
+// Calls parked across the cut: each side finds out at once, or after a while if the cut still
+// stands by then; the other side follows.
+void SimNetwork::BreakAcross(uint32_t a, uint32_t b) {
+  for (const auto& [key, server] : server_calls_) {
+    const uint32_t client = server->client().host();
+    const uint32_t host = server->node().host();
+    if (!(client == a && host == b) && !(client == b && host == a)) continue;
+    const bool at_once = chance_.Chance(0.2);
+    const auto stands = [this, a, b, at_once] { return at_once || IsCut(a, b); };
+    world_.After(NoticeDelay(!at_once), &server->client(), EventKind::kFailure, "cut", key.first,
+                 [this, call = key.first, stands] {
+                   if (!stands() || !calls_.contains(call)) return;
+                   PROBE("sim.cut_breaks_call");
+                   CancelLater(call, true);
+                   Finish(call, absl::UnavailableError("cut off"));
+                 });
+    world_.After(NoticeDelay(!at_once), &server->node(), EventKind::kCancel, "cut", key.first,
+                 [this, key = key, stands] {
+                   if (!stands() || !server_calls_.contains(key)) return;
+                   PROBE("sim.cut_cancels_server_call");
+                   FailLater(key.first, NoticeDelay(true), PeerDied());
+                   CancelNow(key);
+                 });
+  }
+}
+
+void SimNetwork::Heal(uint32_t from, uint32_t to) {
+  if (cuts_.erase({from, to}) == 0) return;
+  const auto held = held_.extract({from, to});
+  if (held.empty()) return;
+  for (const auto& arrive : held.mapped()) {
+    world_.After(Delay(), nullptr, EventKind::kWorld, "heal", 0, arrive);
+  }
+}
+
+void SimNetwork::HealAll() {
+  const std::set<std::pair<uint32_t, uint32_t>> cuts = cuts_;
+  for (const auto& [from, to] : cuts) Heal(from, to);
+}
+
+}  // namespace paracord

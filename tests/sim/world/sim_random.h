@@ -1,0 +1,35 @@
+// The simulator's only source of chance: splitmix64 from a seed. A stream of its own for each part
+// of the world, so that a change in one does not shift the draws of all others. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "common/random.h"
+
+namespace paracord {
+
+class SimRandom : public Random {
+ public:
+  explicit SimRandom(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next() override {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+
+  double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }  // [0, 1)
+  bool Chance(double share) { return share > 0 && Unit() < share; }
+
+  // Another stream, fixed by this one's state and `name`.
+  SimRandom Fork(uint64_t name) {
+    SimRandom mixed(Next() ^ (name * 0xD6E8FEB86659FD93u));
+    return SimRandom(mixed.Next());
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace paracord

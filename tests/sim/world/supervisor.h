@@ -1,0 +1,69 @@
+// Keeps the processes of a simulated cluster running: starts each place's role, destroys it when
+// its process dies, and starts it again after a drawn while. Owned by a test; destroyed before the
+// world.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/world/sim_world.h"
+
+namespace paracord {
+
+// What a place runs: owns a role and whatever main would own. Destroyed after its node died.
+class SimProcess {
+ public:
+  virtual ~SimProcess() = default;
+};
+
+class Supervisor {
+ public:
+  // Called with a fresh node. A process that ends by itself calls Exit.
+  using Factory = std::function<std::unique_ptr<SimProcess>(SimNode& node)>;
+
+  explicit Supervisor(SimWorld& world);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Starts it at once. The index of the place is also its host.
+  uint32_t AddPlace(std::string name, Factory factory);
+  // The process of this node ends by itself, after the event that is running.
+  void Exit(SimNode& node, int exit_code);
+  // Asked when a process has exited by itself: is it started again? Default: never.
+  void RestartAfterExit(std::function<bool(uint32_t place, int exit_code)> asked) {
+    restart_ = std::move(asked);
+  }
+
+  size_t places() const { return places_.size(); }
+  const std::string& name(uint32_t place) const { return places_[place].name; }
+  SimNode* node(uint32_t place) const { return places_[place].node; }  // null: not running
+  SimProcess* process(uint32_t place) const { return places_[place].process.get(); }
+  uint64_t starts(uint32_t place) const { return places_[place].starts; }
+  bool exited(uint32_t place) const { return places_[place].exited; }       // for good
+  int exit_code(uint32_t place) const { return places_[place].exit_code; }  // of the last exit
+
+ private:
+  struct Place {
+    std::string name;
+    Factory factory;
+    SimNode* node = nullptr;
+    std::unique_ptr<SimProcess> process;
+    uint64_t starts = 0;
+    bool exited = false;
+    int exit_code = -1;
+  };
+
+  void Start(uint32_t place);
+  void Died(uint32_t place, Death death);
+
+  SimWorld& world_;
+  SimRandom chance_;
+  std::vector<Place> places_;
+  std::function<bool(uint32_t, int)> restart_;
+};
+
+}  // namespace paracord

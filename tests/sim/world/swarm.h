@@ -1,0 +1,61 @@
+// Which faults a simulated world has, and how often. Drawn anew for each seed: in one world only
+// messages get lost, in the next only disks fail, so that rare combinations are not drowned by
+// frequent ones ("swarm testing"). All off by default.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/world/sim_random.h"
+
+namespace paracord {
+
+struct Swarm {
+  // Messages. Shares of all messages.
+  int64_t delay_us_min = 50;
+  int64_t delay_us_max = 1000;
+  double lose = 0;
+  double duplicate = 0;
+  double late = 0;        // by 150 to 1500 ms
+  double very_late = 0;   // by 1.5 to 30 s: to a later generation, or a later life of the receiver
+  double break_link = 0;  // the caller sees a broken connection, the request arrives all the same
+  double fragment = 0;    // arrives in several chunks
+  // Of deaths and cuts: the peers learn of it late, by their own timeouts, instead of at once.
+  double quiet = 0;
+
+  // Cuts between two hosts: mean time between them (0: none), longest time until healed.
+  int64_t cut_every_ms = 0;
+  int64_t cut_ms_max = 5000;
+  double cut_one_way = 0;
+
+  // Processes.
+  int64_t kill_every_ms = 0;
+  double machine_crash = 0;      // of kills: unsynced data is lost
+  double kill_in_operation = 0;  // of kills: in the middle of a call or of a write
+  double power_cut = 0;          // of kills: all at once
+  int64_t pause_every_ms = 0;
+  int64_t pause_ms_max = 1800;
+  int64_t restart_ms_min = 20;
+  int64_t restart_ms_max = 200;
+  int64_t clock_jump_every_ms = 0;  // of the wall clock
+
+  // Long work: how long an executor takes.
+  int64_t work_us_min = 100;
+  int64_t work_us_max = 2000;
+  double slow_work = 0;  // takes 0.1 to 3 s
+
+  // Files. Shares of operations, and periods.
+  double sync_error = 0;
+  double write_error = 0;
+  double read_error = 0;
+  int64_t disk_full_every_ms = 0;
+  int64_t read_only_every_ms = 0;
+  int64_t disk_fault_ms_max = 3000;
+
+  static Swarm Draw(SimRandom& random);
+  // The same delays, no faults: what the world becomes when it is healed.
+  Swarm Healed() const;
+  std::string ToString() const;
+};
+
+}  // namespace paracord
