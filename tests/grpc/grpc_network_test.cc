@@ -1,0 +1,164 @@
+#include "common/grpc_network.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <string>
+
+namespace paracord {
+namespace {
+
+using Reply = absl::StatusOr<absl::Cord>;
+
+// Echoes; "/park" keeps the call, "/fail" refuses, "/drop" forgets it.
+class EchoService : public Service {
+ public:
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    if (method == "/t/fail") {
+      call->Reply(absl::AbortedError("generation 3 is over"));
+    } else if (method == "/t/park") {
+      call->OnCancel([this] { cancelled.set_value(); });
+      parked.set_value(call);
+    } else if (method == "/t/drop") {
+      return;
+    } else if (method == "/t/parts") {
+      Parts parts;
+      for (int i = 0; i < 5; ++i) parts.push_back(request);
+      call->Reply(std::move(parts));
+    } else {
+      call->Reply(Parts{std::move(request)});
+    }
+  }
+  std::promise<std::shared_ptr<ServerCall>> parked;
+  std::promise<void> cancelled;
+};
+
+std::future<Reply> Call(Link& link, const std::string& method, Parts parts,
+                        int64_t deadline_ms = 5000) {
+  auto promise = std::make_shared<std::promise<Reply>>();
+  std::future<Reply> future = promise->get_future();
+  link.Call(method, std::move(parts), deadline_ms,
+            [promise](Reply reply) { promise->set_value(std::move(reply)); });
+  return future;
+}
+
+std::string SocketAddress(const std::string& name) {
+  return "unix:/tmp/paracord-test-" + std::to_string(getpid()) + "-" + name;
+}
+
+TEST_CASE("a message of many parts arrives whole over tcp and unix sockets") {
+  GrpcNetwork network;
+  for (const std::string& address : {std::string("127.0.0.1:0"), SocketAddress("echo")}) {
+    EchoService service;
+    const auto listener = network.Listen(address, service);
+    REQUIRE(listener.ok());
+    const auto link = network.Dial((*listener)->address());
+    std::string expected;
+    Parts parts;
+    for (int i = 0; i < 6; ++i) {
+      const std::string part(1 << 20, static_cast<char>('a' + i));
+      expected += part;
+      parts.emplace_back(part);
+    }
+    const Reply reply = Call(*link, "/t/echo", parts).get();
+    REQUIRE(reply.ok());
+    CHECK(std::string(*reply) == expected);
+  }
+}
+
+TEST_CASE("a reply of several parts arrives whole") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto link = network.Dial((*listener)->address());
+  const Reply reply = Call(*link, "/t/parts", {absl::Cord("ab"), absl::Cord("c")}).get();
+  REQUIRE(reply.ok());
+  CHECK(std::string(*reply) == "abcabcabcabcabc");
+  const Reply empty = Call(*link, "/t/echo", {}).get();
+  REQUIRE(empty.ok());
+  CHECK(empty->empty());
+}
+
+TEST_CASE("a status crosses the wire with its code and names the peer") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto link = network.Dial((*listener)->address());
+  const Reply reply = Call(*link, "/t/fail", {absl::Cord("x")}).get();
+  CHECK(absl::IsAborted(reply.status()));
+  CHECK(std::string(reply.status().message()) == link->address() + ": generation 3 is over");
+  CHECK(absl::IsCancelled(Call(*link, "/t/drop", {}).get().status()));
+}
+
+TEST_CASE("a call to nobody ends at its deadline") {
+  GrpcNetwork network;
+  const auto link = network.Dial(SocketAddress("nobody"));
+  const Reply reply = Call(*link, "/t/echo", {}, 100).get();
+  CHECK((absl::IsDeadlineExceeded(reply.status()) || absl::IsUnavailable(reply.status())));
+}
+
+TEST_CASE("a parked call is cancelled when its caller goes away") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  auto link = network.Dial((*listener)->address());
+  std::future<Reply> reply = Call(*link, "/t/park", {}, 60000);
+  const std::shared_ptr<ServerCall> call = service.parked.get_future().get();
+  link.reset();
+  CHECK(absl::IsCancelled(reply.get().status()));
+  service.cancelled.get_future().get();
+  call->Reply(Parts{});  // too late, and harmless
+}
+
+TEST_CASE("calls in flight fail when the listener goes, and a new one is found soon") {
+  GrpcNetwork network;
+  const std::string address = SocketAddress("again");
+  EchoService first;
+  auto listener = network.Listen(address, first);
+  REQUIRE(listener.ok());
+  const auto link = network.Dial(address);
+  std::future<Reply> parked = Call(*link, "/t/park", {}, 60000);
+  first.parked.get_future().get();
+  listener->reset();
+  CHECK_FALSE(parked.get().ok());
+  EchoService second;
+  const auto again = network.Listen(address, second);
+  REQUIRE(again.ok());
+  const Reply reply = Call(*link, "/t/echo", {absl::Cord("back")}, 10000).get();
+  REQUIRE(reply.ok());
+  CHECK(std::string(*reply) == "back");
+}
+
+TEST_CASE("an address that is taken is refused, for ports and for sockets") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto tcp = network.Listen("127.0.0.1:0", service);
+  REQUIRE(tcp.ok());
+  CHECK(absl::IsAlreadyExists(network.Listen((*tcp)->address(), service).status()));
+  const auto socket = network.Listen(SocketAddress("taken"), service);
+  REQUIRE(socket.ok());
+  CHECK(absl::IsAlreadyExists(network.Listen(SocketAddress("taken"), service).status()));
+  CHECK(absl::IsInvalidArgument(
+      network.Listen("unix:/tmp/" + std::string(120, 'x'), service).status()));
+}
+
+TEST_CASE("a request above the limit is refused and the connection lives on") {
+  GrpcOptions options;
+  options.request_bytes_max = 1000;
+  GrpcNetwork network(options);
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto link = network.Dial((*listener)->address());
+  Parts parts(20, absl::Cord(std::string(100, 'x')));
+  CHECK(absl::IsResourceExhausted(Call(*link, "/t/echo", parts).get().status()));
+  CHECK(Call(*link, "/t/echo", {absl::Cord("x")}).get().ok());
+}
+
+}  // namespace
+}  // namespace paracord
