@@ -1,0 +1,17 @@
+// The state of a metric over some examples, and its value. States merge by addition, so that an
+// evaluation may be cut over any number of workers and still be exact. Pure.
+#pragma once
+
+#include <string>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// sum += state, element by element; an empty sum takes the state's size.
+void MergeMetric(const MetricState& state, MetricState& sum);
+
+// Of a mean: values = {sum over the examples, number of examples}. NaN for an empty state.
+double MetricValue(const std::string& name, const MetricState& state);
+
+}  // namespace paracord
