@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/metric.h"
 #include "common/status_macros.h"
 #include "worker/gradient_program.h"
 #include "worker/graph.h"
@@ -270,12 +271,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   }
   RETURN_IF_ERROR(ops_->Finish());
   states.resize(added.size());
-  for (size_t i = 0; i < added.size(); ++i) {
-    while (states[i].values_size() < 2) states[i].add_values(0);
-    for (int v = 0; v < 2; ++v) {
-      states[i].set_values(v, states[i].values(v) + added[i].values(v));
-    }
-  }
+  for (size_t i = 0; i < added.size(); ++i) MergeMetric(added[i], states[i]);
   return absl::OkStatus();
 }
 
@@ -293,13 +289,6 @@ absl::StatusOr<Column> KerasProgram::Predict(const Batch& batch, ConstTensors va
 }
 
 }  // namespace
-
-double MetricValue(const std::string&, const MetricState& state) {
-  if (state.values_size() < 2 || state.values(1) == 0) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  return state.values(0) / state.values(1);
-}
 
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/nearest.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -183,7 +184,7 @@ std::string LayerConfig::Choice(absl::string_view key, absl::string_view fallbac
   for (const std::string_view choice : known) {
     if (*value == choice) return std::string(choice);
   }
-  Fail(key, absl::StrCat(Shown(*value), " is not supported; supported: ", Listed(known)));
+  Fail(key, absl::StrCat(Shown(*value), " is not supported; supported: ", JoinNames(known)));
   return std::string(fallback);
 }
 
@@ -272,7 +273,7 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
     return result;
   }
   Fail(key, absl::StrCat("initializer ", Shown(*value),
-                         " is not supported; supported: ", Listed(known)));
+                         " is not supported; supported: ", JoinNames(known)));
   return result;
 }
 
@@ -281,7 +282,7 @@ absl::Status LayerConfig::Finish() {
   for (auto it = config_.begin(); it != config_.end(); ++it) {
     if (read_.count(it.key()) != 0 || IsOff(it.value())) continue;
     Fail(it.key(), absl::StrCat(Shown(it.value()),
-                                " is not supported here; supported keys: ", Listed(known)));
+                                " is not supported here; supported keys: ", JoinNames(known)));
   }
   return error_;
 }

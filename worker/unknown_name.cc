@@ -5,20 +5,11 @@
 
 namespace paracord {
 
-std::string Listed(std::span<const std::string_view> known) {
-  std::string list;
-  for (const std::string_view name : known) {
-    if (!list.empty()) list += ", ";
-    list += name;
-  }
-  return list;
-}
-
 std::string NotSupported(const std::string& wrong, std::span<const std::string_view> known) {
   const std::string near = NearestName(wrong, known);
   return absl::StrCat(" is not supported",
                       near.empty() ? "" : absl::StrCat(" (did you mean \"", near, "\"?)"),
-                      "; supported: ", Listed(known));
+                      "; supported: ", JoinNames(known));
 }
 
 }  // namespace paracord

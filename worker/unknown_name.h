@@ -7,9 +7,6 @@
 
 namespace paracord {
 
-// "relu, tanh, ..."
-std::string Listed(std::span<const std::string_view> known);
-
 // " is not supported (did you mean \"relu\"?); supported: relu, tanh, ..."
 std::string NotSupported(const std::string& wrong, std::span<const std::string_view> known);
 

@@ -1,0 +1,115 @@
+#include "worker/byte_stream.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kChunkBytes = 256 << 10;
+constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to ask for the gzip format, crc checked
+
+}  // namespace
+
+struct ByteStream::Inflater {
+  Inflater() { ok = inflateInit2(&z, kGzipOnly) == Z_OK; }
+  ~Inflater() { inflateEnd(&z); }
+  z_stream z{};
+  bool ok = false;
+  bool member_open = true;  // a file may be several gzip members, one after the other
+};
+
+ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file)
+    : path_(std::move(path)), file_(std::move(file)) {}
+
+ByteStream::~ByteStream() = default;
+
+absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files,
+                                                             const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
+  std::unique_ptr<ByteStream> stream(new ByteStream(path, std::move(file)));
+  RETURN_IF_ERROR(stream->Refill());
+  if (stream->chunk_.size() >= 2 && stream->chunk_[0] == '\x1f' && stream->chunk_[1] == '\x8b') {
+    stream->inflater_ = std::make_unique<Inflater>();
+    if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
+  }
+  return stream;
+}
+
+absl::Status ByteStream::Damaged(const std::string& what) const {
+  return absl::DataLossError(absl::StrCat(path_, ": ", what));
+}
+
+absl::Status ByteStream::Refill() {
+  if (chunk_used_ < chunk_.size()) return absl::OkStatus();
+  const uint64_t left = file_->size() - std::min(file_->size(), file_offset_);
+  chunk_.resize(static_cast<size_t>(std::min<uint64_t>(left, kChunkBytes)));
+  chunk_used_ = 0;
+  if (chunk_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(file_->ReadAt(file_offset_, std::span(chunk_)));
+  file_offset_ += chunk_.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
+  z_stream& z = inflater_->z;
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  const size_t want = std::min<size_t>(out.size(), 1 << 30);
+  z.avail_out = static_cast<uInt>(want);
+  while (z.avail_out == want) {
+    RETURN_IF_ERROR(Refill());
+    if (chunk_used_ == chunk_.size()) {
+      if (inflater_->member_open) return Damaged("the gzip data ends too early");
+      return 0;
+    }
+    if (!inflater_->member_open) {
+      inflateReset(&z);
+      inflater_->member_open = true;
+    }
+    const size_t available = chunk_.size() - chunk_used_;
+    z.next_in = reinterpret_cast<Bytef*>(chunk_.data() + chunk_used_);
+    z.avail_in = static_cast<uInt>(available);
+    const int result = inflate(&z, Z_NO_FLUSH);
+    chunk_used_ += available - z.avail_in;
+    if (result == Z_STREAM_END) {
+      inflater_->member_open = false;
+    } else if (result != Z_OK) {
+      return Damaged(absl::StrCat("the gzip data is damaged (",
+                                  z.msg != nullptr ? z.msg : zError(result), ")"));
+    }
+  }
+  return want - z.avail_out;
+}
+
+absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
+  if (inflater_ != nullptr) return InflateSome(out);
+  RETURN_IF_ERROR(Refill());
+  const size_t n = std::min(out.size(), chunk_.size() - chunk_used_);
+  std::copy_n(chunk_.data() + chunk_used_, n, out.data());
+  chunk_used_ += n;
+  return n;
+}
+
+absl::Status ByteStream::Read(std::span<char> out) {
+  while (!out.empty()) {
+    ASSIGN_OR_RETURN(const size_t n, ReadSome(out));
+    if (n == 0) return Damaged(absl::StrCat("ends after ", position_, " bytes"));
+    position_ += n;
+    out = out.subspan(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ByteStream::ExpectEnd() {
+  char extra = 0;
+  ASSIGN_OR_RETURN(const size_t n, ReadSome(std::span(&extra, 1)));
+  if (n == 0) return absl::OkStatus();
+  return Damaged(absl::StrCat("goes on after the ", position_, " bytes that its header announces"));
+}
+
+}  // namespace paracord

@@ -1,0 +1,33 @@
+#include "worker/data_source.h"
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/array_source.h"
+#include "worker/unknown_name.h"
+
+namespace paracord {
+namespace {
+
+struct Format {
+  std::string_view name;
+  absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
+};
+
+constexpr std::array<Format, 2> kFormats{{{"idx", OpenIdx}, {"npy", OpenNpy}}};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
+  std::vector<std::string_view> known;
+  for (const Format& format : kFormats) {
+    if (format.name == spec.format) return format.open(files, spec);
+    known.push_back(format.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
+}
+
+}  // namespace paracord

@@ -1,0 +1,16 @@
+// Paths with *, ? and [...] in any component. Over the file seam, no state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+
+namespace paracord {
+
+// The paths that match, sorted; a pattern without special characters is itself. NOT_FOUND naming
+// the pattern if nothing matches.
+absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::string& pattern);
+
+}  // namespace paracord
