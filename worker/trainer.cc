@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/protocol.h"
-#include "worker/batch_key.h"
+#include "worker/batch_plan.h"
 #include "worker/evaluate.h"
 
 namespace paracord {
@@ -110,7 +110,7 @@ void Trainer::Compute(const BatchId& batch) {
   const auto result = std::make_shared<ComputeResult>();
   environment_.executor.Run(
       [result, workload = workload_, copy = copy_, batch, end = leases_.front().end_batch(),
-       key = BatchKey(options_.seed, batch)] {
+       key = BatchKey(session_.plan(), batch)] {
         const absl::StatusOr<const Batch*> data = workload->feed->Get(batch, end);
         result->data = data.status();
         if (!data.ok()) return;

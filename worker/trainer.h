@@ -37,7 +37,6 @@ struct StepCounters {
 
 struct TrainerOptions {
   std::string task;
-  uint64_t seed = 1;            // of the job
   int64_t exchange_ms = 10000;  // deadline of one try
   uint32_t tries = 3;           // of one exchange, before the lease is given back
 };

@@ -166,7 +166,6 @@ void Worker::StartSession(const Session& session) {
   callbacks.wants_task = [this] { SendWork(); };
   TrainerOptions options;
   options.task = options_.task;
-  options.seed = job_->seed;
   options.exchange_ms = job_->timeouts.ps_ms;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());

@@ -1,0 +1,87 @@
+#include "worker/workload.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
+#include "common/status_macros.h"
+#include "worker/batch_loader.h"
+#include "worker/batch_plan.h"
+
+namespace paracord {
+namespace {
+
+// Batches that are ready before they are asked for.
+constexpr size_t kPrepared = 2;
+
+// Reads ahead as long as batches are asked for in order. After the last batch of a split it goes on
+// with the next split, which is what an undisturbed worker alone would be given.
+class PreparedBatches : public BatchFeed {
+ public:
+  explicit PreparedBatches(std::unique_ptr<DataSource> source)
+      : source_(std::move(source)), loader_(*source_, kPrepared) {}
+
+  void Start(const DataPlan& plan) override {
+    plan_ = plan;
+    expected_.reset();
+  }
+
+  absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) override {
+    const bool in_order = expected_.has_value() && expected_->epoch() == id.epoch() &&
+                          expected_->split() == id.split() && expected_->batch() == id.batch();
+    if (!in_order) {
+      loader_.Start([plan = plan_, id](uint64_t index, std::vector<uint64_t>& records) {
+        BatchRecords(plan, After(plan, id, index), records);
+      });
+    }
+    expected_ = After(plan_, id, 1);
+    ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
+    if (batch == nullptr) {
+      expected_.reset();
+      return absl::OutOfRangeError(absl::StrCat("the data plan has no batch ", id.batch(),
+                                                " in split ", id.split(), " (asked up to ",
+                                                end_batch, ")"));
+    }
+    return batch;
+  }
+
+ private:
+  // `steps` batches later in the epoch; batch numbers past the epoch's end have no records.
+  static BatchId After(const DataPlan& plan, BatchId id, uint64_t steps) {
+    const uint64_t in_epoch = BatchInEpoch(plan, id.split(), id.batch()) + steps;
+    id.set_split(in_epoch / plan.split_batches());
+    id.set_batch(static_cast<uint32_t>(in_epoch % plan.split_batches()));
+    return id;
+  }
+
+  const std::unique_ptr<DataSource> source_;
+  BatchLoader loader_;
+  DataPlan plan_;
+  std::optional<BatchId> expected_;
+};
+
+}  // namespace
+
+absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, int threads) {
+  Workload workload;
+  ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
+  ASSIGN_OR_RETURN(workload.program, BuildKerasProgram(job, train->schema(), threads));
+  JobFacts& facts = workload.facts;
+  facts.set_records(train->records());
+  std::string fingerprint = train->fingerprint();
+  if (job.test.has_value()) {
+    ASSIGN_OR_RETURN(workload.test, OpenDataSource(files, *job.test));
+    facts.set_test_records(workload.test->records());
+    absl::StrAppend(&fingerprint, "+", workload.test->fingerprint());
+  }
+  facts.set_fingerprint(fingerprint);
+  for (const VariableSpec& variable : workload.program->variables()) {
+    *facts.add_variables() = variable;
+  }
+  for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
+  workload.feed = std::make_unique<PreparedBatches>(std::move(train));
+  return workload;
+}
+
+}  // namespace paracord
