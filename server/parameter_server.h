@@ -16,8 +16,8 @@ namespace paracord {
 
 struct PsOptions {
   uint32_t index = 0;
-  std::string dir;                        // shared DIR of the job; absolute
-  int64_t orphan_ms = 600000;             // until the job's own timeouts are known
+  std::string dir;                                   // shared DIR of the job; absolute
+  int64_t orphan_ms = 600000;                        // until the job's own timeouts are known
   uint64_t partition_bytes_max = uint64_t{1} << 30;  // above: an error that proposes max_size
 };
 
@@ -37,7 +37,7 @@ class ParameterServer : public Service {
 
  private:
   class Impl;
-  const std::unique_ptr<Impl> impl_;
+  const std::shared_ptr<Impl> impl_;  // work in flight refers to it weakly
 };
 
 }  // namespace paracord

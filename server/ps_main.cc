@@ -9,7 +9,8 @@ namespace paracord {
 namespace {
 
 int Main(int argc, char** argv) {
-  Flags flags("paracord-ps", "Holds partitions of a job's variables and applies gradients to them.");
+  Flags flags("paracord-ps",
+              "Holds partitions of a job's variables and applies gradients to them.");
   DaemonFlags shared;
   shared.AddTo(flags);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;

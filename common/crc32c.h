@@ -1,0 +1,26 @@
+// CRC-32C (Castagnoli), the checksum of everything Paracord writes to disk. A pure function over
+// bytes, by ISA-L; about 10 GB/s. It finds damage, it does not authenticate.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "isa-l/crc.h"
+
+namespace paracord {
+
+// `crc` is the checksum of what came before; 0 at the start. Crc32c("123456789") is 0xe3069283.
+inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
+  constexpr size_t kStepBytes = size_t{1} << 30;  // ISA-L takes an int
+  while (!bytes.empty()) {
+    const size_t step = std::min(bytes.size(), kStepBytes);
+    // The buffer is only read; the C interface lacks the const.
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
+    crc = ~crc32_iscsi(data, static_cast<int>(step), ~crc);
+    bytes = bytes.subspan(step);
+  }
+  return crc;
+}
+
+}  // namespace paracord

@@ -1,0 +1,107 @@
+// The safetensors format (github.com/huggingface/safetensors, README "Format"): 8 bytes
+// little-endian header length, a JSON header, then the tensors' bytes without holes. Checkpoints,
+// exports and initial weights are such files, so Python reads and writes them. Blocking; called
+// from whichever thread does the file work, one thread a writer. Interprets only F32; checksums are
+// over the file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+
+namespace paracord {
+
+inline constexpr uint64_t kSafetensorsHeaderMax = uint64_t{16} << 20;
+
+struct TensorInfo {
+  std::string name;
+  std::string dtype = "F32";  // as the format spells it
+  std::vector<uint64_t> shape;
+  uint64_t begin = 0;  // bytes [begin, end) after the header
+  uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;              // ascending by begin
+  std::map<std::string, std::string> metadata;  // __metadata__
+  uint64_t data_begin = 0;                      // of the tensors' bytes, in the file
+
+  const TensorInfo* Find(std::string_view name) const;  // null if there is none
+};
+
+// Product of the dimensions; nullopt on overflow of `size * element_bytes`.
+std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
+
+// Strict: INVALID_ARGUMENT for whatever the format forbids (holes, overlap, a wrong end, a name
+// twice, an unknown dtype, a header above kSafetensorsHeaderMax). `data_bytes` follow the header.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
+                                                         uint64_t data_bytes);
+
+// Writes a file front to back. Shapes and names are known before the first byte, so the header
+// comes first and nothing is ever rewritten; the checksum is computed as the bytes pass.
+class SafetensorsWriter {
+ public:
+  // `tensors` in the order in which their bytes will come; F32, begin and end are filled in here.
+  static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
+      Files& files, const std::string& path, std::vector<TensorInfo> tensors,
+      const std::map<std::string, std::string>& metadata);
+
+  // The next bytes of the tensors, cut as the caller likes.
+  absl::Status Append(std::span<const float> values);
+  // After the last byte: syncs the file (not its directory).
+  absl::Status Finish();
+
+  uint64_t bytes() const { return bytes_; }    // of the whole file so far
+  uint32_t crc32c() const { return crc32c_; }  // of them
+
+ private:
+  SafetensorsWriter(std::unique_ptr<WriteFile> file, std::string path, uint64_t bytes_total);
+  absl::Status Write(std::string_view bytes);
+
+  const std::unique_ptr<WriteFile> file_;
+  const std::string path_;
+  uint64_t bytes_total_;
+  uint64_t bytes_ = 0;
+  uint32_t crc32c_ = 0;
+};
+
+// An open file with its header checked. Errors name the file.
+class SafetensorsFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(Files& files,
+                                                               const std::string& path);
+
+  const SafetensorsHeader& header() const { return header_; }
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return file_->size(); }
+
+  // Elements [begin, begin + out.size()) of an F32 tensor of header().tensors.
+  absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
+
+  // Reads the whole file once, front to back, and gives the checksum of all its bytes. Where
+  // `destination` gives a span for an F32 tensor (of its size), the tensor lands there; an empty
+  // span skips it. What has landed may be used only once the checksum is found right.
+  absl::StatusOr<uint32_t> ReadAll(
+      const std::function<std::span<float>(const TensorInfo&)>& destination) const;
+
+ private:
+  SafetensorsFile(std::unique_ptr<ReadFile> file, std::string path, SafetensorsHeader header,
+                  std::string head);
+
+  const std::unique_ptr<ReadFile> file_;
+  const std::string path_;
+  const SafetensorsHeader header_;
+  const std::string head_;  // the bytes before the tensors, as they were checked
+};
+
+}  // namespace paracord

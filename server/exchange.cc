@@ -1,0 +1,206 @@
+#include "server/exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/status_macros.h"
+#include "server/float_reader.h"
+
+namespace paracord {
+namespace {
+
+struct PartitionPushed {
+  Partition* partition;
+  absl::Cord gradient;  // whole; empty: none
+};
+
+struct Pushed {
+  PlanBatch batch;
+  bool rejected = false;
+  std::vector<PartitionPushed> partitions;
+};
+
+absl::Status Refuse(uint32_t partition, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("partition ", partition, ": ", why));
+}
+
+bool AllFinite(const absl::Cord& gradient) {
+  FloatReader reader(gradient);
+  std::array<float, kFloatsAtOnce> buffer;
+  for (uint64_t left = gradient.size() / sizeof(float); left > 0;) {
+    const size_t count = std::min<uint64_t>(kFloatsAtOnce, left);
+    reader.Read(std::span(buffer).first(count));
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; ++i) {
+      bad |= (std::bit_cast<uint32_t>(buffer[i]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
+    }
+    if (bad != 0) return false;
+    left -= count;
+  }
+  return true;
+}
+
+// The pieces of one partition, put together: they must cover it exactly.
+absl::Status Assemble(std::vector<PieceView>& pieces, uint64_t bytes, PartitionPushed& pushed) {
+  const uint32_t id = pushed.partition->facts().id;
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const PieceView& a, const PieceView& b) { return a.offset < b.offset; });
+  for (PieceView& piece : pieces) {
+    if (piece.data.empty()) return Refuse(id, "an empty piece");
+    if (piece.offset != pushed.gradient.size()) {
+      return Refuse(id, absl::StrCat("a piece at offset ", piece.offset, " where ",
+                                     pushed.gradient.size(), " was expected"));
+    }
+    if (piece.data.size() > bytes - pushed.gradient.size()) {
+      return Refuse(id, absl::StrCat("pieces for more than its ", bytes, " bytes"));
+    }
+    pushed.gradient.Append(std::move(piece.data));
+  }
+  if (pushed.gradient.size() != bytes) {
+    return Refuse(id, absl::StrCat("pieces for ", pushed.gradient.size(), " of ", bytes, " bytes"));
+  }
+  if (!AllFinite(pushed.gradient)) return Refuse(id, "a gradient that is not finite");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const PartitionPush& push,
+                                           bool rejected) {
+  Partition* partition = content.Find(push.partition());
+  if (partition == nullptr) return Refuse(push.partition(), "it is not held here");
+  const Partition::Facts& facts = partition->facts();
+  if (!facts.trained) return Refuse(facts.id, "it is not trained");
+  if (rejected && push.bytes() != 0) return Refuse(facts.id, "a gradient in a rejected batch");
+  if (push.bytes() != 0 && push.bytes() != facts.bytes) {
+    return Refuse(facts.id,
+                  absl::StrCat("a gradient of ", push.bytes(), " bytes, it has ", facts.bytes));
+  }
+  return PartitionPushed{partition, {}};
+}
+
+absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request) {
+  const ExchangeRequest& header = request.header;
+  Pushed pushed;
+  pushed.rejected = header.rejected();
+  ASSIGN_OR_RETURN(pushed.batch, FindBatch(content.plan, header.batch()));
+
+  std::map<uint32_t, std::vector<PieceView>> pieces;
+  for (PieceView& piece : request.pieces) pieces[piece.partition].push_back(std::move(piece));
+  std::map<uint32_t, bool> named;
+  for (const PartitionPush& push : header.push()) {
+    if (!named.emplace(push.partition(), true).second) {
+      return Refuse(push.partition(), "named twice");
+    }
+    ASSIGN_OR_RETURN(PartitionPushed entry, CheckEntry(content, push, pushed.rejected));
+    if (push.bytes() != 0) {
+      RETURN_IF_ERROR(Assemble(pieces[push.partition()], push.bytes(), entry));
+      pieces.erase(push.partition());
+    }
+    pushed.partitions.push_back(std::move(entry));
+  }
+  if (!pieces.empty()) return Refuse(pieces.begin()->first, "pieces without an entry for them");
+  if (named.size() != content.trained) {
+    for (const auto& partition : content.partitions) {
+      if (partition->facts().trained && !named.contains(partition->facts().id)) {
+        return Refuse(partition->facts().id, "the push leaves it out");
+      }
+    }
+  }
+  return pushed;
+}
+
+absl::Status CheckPulls(const Content& content, const ExchangeRequest& header) {
+  std::map<uint32_t, bool> named;
+  for (const PartitionPull& pull : header.pull()) {
+    if (content.Find(pull.partition()) == nullptr) {
+      return Refuse(pull.partition(), "it is not held here");
+    }
+    if (!named.emplace(pull.partition(), true).second) {
+      return Refuse(pull.partition(), "pulled twice");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedRequest& request) {
+  RETURN_IF_ERROR(CheckPulls(content, request.header));
+  if (request.header.has_batch()) {
+    ASSIGN_OR_RETURN(Pushed pushed, CheckPush(content, request));
+    return std::optional<Pushed>(std::move(pushed));
+  }
+  if (request.header.push_size() != 0 || request.header.rejected() || !request.pieces.empty()) {
+    return absl::InvalidArgumentError("a push without a batch");
+  }
+  return std::optional<Pushed>();
+}
+
+// A Cord that points into the chunk and keeps it.
+absl::Cord CordOf(ChunkRef chunk) {
+  const std::span<const float> values = chunk.values();
+  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
+}
+
+void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
+          std::vector<PieceView>& pieces) {
+  ChunkRefs values;
+  const uint64_t updates = partition.Pull(values);
+  state.set_updates(updates);
+  if (pull.has_have_updates() && pull.have_updates() == updates) return;
+  state.set_bytes(partition.facts().bytes);
+  uint64_t offset = 0;
+  for (ChunkRef& chunk : values) {
+    const uint64_t bytes = chunk.values().size_bytes();
+    pieces.push_back({partition.facts().id, offset, CordOf(std::move(chunk))});
+    offset += bytes;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
+                                  ExchangeCounters& counters) {
+  FAILPOINT("ps.push.received");
+  absl::StatusOr<std::optional<Pushed>> pushed = Check(content, request);
+  if (!pushed.ok()) {
+    if (request.header.has_batch()) ++counters.refused;
+    return pushed.status();
+  }
+  FAILPOINT("ps.push.validated");
+
+  ExchangeReply reply;
+  std::map<uint32_t, PartitionState*> states;
+  const auto state_of = [&](uint32_t id) {
+    PartitionState*& state = states[id];
+    if (state == nullptr) {
+      state = reply.add_partitions();  // stays where it is: repeated messages are held by pointer
+      state->set_partition(id);
+    }
+    return state;
+  };
+  if (pushed->has_value()) {
+    for (const PartitionPushed& entry : (*pushed)->partitions) {
+      const Partition::PushResult result =
+          entry.partition->Push((*pushed)->batch, (*pushed)->rejected, entry.gradient);
+      if (result.outcome == PUSH_ALREADY_APPLIED) ++counters.duplicates;
+      PartitionState* state = state_of(entry.partition->facts().id);
+      state->set_outcome(result.outcome);
+      state->set_next(result.next);
+      state->set_updates(result.updates);
+    }
+    FAILPOINT("ps.push.applied");
+  }
+  std::vector<PieceView> pieces;
+  for (const PartitionPull& pull : request.header.pull()) {
+    const Partition* partition = content.Find(pull.partition());
+    Pull(*partition, pull, *state_of(pull.partition()), pieces);
+  }
+  return EncodeExchange(reply, std::move(pieces));
+}
+
+}  // namespace paracord

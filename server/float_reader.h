@@ -1,0 +1,47 @@
+// Reads little-endian float32 out of a Cord, in order, whatever the boundaries of its pieces: a
+// gradient is applied straight from the slices in which it arrived. Lives on the stack; the Cord
+// outlives it.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "absl/strings/cord.h"
+
+namespace paracord {
+
+class FloatReader {
+ public:
+  explicit FloatReader(const absl::Cord& cord) : chunks_(cord.Chunks()), at_(chunks_.begin()) {
+    if (at_ != chunks_.end()) rest_ = *at_;
+  }
+
+  // Fills all of `out`; the Cord has that much left.
+  void Read(std::span<float> out) {
+    char* to = reinterpret_cast<char*>(out.data());
+    size_t wanted = out.size_bytes();
+    while (wanted > 0) {
+      if (rest_.empty()) {
+        ++at_;
+        rest_ = *at_;
+        continue;
+      }
+      const size_t step = std::min(wanted, rest_.size());
+      std::memcpy(to, rest_.data(), step);
+      rest_.remove_prefix(step);
+      to += step;
+      wanted -= step;
+    }
+  }
+
+ private:
+  absl::Cord::ChunkRange chunks_;
+  absl::Cord::ChunkIterator at_;
+  absl::string_view rest_;
+};
+
+// How many floats are read at a time: small enough to stay in the first-level cache.
+inline constexpr size_t kFloatsAtOnce = 4096;
+
+}  // namespace paracord

@@ -1,0 +1,22 @@
+// Initial values, by Keras' names, defaults and formulas (keras/src/initializers). Each element is
+// a pure function of (seed, name of the variable, its index in the variable), so partitions and ps
+// do not matter; the random sequence itself is ours (common/counter_random.h), not Keras'.
+// Stateless.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// Writes elements [begin, begin + out.size()) of the variable, row-major. Options are numbers, so
+// variance_scaling's "mode" is 0 fan_in, 1 fan_out, 2 fan_avg and its "distribution" is
+// 0 truncated_normal, 1 untruncated_normal, 2 uniform. INVALID_ARGUMENT names the variable and what
+// its initializer lacks.
+absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,
+                        std::span<float> out);
+
+}  // namespace paracord

@@ -1,0 +1,51 @@
+// Learning rates: a number, or one of Keras' schedules with Keras' names, defaults and formulas
+// (keras/src/optimizers/schedules/learning_rate_schedule.py). Values; pure functions of the step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+struct ConstantRate {
+  double rate = 0;
+};
+struct ExponentialDecay {
+  double initial = 0, decay_steps = 1, decay_rate = 1;
+  bool staircase = false;
+};
+struct InverseTimeDecay {
+  double initial = 0, decay_steps = 1, decay_rate = 1;
+  bool staircase = false;
+};
+struct PiecewiseConstantDecay {
+  std::vector<double> boundaries;  // ascending steps; values has one more
+  std::vector<double> values;
+};
+struct PolynomialDecay {
+  double initial = 0, decay_steps = 1, end = 0.0001, power = 1;
+  bool cycle = false;
+};
+struct CosineDecay {
+  double initial = 0, decay_steps = 1, alpha = 0;
+  bool warmup = false;
+  double warmup_target = 0, warmup_steps = 0;
+};
+
+using LearningRate = std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay,
+                                  PiecewiseConstantDecay, PolynomialDecay, CosineDecay>;
+
+// A number, or an object with "name" in snake_case and the schedule's options. Errors name keys
+// below `path`.
+absl::StatusOr<LearningRate> ParseLearningRate(const nlohmann::json& value,
+                                               const std::string& path);
+
+// `step`: batches applied before this one.
+double RateAt(const LearningRate& schedule, uint64_t step);
+
+}  // namespace paracord

@@ -1,0 +1,217 @@
+#include "server/loader.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
+#include "common/data_plan.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "server/initializer.h"
+
+namespace paracord {
+namespace {
+
+std::vector<VariableSpec> Variables(const LoadRequest& request) {
+  return {request.variables().begin(), request.variables().end()};
+}
+
+absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_max) {
+  RETURN_IF_ERROR(CheckDataPlan(request.plan()));
+  const std::vector<VariableSpec> variables = Variables(request);
+  RETURN_IF_ERROR(CheckVariables(variables));
+  std::map<uint32_t, bool> seen;
+  for (const PartitionSpec& spec : request.partitions()) {
+    RETURN_IF_ERROR(CheckPartition(variables, spec));
+    if (!seen.emplace(spec.id(), true).second) {
+      return absl::InvalidArgumentError(absl::StrCat("partition ", spec.id(), " stands twice"));
+    }
+    const uint64_t bytes = PartitionElements(variables[spec.variable()], spec) * sizeof(float);
+    if (bytes > partition_bytes_max) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("partition ", spec.name(), " has ", bytes, " bytes, a ps takes at most ",
+                       partition_bytes_max,
+                       "; use {\"partitioner\": {\"kind\": \"max_size\", "
+                       "\"max_shard_bytes\": ",
+                       partition_bytes_max, "}}"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void FillSlots(const Optimizer& optimizer, uint64_t elements, PartitionContents& contents) {
+  for (const SlotSpec& slot : optimizer.slots) {
+    contents.slots.emplace_back(elements);
+    contents.slots.back().Fill(slot.initial);
+  }
+}
+
+absl::Status ReadInitialWeights(const SafetensorsFile& file, const VariableSpec& variable,
+                                uint64_t begin, const Block& value) {
+  const TensorInfo* tensor = file.header().Find(variable.name());
+  if (tensor == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": holds no tensor ", variable.name()));
+  }
+  if (!std::equal(tensor->shape.begin(), tensor->shape.end(), variable.shape().begin(),
+                  variable.shape().end())) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": tensor ", tensor->name,
+                                                   " has another shape than the variable"));
+  }
+  for (const ChunkRef& chunk : value.chunks()) {
+    RETURN_IF_ERROR(file.ReadElements(*tensor, begin, chunk.mutable_values()));
+    begin += chunk.values().size();
+  }
+  return absl::OkStatus();
+}
+
+// `weights` null: from the initializer.
+absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const PartitionSpec& spec,
+                                         const Optimizer& optimizer, uint64_t seed,
+                                         const SafetensorsFile* weights) {
+  const uint64_t elements = PartitionElements(variable, spec);
+  uint64_t begin = spec.row_begin() * RowElements(variable);
+  PartitionContents contents{.value = Block(elements), .slots = {}, .ledger = {}};
+  if (weights != nullptr) {
+    RETURN_IF_ERROR(ReadInitialWeights(*weights, variable, begin, contents.value));
+  } else {
+    for (const ChunkRef& chunk : contents.value.chunks()) {
+      RETURN_IF_ERROR(Initialize(variable, seed, begin, chunk.mutable_values()));
+      begin += chunk.values().size();
+    }
+  }
+  if (variable.trainable()) FillSlots(optimizer, elements, contents);
+  return contents;
+}
+
+absl::StatusOr<PartitionContents> Restore(const VariableSpec& variable, const DataPlan& plan,
+                                          const Optimizer& optimizer, StoredPartition stored) {
+  PartitionContents contents{.value = Block(stored.value.size()),
+                             .slots = {},
+                             .ledger = {},
+                             .updates = stored.updates,
+                             .healthy = stored.healthy};
+  contents.value.Assign(stored.value);
+  stored.value = {};
+  ASSIGN_OR_RETURN(contents.ledger, PartitionLedger::FromProto(stored.ledger, plan));
+  if (!variable.trainable()) return contents;
+  for (const SlotSpec& slot : optimizer.slots) {
+    const auto it = stored.slots.find(slot.name);
+    if (it == stored.slots.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("it has no slot ", slot.name, ", which the optimizer needs"));
+    }
+    contents.slots.emplace_back(it->second.size());
+    contents.slots.back().Assign(it->second);
+    it->second = {};
+  }
+  return contents;
+}
+
+std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
+                                         const Optimizer& optimizer, PartitionContents contents) {
+  Partition::Facts facts{.id = spec.id(),
+                         .name = spec.name(),
+                         .shape = PartitionShape(variable, spec),
+                         .trained = variable.trainable(),
+                         .bytes = contents.value.bytes()};
+  return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
+}
+
+absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request, Content& content) {
+  std::unique_ptr<SafetensorsFile> weights;
+  if (job.initial_weights.has_value()) {
+    ASSIGN_OR_RETURN(weights, SafetensorsFile::Open(files, *job.initial_weights));
+  }
+  for (const PartitionSpec& spec : request.partitions()) {
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    ASSIGN_OR_RETURN(PartitionContents contents,
+                     Create(variable, spec, content.optimizer, job.seed, weights.get()));
+    content.partitions.push_back(
+        MakePartition(variable, spec, content.optimizer, std::move(contents)));
+  }
+  return absl::OkStatus();
+}
+
+// A partition is restored as it was cut; cutting anew is refused by the coordinator.
+absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
+                     const PartitionSpec& spec, const std::string& directory) {
+  const VariableSpec& now = request.variables(static_cast<int>(spec.variable()));
+  if (spec.id() < manifest.partitions.size()) {
+    const PartitionSpec& then = manifest.partitions[spec.id()].spec;
+    const VariableSpec& was = manifest.variables[then.variable()];
+    if (then.name() == spec.name() && then.row_begin() == spec.row_begin() &&
+        then.row_end() == spec.row_end() && was.name() == now.name() &&
+        was.trainable() == now.trainable() &&
+        std::equal(was.shape().begin(), was.shape().end(), now.shape().begin(),
+                   now.shape().end())) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(absl::StrCat(directory, ": its partition ", spec.id(),
+                                                    " is not ", spec.name(), " as ordered"));
+}
+
+absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
+                        Content& content) {
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
+  if (manifest.run_id != request.fence().run_id()) {
+    return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
+                                                      ", not ", request.fence().run_id()));
+  }
+  std::vector<uint32_t> ids;
+  for (const PartitionSpec& spec : request.partitions()) {
+    RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
+    ids.push_back(spec.id());
+  }
+  ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,
+                   ReadPartitions(files, directory, manifest, ids));
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const PartitionSpec& spec = request.partitions(static_cast<int>(i));
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    absl::StatusOr<PartitionContents> contents =
+        Restore(variable, content.plan, content.optimizer, std::move(stored[i]));
+    if (!contents.ok()) {
+      return absl::Status(
+          contents.status().code(),
+          absl::StrCat(directory, ": partition ", spec.name(), ": ", contents.status().message()));
+    }
+    content.partitions.push_back(
+        MakePartition(variable, spec, content.optimizer, *std::move(contents)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
+                                                           uint64_t partition_bytes_max,
+                                                           const LoadRequest& request) {
+  RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
+  ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
+  auto content = std::make_shared<Content>();
+  content->run_id = request.fence().run_id();
+  content->loaded_generation = request.fence().generation();
+  content->plan = request.plan();
+  content->timeouts = job.timeouts;
+  ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
+  if (request.checkpoint().empty()) {
+    RETURN_IF_ERROR(CreateAll(files, job, request, *content));
+  } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", request.checkpoint(), "\" is no name of a checkpoint"));
+  } else {
+    const std::string directory = absl::StrCat(dir, "/checkpoints/", request.checkpoint());
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, *content));
+  }
+  std::sort(content->partitions.begin(), content->partitions.end(),
+            [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });
+  content->trained = static_cast<size_t>(
+      std::count_if(content->partitions.begin(), content->partitions.end(),
+                    [](const auto& partition) { return partition->facts().trained; }));
+  return std::shared_ptr<const Content>(std::move(content));
+}
+
+}  // namespace paracord

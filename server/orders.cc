@@ -1,0 +1,187 @@
+// Load and Snapshot: orders that take long. The executor carries them out; a repeated order joins
+// the one that runs, and what was overtaken by a newer generation is dropped when it comes back.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/rpc_proto.h"
+#include "common/status_macros.h"
+#include "server/loader.h"
+#include "server/parameter_server_impl.h"
+#include "server/snapshot.h"
+
+namespace paracord {
+namespace {
+
+// The order against itself; what it is for has been checked.
+absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) {
+  const std::optional<CheckpointName> name = ParseCheckpointName(request.directory());
+  if (!name.has_value() || name->generation != request.fence().generation() ||
+      name->round != request.round()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", request.directory(), "\" is no directory of round ", request.round(),
+                     " in generation ", request.fence().generation()));
+  }
+  if (request.ps() != index || request.ps() >= request.ps_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("this is ps ", index, ", the order is for ",
+                                                   request.ps(), " of ", request.ps_count()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
+  Answers answers;
+  std::shared_ptr<const Content> dropped;  // freed without the lock
+  std::shared_ptr<Loading> started;
+  bool answer_now = false;
+  const auto begin = [&]() -> absl::Status {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/false));
+    if (request.fence().run_id().empty()) return absl::InvalidArgumentError("Load without a run");
+    answer_now = content_ != nullptr && content_->loaded_generation == generation_;
+    if (answer_now || closed_) return absl::OkStatus();
+    if (loading_ != nullptr) {  // of this generation, or Adopt would have voided it
+      if (loading_->waiting.size() >= kWaitingMax) return TooMany();
+      loading_->waiting.push_back(call);
+      return absl::OkStatus();
+    }
+    VoidWriting(absl::AbortedError("a Load replaces what was being written"), answers);
+    written_.reset();
+    dropped = std::move(content_);
+    content_.reset();
+    started = loading_ = std::make_shared<Loading>();
+    loading_->waiting.push_back(call);
+    return absl::OkStatus();
+  };
+  const absl::Status begun = begin();
+  Give(answers);
+  if (!begun.ok()) return call->Reply(begun);
+  if (answer_now) return call->Reply(ToParts(Description(/*intervals=*/true)));
+  if (started != nullptr) RunLoad(std::move(request), started);
+}
+
+void ParameterServer::Impl::RunLoad(LoadRequest request, const std::shared_ptr<Loading>& loading) {
+  using Result = absl::StatusOr<std::shared_ptr<const Content>>;
+  const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
+  environment_.executor.Run(
+      [result, &files = environment_.files, dir = options_.dir,
+       bytes_max = options_.partition_bytes_max, request = std::move(request)] {
+        FAILPOINT("ps.load.begin");
+        *result = LoadContent(files, dir, bytes_max, request);
+      },
+      [result, loading, weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->Loaded(loading, std::move(*result));
+      });
+}
+
+void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
+                                   absl::StatusOr<std::shared_ptr<const Content>> content) {
+  FAILPOINT("ps.load.loaded");
+  std::vector<CallPtr> waiting;
+  {
+    MutexLock lock(mu_);
+    if (loading_ != loading) return;  // voided, and its callers answered
+    loading_.reset();
+    waiting = std::move(loading->waiting);
+    if (content.ok()) {
+      content_ = *content;
+      timeouts_ = content_->timeouts;
+    }
+  }
+  HeardFromCoordinator();
+  if (content.ok()) {
+    log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);
+  } else {
+    log_.Error("cannot load: {}", content.status().ToString());
+  }
+  for (const CallPtr& call : waiting) {
+    if (content.ok()) {
+      call->Reply(ToParts(Description(/*intervals=*/true)));
+    } else {
+      call->Reply(content.status());
+    }
+  }
+}
+
+void ParameterServer::Impl::Snapshot(const SnapshotRequest& request, const CallPtr& call) {
+  Answers answers;
+  std::shared_ptr<Writing> started;
+  std::shared_ptr<const Content> content;
+  const auto begin = [&]() -> absl::Status {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true));
+    ASSIGN_OR_RETURN(content, CheckContent(request.fence()));
+    RETURN_IF_ERROR(CheckSnapshotOrder(request, options_.index));
+    if (written_.has_value() && written_->round == request.round()) {
+      answers.emplace_back(call, ToParts(written_->reply));
+      return absl::OkStatus();
+    }
+    const uint64_t newest = writing_ != nullptr    ? writing_->round
+                            : written_.has_value() ? written_->round
+                                                   : 0;
+    if (request.round() < newest) {
+      return absl::AbortedError(
+          absl::StrCat("round ", newest, " has been ordered after round ", request.round()));
+    }
+    if (writing_ != nullptr && writing_->round == request.round()) {
+      if (writing_->waiting.size() >= kWaitingMax) return TooMany();
+      writing_->waiting.push_back(call);
+      return absl::OkStatus();
+    }
+    VoidWriting(absl::AbortedError("a newer round has been ordered"), answers);
+    started = writing_ = std::make_shared<Writing>();
+    writing_->round = request.round();
+    writing_->waiting.push_back(call);
+    return absl::OkStatus();
+  };
+  const absl::Status begun = begin();
+  Give(answers);
+  if (!begun.ok()) return call->Reply(begun);
+  if (started != nullptr) RunSnapshot(request, std::move(content), started);
+}
+
+void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
+                                        std::shared_ptr<const Content> content,
+                                        const std::shared_ptr<Writing>& writing) {
+  using Result = absl::StatusOr<SnapshotReply>;
+  const auto result = std::make_shared<Result>(absl::CancelledError("not written"));
+  const std::string directory = absl::StrCat(options_.dir, "/checkpoints/", request.directory());
+  const PsFileIdentity identity{.run_id = content->run_id,
+                                .generation = request.fence().generation(),
+                                .round = request.round(),
+                                .ps = request.ps(),
+                                .ps_count = request.ps_count(),
+                                .boot_id = boot_id_};
+  environment_.executor.Run(
+      [result, &files = environment_.files, content = std::move(content), identity, directory,
+       writing] { *result = WriteSnapshot(files, *content, identity, directory, writing->voided); },
+      [result, writing, weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->Wrote(writing, std::move(*result));
+      });
+}
+
+void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing,
+                                  absl::StatusOr<SnapshotReply> reply) {
+  std::vector<CallPtr> waiting;
+  {
+    MutexLock lock(mu_);
+    if (writing_ != writing) return;  // voided, and its callers answered
+    writing_.reset();
+    waiting = std::move(writing->waiting);
+    if (reply.ok()) written_ = Written{writing->round, *reply};
+  }
+  HeardFromCoordinator();
+  if (!reply.ok()) log_.Warn("cannot write the snapshot: {}", reply.status().ToString());
+  for (const CallPtr& call : waiting) {
+    if (reply.ok()) {
+      call->Reply(ToParts(*reply));
+    } else {
+      call->Reply(reply.status());
+    }
+  }
+}
+
+}  // namespace paracord

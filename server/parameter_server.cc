@@ -1,0 +1,274 @@
+#include "server/parameter_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/protocol.h"
+#include "common/rpc_proto.h"
+#include "common/status_macros.h"
+#include "server/parameter_server_impl.h"
+
+namespace paracord {
+namespace {
+
+absl::Status Aborted(const std::string& what, const std::string& theirs, const std::string& ours) {
+  return absl::AbortedError(
+      absl::StrCat(what, " is \"", ours, "\" here, the request is for \"", theirs, "\""));
+}
+
+absl::Status CheckProtocol(uint32_t protocol) {
+  if (protocol == kProtocol) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("protocol ", kProtocol, " is spoken here, the request has ", protocol));
+}
+
+// Parses the request and hands it on; answers itself if that fails.
+template <class Request, class Then>
+void WithRequest(const absl::Cord& bytes, const CallPtr& call, Then then) {
+  if (std::unique_ptr<Request> request = ParseRequest<Request>(bytes, *call)) {
+    then(*std::move(request));
+  }
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(PsOptions options, Environment environment,
+                                 std::function<void(int, std::string)> exit)
+    : impl_(std::make_shared<Impl>(std::move(options), environment, std::move(exit))) {
+  impl_->Start();
+}
+
+ParameterServer::~ParameterServer() { impl_->Close(); }
+
+void ParameterServer::Handle(std::string_view method, absl::Cord request, CallPtr call) {
+  impl_->Handle(method, std::move(request), std::move(call));
+}
+
+void ParameterServer::Drain() { impl_->Drain(); }
+
+ParameterServer::Impl::Impl(PsOptions options, Environment environment,
+                            std::function<void(int, std::string)> exit)
+    : options_(std::move(options)),
+      environment_(environment),
+      exit_(std::move(exit)),
+      log_(absl::StrCat("ps:", options_.index)),
+      boot_id_(environment.random.NextId()) {}
+
+void ParameterServer::Impl::Close() {
+  Answers answers;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    const absl::Status why = absl::UnavailableError("the ps is leaving");
+    VoidLoading(why, answers);
+    VoidWriting(why, answers);
+    for (CallPtr& call : holds_) answers.emplace_back(std::move(call), why);
+    holds_.clear();
+  }
+  Give(answers);
+}
+
+void ParameterServer::Impl::Handle(std::string_view method, absl::Cord request, CallPtr call) {
+  if (method == method::kExchange) return Exchange(request, call);
+  HeardFromCoordinator();
+  if (method == method::kDescribe) {
+    WithRequest<DescribeRequest>(request, call, [&](auto r) { Describe(r, call); });
+  } else if (method == method::kAdopt) {
+    WithRequest<AdoptRequest>(request, call, [&](auto r) { Adopt(r, call); });
+  } else if (method == method::kLoad) {
+    WithRequest<LoadRequest>(request, call, [&](auto r) { Load(std::move(r), call); });
+  } else if (method == method::kSnapshot) {
+    WithRequest<SnapshotRequest>(request, call, [&](auto r) { Snapshot(r, call); });
+  } else if (method == method::kPsHold) {
+    WithRequest<PsHoldRequest>(request, call, [&](auto r) { Hold(r, call); });
+  } else if (method == method::kFinish) {
+    WithRequest<FinishRequest>(request, call, [&](auto r) { Finish(r, call); });
+  } else {
+    call->Reply(absl::UnimplementedError(absl::StrCat("no method ", std::string(method))));
+  }
+}
+
+absl::Status ParameterServer::Impl::TooMany() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", kWaitingMax, " calls wait for the same thing"));
+}
+
+void ParameterServer::Impl::Give(Answers& answers) {
+  for (auto& [call, answer] : answers) call->Reply(std::move(answer));
+}
+
+// ---- fences
+
+absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) const {
+  RETURN_IF_ERROR(CheckProtocol(fence.protocol()));
+  if (fence.boot_id() != boot_id_) return Aborted("boot id", fence.boot_id(), boot_id_);
+  if (fence.generation() != generation_ || generation_ == 0) {
+    return Aborted("generation", absl::StrCat(fence.generation()), absl::StrCat(generation_));
+  }
+  if (held && content_ != nullptr && fence.run_id() != content_->run_id) {
+    return Aborted("run", fence.run_id(), content_->run_id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::Impl::CheckOrder(const Fence& fence, const std::string& coordinator,
+                                               bool held) const {
+  RETURN_IF_ERROR(CheckFence(fence, held));
+  if (coordinator != coordinator_) return Aborted("coordinator", coordinator, coordinator_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Content>> ParameterServer::Impl::CheckContent(
+    const Fence& fence) const {
+  RETURN_IF_ERROR(CheckFence(fence, /*held=*/true));
+  if (content_ != nullptr) return content_;
+  if (loading_ != nullptr) return absl::UnavailableError("the ps is loading its partitions");
+  return absl::FailedPreconditionError("the ps holds nothing");
+}
+
+void ParameterServer::Impl::VoidLoading(const absl::Status& why, Answers& answers) {
+  if (loading_ == nullptr) return;
+  for (CallPtr& call : loading_->waiting) answers.emplace_back(std::move(call), why);
+  loading_->waiting.clear();
+  loading_.reset();
+}
+
+void ParameterServer::Impl::VoidWriting(const absl::Status& why, Answers& answers) {
+  if (writing_ == nullptr) return;
+  for (CallPtr& call : writing_->waiting) answers.emplace_back(std::move(call), why);
+  writing_->waiting.clear();
+  writing_->voided = true;
+  writing_.reset();
+}
+
+// ---- calls
+
+void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
+  absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
+  if (!decoded.ok()) {
+    ++counters_.refused;
+    return call->Reply(decoded.status());
+  }
+  absl::StatusOr<std::shared_ptr<const Content>> content;
+  {
+    MutexLock lock(mu_);
+    content = CheckContent(decoded->header.fence());
+  }
+  if (!content.ok()) return call->Reply(content.status());
+  call->Reply(RunExchange(**content, *std::move(decoded), counters_));
+  FAILPOINT("ps.push.replied");
+}
+
+PsDescription ParameterServer::Impl::Description(bool intervals) {
+  PsDescription description;
+  std::shared_ptr<const Content> content;
+  {
+    MutexLock lock(mu_);
+    content = content_;
+    description.set_boot_id(boot_id_);
+    description.set_generation(generation_);
+    description.set_coordinator_boot_id(coordinator_);
+    description.set_draining(draining_);
+  }
+  description.set_duplicates(counters_.duplicates);
+  description.set_refused(counters_.refused);
+  description.set_protocol(kProtocol);
+  if (content == nullptr) return description;
+  description.set_run_id(content->run_id);
+  description.set_loaded_generation(content->loaded_generation);
+  uint64_t bytes = 0;
+  for (const auto& partition : content->partitions) {
+    bytes += partition->resident_bytes();
+    *description.add_partitions() = DescribePartition(*partition, intervals);
+  }
+  description.set_bytes(bytes);
+  return description;
+}
+
+void ParameterServer::Impl::Describe(const DescribeRequest& request, const CallPtr& call) {
+  call->Reply(ToParts(Description(request.ledgers())));
+}
+
+void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& call) {
+  Answers answers;
+  const auto adopt = [&]() -> absl::Status {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckProtocol(request.protocol()));
+    if (request.boot_id() != boot_id_) return Aborted("boot id", request.boot_id(), boot_id_);
+    if (request.generation() == 0 || request.coordinator_boot_id().empty()) {
+      return absl::InvalidArgumentError("adoption needs a generation and a coordinator");
+    }
+    if (request.generation() == generation_ && request.coordinator_boot_id() == coordinator_) {
+      return absl::OkStatus();
+    }
+    if (request.generation() <= generation_) {
+      return absl::AbortedError(absl::StrCat(
+          "generation ", generation_, " of coordinator ", coordinator_, " is obeyed here, not ",
+          request.generation(), " of ", request.coordinator_boot_id()));
+    }
+    generation_ = request.generation();
+    coordinator_ = request.coordinator_boot_id();
+    written_.reset();
+    const absl::Status why = absl::AbortedError(
+        absl::StrCat("generation ", generation_, " of coordinator ", coordinator_, " took over"));
+    VoidLoading(why, answers);
+    VoidWriting(why, answers);
+    for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
+    holds_.clear();
+    log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_);
+    return absl::OkStatus();
+  };
+  const absl::Status adopted = adopt();
+  Give(answers);
+  if (!adopted.ok()) return call->Reply(adopted);
+  call->Reply(ToParts(Description(/*intervals=*/true)));
+}
+
+void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& call) {
+  absl::Status refused;
+  bool draining = false;
+  {
+    MutexLock lock(mu_);
+    refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
+    if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooMany();
+    draining = draining_;
+    if (refused.ok() && !draining) holds_.push_back(call);
+  }
+  if (!refused.ok()) return call->Reply(refused);
+  if (draining) {
+    PsHoldReply reply;
+    reply.set_draining(true);
+    return call->Reply(ToParts(reply));
+  }
+  // Without the lock, because it may run at once. The coordinator is gone: the time in which it may
+  // come back begins. By the address, since a reference here would keep the call for ever.
+  call->OnCancel([weak = weak_from_this(), gone = call.get()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    CallPtr dropped;
+    {
+      MutexLock lock(self->mu_);
+      const auto it = std::find_if(self->holds_.begin(), self->holds_.end(),
+                                   [&](const CallPtr& hold) { return hold.get() == gone; });
+      if (it == self->holds_.end()) return;
+      dropped = std::move(*it);
+      self->holds_.erase(it);
+    }
+    self->HeardFromCoordinator();
+  });
+}
+
+void ParameterServer::Impl::Finish(const FinishRequest& request, const CallPtr& call) {
+  absl::Status refused;
+  {
+    MutexLock lock(mu_);
+    refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
+  }
+  if (!refused.ok()) return call->Reply(refused);
+  call->Reply(ToParts(FinishReply()));
+  Exit(request.exit_code(), request.reason());
+}
+
+}  // namespace paracord

@@ -1,0 +1,117 @@
+// The inside of the door (server/parameter_server.h), in three files: calls
+// (parameter_server.cc), orders that take long (orders.cc) and what happens by itself
+// (presence.cc). Small state under one lock, never held while a call is answered, a file is touched
+// or a gradient is applied.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "common/mutex.h"
+#include "server/content.h"
+#include "server/exchange.h"
+#include "server/parameter_server.h"
+
+namespace paracord {
+
+using CallPtr = std::shared_ptr<ServerCall>;
+
+class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(PsOptions options, Environment environment, std::function<void(int, std::string)> exit);
+
+  void Start();
+  void Close();
+  void Handle(std::string_view method, absl::Cord request, CallPtr call);
+  void Drain();
+
+ private:
+  // A Load or a Snapshot that the executor has, and who waits for it; of the present generation,
+  // because Adopt voids them.
+  struct Loading {
+    std::vector<CallPtr> waiting;
+  };
+  struct Writing {
+    uint64_t round = 0;
+    std::atomic<bool> voided{false};
+    std::vector<CallPtr> waiting;
+  };
+  struct Written {
+    uint64_t round = 0;
+    SnapshotReply reply;
+  };
+  // Answers are collected under the lock and given after it.
+  using Answers = std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>>;
+
+  // Calls that may wait for the same thing; above, somebody repeats without waiting.
+  static constexpr size_t kWaitingMax = 64;
+  static absl::Status TooMany();
+
+  // ---- calls, parameter_server.cc
+  void Exchange(const absl::Cord& request, const CallPtr& call);
+  void Describe(const DescribeRequest& request, const CallPtr& call);
+  void Adopt(const AdoptRequest& request, const CallPtr& call);
+  void Hold(const PsHoldRequest& request, const CallPtr& call);
+  void Finish(const FinishRequest& request, const CallPtr& call);
+
+  // ---- orders that the executor carries out, orders.cc
+  void Load(LoadRequest request, const CallPtr& call);
+  void RunLoad(LoadRequest request, const std::shared_ptr<Loading>& loading);
+  void Loaded(const std::shared_ptr<Loading>& loading,
+              absl::StatusOr<std::shared_ptr<const Content>> content);
+  void Snapshot(const SnapshotRequest& request, const CallPtr& call);
+  void RunSnapshot(const SnapshotRequest& request, std::shared_ptr<const Content> content,
+                   const std::shared_ptr<Writing>& writing);
+  void Wrote(const std::shared_ptr<Writing>& writing, absl::StatusOr<SnapshotReply> reply);
+
+  // Is this for us, now? `held`: the run too, as soon as something is held.
+  absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void VoidLoading(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void VoidWriting(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  PsDescription Description(bool intervals);
+  static void Give(Answers& answers);
+
+  // ---- by itself, presence.cc
+  void HeardFromCoordinator();  // any thread
+  void ArmOrphanTimer(int64_t delay_ms);
+  void OrphanTimer();
+  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
+  void LeaveIfComplete(std::function<void()> otherwise);
+  void Exit(int code, std::string reason);  // any thread
+
+  // Constant after construction.
+  const PsOptions options_;
+  const Environment environment_;
+  const std::function<void(int, std::string)> exit_;
+  const Logger log_;
+  const std::string boot_id_;
+
+  ExchangeCounters counters_;  // thread-safe itself
+
+  // On the loop alone.
+  bool exited_ = false;
+  int64_t heard_ms_ = 0;
+
+  Mutex mu_;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never adopted
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
+  std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Loading> loading_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Writing> writing_ ABSL_GUARDED_BY(mu_);
+  std::optional<Written> written_ ABSL_GUARDED_BY(mu_);  // the last round
+  std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
+  TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);  // of the last job loaded
+};
+
+}  // namespace paracord

@@ -1,0 +1,87 @@
+// A partition of a variable: its values, its optimizer's slots and its ledger, under one lock. A
+// push is applied whole or not at all, and whoever reads gets references to chunks that never
+// change, so a reader neither waits for long nor sees half an update. Thread-safe. Does not check
+// what it is given: the door has (server/exchange.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "common/mutex.h"
+#include "proto/paracord.pb.h"
+#include "server/block.h"
+#include "server/ledger.h"
+#include "server/optimizer.h"
+
+namespace paracord {
+
+class FloatReader;
+
+// References to a tensor's chunks, of one moment.
+using ChunkRefs = std::vector<ChunkRef>;
+
+// What a partition holds; also how it is made, restored and written.
+struct PartitionContents {
+  Block value{0};
+  std::vector<Block> slots;  // in the order of Optimizer::slots; none if not trained
+  PartitionLedger ledger;
+  uint64_t updates = 0;  // changes of the values
+  bool healthy = true;   // false: some update gave a result that is not finite
+};
+
+class Partition {
+ public:
+  struct Facts {
+    uint32_t id = 0;
+    std::string name;
+    std::vector<uint64_t> shape;
+    bool trained = false;
+    uint64_t bytes = 0;  // of the values
+  };
+  struct PushResult {
+    PushOutcome outcome = PUSH_NONE;
+    uint32_t next = 0;
+    uint64_t updates = 0;  // after it
+  };
+  struct Image {  // everything, of one moment
+    ChunkRefs value;
+    std::vector<ChunkRefs> slots;
+    PartitionLedger ledger;
+    uint64_t updates = 0;
+    bool healthy = true;
+  };
+  struct Counts {
+    PartitionLedger ledger;
+    uint64_t updates = 0;
+    bool healthy = true;
+  };
+
+  Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents);
+
+  const Facts& facts() const { return facts_; }
+  uint64_t resident_bytes() const;
+
+  // Enters the batch if it is next, and then applies `gradient` (of facts().bytes bytes, finite)
+  // unless it is empty or the batch is rejected.
+  PushResult Push(const PlanBatch& batch, bool rejected, const absl::Cord& gradient);
+
+  // The count of updates, and into `values` the values it belongs to.
+  uint64_t Pull(ChunkRefs& values) const;
+  Image TakeImage() const;
+  Counts GetCounts() const;
+
+ private:
+  void Apply(uint64_t step, const absl::Cord& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplyChunk(size_t index, const UpdateScalars& scalars, FloatReader& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Facts facts_;
+  const Optimizer& optimizer_;
+
+  mutable Mutex mu_;
+  PartitionContents contents_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace paracord

@@ -1,0 +1,115 @@
+// What a ps does by itself: it leaves when the job is done, when its coordinator stays away, and
+// when it is told to drain. Timers and exits run on the loop.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
+#include "common/exit_code.h"
+#include "common/rpc_proto.h"
+#include "server/parameter_server_impl.h"
+
+namespace paracord {
+namespace {
+
+// Whether the newest checkpoint says that the job is done. One that cannot be read does not.
+bool IsComplete(Files& files, const std::string& dir) {
+  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
+  if (!names.ok() || names->empty()) return false;
+  const absl::StatusOr<Manifest> manifest =
+      ReadManifest(files, absl::StrCat(checkpoints, "/", names->front().ToString()));
+  return manifest.ok() && manifest->complete;
+}
+
+}  // namespace
+
+void ParameterServer::Impl::Start() {
+  environment_.loop.Post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->heard_ms_ = self->environment_.loop.NowMs();
+    self->LeaveIfComplete([] {});
+    self->ArmOrphanTimer(self->options_.orphan_ms);
+  });
+}
+
+void ParameterServer::Impl::LeaveIfComplete(std::function<void()> otherwise) {
+  const auto complete = std::make_shared<bool>(false);
+  environment_.executor.Run([complete, &files = environment_.files,
+                             dir = options_.dir] { *complete = IsComplete(files, dir); },
+                            [complete, weak = weak_from_this(), otherwise = std::move(otherwise)] {
+                              const auto self = weak.lock();
+                              if (self == nullptr) return;
+                              if (!*complete) return otherwise();
+                              self->Exit(static_cast<int>(ExitCode::kDone),
+                                         "the newest checkpoint is complete");
+                            });
+}
+
+void ParameterServer::Impl::HeardFromCoordinator() {
+  environment_.loop.Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->heard_ms_ = self->environment_.loop.NowMs();
+  });
+}
+
+void ParameterServer::Impl::ArmOrphanTimer(int64_t delay_ms) {
+  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->OrphanTimer();
+  });
+}
+
+void ParameterServer::Impl::OrphanTimer() {
+  const int64_t now_ms = environment_.loop.NowMs();
+  int64_t orphan_ms = options_.orphan_ms;
+  {
+    MutexLock lock(mu_);
+    if (content_ != nullptr) orphan_ms = timeouts_.orphan_ms;
+    if (!holds_.empty() || loading_ != nullptr || writing_ != nullptr) heard_ms_ = now_ms;
+  }
+  const int64_t left_ms = heard_ms_ + orphan_ms - now_ms;
+  if (left_ms > 0) return ArmOrphanTimer(left_ms);
+  log_.Warn("no coordinator for {} ms", now_ms - heard_ms_);
+  LeaveIfComplete([weak = weak_from_this(), heard_ms = heard_ms_] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    // It may have come back while the files were read.
+    if (self->heard_ms_ != heard_ms) return self->ArmOrphanTimer(0);
+    self->Exit(static_cast<int>(ExitCode::kPeerLost), "no coordinator");
+  });
+}
+
+void ParameterServer::Impl::Drain() {
+  Answers answers;
+  int64_t drain_ms = 0;
+  {
+    MutexLock lock(mu_);
+    if (draining_) return;
+    draining_ = true;
+    // Without contents, there is nothing to wait for.
+    if (content_ != nullptr || loading_ != nullptr) drain_ms = timeouts_.drain_ms;
+    PsHoldReply reply;
+    reply.set_draining(true);
+    for (CallPtr& call : holds_) answers.emplace_back(std::move(call), ToParts(reply));
+    holds_.clear();
+  }
+  Give(answers);
+  log_.Info("draining, for at most {} ms", drain_ms);
+  environment_.loop.PostAfter(drain_ms, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->Exit(static_cast<int>(ExitCode::kDrained), "drained");
+  });
+}
+
+void ParameterServer::Impl::Exit(int code, std::string reason) {
+  environment_.loop.Post([weak = weak_from_this(), code, reason = std::move(reason)] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->exited_) return;
+    self->exited_ = true;
+    self->log_.Info("leaving with {}: {}", code, reason);
+    self->exit_(code, reason);
+  });
+}
+
+}  // namespace paracord

@@ -1,0 +1,338 @@
+#include "server/exchange.h"
+
+#include <atomic>
+#include <limits>
+#include <thread>
+
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("a push is applied and pulled back in one exchange") {
+  TestPs ps;
+  ps.Ready();
+  DecodedRequest request = ps.PushOf(0, 0, 2.0f);
+  ps.AddPulls(request);
+  const auto reply = ps.Exchange(request);
+  REQUIRE(reply.ok());
+  CHECK(reply->values.at(0) == Floats(9, -2.0f));
+  CHECK(reply->values.at(2) == Floats(2, -2.0f));
+  CHECK(reply->values.at(3) == Floats(4, 0.0f));
+  CHECK(reply->State(0).outcome() == PUSH_APPLIED);
+  CHECK(reply->State(0).next() == 1);
+  CHECK(reply->State(0).updates() == 1);
+  CHECK(reply->State(0).bytes() == 36);
+  CHECK(reply->State(3).outcome() == PUSH_NONE);
+  CHECK(reply->State(3).updates() == 0);
+}
+
+TEST_CASE("a repeated push changes nothing, and one that comes too early neither") {
+  TestPs ps;
+  ps.Ready();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  REQUIRE(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());
+  const auto again = ps.Exchange(ps.PushOf(0, 0, 1.0f));
+  REQUIRE(again.ok());
+  CHECK(again->State(1).outcome() == PUSH_ALREADY_APPLIED);
+  CHECK(again->State(1).next() == 2);
+  const auto early = ps.Exchange(ps.PushOf(0, 5, 1.0f));
+  REQUIRE(early.ok());
+  CHECK(early->State(2).outcome() == PUSH_GAP);
+  CHECK(early->State(2).next() == 2);
+  CHECK(ps.PullAll().values.at(0) == Floats(9, -2.0f));
+  CHECK(ps.Describe().duplicates() == 3);
+  CHECK(ps.Describe().refused() == 0);
+  CHECK(ps.Describe().partitions(0).ledger().applied() == 2);
+}
+
+TEST_CASE("a rejected batch and one without a gradient advance the ledger alone") {
+  TestPs ps;
+  ps.Ready();
+  DecodedRequest rejected = ps.PushOf(0, 0, 1.0f);
+  rejected.header.set_rejected(true);
+  rejected.pieces.clear();
+  for (PartitionPush& push : *rejected.header.mutable_push()) push.set_bytes(0);
+  const auto reply = ps.Exchange(rejected);
+  REQUIRE(reply.ok());
+  CHECK(reply->State(0).outcome() == PUSH_APPLIED);
+  CHECK(reply->State(0).updates() == 0);
+
+  DecodedRequest partial = ps.PushOf(0, 1, 1.0f);
+  partial.header.mutable_push(0)->set_bytes(0);
+  partial.pieces.erase(partial.pieces.begin());
+  REQUIRE(ps.Exchange(partial).ok());
+  const Pulled after = ps.PullAll();
+  CHECK(after.values.at(0) == Floats(9, 0.0f));
+  CHECK(after.values.at(1) == Floats(6, -1.0f));
+  const PsDescription description = ps.Describe();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(description.partitions(i).ledger().rejected() == 1);
+    CHECK(description.partitions(i).ledger().applied() == 1);
+    CHECK(description.partitions(i).updates() == (i == 0 ? 0 : 1));
+  }
+  CHECK_FALSE(description.partitions(3).has_ledger());
+}
+
+TEST_CASE("values travel back only if they are not what the worker has") {
+  TestPs ps;
+  ps.Ready();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = ps.MakeFence();
+  ps.AddPulls(pull);
+  pull.header.mutable_pull(0)->set_have_updates(1);
+  pull.header.mutable_pull(1)->set_have_updates(0);
+  const auto reply = ps.Exchange(pull);
+  REQUIRE(reply.ok());
+  CHECK_FALSE(reply->values.contains(0));
+  CHECK(reply->State(0).bytes() == 0);
+  CHECK(reply->State(0).updates() == 1);
+  CHECK(reply->values.contains(1));
+  CHECK(reply->values.contains(2));  // no copy at all
+}
+
+TEST_CASE("a gradient may come in pieces of any size and order") {
+  TestModel model;
+  model.variables[0] = TestVariable("dense/kernel", {5, 200000});
+  TestPs ps(model);
+  ps.Ready();
+  DecodedRequest request = ps.PushOf(0, 0, 1.0f);
+  Floats gradient(ps.model.Elements(0));
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 1000);
+  const absl::Cord whole = CordOf(gradient);
+  request.pieces.erase(request.pieces.begin());
+  SeededRandom random(3);
+  std::vector<PieceView> pieces;
+  for (uint64_t at = 0; at < whole.size();) {
+    const uint64_t size =
+        std::min<uint64_t>(whole.size() - at, static_cast<uint64_t>(random.Between(1, 300001)));
+    pieces.push_back({0, at, whole.Subcord(at, size)});
+    at += size;
+  }
+  while (!pieces.empty()) {
+    const size_t pick =
+        static_cast<size_t>(random.Between(0, static_cast<int64_t>(pieces.size()) - 1));
+    request.pieces.push_back(pieces[pick]);
+    pieces.erase(pieces.begin() + static_cast<int64_t>(pick));
+  }
+  REQUIRE(ps.Exchange(request).ok());
+  const Pulled after = ps.PullAll();
+  bool equal = true;
+  for (size_t i = 0; i < gradient.size(); ++i) equal &= after.values.at(0)[i] == -gradient[i];
+  CHECK(equal);
+}
+
+struct Malformed {
+  const char* what;
+  std::function<void(DecodedRequest&)> damage;
+};
+
+std::vector<Malformed> MalformedPushes() {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto number = [](float value) {
+    return [value](DecodedRequest& r) {
+      Floats gradient(9, 1.0f);
+      gradient[8] = value;
+      r.pieces[0].data = CordOf(gradient);
+    };
+  };
+  return {
+      {"NaN", number(std::nanf(""))},
+      {"infinity", number(kInf)},
+      {"minus infinity", number(-kInf)},
+      {"NaN in the last partition",
+       [](auto& r) {
+         r.pieces[2].data = CordOf({1.0f, std::nanf("")});
+       }},
+      {"no piece", [](auto& r) { r.pieces.erase(r.pieces.begin()); }},
+      {"no pieces at all", [](auto& r) { r.pieces.clear(); }},
+      {"short", [](auto& r) { r.pieces[0].data.RemoveSuffix(4); }},
+      {"short by a byte", [](auto& r) { r.pieces[0].data.RemoveSuffix(1); }},
+      {"long", [](auto& r) { r.pieces[0].data.Append("1234"); }},
+      {"empty piece",
+       [](auto& r) {
+         r.pieces.push_back({0, 36, absl::Cord()});
+       }},
+      {"empty piece alone", [](auto& r) { r.pieces[0].data.Clear(); }},
+      {"not from the start", [](auto& r) { r.pieces[0].offset = 4; }},
+      {"offset beyond", [](auto& r) { r.pieces[0].offset = 1000; }},
+      {"offset that overflows", [](auto& r) { r.pieces[0].offset = ~uint64_t{0} - 8; }},
+      {"gap between pieces",
+       [](auto& r) {
+         r.pieces[0].data.RemoveSuffix(8);
+         r.pieces.push_back({0, 32, absl::Cord("1234")});
+       }},
+      {"overlapping pieces",
+       [](auto& r) {
+         r.pieces.push_back({0, 32, absl::Cord("1234")});
+       }},
+      {"the same piece twice", [](auto& r) { r.pieces.push_back(r.pieces[0]); }},
+      {"piece after the end",
+       [](auto& r) {
+         r.pieces.push_back({0, 36, absl::Cord("1234")});
+       }},
+      {"piece of an unknown partition",
+       [](auto& r) {
+         r.pieces.push_back({17, 0, absl::Cord("1234")});
+       }},
+      {"piece of one not trained",
+       [](auto& r) {
+         r.pieces.push_back({3, 0, CordOf(Floats(4, 1.0f))});
+       }},
+      {"pieces swapped", [](auto& r) { std::swap(r.pieces[0].partition, r.pieces[1].partition); }},
+      {"bytes too few", [](auto& r) { r.header.mutable_push(0)->set_bytes(32); }},
+      {"bytes too many", [](auto& r) { r.header.mutable_push(0)->set_bytes(40); }},
+      {"bytes enormous", [](auto& r) { r.header.mutable_push(0)->set_bytes(~uint64_t{0}); }},
+      {"bytes 0 with a piece", [](auto& r) { r.header.mutable_push(0)->set_bytes(0); }},
+      {"unknown partition", [](auto& r) { r.header.mutable_push(0)->set_partition(17); }},
+      {"unknown partition too", [](auto& r) { r.header.add_push()->set_partition(17); }},
+      {"named twice", [](auto& r) { *r.header.add_push() = r.header.push(0); }},
+      {"one left out",
+       [](auto& r) {
+         r.header.mutable_push()->RemoveLast();
+         r.pieces.pop_back();
+       }},
+      {"all left out",
+       [](auto& r) {
+         r.header.clear_push();
+         r.pieces.clear();
+       }},
+      {"one that is not trained", [](auto& r) { r.header.add_push()->set_partition(3); }},
+      {"gradient in a rejected batch", [](auto& r) { r.header.set_rejected(true); }},
+      {"piece in a rejected batch",
+       [](auto& r) {
+         r.header.set_rejected(true);
+         for (PartitionPush& push : *r.header.mutable_push()) push.set_bytes(0);
+       }},
+      {"batch outside its split", [](auto& r) { r.header.mutable_batch()->set_batch(10); }},
+      {"split outside the plan", [](auto& r) { r.header.mutable_batch()->set_split(10); }},
+      {"epoch outside all plans",
+       [](auto& r) { r.header.mutable_batch()->set_epoch(~uint64_t{0}); }},
+      {"pull of an unknown partition", [](auto& r) { r.header.add_pull()->set_partition(9); }},
+      {"pull twice",
+       [](auto& r) {
+         r.header.add_pull()->set_partition(1);
+         r.header.add_pull()->set_partition(1);
+       }},
+  };
+}
+
+TEST_CASE("a malformed push is refused whole: no byte, count or ledger changes") {
+  TestPs ps;
+  ps.Ready();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  const auto values = ps.PullAll().values;
+  const std::vector<Malformed> table = MalformedPushes();
+  REQUIRE(table.size() >= 30);
+  uint64_t refused = 0;
+  for (const Malformed& malformed : table) {
+    CAPTURE(malformed.what);
+    PsDescription before = ps.Describe();
+    DecodedRequest request = ps.PushOf(0, 1, 5.0f);
+    malformed.damage(request);
+    const absl::Status status = ps.Exchange(request).status();
+    CAPTURE(status.ToString());
+    CHECK(absl::IsInvalidArgument(status));
+    PsDescription after = ps.Describe();
+    CHECK(after.refused() == ++refused);
+    after.clear_refused();
+    before.clear_refused();
+    CHECK(after.SerializeAsString() == before.SerializeAsString());
+    CHECK(ps.PullAll().values == values);
+  }
+  CHECK(ps.Exchange(ps.PushOf(0, 1, 5.0f)).ok());  // nothing was left behind
+}
+
+TEST_CASE("a push without a batch, and bytes that are no exchange, are refused") {
+  TestPs ps;
+  ps.Ready();
+  DecodedRequest request = ps.PushOf(0, 0, 1.0f);
+  request.header.clear_batch();
+  CHECK(absl::IsInvalidArgument(ps.Exchange(request).status()));
+  CHECK(absl::IsInvalidArgument(ps.ExchangeBytes(absl::Cord("\x7a")).status()));
+  CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
+}
+
+TEST_CASE("pushes from many threads add up to their serial sum, each once") {
+  TestModel model;
+  model.variables[0] = TestVariable("dense/kernel", {5, 50000});
+  TestPs ps(model);
+  ps.Ready();
+  // Every split is pushed by two threads, one batch after the other: one of them is applied.
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  const DecodedRequest base = ps.PushOf(0, 0, 1.0f);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t split = static_cast<uint64_t>(t) / 2; split < 4; split += 2) {
+        for (uint32_t batch = 0; batch < 10; ++batch) {
+          DecodedRequest request = base;
+          request.header.mutable_batch()->set_split(split);
+          request.header.mutable_batch()->set_batch(batch);
+          const auto reply = ps.Exchange(request);
+          if (!reply.ok() || reply->State(0).outcome() == PUSH_GAP) ++failures;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failures == 0);
+  const Pulled after = ps.PullAll();
+  CHECK(after.values.at(0) == Floats(150000, -40.0f));
+  CHECK(after.values.at(2) == Floats(2, -40.0f));
+  CHECK(ps.Describe().duplicates() == 3 * 40);
+  CHECK(ps.Describe().partitions(0).updates() == 40);
+}
+
+TEST_CASE("no pull sees half an update, and what was pulled never changes") {
+  TestModel model;
+  model.variables[0] = TestVariable("dense/kernel", {5, 200000});  // several chunks a partition
+  TestPs ps(model);
+  ps.Ready();
+  const DecodedRequest base = ps.PushOf(0, 0, 1.0f);
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = base.header.fence();
+  pull.header.add_pull()->set_partition(0);
+  std::atomic<bool> stop{false};
+  std::atomic<int> torn{0};
+  std::thread reader([&] {
+    while (!stop) {
+      const auto reply = ps.Exchange(pull);
+      if (!reply.ok()) {
+        ++torn;
+        continue;
+      }
+      const Floats& values = reply->values.at(0);
+      const float expected = -static_cast<float>(reply->State(0).updates());
+      for (const float value : values) torn += value != expected ? 1 : 0;
+    }
+  });
+  for (uint64_t split = 0; split < 5; ++split) {
+    for (uint32_t batch = 0; batch < 10; ++batch) {
+      DecodedRequest request = base;
+      request.header.mutable_batch()->set_split(split);
+      request.header.mutable_batch()->set_batch(batch);
+      REQUIRE(ps.Exchange(request).ok());
+    }
+  }
+  stop = true;
+  reader.join();
+  CHECK(torn == 0);
+}
+
+TEST_CASE("an update that is not finite marks its partition, for good") {
+  TestPs ps;
+  ps.Ready();
+  const float huge = std::numeric_limits<float>::max();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, huge)).ok());
+  CHECK(ps.Describe().partitions(0).healthy());
+  REQUIRE(ps.Exchange(ps.PushOf(0, 1, huge)).ok());
+  CHECK_FALSE(ps.Describe().partitions(0).healthy());
+  CHECK(ps.Describe().partitions(3).healthy());
+  REQUIRE(ps.Exchange(ps.PushOf(0, 2, 0.0f)).ok());
+  CHECK_FALSE(ps.Describe().partitions(0).healthy());
+}
+
+}  // namespace
+}  // namespace paracord
