@@ -35,8 +35,7 @@ std::shared_ptr<SimInode> MakeRoot() {
 
 }  // namespace
 
-SimStorage::SimStorage(SimWorld& world)
-    : world_(world), chance_(world.Fork(2)), root_(MakeRoot()) {}
+SimStorage::SimStorage(SimWorld& world) : chance_(world.Fork(2)), root_(MakeRoot()) {}
 
 absl::StatusOr<std::shared_ptr<SimInode>> SimStorage::Find(const std::string& path) const {
   std::shared_ptr<SimInode> inode = root_;

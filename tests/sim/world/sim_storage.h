@@ -74,7 +74,6 @@ class SimStorage {
   static void Apply(std::map<std::string, std::shared_ptr<SimInode>, std::less<>>& entries,
                     const SimInode::Change& change);
 
-  SimWorld& world_;
   SimRandom chance_;
   Faults faults_;
   const std::shared_ptr<SimInode> root_;
