@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/validate.h"
 #include "common/exit_code.h"
 #include "common/nearest.h"
 
@@ -18,6 +19,8 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "trains a job on a cluster of processes on this machine", RunTrain},
+    {"validate", "says what a job comes to, or everything that is wrong with it",
+     [](Args args) { return RunValidate(args, std::cout, std::cerr); }},
     {"status", "how a job goes, and who waits for whom", RunStatus},
 };
 

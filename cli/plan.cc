@@ -1,0 +1,120 @@
+#include "cli/plan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "coordinator/partitioner.h"
+#include "coordinator/placement.h"
+
+namespace paracord {
+namespace {
+
+std::string Shape(const VariableSpec& variable) {
+  return absl::StrCat("(", absl::StrJoin(variable.shape(), ", "), ")");
+}
+
+std::string PartitionerText(const PartitionerSpec& spec) {
+  const std::string max_shards =
+      spec.max_shards ? absl::StrCat(", max_shards ", *spec.max_shards) : "";
+  switch (spec.kind) {
+    case PartitionerSpec::Kind::kFixedShards:
+      return absl::StrCat("fixed_shards ", spec.shards);
+    case PartitionerSpec::Kind::kMinSize:
+      return absl::StrCat("min_size ", HumanBytes(spec.min_shard_bytes), max_shards);
+    case PartitionerSpec::Kind::kMaxSize:
+      return absl::StrCat("max_size ", HumanBytes(spec.max_shard_bytes), max_shards);
+  }
+  return "";
+}
+
+void PrintVariables(std::span<const VariableSpec> variables,
+                    std::span<const PartitionSpec> partitions, std::span<const uint64_t> bytes,
+                    std::ostream& out) {
+  std::vector<uint64_t> variable_bytes(variables.size());
+  std::vector<uint64_t> parts(variables.size());
+  uint64_t sum = 0;
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    variable_bytes[partitions[i].variable()] += bytes[i];
+    ++parts[partitions[i].variable()];
+    sum += bytes[i];
+  }
+  size_t name_width = 0;
+  size_t shape_width = 0;
+  for (const VariableSpec& variable : variables) {
+    name_width = std::max(name_width, variable.name().size());
+    shape_width = std::max(shape_width, Shape(variable).size());
+  }
+  out << "variables: " << variables.size() << ", " << sum / sizeof(float) << " values, "
+      << HumanBytes(sum) << "\n";
+  for (size_t v = 0; v < variables.size(); ++v) {
+    out << absl::StreamFormat(
+        "  %-*s  %-*s  %10s  %d %s%s\n", static_cast<int>(name_width), variables[v].name(),
+        static_cast<int>(shape_width), Shape(variables[v]), HumanBytes(variable_bytes[v]), parts[v],
+        parts[v] == 1 ? "part" : "parts", variables[v].trainable() ? "" : ", not trainable");
+  }
+}
+
+void PrintAddress(const std::string& task, const std::string& address, std::ostream& out) {
+  out << absl::StreamFormat("  %-14s %s\n", task, address.empty() ? "(not in this file)" : address);
+}
+
+}  // namespace
+
+std::string HumanBytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+void PrintCluster(const Cluster& cluster, std::ostream& out) {
+  out << "cluster:\n";
+  PrintAddress("coordinator", cluster.coordinator, out);
+  for (size_t i = 0; i < cluster.ps.size(); ++i) {
+    PrintAddress(absl::StrCat("ps:", i), cluster.ps[i], out);
+  }
+  for (const auto& [index, address] : cluster.workers) {
+    PrintAddress(absl::StrCat("worker:", index), address, out);
+  }
+  for (const auto& [index, address] : cluster.evaluators) {
+    PrintAddress(absl::StrCat("evaluator:", index), address, out);
+  }
+  if (cluster.task) out << "  this task is " << cluster.task->ToString() << "\n";
+}
+
+absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
+                       uint64_t slots, std::ostream& out) {
+  ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
+                   PartitionVariables(variables, job.partitioner));
+  const std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
+  RETURN_IF_ERROR(PlacePartitions(job.placement, ps_count, bytes, partitions));
+  PrintVariables(variables, partitions, bytes, out);
+
+  std::vector<uint64_t> resident(ps_count);
+  std::vector<std::vector<std::string>> names(ps_count);
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    const bool trainable = variables[partitions[i].variable()].trainable();
+    resident[partitions[i].ps()] += bytes[i] * (1 + (trainable ? slots : 0));
+    names[partitions[i].ps()].push_back(partitions[i].name());
+  }
+  const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
+  out << "partitions: " << partitions.size() << " on " << ps_count << " ps ("
+      << PartitionerText(job.partitioner) << "; " << job.placement << ")\n";
+  for (uint32_t ps = 0; ps < ps_count; ++ps) {
+    out << absl::StreamFormat("  ps:%d  %d bytes, %d with optimizer state, %d partitions%s%s\n", ps,
+                              of_ps[ps], resident[ps], names[ps].size(),
+                              names[ps].empty() ? "" : ": ", absl::StrJoin(names[ps], ", "));
+  }
+  out << absl::StreamFormat("imbalance (largest / mean): %.3f\n", Imbalance(of_ps));
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

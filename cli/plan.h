@@ -1,0 +1,26 @@
+// Prints what a job comes to before it runs: the cluster, the variables, and which ps holds what.
+// Pure but for the stream.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/cluster.h"
+#include "common/job.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+void PrintCluster(const Cluster& cluster, std::ostream& out);
+
+// The variables, their partitions, and the bytes of each ps with and without optimizer state, which
+// takes `slots` copies of every trainable partition.
+absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
+                       uint64_t slots, std::ostream& out);
+
+std::string HumanBytes(uint64_t bytes);  // "1.5 MiB"
+
+}  // namespace paracord

@@ -1,0 +1,128 @@
+#include "cli/validate.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/plan.h"
+#include "common/cluster.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/flags.h"
+#include "common/job.h"
+#include "server/optimizer.h"
+#include "worker/data_source.h"
+#include "worker/gradient_program.h"
+
+namespace paracord {
+namespace {
+
+// Collects what is wrong; each line of a message becomes a line of ours.
+class Report {
+ public:
+  explicit Report(std::ostream& err) : err_(err) {}
+
+  template <class T>
+  bool Take(const std::string& where, const absl::StatusOr<T>& result) {
+    return Take(where, result.status());
+  }
+  bool Take(const std::string& where, const absl::Status& status) {
+    if (status.ok()) return true;
+    for (const auto line : absl::StrSplit(status.message(), '\n')) {
+      err_ << where << ": " << line << "\n";
+      ++problems_;
+    }
+    return false;
+  }
+  int problems() const { return problems_; }
+
+ private:
+  std::ostream& err_;
+  int problems_ = 0;
+};
+
+// From the file, or else the environment.
+std::optional<Cluster> ReadCluster(Files& files, const std::optional<std::string>& path,
+                                   Report& report) {
+  std::string text;
+  std::string where = "TF_CONFIG";
+  if (path) {
+    where = *path;
+    absl::StatusOr<std::string> read = files.ReadWhole(std::filesystem::absolute(*path).string());
+    if (!report.Take("--cluster", read)) return std::nullopt;
+    text = *std::move(read);
+  } else if (const char* set = std::getenv("TF_CONFIG")) {
+    text = set;
+  }
+  absl::StatusOr<std::optional<Cluster>> cluster = ParseTfConfig(text);
+  if (!report.Take(where, cluster)) return std::nullopt;
+  if (path && !*cluster) report.Take(where, absl::InvalidArgumentError("holds no cluster"));
+  return *std::move(cluster);
+}
+
+void PrintData(const char* key, const DataSpec& spec, const DataSource& source, std::ostream& out) {
+  out << "data." << key << ": " << source.records() << " records (" << spec.format << ")\n";
+}
+
+// Opens the data and builds the model, as a worker would, and prints the plan.
+void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
+              Report& report, std::ostream& out) {
+  const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job.optimizer);
+  report.Take(where, optimizer);
+  const auto train = OpenDataSource(files, job.train);
+  if (report.Take(absl::StrCat(where, ": data.train"), train)) {
+    PrintData("train", job.train, **train, out);
+  }
+  if (job.test) {
+    const auto test = OpenDataSource(files, *job.test);
+    if (report.Take(absl::StrCat(where, ": data.test"), test)) {
+      PrintData("test", *job.test, **test, out);
+    }
+  }
+  if (!train.ok()) return;  // the model's shapes come from the data
+  const auto program = BuildKerasProgram(job, (*train)->schema(), /*threads=*/1);
+  if (!report.Take(where, program)) return;
+  const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
+  report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
+}
+
+}  // namespace
+
+int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
+  std::string job_path;
+  std::optional<std::string> cluster_path;
+  int64_t ps = 2;
+  Flags flags("paracord validate",
+              "Says what a job comes to, or everything that is wrong with it.");
+  flags.Positional("JOB", "the job file", &job_path);
+  flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",
+               &cluster_path);
+  flags.Integer("ps", "N", "how many ps where the cluster does not say", 1, 4096, &ps);
+  const absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  Report report(err);
+  if (!report.Take("paracord validate", parsed)) return static_cast<int>(ExitCode::kConfiguration);
+
+  PosixFiles files;
+  const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
+  if (cluster) PrintCluster(*cluster, out);
+  if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
+  const absl::StatusOr<Job> job = ReadJobFile(files, std::filesystem::absolute(job_path).string());
+  if (report.Take(job_path, job)) {
+    CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);
+  }
+  if (report.problems() > 0) {
+    err << report.problems() << (report.problems() == 1 ? " problem\n" : " problems\n");
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace paracord

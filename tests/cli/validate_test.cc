@@ -1,0 +1,149 @@
+// `paracord validate` on small files: what it prints for a good job, and that it says all that is
+// wrong with a bad one.
+#include "cli/validate.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "cli/plan.h"
+
+namespace paracord {
+namespace {
+
+// Three images of 2 x 2 bytes and their labels, as idx files; a model for them; a job.
+class Example {
+ public:
+  Example() {
+    char name[] = "/tmp/paracord-validate-XXXXXX";
+    path_ = mkdtemp(name);
+    unsetenv("TF_CONFIG");
+    Write("x", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + "abcdefghijkl");
+    Write("y", std::string("\0\0\x08\x01\0\0\0\x03\0\x01\x02", 11));
+    Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+        {"class_name": "Flatten", "config": {"name": "flatten"}},
+        {"class_name": "Dense", "config": {"name": "dense", "units": 3,
+                                           "activation": "softmax"}}]}})");
+    Write("job.json", job);
+  }
+  ~Example() { std::filesystem::remove_all(path_); }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return (path_ / name).string();
+  }
+  // Runs with the job's file and more arguments.
+  int Run(std::vector<std::string> args = {}) {
+    args.insert(args.begin(), (path_ / "job.json").string());
+    std::ostringstream out_stream, err_stream;
+    const int code = RunValidate(args, out_stream, err_stream);
+    out = out_stream.str();
+    err = err_stream.str();
+    INFO(out);
+    INFO(err);
+    return code;
+  }
+
+  std::string job = R"({"model": "model.json",
+      "data": {"train": {"format": "idx", "features": "x", "labels": "y"}},
+      "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"], "optimizer": "adam",
+      "partitioner": {"kind": "fixed_shards", "shards": 2}})";
+  std::string out;
+  std::string err;
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST_CASE("validate prints cluster, variables, partitions and bytes of a good job") {
+  Example example;
+  const std::string cluster =
+      example.Write("cluster.json",
+                    R"({"cluster": {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1"]}})");
+  CHECK(example.Run({"--cluster", cluster}) == 0);
+  CHECK(example.err.empty());
+  CHECK(example.out ==
+        "cluster:\n"
+        "  coordinator    c:1\n"
+        "  ps:0           p:1\n"
+        "  ps:1           p:2\n"
+        "  worker:0       w:1\n"
+        "data.train: 3 records (idx)\n"
+        "variables: 2, 15 values, 60 B\n"
+        "  dense/kernel  (4, 3)        48 B  2 parts\n"
+        "  dense/bias    (3)           12 B  2 parts\n"
+        "partitions: 4 on 2 ps (fixed_shards 2; greedy)\n"
+        "  ps:0  32 bytes, 96 with optimizer state, 2 partitions: "
+        "dense/kernel/part_0, dense/bias/part_0\n"
+        "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
+        "dense/kernel/part_1, dense/bias/part_1\n"
+        "imbalance (largest / mean): 1.067\n");
+}
+
+TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG") {
+  Example example;
+  CHECK(example.Run({"--ps=3"}) == 0);
+  CHECK(absl::StrContains(example.out, "4 on 3 ps"));
+  setenv("TF_CONFIG", R"({"cluster": {"ps": ["p:1"]}})", 1);
+  CHECK(example.Run() == 0);
+  CHECK(absl::StrContains(example.out, "4 on 1 ps"));
+  unsetenv("TF_CONFIG");
+}
+
+TEST_CASE("every problem of job and cluster is printed, with where it is, and the code is 2") {
+  Example example;
+  example.Write("job.json", absl::StrReplaceAll(example.job, {{"\"adam\",",
+                                                               "\"adam\", \"sed\": 1, "
+                                                               "\"batch\": 0,"}}));
+  const std::string cluster = example.Write("cluster.json", R"({"cluster": {"ps": ["p"]}})");
+  CHECK(example.Run({"--cluster", cluster}) == 2);
+  for (const char* expected : {"cluster.json: cluster.ps[0]: \"p\" has no port",
+                               "job.json: sed: unknown key; did you mean `seed`?",
+                               "job.json: batch: must be an integer", "3 problems"}) {
+    INFO(example.err);
+    CHECK(absl::StrContains(example.err, expected));
+  }
+}
+
+TEST_CASE("problems of optimizer, data and model are found too") {
+  Example example;
+  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
+      {{"\"adam\"", "\"adamm\""}, "adamm"},
+      {{"\"y\"", "\"none\""}, "none"},
+      {{"[\"accuracy\"]", "[\"acuracy\"]"}, "acuracy"},
+      {{"\"model.json\"", "\"missing.json\""}, "missing.json"},
+  };
+  for (const auto& [change, expected] : cases) {
+    example.Write("job.json", absl::StrReplaceAll(example.job, {change}));
+    CHECK(example.Run() == 2);
+    CHECK(absl::StrContains(example.err, expected));
+  }
+}
+
+TEST_CASE("missing files and wrong flags are problems, help is not") {
+  Example example;
+  CHECK(example.Run({"--cluster", "/none/such"}) == 2);
+  CHECK(absl::StrContains(example.err, "/none/such"));
+  CHECK(example.Run({"--cluster", example.Write("empty", "{}")}) == 2);
+  CHECK(absl::StrContains(example.err, "holds no cluster"));
+  CHECK(example.Run({"--clutser=x"}) == 2);
+  CHECK(absl::StrContains(example.err, "did you mean `--cluster`?"));
+  CHECK(example.Run({"--help"}) == 0);
+  CHECK(absl::StartsWith(example.out, "usage: paracord validate JOB"));
+}
+
+TEST_CASE("bytes are shown in the unit that fits") {
+  CHECK(HumanBytes(0) == "0 B");
+  CHECK(HumanBytes(1023) == "1023 B");
+  CHECK(HumanBytes(1536) == "1.5 KiB");
+  CHECK(HumanBytes(uint64_t{1} << 63) == "8.0 EiB");
+}
+
+}  // namespace
+}  // namespace paracord
