@@ -91,9 +91,12 @@ absl::Status LocalCluster::Start() {
 std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   std::string program = RoleName(process.task.role);
   std::vector<std::string> arguments = {options_.bin_dir + "/paracord-" + program,
-                                        "--task", process.task.ToString(),
-                                        "--dir", options_.dir,
-                                        "--log-level", options_.log_level};
+                                        "--task",
+                                        process.task.ToString(),
+                                        "--dir",
+                                        options_.dir,
+                                        "--log-level",
+                                        options_.log_level};
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
@@ -142,6 +145,7 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
     Death death;
     death.task = process.task.ToString();
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    death.code = code;
     death.how = WIFEXITED(status) ? absl::StrCat("exit code ", code)
                                   : absl::StrCat("signal ", WTERMSIG(status));
     if (applied_ > process.applied) process.restarts = 0;

@@ -17,9 +17,9 @@
 namespace paracord {
 
 struct LocalClusterOptions {
-  std::string bin_dir;      // where the daemons' programs are
-  std::string job_file;     // absolute
-  std::string dir;          // absolute, exists
+  std::string bin_dir;   // where the daemons' programs are
+  std::string job_file;  // absolute
+  std::string dir;       // absolute, exists
   uint32_t ps = 1;
   uint32_t workers = 1;
   std::string device = "auto";
@@ -38,7 +38,8 @@ class LocalCluster {
 
   struct Death {
     std::string task;
-    std::string how;       // "exit code 3", "signal 9"
+    std::string how;  // "exit code 3", "signal 9"
+    int code = 0;     // 128 + the signal
     bool restarted = false;
   };
   // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
@@ -59,9 +60,9 @@ class LocalCluster {
  private:
   struct Process {
     Task task;
-    pid_t pid = 0;              // 0: not running
-    uint32_t restarts = 0;      // without a batch applied in between
-    uint64_t applied = 0;       // when it was last started
+    pid_t pid = 0;          // 0: not running
+    uint32_t restarts = 0;  // without a batch applied in between
+    uint64_t applied = 0;   // when it was last started
   };
   absl::Status Spawn(Process& process);
   std::vector<std::string> Arguments(const Process& process) const;

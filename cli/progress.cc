@@ -18,7 +18,8 @@ double Number(const nlohmann::json& value) { return value.is_number() ? value.ge
 }  // namespace
 
 std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
-  std::string text = absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
+  std::string text =
+      absl::StrCat("epoch ", evaluation.at("epoch").get<uint64_t>(), "/", epochs, ":");
   for (const auto& [name, value] : evaluation.at("metrics").items()) {
     absl::StrAppendFormat(&text, " test %s %.4f", name, Number(value));
   }
@@ -62,18 +63,16 @@ void Progress::ShowEvaluations(const nlohmann::json& status) {
 void Progress::Show(const nlohmann::json& status) {
   if (first_) {
     first_ = false;
-    evaluations_shown_ = status.at("wall_seconds").get<double>() > 5
-                             ? 0
-                             : status.at("evaluations").size();
+    evaluations_shown_ =
+        status.at("wall_seconds").get<double>() > 5 ? 0 : status.at("evaluations").size();
   }
   ShowEvaluations(status);
   if (style_ != Style::kBar) return;
   const double batches = Number(status.at("batches"));
   const double share = batches > 0 ? Number(status.at("batches_done")) / batches : 0;
-  std::string line = absl::StrFormat("[%s] %s epoch %d/%d", Bar(share, 24),
-                                     status.at("phase").get<std::string>(),
-                                     status.at("epoch").get<uint64_t>(),
-                                     status.at("epochs").get<uint64_t>());
+  std::string line =
+      absl::StrFormat("[%s] %s epoch %d/%d", Bar(share, 24), status.at("phase").get<std::string>(),
+                      status.at("epoch").get<uint64_t>(), status.at("epochs").get<uint64_t>());
   absl::StrAppendFormat(&line, "  %.0f samples/s  loss %.4f  workers %d",
                         Number(status.at("samples_per_second")), Number(status.at("loss")),
                         status.at("workers").size());

@@ -27,8 +27,9 @@ absl::StatusOr<json> Ask(const std::string& address) {
   const std::unique_ptr<Link> link = network.Dial(address);
   std::promise<absl::StatusOr<StatusReply>> answer;
   constexpr int64_t kDeadlineMs = 3000;
-  CallProto<StatusReply>(*link, method::kStatus, StatusRequest(), kDeadlineMs,
-                         [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
+  CallProto<StatusReply>(
+      *link, method::kStatus, StatusRequest(), kDeadlineMs,
+      [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
   ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
   json status = json::parse(reply.json(), nullptr, false);
   if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
@@ -36,11 +37,10 @@ absl::StatusOr<json> Ask(const std::string& address) {
 }
 
 std::string OneTask(const json& ps) {
-  std::string line = absl::StrFormat("  %-10s %-8s %d partitions, %.1f MB",
-                                     ps.at("task").get<std::string>(),
-                                     ps.at("state").get<std::string>(),
-                                     ps.at("partitions").get<uint64_t>(),
-                                     ps.at("bytes").get<double>() / 1e6);
+  std::string line =
+      absl::StrFormat("  %-10s %-8s %d partitions, %.1f MB", ps.at("task").get<std::string>(),
+                      ps.at("state").get<std::string>(), ps.at("partitions").get<uint64_t>(),
+                      ps.at("bytes").get<double>() / 1e6);
   if (ps.contains("away_seconds")) {
     absl::StrAppendFormat(&line, ", away for %.1f s", ps.at("away_seconds").get<double>());
   }
@@ -50,17 +50,16 @@ std::string OneTask(const json& ps) {
 
 void Print(const json& status) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
-  std::cout << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
-                               status.at("job").get<std::string>(),
-                               status.at("phase").get<std::string>(), number("epoch"),
-                               number("epochs"), number("batches_done"), number("batches"),
-                               number("generation"));
+  std::cout << absl::StrFormat(
+      "%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
+      status.at("job").get<std::string>(), status.at("phase").get<std::string>(), number("epoch"),
+      number("epochs"), number("batches_done"), number("batches"), number("generation"));
   if (status.contains("waiting")) {
     std::cout << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }
   std::cout << absl::StrFormat("%.0f samples/s, applied %d..%d, rejected %d%s\n",
-                               status.at("samples_per_second").get<double>(),
-                               number("applied_min"), number("applied_max"), number("rejected"),
+                               status.at("samples_per_second").get<double>(), number("applied_min"),
+                               number("applied_max"), number("rejected"),
                                status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) std::cout << OneTask(ps) << "\n";
   for (const json& worker : status.at("workers")) {

@@ -49,8 +49,8 @@ absl::StatusOr<int> LockDir(const std::string& dir) {
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
-    return absl::AlreadyExistsError(
-        absl::StrCat("another paracord train works in ", dir, ": wait for it or give another --dir"));
+    return absl::AlreadyExistsError(absl::StrCat("another paracord train works in ", dir,
+                                                 ": wait for it or give another --dir"));
   }
   return fd;
 }
@@ -85,9 +85,10 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
 void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, const std::string& dir,
                 Progress& progress) {
   for (const LocalCluster::Death& death : deaths) {
-    progress.Event("death", absl::StrCat(death.task, " ended (", death.how, ")",
-                                         death.restarted ? " and was restarted"
-                                                         : "; see " + dir + "/logs"));
+    if (death.code == 0) continue;  // it left because the job is done
+    progress.Event("death",
+                   absl::StrCat(death.task, " ended (", death.how, ")",
+                                death.restarted ? " and was restarted" : "; see " + dir + "/logs"));
   }
 }
 
@@ -159,7 +160,7 @@ int Train(TrainFlags flags) {
   if (!made.ok()) return Fail(made, ExitCode::kConfiguration);
   const absl::StatusOr<int> lock = LockDir(flags.dir);
   if (!lock.ok()) return Fail(lock.status(), ExitCode::kInUse);
-  const Progress::Style style = flags.json               ? Progress::Style::kJson
+  const Progress::Style style = flags.json              ? Progress::Style::kJson
                                 : isatty(STDOUT_FILENO) ? Progress::Style::kBar
                                                         : Progress::Style::kLines;
   Progress progress(style, std::cout);

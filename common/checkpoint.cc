@@ -124,6 +124,10 @@ std::string CheckpointName::ToString() const {
   return absl::StrCat("step-", step, "-g", generation, "-r", round);
 }
 
+std::string RoundDirectory(uint64_t generation, uint64_t round) {
+  return absl::StrCat("round-g", generation, "-r", round);
+}
+
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
   CheckpointName result;
   if (!ConsumePrefix(name, "step-") || !ConsumeNumber(name, result.step) ||

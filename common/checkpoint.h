@@ -37,6 +37,10 @@ struct CheckpointName {
 };
 std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 
+// Where the files of a round are written: "round-g<generation>-r<round>". The commit renames it to
+// the checkpoint's own name, whose step is known only when every ps has answered.
+std::string RoundDirectory(uint64_t generation, uint64_t round);
+
 // "ps-00000-of-00002.safetensors".
 std::string PsFileName(uint32_t ps, uint32_t ps_count);
 

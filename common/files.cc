@@ -97,8 +97,7 @@ class PosixWriteFile : public WriteFile {
   absl::Status Write(std::string_view bytes) {
     FAILPOINT_STATUS("files.write");
     while (!bytes.empty()) {
-      const ssize_t n =
-          NoInterrupt([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
+      const ssize_t n = NoInterrupt([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
       if (n < 0) return ErrnoStatus(errno, "cannot write", path_);
       bytes.remove_prefix(static_cast<size_t>(n));
     }

@@ -25,8 +25,9 @@ inline grpc::ByteBuffer ToByteBuffer(const absl::Cord& cord) {
       slices.emplace_back(chunk.data(), chunk.size());
     } else {
       auto* const held = new absl::Cord(cord.Subcord(offset, chunk.size()));
-      slices.emplace_back(const_cast<char*>(chunk.data()), chunk.size(),
-                          [](void* p) { delete static_cast<absl::Cord*>(p); }, held);
+      slices.emplace_back(
+          const_cast<char*>(chunk.data()), chunk.size(),
+          [](void* p) { delete static_cast<absl::Cord*>(p); }, held);
     }
     offset += chunk.size();
   }

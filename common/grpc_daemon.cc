@@ -53,8 +53,8 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
     ASSIGN_OR_RETURN(cluster->task, ParseTask(flags.task));
   }
   if (!cluster->task.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        from, " does not say which task this is (key task): give --task ROLE:INDEX"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, " does not say which task this is (key task): give --task ROLE:INDEX"));
   }
   return *std::move(cluster);
 }
@@ -75,23 +75,24 @@ int Complain(const char* program, const absl::Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
-Daemon::Daemon() : executor_((
-    [] {
-      // Threads inherit the mask: only the thread in Run sees these signals.
-      const sigset_t signals = LeaveSignals();
-      pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-      signal(SIGPIPE, SIG_IGN);
-      // Freed memory is kept: a fresh page costs more than the socket that fills it.
-      mallopt(M_TRIM_THRESHOLD, 1 << 30);
-      mallopt(M_TOP_PAD, 16 << 20);
-      mallopt(M_MMAP_THRESHOLD, 1 << 30);
-      rlimit files{};
-      if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-      }
-    }(),
-    loop_)) {}
+Daemon::Daemon()
+    : executor_((
+          [] {
+            // Threads inherit the mask: only the thread in Run sees these signals.
+            const sigset_t signals = LeaveSignals();
+            pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+            signal(SIGPIPE, SIG_IGN);
+            // Freed memory is kept: a fresh page costs more than the socket that fills it.
+            mallopt(M_TRIM_THRESHOLD, 1 << 30);
+            mallopt(M_TOP_PAD, 16 << 20);
+            mallopt(M_MMAP_THRESHOLD, 1 << 30);
+            rlimit files{};
+            if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+              files.rlim_cur = files.rlim_max;
+              setrlimit(RLIMIT_NOFILE, &files);
+            }
+          }(),
+          loop_)) {}
 
 void Daemon::Exit(int exit_code, const std::string& reason) {
   Logger("daemon").Info("exit code {}: {}", exit_code, reason);

@@ -108,9 +108,9 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 class GrpcLink : public Link {
  public:
   GrpcLink(const std::string& address, const GrpcOptions& options)
-      : address_(address), stub_(grpc::CreateCustomChannel(
-                               Target(address), grpc::InsecureChannelCredentials(),
-                               Arguments(options))) {}
+      : address_(address),
+        stub_(grpc::CreateCustomChannel(Target(address), grpc::InsecureChannelCredentials(),
+                                        Arguments(options))) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 

@@ -25,7 +25,9 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 uint64_t request_bytes_max)
-      : method_(context->method()), peer_(context->peer()), service_(service),
+      : method_(context->method()),
+        peer_(context->peer()),
+        service_(service),
         request_bytes_max_(request_bytes_max) {
     StartRead(&received_);
   }

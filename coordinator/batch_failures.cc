@@ -29,10 +29,9 @@ std::vector<uint32_t> BatchFailures::Rejected(uint64_t epoch, uint64_t split) co
 }
 
 uint64_t BatchFailures::RejectedIn(uint64_t epoch) const {
-  return static_cast<uint64_t>(
-      std::count_if(counts_.begin(), counts_.end(), [&](const auto& item) {
-        return std::get<0>(item.first) == epoch && item.second.rejected;
-      }));
+  return static_cast<uint64_t>(std::count_if(counts_.begin(), counts_.end(), [&](const auto& item) {
+    return std::get<0>(item.first) == epoch && item.second.rejected;
+  }));
 }
 
 void BatchFailures::ForgetBefore(uint64_t epoch) {

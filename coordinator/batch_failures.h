@@ -24,8 +24,7 @@ class BatchFailures {
   enum class Verdict { kTryAgain, kReject, kFailJob };
   // `other_worker`: there is another worker that could try. A batch is given up after `per_batch`
   // failures, on two workers where there are two.
-  Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker,
-              bool other_worker);
+  Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
 
   // Batches of the split that are to be entered without gradients, ascending.
   std::vector<uint32_t> Rejected(uint64_t epoch, uint64_t split) const;

@@ -82,9 +82,8 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     if (manifest.ok()) {
       found.manifests.push_back(*std::move(manifest));
     } else {
-      found.damaged.push_back(
-          absl::StrCat("checkpoint ", name.ToString(),
-                       " is refused: ", std::string(manifest.status().message())));
+      found.damaged.push_back(absl::StrCat("checkpoint ", name.ToString(), " is refused: ",
+                                           std::string(manifest.status().message())));
     }
   }
   return found;
@@ -297,8 +296,7 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = CheckpointsOf(options_.dir), effect]() -> Event {
-    return RoundCommittedEvent{effect.round,
-                               Commit(files, dir, effect.directory, effect.manifest)};
+    return RoundCommittedEvent{effect.round, Commit(files, dir, effect.directory, effect.manifest)};
   });
 }
 

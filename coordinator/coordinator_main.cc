@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
   for (size_t i = 0; i < addresses.size(); ++i) {
     const absl::Status status = CheckAddress(addresses[i], absl::StrCat("cluster.ps[", i, "]"));
     if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()),
-                                                     " (--ps ADDRESS,... gives them all)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
     }
   }
   return addresses;
@@ -63,8 +63,7 @@ int Main(int argc, char** argv) {
   if (!ps.ok()) return configuration(ps.status());
   options.ps_addresses = *std::move(ps);
   options.dir = std::filesystem::absolute(own.shared.dir).string();
-  const std::string listen =
-      own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
+  const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
     return configuration(absl::InvalidArgumentError(
         "the cluster gives the coordinator no address (key cluster.chief): give --listen"));

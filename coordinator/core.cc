@@ -65,9 +65,8 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DriveRounds();
     ServeParked();
   } else if (exit_.has_value()) {
-    const bool all_told = std::all_of(ps_.begin(), ps_.end(), [](const Ps& ps) {
-      return !ps.finished || ps.call_tag == 0;
-    });
+    const bool all_told = std::all_of(
+        ps_.begin(), ps_.end(), [](const Ps& ps) { return !ps.finished || ps.call_tag == 0; });
     constexpr int64_t kTellMs = 2000;
     if (all_told || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
@@ -94,8 +93,8 @@ void CoordinatorCore::Handle(const TickEvent&) {
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   claiming_ = false;
   if (absl::IsAlreadyExists(event.status)) {
-    return Leave(ExitCode::kFenced, absl::StrCat("another coordinator has claimed generation ",
-                                                 event.generation));
+    return Leave(ExitCode::kFenced,
+                 absl::StrCat("another coordinator has claimed generation ", event.generation));
   }
   if (!event.status.ok()) {
     Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
@@ -142,10 +141,11 @@ void CoordinatorCore::FixJob(const JobFacts& facts) {
   if (!placed.ok()) {
     return EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
   }
-  Info(absl::StrFormat("the data: %d records in %d batches an epoch, %d test records; %d variables "
-                       "in %d partitions",
-                       plan.records(), BatchesPerEpoch(plan), plan.test_records(),
-                       state_.variables.size(), state_.partitions.size()));
+  Info(
+      absl::StrFormat("the data: %d records in %d batches an epoch, %d test records; %d variables "
+                      "in %d partitions",
+                      plan.records(), BatchesPerEpoch(plan), plan.test_records(),
+                      state_.variables.size(), state_.partitions.size()));
   // Nobody acts on the new job before it is durable: job_fixed_ is set when it is.
   SaveJobState();
 }

@@ -1,7 +1,8 @@
-// The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no thread,
-// takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the simulator feed
-// it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps: watching, adopting,
-// loading), core_workers.cc (sessions, leases, failures), core_rounds.cc (checkpoints), status.cc.
+// The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
+// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
+// simulator feed it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps:
+// watching, adopting, loading), core_workers.cc (sessions, leases, failures), core_rounds.cc
+// (checkpoints), status.cc.
 //
 // What it believes of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -31,17 +32,17 @@ inline constexpr int64_t kTickMs = 50;
 struct CoreOptions {
   Job job;
   std::vector<std::string> ps_addresses;
-  std::string boot_id;      // of this coordinator
-  std::string new_run_id;   // taken if the job is new
+  std::string boot_id;     // of this coordinator
+  std::string new_run_id;  // taken if the job is new
   int64_t started_unix_ms = 0;
 };
 
 // What the shell found in DIR.
 struct FoundInDir {
-  uint64_t newest_generation = 0;         // of the files generation-<n>; 0: none
+  uint64_t newest_generation = 0;  // of the files generation-<n>; 0: none
   std::optional<JobState> job_state;
-  std::vector<Manifest> manifests;        // readable ones, newest first
-  std::vector<std::string> damaged;       // directories whose manifest cannot be read, with why
+  std::vector<Manifest> manifests;   // readable ones, newest first
+  std::vector<std::string> damaged;  // directories whose manifest cannot be read, with why
 };
 
 class CoordinatorCore {
@@ -63,9 +64,9 @@ class CoordinatorCore {
   struct Ps {
     std::string address;
     PsStage stage = PsStage::kAway;
-    PsDescription description;    // newest known, without ledgers
-    std::string served_boot_id;   // of the life that was last kReady
-    uint64_t call_tag = 0;        // control call in flight; answers with another tag are late
+    PsDescription description;   // newest known, without ledgers
+    std::string served_boot_id;  // of the life that was last kReady
+    uint64_t call_tag = 0;       // control call in flight; answers with another tag are late
     uint64_t hold_tag = 0;
     uint64_t ping_tag = 0;
     uint64_t ledger_tag = 0;
@@ -73,9 +74,9 @@ class CoordinatorCore {
     int64_t retry_at_ms = 0;
     int64_t ping_at_ms = 0;
     int64_t away_since_ms = 0;
-    std::string problem;          // the newest error, for people
+    std::string problem;  // the newest error, for people
     bool draining = false;
-    bool finished = false;        // told to leave
+    bool finished = false;  // told to leave
     uint32_t snapshot_tries = 0;
     std::vector<PartitionDescription> ledgers;  // of the reading under way
   };
@@ -88,7 +89,7 @@ class CoordinatorCore {
     int64_t last_seen_ms = 0;
     int64_t joined_ms = 0;
     std::optional<CallId> hold;
-    std::optional<CallId> parked;    // a Work call that waits for a task
+    std::optional<CallId> parked;  // a Work call that waits for a task
     int64_t parked_ms = 0;
     std::string wait_reason;
     uint32_t failures_in_a_row = 0;
@@ -96,15 +97,15 @@ class CoordinatorCore {
     uint64_t computed = 0;
     uint64_t samples = 0;
     uint64_t staleness_sum = 0;
-    double loss_sum = 0;             // since `window_ms`
+    double loss_sum = 0;  // since `window_ms`
     uint64_t window_computed = 0;
   };
 
   struct Round {
     uint64_t id = 0;
     std::string directory;
-    bool complete = false;           // the job's final one
-    bool asked = false;              // snapshots have been ordered
+    bool complete = false;  // the job's final one
+    bool asked = false;     // snapshots have been ordered
     bool committing = false;
     std::vector<std::optional<SnapshotReply>> replies;
     int64_t started_ms = 0;
@@ -138,7 +139,7 @@ class CoordinatorCore {
   bool EvaluationDue(uint64_t epoch) const;
   std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
   uint64_t TotalBatches() const;
-  uint64_t TotalEpochs() const;      // until the stop decision, where there is one
+  uint64_t TotalEpochs() const;  // until the stop decision, where there is one
   uint64_t BatchesOfEpoch(uint64_t epoch) const;
   void SetPhase(Phase phase);
 
@@ -217,32 +218,32 @@ class CoordinatorCore {
 
   Phase phase_ = Phase::kForming;
   int64_t phase_since_ms_ = 0;
-  int64_t training_ms_ = 0;      // in phase kTraining, this life, without the phase under way
-  bool trained_once_ = false;    // the start-up deadline no longer applies
+  int64_t training_ms_ = 0;    // in phase kTraining, this life, without the phase under way
+  bool trained_once_ = false;  // the start-up deadline no longer applies
   bool draining_ = false;
   int64_t drain_deadline_ms_ = 0;
 
   // Fixed once the first worker has told what is in the files; survives in job.state.
   bool job_fixed_ = false;
   JobState state_;
-  std::vector<PartitionSpec> layout_;     // state_.partitions with their ps
-  bool save_pending_ = false;             // a WriteJobState is under way
+  std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
+  bool save_pending_ = false;          // a WriteJobState is under way
   bool save_again_ = false;
-  bool evaluation_unsaved_ = false;       // a result waits for job.state before it is acted on
+  bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
 
-  uint64_t generation_ = 0;      // claimed; 0: none yet
+  uint64_t generation_ = 0;  // claimed; 0: none yet
   uint64_t newest_generation_ = 0;
   bool claiming_ = false;
-  bool generation_used_ = false; // a Load was ordered or training ran: a new life needs a new one
+  bool generation_used_ = false;  // a Load was ordered or training ran: a new life needs a new one
 
   std::vector<Ps> ps_;
   uint64_t last_tag_ = 0;
   bool reading_ledgers_ = false;
   int64_t ledgers_read_ms_ = 0;
-  bool reread_ = false;          // a worker met a gap
+  bool reread_ = false;  // a worker met a gap
 
   std::map<uint64_t, WorkerSession> sessions_;
-  uint64_t last_id_ = 0;         // of sessions and leases
+  uint64_t last_id_ = 0;  // of sessions and leases
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -10,11 +10,11 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kDescribeMs = 1000;   // deadline of one look at a ps that is away
-constexpr int64_t kRetryMs = 100;       // between looks
+constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
+constexpr int64_t kRetryMs = 100;      // between looks
 constexpr int64_t kLoadMs = 3600 * 1000;
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kRereadMs = 50;       // at least between two readings of the ledgers
+constexpr int64_t kRereadMs = 50;  // at least between two readings of the ledgers
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -141,9 +141,9 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   if (usable != manifests_.end()) {
     load.set_checkpoint(usable->name.ToString());
   } else if (!unusable_.empty()) {
-    return EndJob(ExitCode::kNoCheckpoint, "failed",
-                  absl::StrCat("no checkpoint can be restored; damaged: ",
-                               absl::StrJoin(unusable_, ", ")));
+    return EndJob(
+        ExitCode::kNoCheckpoint, "failed",
+        absl::StrCat("no checkpoint can be restored; damaged: ", absl::StrJoin(unusable_, ", ")));
   }
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
@@ -344,7 +344,8 @@ void CoordinatorCore::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& r
   }
   ps.description = description;
   ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
-  const bool all = std::all_of(ps_.begin(), ps_.end(), [](const Ps& p) { return p.ledger_tag == 0; });
+  const bool all =
+      std::all_of(ps_.begin(), ps_.end(), [](const Ps& p) { return p.ledger_tag == 0; });
   if (!all || !reading_ledgers_) return;
   reading_ledgers_ = false;
   AdvanceEpoch();
@@ -367,8 +368,7 @@ std::string CoordinatorCore::MissingTasks() const {
   for (size_t i = 0; i < ps_.size(); ++i) {
     if (ps_[i].stage != PsStage::kAway) continue;
     missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
-                                   ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem,
-                                   ")"));
+                                   ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
   }
   if (!job_fixed_ || sessions_.empty()) missing.push_back("a worker (none has joined)");
   return absl::StrCat("missing ", absl::StrJoin(missing, ", "));

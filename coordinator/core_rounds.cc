@@ -10,15 +10,15 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kSnapshotMs = 600 * 1000;
-constexpr int64_t kRetryRoundMs = 5000;   // after a round that failed
-constexpr uint32_t kSnapshotTries = 3;    // of one round and ps, for lost messages
+constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
+constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
 
 }  // namespace
 
 void CoordinatorCore::DriveRounds() {
   if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
-  const bool serving = phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
-                       phase_ == Phase::kFinishing;
+  const bool serving =
+      phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
   if (!serving || round_.has_value() || now_ms_ < next_round_ms_) return;
   const bool wanted = phase_ == Phase::kFinishing || draining_ ||
                       job_.checkpoint.every_seconds > 0 ||
@@ -30,7 +30,7 @@ void CoordinatorCore::StartRound(bool complete) {
   round_.emplace();
   round_->id = ++last_round_;
   round_->complete = complete;
-  round_->directory = absl::StrCat("round-g", generation_, "-r", round_->id);
+  round_->directory = RoundDirectory(generation_, round_->id);
   round_->replies.resize(ps_.size());
   round_->started_ms = now_ms_;
   Emit(MakeRoundDirectory{round_->id, round_->directory});
@@ -113,8 +113,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (!event.status.ok()) return FailRound(std::string(event.status.message()));
   Manifest manifest = RoundManifest();
   const bool complete = round_->complete;
-  Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ",
-                    now_ms_ - round_->started_ms, " ms"));
+  Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ", now_ms_ - round_->started_ms,
+                    " ms"));
   round_.reset();
   checkpoint_problem_.clear();
   ++state_.counters.checkpoints;

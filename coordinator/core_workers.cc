@@ -11,10 +11,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kParkMs = 1000;        // a worker without a task asks again after this
-constexpr int64_t kBenchMs = 10000;      // no lease after three failures in a row
+constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
+constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
-constexpr int64_t kStragglerMs = 5000;   // a lease this old may be given to a second worker
+constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
 constexpr size_t kSessionsMax = 100000;
 
 JoinReply WaitReply(std::string reason) {
@@ -47,8 +47,8 @@ std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) c
                         plan.test_records());
   }
   if (facts.fingerprint() != plan.fingerprint()) {
-    return absl::StrCat("its data files have the fingerprint ", facts.fingerprint(),
-                        ", the job's ", plan.fingerprint());
+    return absl::StrCat("its data files have the fingerprint ", facts.fingerprint(), ", the job's ",
+                        plan.fingerprint());
   }
   for (int i = 0; i < facts.variables_size(); ++i) {
     const VariableSpec& theirs = facts.variables(i);
@@ -75,10 +75,10 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     return AnswerJoinWith(event.call, LeaveReply(code, "the job has ended"));
   }
   if (request.protocol() != kProtocol) {
-    return AnswerJoinWith(event.call,
-                          LeaveReply(ExitCode::kVersion,
-                                     absl::StrCat("this coordinator speaks protocol ", kProtocol,
-                                                  ", the worker ", request.protocol())));
+    return AnswerJoinWith(
+        event.call,
+        LeaveReply(ExitCode::kVersion, absl::StrCat("this coordinator speaks protocol ", kProtocol,
+                                                    ", the worker ", request.protocol())));
   }
   if (!request.error().empty()) {
     Error(absl::StrCat(request.task(), " cannot take part: ", request.error()));
@@ -382,7 +382,8 @@ std::string CoordinatorCore::WaitReason() const {
     return absl::StrFormat("training is parked for %.1f s: %s",
                            static_cast<double>(now_ms_ - since) / 1000, MissingTasks());
   }
-  if (save_again_ && evaluation_unsaved_) return "job.state cannot be written: " + checkpoint_problem_;
+  if (save_again_ && evaluation_unsaved_)
+    return "job.state cannot be written: " + checkpoint_problem_;
   switch (phase_) {
     case Phase::kEvaluating:
       return "the rest of the evaluation is with other workers";

@@ -46,10 +46,9 @@ absl::Status Evaluation::Report(const EvaluationReport& report) {
   const uint64_t expected = std::min(piece_records_, records_ - first);
   if (report.examples() != expected ||
       static_cast<size_t>(report.metrics_size()) != metric_names_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("an evaluation report has ", report.examples(), " examples and ",
-                     report.metrics_size(), " metrics; ", expected, " and ",
-                     metric_names_.size(), " were asked for"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an evaluation report has ", report.examples(), " examples and ", report.metrics_size(),
+        " metrics; ", expected, " and ", metric_names_.size(), " were asked for"));
   }
   piece->metrics.assign(report.metrics().begin(), report.metrics().end());
   piece->done = true;

@@ -75,10 +75,10 @@ struct SummaryWrittenEvent {
 
 struct DrainEvent {};  // SIGTERM
 
-using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
-                           PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
-                           RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent,
-                           DrainEvent>;
+using Event =
+    std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
+                 PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
+                 RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent, DrainEvent>;
 
 // ---- effects, to be carried out in order
 
@@ -142,8 +142,8 @@ struct Exit {  // when everything before it has been carried out and answered
   std::string reason;
 };
 
-using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
-                            WriteJobState, MakeRoundDirectory, CommitRound, RemoveCheckpoints,
-                            WriteSummary, Log, Exit>;
+using Effect =
+    std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration, WriteJobState,
+                 MakeRoundDirectory, CommitRound, RemoveCheckpoints, WriteSummary, Log, Exit>;
 
 }  // namespace paracord

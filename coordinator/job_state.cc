@@ -78,8 +78,8 @@ json MetricsToJson(const std::map<std::string, double>& metrics) {
 std::map<std::string, double> MetricsFromJson(const json& value) {
   std::map<std::string, double> metrics;
   for (const auto& [name, number] : value.items()) {
-    metrics[name] = number.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                                     : number.get<double>();
+    metrics[name] =
+        number.is_null() ? std::numeric_limits<double>::quiet_NaN() : number.get<double>();
   }
   return metrics;
 }

@@ -1,5 +1,5 @@
-// DIR/job.state: what the coordinator must not forget and the ledgers do not know. Written whole and
-// atomically before anybody acts on it. Losing it repeats an evaluation, never a batch: what is
+// DIR/job.state: what the coordinator must not forget and the ledgers do not know. Written whole
+// and atomically before anybody acts on it. Losing it repeats an evaluation, never a batch: what is
 // needed to go on stands in every manifest too.
 #pragma once
 
@@ -21,14 +21,14 @@ struct EvaluationResult {
 
 // Counters that live longer than one coordinator.
 struct JobCounters {
-  uint64_t computed = 0;     // batches whose gradients workers computed
-  uint64_t duplicates = 0;   // of them, dropped by every partition
+  uint64_t computed = 0;    // batches whose gradients workers computed
+  uint64_t duplicates = 0;  // of them, dropped by every partition
   uint64_t worker_recoveries = 0;
   uint64_t ps_recoveries = 0;
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
   int64_t wall_ms = 0;
-  int64_t training_ms = 0;   // time in which batches could be applied
+  int64_t training_ms = 0;  // time in which batches could be applied
   int64_t first_step_ms = -1;
 };
 

@@ -63,8 +63,8 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
   // Of applied batches, each once: whole epochs, and the batches of the one under way.
   const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
   const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
-  const uint64_t examples = entered / per_epoch * state_.plan.records() +
-                            entered % per_epoch * state_.plan.batch();
+  const uint64_t examples =
+      entered / per_epoch * state_.plan.records() + entered % per_epoch * state_.plan.batch();
   counts.samples = examples - std::min(examples, counts.rejected * state_.plan.batch());
   return counts;
 }
@@ -100,8 +100,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
        {{"worker", counters.worker_recoveries},
         {"ps", counters.ps_recoveries},
         {"coordinator", counters.coordinator_recoveries}}},
-      {"checkpoints",
-       {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+      {"checkpoints", {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
   if (counters.first_step_ms >= 0) summary["first_step_seconds"] = Seconds(counters.first_step_ms);
   if (!manifests_.empty()) {
     uint64_t bytes = 0;
@@ -140,50 +139,49 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     if (table_.has_value()) {
       for (const auto& [lease_id, lease] : table_->leases()) leases += lease.session == id;
     }
-    const double samples_per_second = Ratio(static_cast<double>(session.samples),
-                                            Seconds(now_ms - session.joined_ms));
+    const double samples_per_second =
+        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
     loss_sum += session.loss_sum;
     window += session.window_computed;
     rate += samples_per_second;
-    workers.push_back(
-        {{"task", session.task},
-         {"device", session.device},
-         {"leases", leases},
-         {"computed", session.computed},
-         {"samples_per_second", samples_per_second},
-         {"staleness", Ratio(static_cast<double>(session.staleness_sum),
-                             static_cast<double>(session.computed))},
-         {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
-         {"resting", session.benched_until_ms > now_ms}});
+    workers.push_back({{"task", session.task},
+                       {"device", session.device},
+                       {"leases", leases},
+                       {"computed", session.computed},
+                       {"samples_per_second", samples_per_second},
+                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
+                                           static_cast<double>(session.computed))},
+                       {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
+                       {"resting", session.benched_until_ms > now_ms}});
   }
-  json status = {{"job", job_.name},
-                 {"run_id", state_.run_id},
-                 {"phase", PhaseName(phase_)},
-                 {"generation", generation_},
-                 {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
-                 {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
-                 {"batches", counts.batches},
-                 {"batches_done", table_.has_value()
-                                      ? epochs_closed_ * BatchesPerEpoch(state_.plan) +
-                                            table_->batches_done()
-                                      : counts.applied_min + counts.rejected},
-                 {"applied_min", counts.applied_min},
-                 {"applied_max", counts.applied_max},
-                 {"rejected", counts.rejected},
-                 {"healthy", counts.healthy},
-                 {"loss", window > 0 ? json(loss_sum / static_cast<double>(window)) : json()},
-                 {"samples_per_second", rate},
-                 {"wall_seconds", Seconds(counters.wall_ms)},
-                 {"ps", ps_list},
-                 {"workers", workers},
-                 {"recoveries",
-                  {{"worker", counters.worker_recoveries},
-                   {"ps", counters.ps_recoveries},
-                   {"coordinator", counters.coordinator_recoveries}}}};
-  status["checkpoint"] = {{"last", manifests_.empty() ? json()
-                                                      : json(manifests_.front().name.ToString())},
-                          {"running", round_.has_value()},
-                          {"problem", checkpoint_problem_}};
+  json status = {
+      {"job", job_.name},
+      {"run_id", state_.run_id},
+      {"phase", PhaseName(phase_)},
+      {"generation", generation_},
+      {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
+      {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+      {"batches", counts.batches},
+      {"batches_done", table_.has_value()
+                           ? epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done()
+                           : counts.applied_min + counts.rejected},
+      {"applied_min", counts.applied_min},
+      {"applied_max", counts.applied_max},
+      {"rejected", counts.rejected},
+      {"healthy", counts.healthy},
+      {"loss", window > 0 ? json(loss_sum / static_cast<double>(window)) : json()},
+      {"samples_per_second", rate},
+      {"wall_seconds", Seconds(counters.wall_ms)},
+      {"ps", ps_list},
+      {"workers", workers},
+      {"recoveries",
+       {{"worker", counters.worker_recoveries},
+        {"ps", counters.ps_recoveries},
+        {"coordinator", counters.coordinator_recoveries}}}};
+  status["checkpoint"] = {
+      {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
+      {"running", round_.has_value()},
+      {"problem", checkpoint_problem_}};
   json evaluations = json::array();
   for (const EvaluationResult& result : state_.evaluations) {
     evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});

@@ -16,9 +16,7 @@ namespace {
 
 // The order against itself; what it is for has been checked.
 absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) {
-  const std::optional<CheckpointName> name = ParseCheckpointName(request.directory());
-  if (!name.has_value() || name->generation != request.fence().generation() ||
-      name->round != request.round()) {
+  if (request.directory() != RoundDirectory(request.fence().generation(), request.round())) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.directory(), "\" is no directory of round ", request.round(),
                      " in generation ", request.fence().generation()));

@@ -87,8 +87,8 @@ void ParameterServer::Impl::Drain() {
     MutexLock lock(mu_);
     if (draining_) return;
     draining_ = true;
-    // Without contents, there is nothing to wait for.
-    if (content_ != nullptr || loading_ != nullptr) drain_ms = timeouts_.drain_ms;
+    // Without contents or a coordinator that could take a checkpoint, there is nothing to wait for.
+    if (!holds_.empty() && content_ != nullptr) drain_ms = timeouts_.drain_ms;
     PsHoldReply reply;
     reply.set_draining(true);
     for (CallPtr& call : holds_) answers.emplace_back(std::move(call), ToParts(reply));

@@ -80,9 +80,9 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Batch
     push.set_bytes(part.bytes);
     const char* const bytes =
         reinterpret_cast<const char*>((*gradients_)[part.variable].data()) + part.offset;
-    pieces.push_back({part.id, 0,
-                      absl::MakeCordFromExternal(absl::string_view(bytes, part.bytes),
-                                                 [held = gradients_] {})});
+    pieces.push_back(
+        {part.id, 0,
+         absl::MakeCordFromExternal(absl::string_view(bytes, part.bytes), [held = gradients_] {})});
   }
   return EncodeExchange(header, std::move(pieces));
 }
@@ -128,12 +128,12 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, bool pushe
     Part* const part = FindPart(ps, piece.partition);
     const uint64_t size = piece.data.size();
     if (part == nullptr || piece.offset > part->bytes || size > part->bytes - piece.offset) {
-      return absl::InternalError(absl::StrCat("ps:", ps, " sends bytes outside of partition ",
-                                              piece.partition));
+      return absl::InternalError(
+          absl::StrCat("ps:", ps, " sends bytes outside of partition ", piece.partition));
     }
     missing[static_cast<size_t>(part - parts_[ps].data())] -= size;
-    char* to = reinterpret_cast<char*>(values_[part->variable].data()) + part->offset +
-               piece.offset;
+    char* to =
+        reinterpret_cast<char*>(values_[part->variable].data()) + part->offset + piece.offset;
     for (const absl::string_view chunk : piece.data.Chunks()) {
       std::memcpy(to, chunk.data(), chunk.size());
       to += chunk.size();
@@ -146,7 +146,8 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, bool pushe
 
 const VariableSpec* ParameterCopy::NonFiniteGradient() const {
   for (size_t v = 0; v < variables_.size(); ++v) {
-    // A sum is non-finite if a summand is; finite summands that overflow it are looked at one by one.
+    // A sum is non-finite if a summand is; finite summands that overflow it are looked at one by
+    // one.
     float sum = 0;
     for (const float g : (*gradients_)[v]) sum += g * 0.0f;
     if (!std::isfinite(sum)) return &variables_[v];

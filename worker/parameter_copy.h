@@ -21,10 +21,10 @@ using VariableArrays = std::vector<std::vector<float>>;
 
 // What a ps said of one exchange.
 struct ExchangeOutcome {
-  uint32_t next = 0;         // least over its partitions; UINT32_MAX where it has none
-  bool applied = false;      // by at least one partition
-  bool gap = false;          // for at least one
-  uint64_t staleness = 0;    // most updates by others since these values were pulled
+  uint32_t next = 0;       // least over its partitions; UINT32_MAX where it has none
+  bool applied = false;    // by at least one partition
+  bool gap = false;        // for at least one
+  uint64_t staleness = 0;  // most updates by others since these values were pulled
 };
 
 class ParameterCopy {

@@ -115,8 +115,8 @@ void Trainer::Compute(const BatchId& batch) {
         result->data = data.status();
         if (!data.ok()) return;
         result->examples = (*data)->examples;
-        const absl::StatusOr<double> loss = workload->program->ComputeGradients(
-            **data, key, copy->values(), copy->gradients());
+        const absl::StatusOr<double> loss =
+            workload->program->ComputeGradients(**data, key, copy->values(), copy->gradients());
         result->model = loss.status();
         if (!loss.ok()) return;
         result->loss = *loss;
@@ -134,11 +134,11 @@ void Trainer::Compute(const BatchId& batch) {
         }
         if (!std::isfinite(result->loss) || result->nonfinite != nullptr) {
           busy_ = false;
-          return EndLease(PROBLEM_NONFINITE,
-                          std::isfinite(result->loss)
-                              ? absl::StrCat("the gradient of ", result->nonfinite->name(),
-                                             " is not finite")
-                              : absl::StrCat("the loss is ", result->loss));
+          return EndLease(
+              PROBLEM_NONFINITE,
+              std::isfinite(result->loss)
+                  ? absl::StrCat("the gradient of ", result->nonfinite->name(), " is not finite")
+                  : absl::StrCat("the loss is ", result->loss));
         }
         counters_.loss_sum += result->loss;
         examples_ = result->examples;
@@ -256,8 +256,7 @@ void Trainer::StartExchange(const BatchId* batch, bool rejected, std::function<v
 void Trainer::Send(uint32_t ps) {
   const BatchId* const batch = exchange_.batch.has_value() ? &*exchange_.batch : nullptr;
   ++exchange_.tries[ps];
-  links_[ps]->Call(method::kExchange,
-                   copy_->Request(ps, options_.task, batch, exchange_.rejected),
+  links_[ps]->Call(method::kExchange, copy_->Request(ps, options_.task, batch, exchange_.rejected),
                    options_.exchange_ms,
                    [this, alive = alive_, &loop = environment_.loop, ps,
                     id = exchange_id_](absl::StatusOr<absl::Cord> reply) {

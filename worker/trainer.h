@@ -1,6 +1,7 @@
-// One session of a worker: works off leases batch by batch (data and gradients on the executor, then
-// one exchange with every ps) and scores pieces of the test data. Owned by the Worker, used on the
-// loop. It talks to the ps only; what it has to say to the coordinator goes through its callbacks.
+// One session of a worker: works off leases batch by batch (data and gradients on the executor,
+// then one exchange with every ps) and scores pieces of the test data. Owned by the Worker, used on
+// the loop. It talks to the ps only; what it has to say to the coordinator goes through its
+// callbacks.
 #pragma once
 
 #include <cstdint>
@@ -60,11 +61,11 @@ class Trainer {
   struct Exchange {
     std::optional<BatchId> batch;  // of a push
     bool rejected = false;
-    uint32_t open = 0;             // ps that have not answered
+    uint32_t open = 0;  // ps that have not answered
     std::vector<uint32_t> tries;
     ExchangeOutcome outcome;
     absl::Status error;
-    bool repeated = false;         // some call may still be sending
+    bool repeated = false;  // some call may still be sending
     std::function<void()> done;
   };
 
@@ -92,9 +93,9 @@ class Trainer {
   // Shared with what runs on the executor.
   const std::shared_ptr<ParameterCopy> copy_;
 
-  std::deque<Lease> leases_;                 // the first is worked on
+  std::deque<Lease> leases_;  // the first is worked on
   uint32_t next_batch_ = 0;
-  uint32_t examples_ = 0;                    // of the batch under way
+  uint32_t examples_ = 0;  // of the batch under way
   std::deque<EvaluationLease> evaluations_;
   bool busy_ = false;                        // a batch or an evaluation is under way
   bool pulled_ = false;                      // the copy is as new as the last exchange

@@ -11,11 +11,11 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kJoinMs = 5000;        // deadline of a join
+constexpr int64_t kJoinMs = 5000;  // deadline of a join
 constexpr int64_t kJoinAgainMs = 200;
-constexpr int64_t kWorkMs = 5000;        // deadline of a report; the coordinator parks it for 1 s
+constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator parks it for 1 s
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kLeaveMs = 1000;       // to say goodbye
+constexpr int64_t kLeaveMs = 1000;  // to say goodbye
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -66,8 +66,8 @@ void Worker::Join() {
   if (draining_) return Exit(ExitCode::kDrained, "SIGTERM");
   const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
   if (environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
-    return Exit(ExitCode::kPeerLost,
-                absl::StrCat("no coordinator at ", options_.coordinator, " for ", orphan_ms, " ms"));
+    return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
+                                                  " for ", orphan_ms, " ms"));
   }
   JoinRequest request;
   request.set_task(options_.task);
@@ -190,14 +190,13 @@ void Worker::EndSession(const std::string& why) {
 void Worker::Hold() {
   WorkerHoldRequest request;
   request.set_session(session_);
-  CallProto<WorkerHoldReply>(
-      *coordinator_, method::kWorkerHold, request, kHoldMs,
-      [this, alive = alive_, &loop = environment_.loop,
-       session = session_](absl::StatusOr<WorkerHoldReply> reply) {
-        loop.Post([this, alive, session, reply = std::move(reply)] {
-          if (*alive) HoldAnswered(session, reply);
-        });
-      });
+  CallProto<WorkerHoldReply>(*coordinator_, method::kWorkerHold, request, kHoldMs,
+                             [this, alive = alive_, &loop = environment_.loop,
+                              session = session_](absl::StatusOr<WorkerHoldReply> reply) {
+                               loop.Post([this, alive, session, reply = std::move(reply)] {
+                                 if (*alive) HoldAnswered(session, reply);
+                               });
+                             });
 }
 
 void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply>& reply) {
@@ -223,18 +222,19 @@ void Worker::CoordinatorLost(const std::string& why) {
 
 // Says that this worker lives even while a batch takes long.
 void Worker::Beat() {
-  environment_.loop.PostAfter(
-      std::max<int64_t>(job_->timeouts.worker_ms / 4, 10), Guarded([this, session = session_] {
-        if (session != session_ || trainer_ == nullptr) return;
-        if (coordinator_lost_ && trainer_->Idle()) return EndSession("the coordinator is gone");
-        if (!reporting_ && !asking_ && !coordinator_lost_) {
-          reporting_ = true;
-          WorkRequest request;
-          request.set_session(session_);
-          Call(std::move(request));
-        }
-        Beat();
-      }));
+  environment_.loop.PostAfter(std::max<int64_t>(job_->timeouts.worker_ms / 4, 10),
+                              Guarded([this, session = session_] {
+                                if (session != session_ || trainer_ == nullptr) return;
+                                if (coordinator_lost_ && trainer_->Idle())
+                                  return EndSession("the coordinator is gone");
+                                if (!reporting_ && !asking_ && !coordinator_lost_) {
+                                  reporting_ = true;
+                                  WorkRequest request;
+                                  request.set_session(session_);
+                                  Call(std::move(request));
+                                }
+                                Beat();
+                              }));
 }
 
 // Progress is sent as it comes, one call at a time; what comes meanwhile goes with the next.
@@ -275,13 +275,13 @@ void Worker::SendWork() {
 
 void Worker::Call(WorkRequest request) {
   const auto sent = std::make_shared<WorkRequest>(std::move(request));
-  CallProto<WorkReply>(*coordinator_, method::kWork, *sent, kWorkMs,
-                       [this, alive = alive_, &loop = environment_.loop,
-                        sent](absl::StatusOr<WorkReply> reply) {
-                         loop.Post([this, alive, sent, reply = std::move(reply)] {
-                           if (*alive) WorkAnswered(*sent, reply);
-                         });
-                       });
+  CallProto<WorkReply>(
+      *coordinator_, method::kWork, *sent, kWorkMs,
+      [this, alive = alive_, &loop = environment_.loop, sent](absl::StatusOr<WorkReply> reply) {
+        loop.Post([this, alive, sent, reply = std::move(reply)] {
+          if (*alive) WorkAnswered(*sent, reply);
+        });
+      });
 }
 
 void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {

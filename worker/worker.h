@@ -21,10 +21,10 @@
 namespace paracord {
 
 struct WorkerOptions {
-  std::string task;                // "worker:1"
-  std::string coordinator;         // address
-  std::string device = "cpu";      // as it is shown
-  int64_t orphan_ms = 600000;      // without a coordinator, until the job's own timeouts are known
+  std::string task;            // "worker:1"
+  std::string coordinator;     // address
+  std::string device = "cpu";  // as it is shown
+  int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
 };
 
 class Worker {
@@ -75,13 +75,13 @@ class Worker {
   std::string last_said_;
 
   std::map<std::string, std::unique_ptr<Link>> ps_links_;  // by address, kept between sessions
-  std::unique_ptr<Trainer> trainer_;     // the session; null: none
+  std::unique_ptr<Trainer> trainer_;                       // the session; null: none
   uint64_t session_ = 0;
-  bool coordinator_lost_ = false;        // finishes its leases, then joins again
+  bool coordinator_lost_ = false;            // finishes its leases, then joins again
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
   std::optional<EvaluationReport> evaluation_;
-  bool reporting_ = false;               // a Work call with reports is under way
-  bool asking_ = false;                  // a Work call that wants a task is under way
+  bool reporting_ = false;  // a Work call with reports is under way
+  bool asking_ = false;     // a Work call that wants a task is under way
   bool draining_ = false;
   bool drained_ = false;
   bool exiting_ = false;

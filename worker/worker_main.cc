@@ -11,7 +11,8 @@ namespace paracord {
 namespace {
 
 int Main(int argc, char** argv) {
-  Flags flags("paracord-worker", "Computes gradients of batches that the coordinator leases to it.");
+  Flags flags("paracord-worker",
+              "Computes gradients of batches that the coordinator leases to it.");
   DaemonFlags shared;
   shared.AddTo(flags);
   WorkerOptions options;
