@@ -133,6 +133,9 @@ class GrpcLink : public Link {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    // A peer that fell silent while a call waits for it counts as gone after 15 s.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
     // Our pushes carry their own identity and we repeat them ourselves.
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     // Every link has a connection of its own, not one shared with other links of this process.

@@ -192,6 +192,8 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   // Otherwise two servers share one port, and both report success.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
+  // Otherwise it takes the link's keepalive for an attack.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
   grpc::ResourceQuota quota("paracord");

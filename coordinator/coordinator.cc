@@ -54,6 +54,7 @@ ExitCode Coordinator::ExitCodeFor(const absl::Status& status) {
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   Files& files = environment_.files;
   RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
+  RETURN_IF_ERROR(files.SyncDirectory(options_.dir));
   FoundInDir found;
   bool has_state = false;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(options_.dir));

@@ -1,0 +1,108 @@
+#include "coordinator/split_table.h"
+
+#include <catch2/catch.hpp>
+
+namespace paracord {
+namespace {
+
+TEST_CASE("splits are granted once, in order, and the last one is shorter") {
+  SplitTable table(/*epoch=*/2, /*batches=*/10, /*split_batches=*/4);
+  const auto first = table.Grant(1, 100, 0);
+  const auto second = table.Grant(2, 101, 0);
+  const auto third = table.Grant(3, 100, 0);
+  REQUIRE((first && second && third));
+  CHECK(first->split() == 0);
+  CHECK(first->end_batch() == 4);
+  CHECK(third->split() == 2);
+  CHECK(third->end_batch() == 2);
+  CHECK(third->epoch() == 2);
+  CHECK_FALSE(table.Grant(4, 100, 0).has_value());
+}
+
+TEST_CASE("a split that ended unfinished is granted again from where it stood") {
+  SplitTable table(0, 4, 4);
+  REQUIRE(table.Grant(1, 100, 0).has_value());
+  table.Progress(1, 3);
+  table.End(1);
+  const auto again = table.Grant(2, 101, 0);
+  REQUIRE(again.has_value());
+  CHECK(again->first_batch() == 3);
+  table.Progress(2, 4);
+  CHECK(table.AllDone());
+  table.End(2);
+  CHECK_FALSE(table.Grant(3, 101, 0).has_value());
+}
+
+TEST_CASE("progress never goes back by a report, and does by the ledgers") {
+  SplitTable table(0, 4, 4);
+  REQUIRE(table.Grant(1, 100, 0).has_value());
+  table.Progress(1, 4);
+  table.Progress(1, 1);
+  CHECK(table.AllDone());
+  table.Load({2});
+  CHECK_FALSE(table.AllDone());
+  CHECK(table.batches_done() == 2);
+}
+
+TEST_CASE("reports of leases that are not held change nothing") {
+  SplitTable table(0, 4, 4);
+  table.Progress(9, 4);
+  table.End(9);
+  CHECK_FALSE(table.AllDone());
+  CHECK(table.Find(9) == nullptr);
+}
+
+TEST_CASE("the end of a session frees its splits and returns its leases") {
+  SplitTable table(0, 8, 4);
+  REQUIRE(table.Grant(1, 100, 0).has_value());
+  REQUIRE(table.Grant(2, 100, 0).has_value());
+  table.Progress(1, 2);
+  const std::vector<LeaseState> ended = table.EndSession(100);
+  REQUIRE(ended.size() == 2);
+  CHECK(ended[0].next == 2);
+  CHECK(table.leases().empty());
+  CHECK(table.Grant(3, 101, 0)->first_batch() == 2);
+}
+
+TEST_CASE("a straggler's split is granted to one more session and only when it is old") {
+  SplitTable table(0, 4, 4);
+  REQUIRE(table.Grant(1, 100, /*now_ms=*/1000).has_value());
+  CHECK_FALSE(table.GrantAgain(2, 101, 1500, 5000).has_value());
+  CHECK_FALSE(table.GrantAgain(2, 100, 9000, 5000).has_value());
+  CHECK(table.GrantAgain(2, 101, 9000, 5000).has_value());
+  CHECK_FALSE(table.GrantAgain(3, 102, 9000, 5000).has_value());
+  table.Progress(2, 4);
+  table.End(2);
+  CHECK(table.AllDone());
+  table.End(1);
+}
+
+Ledger MakeLedger(std::vector<std::pair<uint64_t, uint64_t>> finished,
+                  std::vector<std::pair<uint64_t, uint32_t>> open) {
+  Ledger ledger;
+  for (const auto& [first, last] : finished) {
+    SplitInterval& interval = *ledger.add_finished();
+    interval.set_first(first);
+    interval.set_last(last);
+  }
+  for (const auto& [split, next] : open) {
+    OpenSplit& entry = *ledger.add_open();
+    entry.set_split(split);
+    entry.set_next(next);
+  }
+  return ledger;
+}
+
+TEST_CASE("what is left of an epoch is the least over the ledgers") {
+  // Three splits an epoch of 4, 4 and 2 batches; epoch 1 is splits 3, 4, 5.
+  const Ledger ahead = MakeLedger({{0, 3}}, {{4, 3}, {5, 1}});
+  const Ledger behind = MakeLedger({{0, 2}}, {{3, 1}, {4, 4}});
+  CHECK(LeastNext({&ahead}, 1, 10, 4, 3) == std::vector<uint32_t>{4, 3, 1});
+  CHECK(LeastNext({&ahead, &behind}, 1, 10, 4, 3) == std::vector<uint32_t>{1, 3, 0});
+  SplitTable table(0, 10, 4);
+  table.Load(LeastNext({&ahead, &behind}, 0, 10, 4, 3));
+  CHECK(table.AllDone());
+}
+
+}  // namespace
+}  // namespace paracord
