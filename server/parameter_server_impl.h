@@ -82,7 +82,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- by itself, presence.cc
   void HeardFromCoordinator();  // any thread
-  void ArmOrphanTimer(int64_t delay_ms);
+  void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs
   void OrphanTimer();
   // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
   void LeaveIfComplete(std::function<void()> otherwise);
@@ -100,6 +100,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   // On the loop alone.
   bool exited_ = false;
   int64_t heard_ms_ = 0;
+  EventLoop::TimerId orphan_timer_ = 0;
 
   Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;

@@ -55,7 +55,8 @@ void ParameterServer::Impl::HeardFromCoordinator() {
 }
 
 void ParameterServer::Impl::ArmOrphanTimer(int64_t delay_ms) {
-  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this()] {
+  environment_.loop.Cancel(orphan_timer_);
+  orphan_timer_ = environment_.loop.PostAfter(delay_ms, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->OrphanTimer();
   });
 }

@@ -82,6 +82,24 @@ TEST_CASE("what was written is read back, whole or in part, with the writer's ch
   CHECK((*file)->header().Find("z") == nullptr);
 }
 
+TEST_CASE("a file that Python's library wrote is read") {
+  // safetensors.numpy.save_file({"k": [[0, 1]], "b": [1]}, path, metadata={"a": "b"}), as it pads.
+  const std::string header =
+      R"({"__metadata__":{"a":"b"},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+      R"("k":{"dtype":"F32","shape":[1,2],"data_offsets":[4,12]}})";
+  TestDirectory directory;
+  PosixFiles files;
+  REQUIRE(Overwrite(files, directory / "a",
+                    WithLength(header + std::string((8 - header.size() % 8) % 8, ' '),
+                               std::string("\x00\x00\x80\x3f\0\0\0\0\x00\x00\x80\x3f", 12))));
+  const auto file = SafetensorsFile::Open(files, directory / "a");
+  REQUIRE(file.ok());
+  CHECK((*file)->header().metadata.at("a") == "b");
+  std::vector<float> k(2);
+  REQUIRE((*file)->ReadElements(*(*file)->header().Find("k"), 0, k).ok());
+  CHECK(k == std::vector<float>{0, 1});
+}
+
 TEST_CASE("a file with too few or too many bytes is never finished") {
   TestDirectory directory;
   PosixFiles files;

@@ -1,0 +1,364 @@
+#include "server/parameter_server.h"
+
+#include <functional>
+#include <limits>
+
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+PsHoldRequest HoldOrder(TestPs& ps, const std::string& coordinator = "c1") {
+  PsHoldRequest request;
+  *request.mutable_fence() = ps.MakeFence();
+  request.set_coordinator_boot_id(coordinator);
+  return request;
+}
+
+FinishRequest FinishOrder(TestPs& ps, int code) {
+  FinishRequest request;
+  *request.mutable_fence() = ps.MakeFence();
+  request.set_coordinator_boot_id("c1");
+  request.set_exit_code(code);
+  return request;
+}
+
+void WriteManifest(TestPs& ps, const CheckpointName& name, bool complete) {
+  Manifest manifest;
+  manifest.run_id = TestPs::kRun;
+  manifest.name = name;
+  manifest.complete = complete;
+  const std::string directory = ps.dir() + "/checkpoints/" + name.ToString();
+  REQUIRE(ps.files.MakeDirectories(directory).ok());
+  REQUIRE(ps.files.WriteAtomic(directory + "/" + kManifestName, ManifestToText(manifest)).ok());
+}
+
+bool Contains(const absl::Status& status, const std::string& text) {
+  return status.ToString().find(text) != std::string::npos;
+}
+
+TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
+  TestPs ps;
+  CHECK(ps.Describe().generation() == 0);
+  CHECK(absl::IsInvalidArgument(ps.Adopt(0)));
+  CHECK(ps.Adopt(3, "c1").ok());
+  CHECK(ps.Adopt(3, "c1").ok());  // a repeated order
+  const absl::Status other = ps.Adopt(3, "c2");
+  CHECK(absl::IsAborted(other));
+  CHECK(Contains(other, "c1"));
+  CHECK(Contains(other, "c2"));
+  CHECK(absl::IsAborted(ps.Adopt(2, "c1")));
+  CHECK(ps.Describe().coordinator_boot_id() == "c1");
+  CHECK(ps.Adopt(4, "c2").ok());
+  CHECK(ps.Describe().coordinator_boot_id() == "c2");
+
+  AdoptRequest wrong = ps.AdoptOrder(5);
+  wrong.set_boot_id("another life");
+  CHECK(absl::IsAborted(ps.Call<PsDescription>(method::kAdopt, wrong).status()));
+  wrong = ps.AdoptOrder(5);
+  wrong.set_protocol(kProtocol + 1);
+  CHECK(absl::IsFailedPrecondition(ps.Call<PsDescription>(method::kAdopt, wrong).status()));
+  CHECK(ps.Describe().generation() == 4);
+}
+
+TEST_CASE("every field of the fence is compared, and the message says which differed") {
+  TestPs ps;
+  ps.Ready();
+  struct Case {
+    std::function<void(Fence&)> change;
+    absl::StatusCode code;
+    const char* named;
+  };
+  const std::vector<Case> cases = {
+      {[](Fence& f) { f.set_run_id("another"); }, absl::StatusCode::kAborted, "run"},
+      {[](Fence& f) { f.set_generation(2); }, absl::StatusCode::kAborted, "generation"},
+      {[](Fence& f) { f.set_generation(0); }, absl::StatusCode::kAborted, "generation"},
+      {[](Fence& f) { f.set_boot_id("another"); }, absl::StatusCode::kAborted, "boot id"},
+      {[](Fence& f) { f.set_protocol(9); }, absl::StatusCode::kFailedPrecondition, "protocol"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.named);
+    DecodedRequest push = ps.PushOf(0, 0, 1.0f);
+    c.change(*push.header.mutable_fence());
+    SnapshotRequest snapshot = ps.SnapshotOrder(1);
+    c.change(*snapshot.mutable_fence());
+    PsHoldRequest hold = HoldOrder(ps);
+    c.change(*hold.mutable_fence());
+    FinishRequest finish = FinishOrder(ps, 0);
+    c.change(*finish.mutable_fence());
+    for (const absl::Status& status :
+         {ps.Exchange(push).status(), ps.Call<SnapshotReply>(method::kSnapshot, snapshot).status(),
+          ps.Call<PsHoldReply>(method::kPsHold, hold).status(),
+          ps.Call<FinishReply>(method::kFinish, finish).status()}) {
+      CHECK(status.code() == c.code);
+      CHECK(Contains(status, c.named));
+    }
+  }
+  CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
+  CHECK(ps.exits.empty());
+  // Orders are the coordinator's alone.
+  CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c2")).status()));
+  LoadRequest load = ps.LoadOrder();
+  load.set_coordinator_boot_id("c2");
+  CHECK(absl::IsAborted(ps.Call<PsDescription>(method::kLoad, load).status()));
+}
+
+TEST_CASE("an empty ps serves nothing, and says whether it will") {
+  TestPs ps;
+  CHECK(absl::IsAborted(ps.Exchange(ps.PushOf(0, 0, 1.0f)).status()));
+  REQUIRE(ps.Adopt(1).ok());
+  CHECK(absl::IsFailedPrecondition(ps.Exchange(ps.PushOf(0, 0, 1.0f)).status()));
+  CHECK(absl::IsFailedPrecondition(
+      ps.Call<SnapshotReply>(method::kSnapshot, ps.SnapshotOrder(1)).status()));
+  ps.executor.set_at_once(false);
+  const auto load = ps.Send(method::kLoad, ps.LoadOrder());
+  CHECK(absl::IsUnavailable(ps.Exchange(ps.PushOf(0, 0, 1.0f)).status()));
+  CHECK(load->answered == 0);
+  ps.executor.RunOne();
+  ps.loop.RunPosted();
+  CHECK(ps.Answer<PsDescription>(load)->run_id() == TestPs::kRun);
+  CHECK(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+}
+
+TEST_CASE("a repeated Load joins the one that runs, and a late one changes nothing") {
+  TestPs ps;
+  REQUIRE(ps.Adopt(1).ok());
+  const LoadRequest order = ps.LoadOrder();
+  ps.executor.set_at_once(false);
+  const auto first = ps.Send(method::kLoad, order);
+  const auto second = ps.Send(method::kLoad, order);
+  REQUIRE(ps.executor.RunOne());
+  ps.loop.RunPosted();
+  CHECK_FALSE(ps.executor.RunOne());
+  CHECK(ps.Answer<PsDescription>(first).ok());
+  CHECK(ps.Answer<PsDescription>(second).ok());
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+
+  const auto late = ps.Call<PsDescription>(method::kLoad, order);
+  REQUIRE(late.ok());
+  CHECK(late->partitions(0).updates() == 1);
+  CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
+}
+
+TEST_CASE("a Load is dropped when the generation is raised under it") {
+  TestPs ps;
+  REQUIRE(ps.Adopt(1).ok());
+  ps.executor.set_at_once(false);
+  const auto load = ps.Send(method::kLoad, ps.LoadOrder());
+  REQUIRE(ps.Adopt(2, "c2").ok());
+  CHECK(absl::IsAborted(ps.Answer<PsDescription>(load).status()));
+  ps.executor.RunOne();
+  ps.loop.RunPosted();
+  CHECK(load->answered == 1);
+  CHECK(ps.Describe().run_id().empty());
+  const auto again = ps.Send(method::kLoad, ps.LoadOrder());
+  ps.executor.RunOne();
+  ps.loop.RunPosted();
+  CHECK(ps.Answer<PsDescription>(again)->loaded_generation() == 2);
+}
+
+TEST_CASE("raising the generation keeps what is held; a Load in it replaces that") {
+  TestPs ps;
+  ps.Ready();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  const DecodedRequest stale = ps.PushOf(0, 1, 1.0f);
+  REQUIRE(ps.Adopt(2, "c2").ok());
+  CHECK(absl::IsAborted(ps.Exchange(stale).status()));
+  CHECK(ps.Describe().loaded_generation() == 1);
+  CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
+  REQUIRE(ps.Load().ok());
+  CHECK(ps.Describe().loaded_generation() == 2);
+  CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
+  CHECK(ps.Describe().partitions(0).ledger().applied() == 0);
+}
+
+struct BadLoad {
+  const char* what;
+  std::function<void(LoadRequest&)> damage;
+  const char* named;
+};
+
+std::vector<BadLoad> BadLoads() {
+  return {
+      {"no plan", [](auto& r) { r.clear_plan(); }, "records"},
+      {"job", [](auto& r) { r.set_job_json("{"); }, ""},
+      {"variable twice", [](auto& r) { r.mutable_variables(1)->set_name("dense/kernel"); },
+       "dense/kernel"},
+      {"dtype", [](auto& r) { r.mutable_variables(0)->set_dtype(DTYPE_UNSPECIFIED); },
+       "dense/kernel"},
+      {"dimension 0", [](auto& r) { r.mutable_variables(0)->set_shape(1, 0); }, "dense/kernel"},
+      {"overflow",
+       [](auto& r) { r.mutable_variables(0)->set_shape(1, std::numeric_limits<uint64_t>::max()); },
+       "dense/kernel"},
+      {"too large", [](auto& r) { r.mutable_variables(0)->set_shape(1, 1 << 25); }, "max_size"},
+      {"rows", [](auto& r) { r.mutable_partitions(0)->set_row_end(6); }, "dense/kernel/part_0"},
+      {"no rows", [](auto& r) { r.mutable_partitions(0)->set_row_end(0); }, "dense/kernel/part_0"},
+      {"variable", [](auto& r) { r.mutable_partitions(0)->set_variable(3); }, "partition 0"},
+      {"name", [](auto& r) { r.mutable_partitions(0)->set_name("x"); }, "partition 0"},
+      {"id twice", [](auto& r) { r.mutable_partitions(1)->set_id(0); }, "partition 0"},
+      {"initializer",
+       [](auto& r) { r.mutable_variables(0)->mutable_initializer()->set_name("magic"); }, "magic"},
+      {"checkpoint's name", [](auto& r) { r.set_checkpoint("../../etc"); }, "etc"},
+  };
+}
+
+TEST_CASE("a Load that makes no sense is refused and leaves the ps empty") {
+  for (const BadLoad& bad : BadLoads()) {
+    CAPTURE(bad.what);
+    TestPs ps;
+    ps.Ready();
+    REQUIRE(ps.Adopt(2).ok());
+    LoadRequest order = ps.LoadOrder();
+    bad.damage(order);
+    const absl::Status status = ps.Call<PsDescription>(method::kLoad, order).status();
+    CAPTURE(status.ToString());
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(Contains(status, bad.named));
+    CHECK(ps.Describe().run_id().empty());
+    CHECK(ps.Load().ok());  // a sound order afterwards is obeyed
+  }
+}
+
+TEST_CASE("a ps may hold no partition at all") {
+  TestModel model;
+  model.partitions.clear();
+  TestPs ps(model);
+  ps.Ready();
+  CHECK(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  CHECK(ps.Call<SnapshotReply>(method::kSnapshot, ps.SnapshotOrder(1)).ok());
+}
+
+TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it goes away") {
+  TestPs ps;
+  ps.Ready();
+  const auto first = ps.Send(method::kPsHold, HoldOrder(ps));
+  CHECK(first->answered == 0);
+  REQUIRE(ps.Adopt(2, "c2").ok());
+  CHECK(absl::IsAborted(ps.Answer<PsHoldReply>(first).status()));
+
+  const auto second = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
+  second->Cancel();
+  CHECK(second.use_count() == 1);  // let go
+
+  const auto third = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
+  ps.ps->Drain();
+  CHECK(ps.Answer<PsHoldReply>(third)->draining());
+  CHECK(ps.Describe().draining());
+  CHECK(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c2"))->draining());
+}
+
+TEST_CASE("a ps that drains leaves when told, or when its time is over") {
+  {
+    TestPs ps;
+    ps.Ready();
+    ps.ps->Drain();
+    ps.loop.Advance(24999);
+    CHECK(ps.exits.empty());
+    ps.loop.Advance(1);
+    CHECK(ps.exits == std::vector<int>{143});
+  }
+  {
+    TestPs ps;
+    ps.Ready();
+    ps.ps->Drain();
+    REQUIRE(ps.Call<SnapshotReply>(method::kSnapshot, ps.SnapshotOrder(1)).ok());
+    CHECK(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, 143)).ok());
+    CHECK(ps.exits == std::vector<int>{143});
+    ps.loop.Advance(100000);
+    CHECK(ps.exits.size() == 1);
+  }
+  {
+    TestPs ps;  // holds nothing, so there is nothing to save
+    ps.ps->Drain();
+    ps.loop.Advance(0);
+    CHECK(ps.exits == std::vector<int>{143});
+  }
+}
+
+TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's end") {
+  TestModel model;
+  model.job.timeouts.orphan_ms = 5000;
+  {
+    TestPs ps(model);
+    ps.loop.Advance(599999);
+    CHECK(ps.exits.empty());
+    ps.loop.Advance(1);
+    CHECK(ps.exits == std::vector<int>{202});
+  }
+  {
+    TestPs ps(model);
+    ps.Ready();
+    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
+    ps.loop.Advance(3000000);  // held: never an orphan
+    CHECK(ps.exits.empty());
+    hold->Cancel();
+    ps.loop.Advance(4000);
+    CHECK(ps.exits.empty());
+    CHECK(ps.Adopt(2).ok());  // it came back
+    ps.loop.Advance(4999);
+    CHECK(ps.exits.empty());
+    ps.loop.Advance(2);
+    CHECK(ps.exits == std::vector<int>{202});
+  }
+  {
+    TestPs ps(model);
+    ps.Ready();
+    WriteManifest(ps, {.step = 9, .generation = 1, .round = 1}, false);
+    WriteManifest(ps, {.step = 9, .generation = 1, .round = 2}, true);
+    ps.loop.Advance(5001);
+    CHECK(ps.exits == std::vector<int>{0});
+  }
+}
+
+TEST_CASE("a ps that starts after the job's end leaves with 0") {
+  TestPs before;
+  WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
+  TestPs after(TestModel(), before.dir());
+  CHECK(after.exits == std::vector<int>{0});
+  WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);  // a newer one goes on
+  TestPs resumed(TestModel(), before.dir());
+  CHECK(resumed.exits.empty());
+}
+
+TEST_CASE("Finish answers before the ps leaves") {
+  TestPs ps;
+  ps.Ready();
+  const auto call = std::make_shared<FakeCall>();
+  ps.ps->Handle(method::kFinish, absl::Cord(FinishOrder(ps, 0).SerializeAsString()), call);
+  CHECK(call->answered == 1);
+  CHECK(ps.exits.empty());
+  ps.loop.RunPosted();
+  CHECK(ps.exits == std::vector<int>{0});
+}
+
+TEST_CASE("unknown methods and bytes that are no message are answered, not believed") {
+  TestPs ps;
+  const auto call = std::make_shared<FakeCall>();
+  ps.ps->Handle("/paracord.ParameterServer/Explode", absl::Cord(), call);
+  CHECK(absl::IsUnimplemented(call->reply.status()));
+  for (const std::string_view name : {method::kDescribe, method::kAdopt, method::kLoad,
+                                      method::kSnapshot, method::kPsHold, method::kFinish}) {
+    const auto bad = std::make_shared<FakeCall>();
+    ps.ps->Handle(name, absl::Cord("\x0a\x7f"), bad);
+    CHECK(bad->answered == 1);
+    CHECK(absl::IsInvalidArgument(bad->reply.status()));
+  }
+}
+
+TEST_CASE("a ps that goes away answers whoever waits, and work in flight does not miss it") {
+  TestPs ps;
+  ps.Ready();
+  const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
+  ps.executor.set_at_once(false);
+  const auto snapshot = ps.Send(method::kSnapshot, ps.SnapshotOrder(1));
+  ps.ps.reset();
+  CHECK(hold->answered == 1);
+  CHECK(snapshot->answered == 1);
+  ps.executor.RunOne();
+  ps.loop.RunPosted();
+  ps.loop.Advance(10000000);
+  CHECK(ps.exits.empty());
+}
+
+}  // namespace
+}  // namespace paracord
