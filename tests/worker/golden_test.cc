@@ -88,5 +88,9 @@ TEST_CASE("models of Keras 3 compute what Keras computes, whole or in slices") {
   CheckFile("keras3.json");
 }
 
+TEST_CASE("models of Keras 2 compute what Keras 2 computes, whole or in slices") {
+  CheckFile("keras2.json");
+}
+
 }  // namespace
 }  // namespace paracord
