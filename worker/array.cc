@@ -127,9 +127,9 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
           path, ": its header announces (", absl::StrJoin(header.shape, ", "), ") elements"));
     }
     elements *= dim;
-    if (dim == 0 && &dim != &header.shape.front()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": its records are empty"));
-    }
+  }
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": its records are empty"));
   }
   return absl::OkStatus();
 }

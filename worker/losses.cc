@@ -41,12 +41,19 @@ absl::Status Unknown(const std::string& what, const std::string& name,
       absl::StrCat(what, " \"", name, "\"", NotSupported(name, known)));
 }
 
+// Options that Keras writes at the one value that we compute with.
+bool IsDefault(const std::string& key, const nlohmann::json& value) {
+  if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
+  if (key == "axis") return value == -1;
+  return value.is_null() || value == false || (key == "label_smoothing" && value == 0) ||
+         key == "name" || key == "dtype";
+}
+
 absl::Status CheckOptions(const std::string& title, const NamedSpec& spec,
                           std::span<const std::string_view> known) {
-  for (auto it = spec.options.begin(); it != spec.options.end(); ++it) {
-    if (std::find(known.begin(), known.end(), it.key()) != known.end()) continue;
-    if (it.value().is_null() || it.value() == false || it.key() == "name") continue;
-    return Unknown(absl::StrCat(title, ": option"), it.key(), known);
+  for (const auto& [key, value] : spec.options.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    if (!IsDefault(key, value)) return Unknown(absl::StrCat(title, ": option"), key, known);
   }
   return absl::OkStatus();
 }

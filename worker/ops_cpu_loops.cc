@@ -168,7 +168,10 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
     case ActivationKind::kLinear:
       return Affine(n, 1.f, 0.f, dy, dx);
     case ActivationKind::kRelu:  // x may be null
-      for (int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.f;
+      for (int64_t i = 0; i < n; ++i) {
+        const float slope_one = dy[i];  // a load without a condition, or it is not vectorised
+        dx[i] = y[i] > 0 ? slope_one : 0.f;
+      }
       return;
     default:
       break;

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/files.h"
 #include "model_testing.h"
 
 namespace paracord {
@@ -65,6 +66,20 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
     CHECK(before < 0.7);
     CHECK(last < first / 2);
     CHECK(Accuracy(**program, variables) > 0.95);
+  }
+}
+
+TEST_CASE("the example jobs can be read and their models built for the shape of their data") {
+  PosixFiles files;
+  for (const char* name : {"cnn", "mlp"}) {
+    const auto job = ReadJobFile(
+        files, std::string(PARACORD_SOURCE_DIR) + "/examples/fashion-mnist/" + name + ".json");
+    INFO(job.status());
+    REQUIRE(job.ok());
+    const auto program = BuildKerasProgram(*job, SchemaOf({28, 28}, {}), 1);
+    INFO(program.status());
+    REQUIRE(program.ok());
+    CHECK((*program)->metric_names() == std::vector<std::string>{"loss", "accuracy"});
   }
 }
 
