@@ -249,8 +249,16 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
 
 TEST_CASE("a ps that drains leaves when told, or when its time is over") {
   {
+    TestPs ps;  // nobody could take a checkpoint
+    ps.Ready();
+    ps.ps->Drain();
+    ps.loop.Advance(0);
+    CHECK(ps.exits == std::vector<int>{143});
+  }
+  {
     TestPs ps;
     ps.Ready();
+    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps, "c1"));
     ps.ps->Drain();
     ps.loop.Advance(24999);
     CHECK(ps.exits.empty());
@@ -260,6 +268,7 @@ TEST_CASE("a ps that drains leaves when told, or when its time is over") {
   {
     TestPs ps;
     ps.Ready();
+    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps, "c1"));
     ps.ps->Drain();
     REQUIRE(ps.Call<SnapshotReply>(method::kSnapshot, ps.SnapshotOrder(1)).ok());
     CHECK(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, 143)).ok());

@@ -8,13 +8,13 @@
 namespace paracord {
 namespace {
 
-// Writes the manifest that a coordinator would.
-void Commit(TestPs& ps, const TestModel& whole, const SnapshotRequest& order,
+// Does what a coordinator's commit does; the order's directory is the checkpoint's from then on.
+void Commit(TestPs& ps, const TestModel& whole, SnapshotRequest& order,
             const std::vector<SnapshotReply>& replies) {
   Manifest manifest;
   manifest.job_json = JobToJson(whole.job);
   manifest.run_id = TestPs::kRun;
-  manifest.name = *ParseCheckpointName(order.directory());
+  manifest.name = {0, order.fence().generation(), order.round()};
   manifest.plan = whole.plan;
   manifest.variables = whole.variables;
   for (const PartitionSpec& spec : whole.partitions) manifest.partitions.push_back({.spec = spec});
@@ -24,7 +24,11 @@ void Commit(TestPs& ps, const TestModel& whole, const SnapshotRequest& order,
       manifest.partitions[partition.id()].applied = partition.ledger().applied();
     }
   }
-  const std::string path = ps.dir() + "/checkpoints/" + order.directory() + "/" + kManifestName;
+  const std::string checkpoints = ps.dir() + "/checkpoints/";
+  const std::string name = manifest.name.ToString();
+  REQUIRE(ps.files.Rename(checkpoints + order.directory(), checkpoints + name).ok());
+  order.set_directory(name);
+  const std::string path = checkpoints + name + "/" + std::string(kManifestName);
   REQUIRE(Overwrite(ps.files, path, ManifestToText(manifest)));
 }
 
@@ -247,8 +251,8 @@ TEST_CASE("an order for another directory, round or ps is refused") {
   ps.Ready();
   const std::vector<std::function<void(SnapshotRequest&)>> cases = {
       [](auto& r) { r.set_directory("../../tmp"); },
-      [](auto& r) { r.set_directory("step-0-g1-r2"); },
-      [](auto& r) { r.set_directory("step-0-g2-r1"); },
+      [](auto& r) { r.set_directory("round-g1-r2"); },
+      [](auto& r) { r.set_directory("round-g2-r1"); },
       [](auto& r) { r.set_directory(""); },
       [](auto& r) { r.set_round(2); },
       [](auto& r) { r.set_ps(1); },
@@ -266,7 +270,7 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
   ps.Ready();
   REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
   REQUIRE(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());
-  const SnapshotRequest order = ps.SnapshotOrder(1);
+  SnapshotRequest order = ps.SnapshotOrder(1);
   Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
   const auto restore = [&](const std::function<void(TestModel&)>& change_model,
                            const std::function<void(LoadRequest&)>& change_order) {
@@ -308,7 +312,7 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
 TEST_CASE("a damaged checkpoint leaves the ps empty, and the error names the file") {
   TestPs ps;
   ps.Ready();
-  const SnapshotRequest order = ps.SnapshotOrder(1);
+  SnapshotRequest order = ps.SnapshotOrder(1);
   Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
   const std::string path = ps.dir() + "/checkpoints/" + order.directory() + "/" + PsFileName(0, 1);
   const std::string good = *ps.files.ReadWhole(path);
