@@ -237,9 +237,7 @@ class TestPs {
     *request.mutable_fence() = MakeFence();
     request.set_coordinator_boot_id(Describe(false).coordinator_boot_id());
     request.set_round(round);
-    request.set_directory(
-        CheckpointName{.step = 0, .generation = request.fence().generation(), .round = round}
-            .ToString());
+    request.set_directory(RoundDirectory(request.fence().generation(), round));
     request.set_ps(index);
     request.set_ps_count(ps_count);
     REQUIRE(files.MakeDirectories(dir() + "/checkpoints/" + request.directory()).ok());
