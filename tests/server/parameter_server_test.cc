@@ -249,16 +249,9 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
 
 TEST_CASE("a ps that drains leaves when told, or when its time is over") {
   {
-    TestPs ps;  // nobody could take a checkpoint
-    ps.Ready();
-    ps.ps->Drain();
-    ps.loop.Advance(0);
-    CHECK(ps.exits == std::vector<int>{143});
-  }
-  {
     TestPs ps;
     ps.Ready();
-    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps, "c1"));
+    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
     ps.ps->Drain();
     ps.loop.Advance(24999);
     CHECK(ps.exits.empty());
@@ -268,20 +261,27 @@ TEST_CASE("a ps that drains leaves when told, or when its time is over") {
   {
     TestPs ps;
     ps.Ready();
-    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps, "c1"));
+    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
     ps.ps->Drain();
     REQUIRE(ps.Call<SnapshotReply>(method::kSnapshot, ps.SnapshotOrder(1)).ok());
+    CHECK(ps.exits.empty());
     CHECK(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, 143)).ok());
     CHECK(ps.exits == std::vector<int>{143});
     ps.loop.Advance(100000);
     CHECK(ps.exits.size() == 1);
   }
-  {
-    TestPs ps;  // holds nothing, so there is nothing to save
-    ps.ps->Drain();
-    ps.loop.Advance(0);
-    CHECK(ps.exits == std::vector<int>{143});
-  }
+}
+
+TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a checkpoint of it") {
+  TestPs empty;
+  empty.ps->Drain();
+  empty.loop.Advance(0);
+  CHECK(empty.exits == std::vector<int>{143});
+  TestPs alone;
+  alone.Ready();
+  alone.ps->Drain();
+  alone.loop.Advance(0);
+  CHECK(alone.exits == std::vector<int>{143});
 }
 
 TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's end") {

@@ -8,13 +8,13 @@
 namespace paracord {
 namespace {
 
-// Does what a coordinator's commit does; the order's directory is the checkpoint's from then on.
-void Commit(TestPs& ps, const TestModel& whole, SnapshotRequest& order,
-            const std::vector<SnapshotReply>& replies) {
+// Commits the round as a coordinator would; the checkpoint's name.
+std::string Commit(TestPs& ps, const TestModel& whole, const SnapshotRequest& order,
+                   const std::vector<SnapshotReply>& replies) {
   Manifest manifest;
   manifest.job_json = JobToJson(whole.job);
   manifest.run_id = TestPs::kRun;
-  manifest.name = {0, order.fence().generation(), order.round()};
+  manifest.name = {.step = 0, .generation = order.fence().generation(), .round = order.round()};
   manifest.plan = whole.plan;
   manifest.variables = whole.variables;
   for (const PartitionSpec& spec : whole.partitions) manifest.partitions.push_back({.spec = spec});
@@ -24,12 +24,11 @@ void Commit(TestPs& ps, const TestModel& whole, SnapshotRequest& order,
       manifest.partitions[partition.id()].applied = partition.ledger().applied();
     }
   }
-  const std::string checkpoints = ps.dir() + "/checkpoints/";
   const std::string name = manifest.name.ToString();
-  REQUIRE(ps.files.Rename(checkpoints + order.directory(), checkpoints + name).ok());
-  order.set_directory(name);
-  const std::string path = checkpoints + name + "/" + std::string(kManifestName);
-  REQUIRE(Overwrite(ps.files, path, ManifestToText(manifest)));
+  const std::string path = ps.dir() + "/checkpoints/" + name;
+  REQUIRE(ps.files.Rename(ps.dir() + "/checkpoints/" + order.directory(), path).ok());
+  REQUIRE(Overwrite(ps.files, path + "/" + kManifestName, ManifestToText(manifest)));
+  return name;
 }
 
 SnapshotReply TakeSnapshot(TestPs& ps, const SnapshotRequest& order) {
@@ -132,8 +131,7 @@ struct Cluster {
       order = ps[i]->SnapshotOrder(round, static_cast<uint32_t>(ps.size()), i);
       replies.push_back(TakeSnapshot(*ps[i], order));
     }
-    Commit(*ps[0], whole, order, replies);
-    return order.directory();
+    return Commit(*ps[0], whole, order, replies);
   }
   Everything Read(const std::string& directory) {
     return ReadAllOf(*ps[0], directory, static_cast<uint32_t>(ps.size()));
@@ -270,15 +268,15 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
   ps.Ready();
   REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
   REQUIRE(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());
-  SnapshotRequest order = ps.SnapshotOrder(1);
-  Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
+  const SnapshotRequest order = ps.SnapshotOrder(1);
+  const std::string checkpoint = Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
   const auto restore = [&](const std::function<void(TestModel&)>& change_model,
                            const std::function<void(LoadRequest&)>& change_order) {
     TestModel model;
     change_model(model);
     TestPs other(model, ps.dir());
     REQUIRE(other.Adopt(2).ok());
-    LoadRequest load = other.LoadOrder(order.directory());
+    LoadRequest load = other.LoadOrder(checkpoint);
     change_order(load);
     return other.Call<PsDescription>(method::kLoad, load).status();
   };
@@ -289,7 +287,7 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
     const absl::Status status = restore(change, same_order);
     CAPTURE(status.ToString());
     CHECK(absl::IsFailedPrecondition(status));
-    CHECK(status.ToString().find(order.directory()) != std::string::npos);
+    CHECK(status.ToString().find(checkpoint) != std::string::npos);
   };
   refused([](auto& model) { model.job.optimizer = {"adam"}; });
   refused([](auto& model) {
@@ -312,9 +310,9 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
 TEST_CASE("a damaged checkpoint leaves the ps empty, and the error names the file") {
   TestPs ps;
   ps.Ready();
-  SnapshotRequest order = ps.SnapshotOrder(1);
-  Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
-  const std::string path = ps.dir() + "/checkpoints/" + order.directory() + "/" + PsFileName(0, 1);
+  const SnapshotRequest order = ps.SnapshotOrder(1);
+  const std::string checkpoint = Commit(ps, ps.model, order, {TakeSnapshot(ps, order)});
+  const std::string path = ps.dir() + "/checkpoints/" + checkpoint + "/" + PsFileName(0, 1);
   const std::string good = *ps.files.ReadWhole(path);
   uint64_t generation = 1;
   for (size_t at = 0; at < good.size(); at += 41) {
@@ -322,13 +320,13 @@ TEST_CASE("a damaged checkpoint leaves the ps empty, and the error names the fil
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
     REQUIRE(Overwrite(ps.files, path, at % 2 == 0 ? damaged : good.substr(0, at)));
     REQUIRE(ps.Adopt(++generation).ok());
-    const absl::Status status = ps.Load(order.directory());
+    const absl::Status status = ps.Load(checkpoint);
     CHECK_FALSE(status.ok());
     CHECK(status.ToString().find(path) != std::string::npos);
     CHECK(ps.Describe().run_id().empty());
   }
   REQUIRE(Overwrite(ps.files, path, good));
-  CHECK(ps.Load(order.directory()).ok());
+  CHECK(ps.Load(checkpoint).ok());
 }
 
 TEST_CASE("initial weights are cut into partitions, and must fit") {
