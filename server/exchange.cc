@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/finite.h"
 #include "common/status_macros.h"
 #include "server/float_reader.h"
 
@@ -30,17 +30,13 @@ absl::Status Refuse(uint32_t partition, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("partition ", partition, ": ", why));
 }
 
-bool AllFinite(const absl::Cord& gradient) {
+bool GradientFinite(const absl::Cord& gradient) {
   FloatReader reader(gradient);
   std::array<float, kFloatsAtOnce> buffer;
   for (uint64_t left = gradient.size() / sizeof(float); left > 0;) {
     const size_t count = std::min<uint64_t>(kFloatsAtOnce, left);
     reader.Read(std::span(buffer).first(count));
-    uint32_t bad = 0;
-    for (size_t i = 0; i < count; ++i) {
-      bad |= (std::bit_cast<uint32_t>(buffer[i]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
-    }
-    if (bad != 0) return false;
+    if (!AllFinite(std::span(buffer).first(count))) return false;
     left -= count;
   }
   return true;
@@ -65,7 +61,7 @@ absl::Status Assemble(std::vector<PieceView>& pieces, uint64_t bytes, PartitionP
   if (pushed.gradient.size() != bytes) {
     return Refuse(id, absl::StrCat("pieces for ", pushed.gradient.size(), " of ", bytes, " bytes"));
   }
-  if (!AllFinite(pushed.gradient)) return Refuse(id, "a gradient that is not finite");
+  if (!GradientFinite(pushed.gradient)) return Refuse(id, "a gradient that is not finite");
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "common/flush_denormals.h"
 #include "server/optimizer.h"
 
 #if defined(__clang__)
@@ -177,6 +178,7 @@ bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
 }  // namespace
 
 bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+  const FlushDenormals flush;
   const float momentum = static_cast<float>(optimizer.momentum);
   switch (optimizer.rule) {
     case Optimizer::Rule::kSgd:

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/flush_denormals.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "worker/gradient_program.h"
@@ -219,6 +220,7 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
 absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                       ConstTensors values,
                                                       MutableTensors gradients) {
+  const FlushDenormals flush;
   ops_->Enter();
   RETURN_IF_ERROR(CheckInputs(batch));
   RETURN_IF_ERROR(CheckTargets(batch));
@@ -245,6 +247,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
 
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
+  const FlushDenormals flush;
   ops_->Enter();
   RETURN_IF_ERROR(CheckInputs(batch));
   RETURN_IF_ERROR(CheckTargets(batch));
@@ -276,6 +279,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
 }
 
 absl::StatusOr<Column> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
+  const FlushDenormals flush;
   ops_->Enter();
   RETURN_IF_ERROR(CheckInputs(batch));
   RETURN_IF_ERROR(BindParameters(values));

@@ -1,13 +1,13 @@
 #include "worker/parameter_copy.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/exchange_codec.h"
+#include "common/finite.h"
 #include "common/protocol.h"
 #include "common/status_macros.h"
 
@@ -146,11 +146,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, bool pushe
 
 const VariableSpec* ParameterCopy::NonFiniteGradient() const {
   for (size_t v = 0; v < variables_.size(); ++v) {
-    // A sum is non-finite if a summand is; finite summands that overflow it are looked at one by
-    // one.
-    float sum = 0;
-    for (const float g : (*gradients_)[v]) sum += g * 0.0f;
-    if (!std::isfinite(sum)) return &variables_[v];
+    if (!AllFinite((*gradients_)[v])) return &variables_[v];
   }
   return nullptr;
 }
