@@ -121,6 +121,7 @@ void Trainer::Compute(const BatchId& batch) {
         if (!loss.ok()) return;
         result->loss = *loss;
         result->nonfinite = copy->NonFiniteGradient();
+        workload->clip.Apply(copy->gradients());
       },
       [this, alive = alive_, result, batch] {
         if (!*alive) return;

@@ -11,6 +11,7 @@
 #include "common/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/data_source.h"
+#include "worker/gradient_clip.h"
 #include "worker/gradient_program.h"
 
 namespace paracord {
@@ -32,6 +33,7 @@ struct Workload {
   std::unique_ptr<GradientProgram> program;
   std::unique_ptr<BatchFeed> feed;
   std::unique_ptr<DataSource> test;  // null: the job has no test data
+  GradientClip clip;
 };
 
 // Opens the data, builds the model: everything that can be wrong with a job on this machine.

@@ -1,0 +1,38 @@
+#include "worker/gradient_clip.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace paracord {
+namespace {
+
+struct Gradients {
+  std::vector<float> a = {3, 4}, b = {0, 12}, none;
+  void Clip(const GradientClip& clip) {
+    const std::vector<std::span<float>> spans = {a, b, none};
+    clip.Apply(spans);
+  }
+};
+
+TEST_CASE("clipnorm scales each variable's gradient to its own norm") {
+  Gradients gradients;
+  gradients.Clip(ReadGradientClip({"sgd", {{"clipnorm", 6.0}}}));
+  CHECK(gradients.a == std::vector<float>{3, 4});
+  CHECK(gradients.b == std::vector<float>{0, 6});
+}
+
+TEST_CASE("global_clipnorm scales all gradients by one factor") {
+  Gradients gradients;
+  gradients.Clip(ReadGradientClip({"sgd", {{"global_clipnorm", 6.5}, {"clipnorm", nullptr}}}));
+  CHECK(gradients.a == std::vector<float>{1.5, 2});
+  CHECK(gradients.b == std::vector<float>{0, 6});
+}
+
+TEST_CASE("without clipping gradients keep their bits") {
+  Gradients gradients;
+  gradients.Clip(ReadGradientClip({"sgd"}));
+  CHECK(gradients.b == std::vector<float>{0, 12});
+}
+
+}  // namespace
+}  // namespace paracord
