@@ -251,6 +251,15 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
   return checkpoints;
 }
 
+bool JobIsComplete(Files& files, const std::string& dir) {
+  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
+  if (!names.ok() || names->empty()) return false;
+  const absl::StatusOr<Manifest> manifest =
+      ReadManifest(files, absl::StrCat(checkpoints, "/", names->front().ToString()));
+  return manifest.ok() && manifest->complete;
+}
+
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {

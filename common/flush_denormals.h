@@ -1,7 +1,7 @@
 // While it lives, this thread's float arithmetic takes denormal numbers for zero. Moments of
-// weights whose gradient is zero decay into denormals, which cost a processor a hundred times the time of
-// other numbers. Everything that computes values or gradients does so under it, so that results do
-// not depend on where they were computed.
+// weights whose gradient is zero decay into denormals, which cost a processor a hundred times the
+// time of other numbers. Everything that computes values or gradients does so under it, so that
+// results do not depend on where they were computed.
 #pragma once
 
 #include <cstdint>

@@ -13,15 +13,8 @@
 namespace paracord {
 namespace {
 
-// Whether the newest checkpoint says that the job is done. One that cannot be read does not.
-bool IsComplete(Files& files, const std::string& dir) {
-  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
-  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
-  if (!names.ok() || names->empty()) return false;
-  const absl::StatusOr<Manifest> manifest =
-      ReadManifest(files, absl::StrCat(checkpoints, "/", names->front().ToString()));
-  return manifest.ok() && manifest->complete;
-}
+// A coordinator that gives a complete job more to do has this long to show itself.
+constexpr int64_t kCompleteMs = 3000;
 
 }  // namespace
 
@@ -30,15 +23,18 @@ void ParameterServer::Impl::Start() {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->heard_ms_ = self->environment_.loop.NowMs();
-    self->LeaveIfComplete([] {});
     self->ArmOrphanTimer(self->options_.orphan_ms);
+    self->environment_.loop.PostAfter(kCompleteMs, [weak, started_ms = self->heard_ms_] {
+      const auto later = weak.lock();
+      if (later != nullptr && later->heard_ms_ == started_ms) later->LeaveIfComplete([] {});
+    });
   });
 }
 
 void ParameterServer::Impl::LeaveIfComplete(std::function<void()> otherwise) {
   const auto complete = std::make_shared<bool>(false);
   environment_.executor.Run([complete, &files = environment_.files,
-                             dir = options_.dir] { *complete = IsComplete(files, dir); },
+                             dir = options_.dir] { *complete = JobIsComplete(files, dir); },
                             [complete, weak = weak_from_this(), otherwise = std::move(otherwise)] {
                               const auto self = weak.lock();
                               if (self == nullptr) return;

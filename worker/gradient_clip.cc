@@ -35,7 +35,9 @@ void GradientClip::Apply(MutableTensors gradients) const {
   if (global_clipnorm <= 0) return;
   double sum = 0;
   for (const std::span<float> gradient : gradients) sum += SumOfSquares(gradient);
-  for (const std::span<float> gradient : gradients) Scale(gradient, global_clipnorm, std::sqrt(sum));
+  for (const std::span<float> gradient : gradients) {
+    Scale(gradient, global_clipnorm, std::sqrt(sum));
+  }
 }
 
 GradientClip ReadGradientClip(const NamedSpec& optimizer) {

@@ -1,6 +1,6 @@
-// Clipping by norm, which needs a gradient whole and so happens on the worker, before it is cut into
-// partitions. (Clipping by value happens on the ps.) Keras' formulas: clip_by_norm of each variable
-// for `clipnorm`, clip_by_global_norm over all of them for `global_clipnorm`.
+// Clipping by norm, which needs a gradient whole and so happens on the worker, before it is cut
+// into partitions. (Clipping by value happens on the ps.) Keras' formulas: clip_by_norm of each
+// variable for `clipnorm`, clip_by_global_norm over all of them for `global_clipnorm`.
 #pragma once
 
 #include "common/job.h"

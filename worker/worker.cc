@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
 #include "common/failpoint.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
@@ -15,6 +16,7 @@ constexpr int64_t kJoinMs = 5000;  // deadline of a join
 constexpr int64_t kJoinAgainMs = 200;
 constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator parks it for 1 s
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
+constexpr int64_t kLookMs = 3000;        // without a coordinator, until DIR is looked at
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -69,6 +71,7 @@ void Worker::Join() {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
                                                   " for ", orphan_ms, " ms"));
   }
+  if (environment_.loop.NowMs() - coordinator_seen_ms_ > kLookMs && !looked_in_dir_) LookInDir();
   JoinRequest request;
   request.set_task(options_.task);
   request.set_boot_id(boot_id_);
@@ -85,6 +88,20 @@ void Worker::Join() {
       });
 }
 
+// A job that is done has no coordinator any more.
+void Worker::LookInDir() {
+  looked_in_dir_ = true;
+  if (options_.dir.empty()) return;
+  const auto complete = std::make_shared<bool>(false);
+  environment_.executor.Run(
+      [complete, &files = environment_.files, dir = options_.dir] {
+        *complete = JobIsComplete(files, dir);
+      },
+      Guarded([this, complete] {
+        if (*complete && looked_in_dir_) Exit(ExitCode::kDone, "the newest checkpoint is complete");
+      }));
+}
+
 void Worker::JoinLater(int64_t delay_ms) {
   environment_.loop.PostAfter(delay_ms, Guarded([this] { Join(); }));
 }
@@ -97,6 +114,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     return JoinLater(kJoinAgainMs);
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
+  looked_in_dir_ = false;
   switch (reply->what_case()) {
     case JoinReply::kJobJson:
       return Open(reply->job_json());

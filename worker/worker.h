@@ -24,6 +24,7 @@ struct WorkerOptions {
   std::string task;            // "worker:1"
   std::string coordinator;     // address
   std::string device = "cpu";  // as it is shown
+  std::string dir;             // of the job, to see whether it is done; empty: not known
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
 };
 
@@ -41,6 +42,7 @@ class Worker {
   void Join();
   void JoinAnswered(const absl::StatusOr<JoinReply>& reply);
   void JoinLater(int64_t delay_ms);
+  void LookInDir();
   void Open(const std::string& job_json);
   void StartSession(const Session& session);
   void EndSession(const std::string& why);
@@ -72,6 +74,7 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   int64_t coordinator_seen_ms_ = 0;
+  bool looked_in_dir_ = false;           // since the coordinator was last seen
   std::string last_said_;
 
   std::map<std::string, std::unique_ptr<Link>> ps_links_;  // by address, kept between sessions

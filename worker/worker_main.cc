@@ -30,6 +30,7 @@ int Main(int argc, char** argv) {
   if (cluster->task->role != Role::kWorker) return configuration("needs a task worker:INDEX");
   if (options.device == "auto") options.device = "cpu";
   if (options.device != "cpu") return configuration("--device: this build computes on cpu only");
+  options.dir = shared.dir;
   options.task = cluster->task->ToString();
   if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   if (options.coordinator.empty()) {

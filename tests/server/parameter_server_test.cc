@@ -319,13 +319,20 @@ TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's
   }
 }
 
-TEST_CASE("a ps that starts after the job's end leaves with 0") {
+TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordinator wants more") {
   TestPs before;
   WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
   TestPs after(TestModel(), before.dir());
+  after.loop.Advance(3000);
   CHECK(after.exits == std::vector<int>{0});
+  TestPs wanted(TestModel(), before.dir());
+  wanted.loop.Advance(1000);
+  REQUIRE(wanted.Adopt(3).ok());
+  wanted.loop.Advance(5000);
+  CHECK(wanted.exits.empty());
   WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);  // a newer one goes on
   TestPs resumed(TestModel(), before.dir());
+  resumed.loop.Advance(3000);
   CHECK(resumed.exits.empty());
 }
 
