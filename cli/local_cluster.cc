@@ -83,13 +83,15 @@ absl::Status LocalCluster::Start() {
     cluster["worker"].push_back(address(absl::StrCat("worker-", i)));
     processes_.push_back({Task{Role::kWorker, i}});
   }
+  if (options_.evaluator) processes_.push_back({Task{Role::kEvaluator, 0}});
   tf_config_ = nlohmann::json({{"cluster", cluster}}).dump();
   for (Process& process : processes_) RETURN_IF_ERROR(Spawn(process));
   return absl::OkStatus();
 }
 
 std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
-  std::string program = RoleName(process.task.role);
+  const bool computes = process.task.role == Role::kWorker || process.task.role == Role::kEvaluator;
+  const std::string program = RoleName(computes ? Role::kWorker : process.task.role);
   std::vector<std::string> arguments = {options_.bin_dir + "/paracord-" + program,
                                         "--task",
                                         process.task.ToString(),
@@ -100,7 +102,7 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
-  if (process.task.role == Role::kWorker) {
+  if (computes) {
     const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
     const uint32_t threads = std::max(1u, cores / options_.workers);
     arguments.insert(arguments.end(),
@@ -185,7 +187,7 @@ bool LocalCluster::WaitFor(std::optional<Role> role, int64_t wait_ms) {
 
 void LocalCluster::Drain(int64_t group_ms) {
   draining_ = true;
-  for (const Role role : {Role::kWorker, Role::kCoordinator, Role::kPs}) {
+  for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
     Signal(role, SIGTERM);
     WaitFor(role, group_ms);
   }
@@ -194,7 +196,7 @@ void LocalCluster::Drain(int64_t group_ms) {
 void LocalCluster::WaitAll(int64_t wait_ms) {
   draining_ = true;
   if (WaitFor(std::nullopt, wait_ms)) return;
-  for (const Role role : {Role::kWorker, Role::kCoordinator, Role::kPs}) Signal(role, SIGKILL);
+  for (const Process& process : processes_) Signal(process.task.role, SIGKILL);
   WaitFor(std::nullopt, 1000);
 }
 

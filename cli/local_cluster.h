@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   std::string dir;       // absolute, exists
   uint32_t ps = 1;
   uint32_t workers = 1;
+  bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
   std::string log_level = "info";
 };
@@ -49,8 +50,9 @@ class LocalCluster {
 
   // The coordinator's exit code once it has left for good.
   std::optional<int> coordinator_exit() const { return coordinator_exit_; }
-  // Workers, then the coordinator, then the ps get SIGTERM, each group when the one before has left
-  // or `group_ms` has passed.
+  bool EvaluatorRuns() const { return Running(Role::kEvaluator); }
+  // Workers and evaluator, then the coordinator, then the ps get SIGTERM, each group when the one
+  // before has left or `group_ms` has passed.
   void Drain(int64_t group_ms);
   // Waits until everybody has left, kills those that are still there after `wait_ms`.
   void WaitAll(int64_t wait_ms);

@@ -21,7 +21,16 @@ constexpr Command kCommands[] = {
     {"train", "trains a job on a cluster of processes on this machine", RunTrain},
     {"validate", "says what a job comes to, or everything that is wrong with it",
      [](Args args) { return RunValidate(args, std::cout, std::cerr); }},
-    {"status", "how a job goes, and who waits for whom", RunStatus},
+    {"status", "how a job goes, and who waits for whom",
+     [](Args args) { return RunStatus(args, std::cout, std::cerr); }},
+    {"evaluate", "the test metrics of a checkpoint, without a cluster",
+     [](Args args) { return RunEvaluate(args, std::cout, std::cerr); }},
+    {"export", "a checkpoint's variables in one safetensors file",
+     [](Args args) { return RunExport(args, std::cout, std::cerr); }},
+    {"checkpoint", "lists and verifies a job's checkpoints",
+     [](Args args) { return RunCheckpoint(args, std::cout, std::cerr); }},
+    {"compute", "one batch through the code that trains, to compare with Keras",
+     [](Args args) { return RunCompute(args, std::cout, std::cerr); }},
 };
 
 void Usage(std::ostream& out) {

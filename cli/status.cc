@@ -1,12 +1,16 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
+#include <filesystem>
 #include <future>
-#include <iostream>
+#include <optional>
+#include <ostream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "common/checkpoint.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/flags.h"
@@ -48,22 +52,22 @@ std::string OneTask(const json& ps) {
   return line;
 }
 
-void Print(const json& status) {
+void Print(const json& status, std::ostream& out) {
   const auto number = [&](const char* key) { return status.at(key).get<uint64_t>(); };
-  std::cout << absl::StrFormat(
-      "%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
-      status.at("job").get<std::string>(), status.at("phase").get<std::string>(), number("epoch"),
-      number("epochs"), number("batches_done"), number("batches"), number("generation"));
+  out << absl::StrFormat("%s: %s, epoch %d of %d, %d of %d batches, generation %d\n",
+                         status.at("job").get<std::string>(), status.at("phase").get<std::string>(),
+                         number("epoch"), number("epochs"), number("batches_done"),
+                         number("batches"), number("generation"));
   if (status.contains("waiting")) {
-    std::cout << "waiting: " << status.at("waiting").get<std::string>() << "\n";
+    out << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }
-  std::cout << absl::StrFormat("%.0f samples/s, applied %d..%d, rejected %d%s\n",
-                               status.at("samples_per_second").get<double>(), number("applied_min"),
-                               number("applied_max"), number("rejected"),
-                               status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
-  for (const json& ps : status.at("ps")) std::cout << OneTask(ps) << "\n";
+  out << absl::StrFormat("%.0f samples/s, applied %d..%d, rejected %d%s\n",
+                         status.at("samples_per_second").get<double>(), number("applied_min"),
+                         number("applied_max"), number("rejected"),
+                         status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
+  for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   for (const json& worker : status.at("workers")) {
-    std::cout << absl::StrFormat(
+    out << absl::StrFormat(
         "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s\n",
         worker.at("task").get<std::string>(), worker.at("device").get<std::string>(),
         worker.at("leases").get<uint64_t>(), worker.at("computed").get<uint64_t>(),
@@ -71,61 +75,128 @@ void Print(const json& status) {
         worker.at("resting").get<bool>() ? ", resting after failures" : "");
   }
   const json& checkpoint = status.at("checkpoint");
-  std::cout << "checkpoint: "
-            << (checkpoint.at("last").is_null() ? "none yet"
-                                                : checkpoint.at("last").get<std::string>());
+  out << "checkpoint: "
+      << (checkpoint.at("last").is_null() ? "none yet" : checkpoint.at("last").get<std::string>());
   if (!checkpoint.at("problem").get<std::string>().empty()) {
-    std::cout << "; the last round failed: " << checkpoint.at("problem").get<std::string>();
+    out << "; the last round failed: " << checkpoint.at("problem").get<std::string>();
   }
-  std::cout << "\n";
+  out << "\n";
   for (const json& evaluation : status.at("evaluations")) {
-    std::cout << EvaluationText(evaluation, number("epochs")) << "\n";
+    out << EvaluationText(evaluation, number("epochs")) << "\n";
   }
 }
 
-int Fail(const std::string& why, ExitCode code) {
-  std::cerr << "paracord status: " << why << "\n";
+int Fail(const std::string& why, ExitCode code, std::ostream& err) {
+  err << "paracord status: " << why << "\n";
   return static_cast<int>(code);
+}
+
+std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
+  const std::string checkpoints = dir + "/checkpoints";
+  const auto names = ListCheckpoints(files, checkpoints);
+  if (!names.ok()) return std::nullopt;
+  for (const CheckpointName& name : *names) {
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, checkpoints + "/" + name.ToString());
+    if (manifest.ok()) return *std::move(manifest);
+  }
+  return std::nullopt;
+}
+
+// Of a summary.json that may come from another version.
+std::string EndText(const json& summary) {
+  const auto text = [&](const char* key) {
+    const auto it = summary.find(key);
+    if (it == summary.end()) return std::string("?");
+    return it->is_string() ? it->get<std::string>() : it->dump();
+  };
+  std::string lines = absl::StrCat("the job has ended: ", text("status"), " (", text("reason"),
+                                   "), ", text("samples"), " samples\n");
+  const auto metrics = summary.find("metrics");
+  if (metrics == summary.end() || !metrics->is_object()) return lines;
+  for (const auto& [set, values] : metrics->items()) {
+    if (!values.is_object()) continue;
+    for (const auto& [name, value] : values.items()) {
+      absl::StrAppend(&lines, set, " ", name, ": ", value.dump(), "\n");
+    }
+  }
+  return lines;
+}
+
+// What the directory knows when nobody answers: how the job ended, and its newest checkpoint.
+int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool as_json,
+            std::ostream& out, std::ostream& err) {
+  json known = {{"coordinator", nullptr}, {"problem", std::string(why.message())}};
+  if (const auto text = files.ReadWhole(dir + "/summary.json"); text.ok()) {
+    known["summary"] = json::parse(*text, nullptr, false);
+  }
+  const bool ended = known.contains("summary") && known["summary"].is_object();
+  if (!ended) known.erase("summary");
+  const auto newest = NewestCheckpoint(files, dir);
+  if (newest.has_value()) {
+    known["checkpoint"] = {
+        {"name", newest->name.ToString()},   {"step", newest->name.step},
+        {"position", PositionText(*newest)}, {"created_unix_ms", newest->created_unix_ms},
+        {"healthy", newest->healthy()},      {"complete", newest->complete}};
+  }
+  if (!ended && !newest.has_value()) {
+    const bool there = files.List(dir).ok();
+    return Fail(absl::StrCat("no coordinator answers (", std::string(why.message()), "), and ", dir,
+                             there ? " holds neither a summary nor a checkpoint" : " is not there"),
+                there ? ExitCode::kPeerLost : ExitCode::kConfiguration, err);
+  }
+  if (as_json) {
+    out << known.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+  } else {
+    out << (ended ? EndText(known["summary"])
+                  : absl::StrCat("no coordinator answers: ", std::string(why.message()), "\n"));
+    if (newest.has_value()) {
+      out << "newest checkpoint: " << newest->name.ToString() << ", " << PositionText(*newest)
+          << ", " << AgeText(UnixMs() - newest->created_unix_ms) << " old"
+          << (newest->healthy() ? "" : ", NOT HEALTHY") << (newest->complete ? ", complete" : "")
+          << "\n";
+    }
+  }
+  return static_cast<int>(ended ? ExitCode::kDone : ExitCode::kPeerLost);
 }
 
 }  // namespace
 
-int RunStatus(Args args) {
+int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   std::string address;
   std::string dir;
   bool as_json = false;
-  Flags flags("paracord status", "Asks a coordinator how its job goes.");
+  Flags flags(
+      "paracord status",
+      "Asks a coordinator how its job goes. With --dir and no coordinator: what is known of it.");
   flags.String("address", "A", "of the coordinator", &address);
   flags.String("dir", "DIR", "the job's directory, instead of an address", &dir);
   flags.Switch("json", "the status as one JSON object", &as_json);
   const absl::Status parsed = flags.Parse(args);
   if (flags.help_wanted()) {
-    std::cout << flags.Help();
+    out << flags.Help();
     return 0;
   }
-  if (!parsed.ok()) return Fail(std::string(parsed.message()), ExitCode::kConfiguration);
+  if (!parsed.ok()) return Fail(std::string(parsed.message()), ExitCode::kConfiguration, err);
   if (address.empty() == dir.empty()) {
-    return Fail("give either --address or --dir", ExitCode::kConfiguration);
+    return Fail("give either --address or --dir", ExitCode::kConfiguration, err);
   }
   PosixFiles files;
-  if (address.empty()) {
+  if (!dir.empty()) {
+    dir = std::filesystem::absolute(dir).lexically_normal().string();
     const absl::StatusOr<std::string> found = files.ReadWhole(dir + "/coordinator.address");
-    if (!found.ok()) return Fail(std::string(found.status().message()), ExitCode::kConfiguration);
-    address = std::string(absl::StripAsciiWhitespace(*found));
+    if (found.ok()) address = std::string(absl::StripAsciiWhitespace(*found));
   }
-  const absl::StatusOr<json> status = Ask(address);
+  const absl::StatusOr<json> status =
+      address.empty() ? absl::NotFoundError(dir + "/coordinator.address is not there")
+                      : Ask(address);
   if (!status.ok()) {
-    if (absl::StatusOr<std::string> summary = files.ReadWhole(dir + "/summary.json");
-        !dir.empty() && summary.ok()) {
-      std::cout << *summary;  // the job has ended
-      return 0;
-    }
-    return Fail(std::string(status.status().message()), ExitCode::kPeerLost);
+    if (!dir.empty()) return ShowDir(files, dir, status.status(), as_json, out, err);
+    return Fail(std::string(status.status().message()), ExitCode::kPeerLost, err);
   }
   if (as_json) {
-    std::cout << status->dump() << "\n";
+    out << status->dump() << "\n";
   } else {
-    Print(*status);
+    Print(*status, out);
   }
   return 0;
 }

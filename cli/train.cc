@@ -22,6 +22,7 @@
 #include "common/grpc_network.h"
 #include "common/job.h"
 #include "common/status_macros.h"
+#include "worker/device.h"
 
 namespace paracord {
 namespace {
@@ -33,6 +34,7 @@ struct TrainFlags {
   std::string device = "auto";
   std::string dir;
   std::string log_level = "info";
+  bool evaluator = false;
   bool fresh = false;
   bool json = false;
 };
@@ -60,8 +62,8 @@ absl::Status Clear(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
     const bool ours = name == "checkpoints" || name == "logs" || name == "job.state" ||
-                      name == "summary.json" || name == "coordinator.address" ||
-                      name.starts_with("generation-");
+                      name == "summary.json" || name == "evaluations.jsonl" ||
+                      name == "coordinator.address" || name.starts_with("generation-");
     if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();
@@ -117,6 +119,18 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
   return coordinator_exit;
 }
 
+// It scores the final checkpoint after the others have left. A signal ends the waiting.
+void WaitForEvaluator(LocalCluster& cluster, const TrainFlags& flags, const sigset_t& signals,
+                      Progress& progress) {
+  if (*cluster.coordinator_exit() != 0) return;
+  while (cluster.EvaluatorRuns()) {
+    const timespec wait{0, 200 * 1000 * 1000};
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    if (signal == SIGINT || signal == SIGTERM) return;
+    ShowDeaths(cluster.Reap(), flags.dir, progress);
+  }
+}
+
 int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& flags,
               const sigset_t& signals, Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
@@ -143,6 +157,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
       progress.Show(*status);
     }
   }
+  WaitForEvaluator(cluster, flags, signals, progress);
   constexpr int64_t kLeaveMs = 5000;
   cluster.WaitAll(kLeaveMs);
   PosixFiles files;
@@ -150,6 +165,8 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
 }
 
 int Train(TrainFlags flags) {
+  const absl::StatusOr<std::string> device = ChooseDevice(flags.device);
+  if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file);
@@ -178,6 +195,7 @@ int Train(TrainFlags flags) {
   options.dir = flags.dir;
   options.ps = static_cast<uint32_t>(flags.ps);
   options.workers = static_cast<uint32_t>(flags.workers);
+  options.evaluator = flags.evaluator;
   options.device = flags.device;
   options.log_level = flags.log_level;
   LocalCluster cluster(options);
@@ -198,9 +216,11 @@ int RunTrain(Args args) {
   flags.Positional("JOB", "the job file", &own.job_file);
   flags.Integer("ps", "N", "parameter servers", 1, 64, &own.ps);
   flags.Integer("workers", "N", "workers", 1, 256, &own.workers);
-  flags.String("device", "DEVICE", "what workers compute on: auto or cpu", &own.device);
+  flags.String("device", "DEVICE", "what workers compute on: auto, cpu or cuda:N", &own.device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &own.dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn or error", &own.log_level);
+  flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
+               &own.evaluator);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
   const absl::Status parsed = flags.Parse(args);

@@ -260,23 +260,30 @@ bool JobIsComplete(Files& files, const std::string& dir) {
   return manifest.ok() && manifest->complete;
 }
 
-absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
-  for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
-    std::vector<uint32_t> ids;
-    for (const ManifestPartition& partition : manifest.partitions) {
-      if (partition.spec.ps() == ps) ids.push_back(partition.spec.id());
+std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+  if (!manifest.ok()) return {manifest.status()};
+  std::vector<absl::Status> damage;
+  for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
+    // One file at a time, so that memory is one ps's, not the job's. A ps may hold nothing; its
+    // file is verified all the same.
+    std::vector<StoredPartition> partitions;
+    for (const ManifestPartition& partition : manifest->partitions) {
+      if (partition.spec.ps() == ps) partitions.emplace_back().id = partition.spec.id();
     }
-    // One file's partitions at a time, so that memory is one ps's, not the job's. A ps may hold
-    // none; its file is verified all the same.
-    if (ids.empty()) {
-      FilePlan nothing(/*with_slots=*/false);
-      RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, nothing));
-    } else {
-      RETURN_IF_ERROR(ReadPartitions(files, directory, manifest, ids).status());
+    FilePlan plan(/*with_slots=*/true);
+    for (StoredPartition& partition : partitions) {
+      plan.Add(partition, manifest->partitions[partition.id].spec.name());
     }
+    absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan);
+    if (!read.ok()) damage.push_back(std::move(read));
   }
-  return absl::OkStatus();
+  return damage;
+}
+
+absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {
+  const std::vector<absl::Status> damage = FindDamage(files, directory);
+  return damage.empty() ? absl::OkStatus() : damage.front();
 }
 
 absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,

@@ -96,7 +96,10 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 // not.
 bool JobIsComplete(Files& files, const std::string& dir);
 
-// Reads everything: manifest, sizes, checksums, and that each ps file holds what it should.
+// Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives
+// what is wrong with the manifest, or else with each file; none: the checkpoint is sound.
+std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
+// OK or the first of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
 // One partition as a ps file holds it.

@@ -1,55 +1,89 @@
-// paracord-worker: computes gradients.
+// paracord-worker: computes gradients, or scores checkpoints.
 #include <algorithm>
-#include <iostream>
+#include <filesystem>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
+#include "worker/device.h"
+#include "worker/evaluator.h"
 #include "worker/worker.h"
+#include "worker/workload.h"
 
 namespace paracord {
 namespace {
 
+OpenWorkloadFn Opener(Files& files, int64_t threads) {
+  return [&files, threads](const Job& job) {
+    return OpenWorkload(files, job, static_cast<int>(threads));
+  };
+}
+
+int RunWorker(WorkerOptions options, int64_t threads) {
+  Daemon daemon;
+  Worker worker(std::move(options), Opener(daemon.environment().files, threads),
+                daemon.environment(),
+                [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  daemon.environment().loop.Post([&] { worker.Start(); });
+  return daemon.Run([&] { worker.Drain(); });
+}
+
+int RunEvaluator(EvaluatorOptions options, int64_t threads) {
+  Daemon daemon;
+  Evaluator evaluator(std::move(options), Opener(daemon.environment().files, threads),
+                      daemon.environment(),
+                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  daemon.environment().loop.Post([&] { evaluator.Start(); });
+  return daemon.Run([&] { evaluator.Drain(); });
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-worker",
-              "Computes gradients of batches that the coordinator leases to it.");
+              "Computes gradients of batches that the coordinator leases to it. With a task\n"
+              "evaluator:INDEX it scores the checkpoints in --dir instead.");
   DaemonFlags shared;
   shared.AddTo(flags);
   WorkerOptions options;
+  std::string device = "auto";
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
-  flags.String("device", "DEVICE", "auto or cpu", &options.device);
+  flags.String("device", "DEVICE", "auto, cpu or cuda:N", &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
-  const absl::StatusOr<Cluster> cluster = FindCluster(shared);
-  if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
-  const auto configuration = [&](const char* what) {
-    return Complain(argv[0], absl::InvalidArgumentError(what), ExitCode::kConfiguration);
+  const auto refuse = [&](const absl::Status& status) {
+    return Complain(argv[0], status, ExitCode::kConfiguration);
   };
-  if (cluster->task->role != Role::kWorker) return configuration("needs a task worker:INDEX");
-  if (options.device == "auto") options.device = "cpu";
-  if (options.device != "cpu") return configuration("--device: this build computes on cpu only");
+  const absl::StatusOr<std::string> chosen = ChooseDevice(device);
+  if (!chosen.ok()) return refuse(chosen.status());
+  const absl::StatusOr<Cluster> cluster = FindCluster(shared);
+  if (!cluster.ok()) return refuse(cluster.status());
+  const std::string task = cluster->task->ToString();
+  if (cluster->task->role == Role::kEvaluator) {
+    if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
+    SetUpLogging(shared.log_level);
+    const std::string dir = std::filesystem::absolute(shared.dir).lexically_normal().string();
+    return RunEvaluator({.task = task, .dir = dir}, threads);
+  }
+  if (cluster->task->role != Role::kWorker) {
+    return refuse(
+        absl::InvalidArgumentError("needs a task worker:INDEX or evaluator:INDEX, not " + task));
+  }
+  options.device = *chosen;
+  options.task = task;
   options.dir = shared.dir;
-  options.task = cluster->task->ToString();
   if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   if (options.coordinator.empty()) {
-    return configuration(
-        "the cluster gives no address of the coordinator (key cluster.chief): give --coordinator");
+    return refuse(absl::InvalidArgumentError(
+        "the cluster gives no address of the coordinator (key cluster.chief): give --coordinator"));
   }
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
-  if (!address.ok()) return Complain(argv[0], address, ExitCode::kConfiguration);
-  Daemon daemon;
+  if (!address.ok()) return refuse(address);
   SetUpLogging(shared.log_level);
-  Worker worker(
-      options,
-      [&](const Job& job) {
-        return OpenWorkload(daemon.environment().files, job, static_cast<int>(threads));
-      },
-      daemon.environment(),
-      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
-  daemon.environment().loop.Post([&] { worker.Start(); });
-  return daemon.Run([&] { worker.Drain(); });
+  return RunWorker(std::move(options), threads);
 }
 
 }  // namespace

@@ -1,0 +1,145 @@
+// paracord checkpoint: which checkpoints there are, and whether they are sound.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/commands.h"
+#include "cli/plan.h"
+#include "common/files.h"
+#include "common/flags.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+struct CheckpointFlags {
+  std::string what;
+  std::string dir;
+  std::optional<int64_t> step;
+  bool json = false;
+};
+
+struct Seen {
+  std::string name;
+  std::optional<Manifest> manifest;  // none: it cannot be read
+  uint64_t bytes = 0;
+  std::vector<std::string> damage;
+};
+
+Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name) {
+  Seen seen;
+  seen.name = name.ToString();
+  const std::string directory = checkpoints + "/" + seen.name;
+  absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+  if (manifest.ok()) {
+    for (const ManifestFile& file : manifest->files) seen.bytes += file.bytes;
+    seen.manifest = *std::move(manifest);
+  }
+  for (const absl::Status& damage : FindDamage(files, directory)) {
+    seen.damage.emplace_back(damage.message());
+  }
+  return seen;
+}
+
+nlohmann::json ToJson(const Seen& seen) {
+  nlohmann::json json = {{"name", seen.name}, {"damage", seen.damage}};
+  if (!seen.manifest.has_value()) return json;
+  const Manifest& manifest = *seen.manifest;
+  json.update({{"step", manifest.name.step},
+               {"position", PositionText(manifest)},
+               {"bytes", seen.bytes},
+               {"created_unix_ms", manifest.created_unix_ms},
+               {"healthy", manifest.healthy()},
+               {"complete", manifest.complete}});
+  return json;
+}
+
+void PrintLine(const Seen& seen, std::ostream& out) {
+  out << absl::StrFormat("%-24s", seen.name);
+  if (seen.manifest.has_value()) {
+    const Manifest& manifest = *seen.manifest;
+    out << absl::StrFormat(" step %-8d %-28s %10s  %9s ago  %s%s", manifest.name.step,
+                           PositionText(manifest), HumanBytes(seen.bytes),
+                           AgeText(UnixMs() - manifest.created_unix_ms),
+                           manifest.healthy() ? "healthy" : "NOT HEALTHY (not finite)",
+                           manifest.complete ? ", complete" : "");
+  }
+  if (!seen.damage.empty()) out << ", DAMAGED: " << seen.damage.front();
+  out << "\n";
+}
+
+// `ls` shows them all, `verify` what is wrong with them. The exit code.
+int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const std::string& why, ExitCode code) {
+    err << "paracord checkpoint " << own.what << ": " << why << "\n";
+    return static_cast<int>(code);
+  };
+  PosixFiles files;
+  const std::string dir = std::filesystem::absolute(own.dir).lexically_normal().string();
+  const absl::Status there = files.List(dir).status();
+  if (!there.ok()) return fail(std::string(there.message()), ExitCode::kConfiguration);
+  const std::string checkpoints = dir + "/checkpoints";
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
+  if (!names.ok()) return fail(std::string(names.status().message()), ExitCode::kConfiguration);
+  const bool verify = own.what == "verify";
+  size_t shown = 0;
+  size_t damaged = 0;
+  for (const CheckpointName& name : *names) {
+    if (own.step.has_value() && name.step != static_cast<uint64_t>(*own.step)) continue;
+    const Seen seen = Look(files, checkpoints, name);
+    ++shown;
+    if (!seen.damage.empty()) ++damaged;
+    if (own.json) {
+      out << ToJson(seen).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    } else if (!verify) {
+      PrintLine(seen, out);
+    } else if (seen.damage.empty()) {
+      out << seen.name << ": sound, " << HumanBytes(seen.bytes) << "\n";
+    }
+    for (const std::string& damage : seen.damage) {
+      if (verify) err << seen.name << ": damaged: " << damage << "\n";
+    }
+  }
+  if (shown == 0 && own.step.has_value()) {
+    return fail(absl::StrCat(checkpoints, " holds no checkpoint of step ", *own.step),
+                ExitCode::kNoCheckpoint);
+  }
+  if (shown == 0 && verify) {
+    return fail(checkpoints + " holds no checkpoint", ExitCode::kNoCheckpoint);
+  }
+  if (shown == 0 && !own.json) out << "no checkpoints in " << checkpoints << "\n";
+  return static_cast<int>(verify && damaged > 0 ? ExitCode::kNoCheckpoint : ExitCode::kDone);
+}
+
+}  // namespace
+
+int RunCheckpoint(Args args, std::ostream& out, std::ostream& err) {
+  CheckpointFlags own;
+  Flags flags("paracord checkpoint",
+              "Reads the checkpoints of a job, newest first, every byte of them. `ls` lists them,\n"
+              "`verify` names every damaged file and then ends with code 5.");
+  flags.Positional("ls|verify", "what to do", &own.what);
+  flags.String("dir", "DIR", "the job's directory", &own.dir);
+  flags.Integer("step", "N", "only the checkpoint of this step", 0, INT64_MAX, &own.step);
+  flags.Switch("json", "one JSON object a checkpoint", &own.json);
+  absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (parsed.ok() && own.what != "ls" && own.what != "verify") {
+    parsed = absl::InvalidArgumentError(absl::StrCat("`", own.what, "` is neither ls nor verify"));
+  }
+  if (parsed.ok() && own.dir.empty()) parsed = absl::InvalidArgumentError("needs --dir DIR");
+  if (!parsed.ok()) {
+    err << "paracord checkpoint: " << std::string(parsed.message()) << "\n";
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
+  return Show(own, out, err);
+}
+
+}  // namespace paracord

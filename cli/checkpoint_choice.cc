@@ -1,0 +1,99 @@
+#include "cli/checkpoint_choice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/data_plan.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+std::string NotThere(const std::string& checkpoints, const std::vector<CheckpointName>& names,
+                     std::optional<int64_t> step, bool refused) {
+  if (names.empty()) return absl::StrCat(checkpoints, " holds no checkpoint");
+  if (refused) return absl::StrCat(checkpoints, ": no other checkpoint can be used");
+  std::string text = absl::StrCat(checkpoints, " holds no checkpoint of step ", step.value_or(0));
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < names.size() && i < kShown; ++i) {
+    absl::StrAppend(&text, i == 0 ? "; there is step " : ", ", names[i].step);
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
+                                                  std::optional<int64_t> step,
+                                                  std::ostream& notes) {
+  const absl::Status listed = files.List(dir).status();
+  if (!listed.ok()) return absl::InvalidArgumentError(listed.message());
+  const std::string checkpoints = dir + "/checkpoints";
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  bool refused = false;
+  for (const CheckpointName& name : names) {
+    if (step.has_value() && name.step != static_cast<uint64_t>(*step)) continue;
+    ChosenCheckpoint chosen;
+    chosen.directory = checkpoints + "/" + name.ToString();
+    const auto refuse = [&](const std::string& why) {
+      notes << "checkpoint " << name.ToString() << " is refused: " << why << "\n";
+      refused = true;
+    };
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, chosen.directory);
+    if (!manifest.ok()) {
+      refuse(std::string(manifest.status().message()));
+      continue;
+    }
+    if (!step.has_value() && !manifest->healthy()) {
+      refuse("it is not healthy (an update gave a value that is not finite); --step asks for it");
+      continue;
+    }
+    absl::StatusOr<std::vector<std::vector<float>>> values =
+        ReadVariables(files, chosen.directory, *manifest);
+    if (!values.ok()) {
+      refuse(std::string(values.status().message()));
+      continue;
+    }
+    if (refused) notes << "using checkpoint " << name.ToString() << ", the one before\n";
+    chosen.manifest = *std::move(manifest);
+    chosen.values = *std::move(values);
+    return chosen;
+  }
+  return absl::NotFoundError(NotThere(checkpoints, names, step, refused));
+}
+
+std::string PositionText(const Manifest& manifest) {
+  std::optional<uint64_t> least;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (!manifest.variables[partition.spec.variable()].trainable()) continue;
+    const uint64_t entered = partition.applied + partition.rejected;
+    least = std::min(least.value_or(entered), entered);
+  }
+  const uint64_t each = BatchesPerEpoch(manifest.plan);
+  if (each == 0) return "";
+  const uint64_t done = least.value_or(0);
+  return absl::StrCat("epoch ", done / each, ", batch ", done % each, " of ", each);
+}
+
+std::string AgeText(int64_t ms) {
+  const double seconds = static_cast<double>(ms) / 1000;
+  if (seconds < 120) return absl::StrFormat("%.0f s", seconds);
+  if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);
+  if (seconds < 172800) return absl::StrFormat("%.1f h", seconds / 3600);
+  return absl::StrFormat("%.1f days", seconds / 86400);
+}
+
+int64_t UnixMs() {
+  using std::chrono::milliseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<milliseconds>(now).count();
+}
+
+ExitCode ExitCodeOfChoice(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? ExitCode::kConfiguration : ExitCode::kNoCheckpoint;
+}
+
+}  // namespace paracord

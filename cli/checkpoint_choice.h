@@ -1,0 +1,40 @@
+// Which checkpoint of a job's directory a command works on, and its variables. Blocking, in main's
+// thread; changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/checkpoint.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+
+namespace paracord {
+
+struct ChosenCheckpoint {
+  std::string directory;
+  Manifest manifest;
+  std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
+};
+
+// The newest checkpoint of `step`, or without one the newest healthy one. What is damaged is
+// refused by name in `notes`, and the one before it is taken, which `notes` says too. NOT_FOUND:
+// none is left; INVALID_ARGUMENT: there is no such directory. `dir` is absolute.
+absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
+                                                  std::optional<int64_t> step, std::ostream& notes);
+
+// How far it is: "epoch 3, batch 37 of 938".
+std::string PositionText(const Manifest& manifest);
+
+// "12 s", "3.5 min", "2.1 h", "4.0 days".
+std::string AgeText(int64_t ms);
+int64_t UnixMs();
+
+// Of an error of ChooseCheckpoint.
+ExitCode ExitCodeOfChoice(const absl::Status& status);
+
+}  // namespace paracord

@@ -1,0 +1,328 @@
+// paracord compute: one batch through the code that trains, without a cluster: the workers' model,
+// and for the optimizer steps the parameter servers' partitions. For comparing with Keras.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/tensor_file.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/flags.h"
+#include "common/job.h"
+#include "common/json_fields.h"
+#include "common/named_spec.h"
+#include "common/nearest.h"
+#include "common/status_macros.h"
+#include "server/optimizer.h"
+#include "server/partition.h"
+#include "worker/batch_plan.h"
+#include "worker/device.h"
+#include "worker/gradient_program.h"
+
+namespace paracord {
+namespace {
+
+struct ComputeFlags {
+  std::string model;
+  std::string weights;
+  std::string batch;
+  std::string out;
+  int64_t steps = 3;
+  std::string job;
+  std::string device = "auto";
+};
+
+std::string Absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// Loss and optimizer from the model's compile_config, or the job's.
+absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(flags.model));
+  constexpr size_t kModelBytesMax = 64 << 20;
+  constexpr int kModelDepthMax = 128;
+  absl::StatusOr<nlohmann::json> model = ParseJson(text, kModelBytesMax, kModelDepthMax);
+  if (!model.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.model, ": ", model.status().message()));
+  }
+  Job job;
+  if (!flags.job.empty()) {
+    ASSIGN_OR_RETURN(job, ReadJobFile(files, flags.job));
+    job.model = *std::move(model);
+    return job;
+  }
+  Problems problems;
+  const CompileConfig compiled = ReadCompileConfig(*model, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  const bool lacks_optimizer = flags.steps > 0 && !compiled.optimizer.has_value();
+  if (!compiled.loss.has_value() || lacks_optimizer) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.model, ": its compile_config gives no ",
+                                                   compiled.loss ? "optimizer" : "loss",
+                                                   ": give --job JOB"));
+  }
+  job.model = *std::move(model);
+  job.loss = *compiled.loss;
+  if (compiled.optimizer.has_value()) job.optimizer = *compiled.optimizer;
+  return job;
+}
+
+absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
+  Batch batch;
+  for (ReadTensor& tensor : tensors) {
+    const auto refuse = [&](const std::string& what) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " ", what));
+    };
+    if (tensor.shape.empty() || tensor.shape[0] == 0 || tensor.shape[0] > (1u << 24)) {
+      return refuse("has no examples along axis 0");
+    }
+    if (batch.examples != 0 && tensor.shape[0] != batch.examples) {
+      return refuse(
+          absl::StrCat("has ", tensor.shape[0], " examples, the others have ", batch.examples));
+    }
+    batch.examples = static_cast<uint32_t>(tensor.shape[0]);
+    Column column;
+    column.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
+    column.values = std::move(tensor.values);
+    if (tensor.name.starts_with("inputs/")) {
+      column.name = tensor.name.substr(7);
+      batch.inputs.push_back(std::move(column));
+    } else if (tensor.name == "targets" || tensor.name.starts_with("targets/")) {
+      batch.targets.push_back(std::move(column));
+    } else {
+      return refuse("is neither inputs/<input layer> nor targets");
+    }
+  }
+  if (batch.inputs.empty()) return absl::InvalidArgumentError(path + ": no tensor inputs/<name>");
+  if (batch.targets.empty()) return absl::InvalidArgumentError(path + ": no tensor targets");
+  return batch;
+}
+
+// In the order of `variables`.
+absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
+    Files& files, const std::string& path, const std::vector<VariableSpec>& variables) {
+  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
+  std::vector<std::string_view> names;
+  for (const ReadTensor& tensor : tensors) names.push_back(tensor.name);
+  std::vector<std::vector<float>> values;
+  for (const VariableSpec& variable : variables) {
+    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ReadTensor& tensor) {
+      return tensor.name == variable.name();
+    });
+    if (found == tensors.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": holds no tensor ", variable.name(),
+                                                     NearestHint(variable.name(), names)));
+    }
+    const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+    if (found->shape != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", found->name, " has shape ",
+                                                     ShapeText(found->shape), ", the model's is ",
+                                                     ShapeText(shape)));
+    }
+    values.push_back(std::move(found->values));
+  }
+  return values;
+}
+
+// The variables as a parameter server holds them, each in one partition.
+class Store {
+ public:
+  Store(Optimizer optimizer, const std::vector<VariableSpec>& variables,
+        const std::vector<std::vector<float>>& values)
+      : optimizer_(std::move(optimizer)) {
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const VariableSpec& variable = variables[i];
+      PartitionContents contents{.value = Block(values[i].size()), .slots = {}, .ledger = {}};
+      contents.value.Assign(values[i]);
+      for (const SlotSpec& slot : optimizer_.slots) {
+        if (!variable.trainable()) break;
+        contents.slots.emplace_back(values[i].size());
+        contents.slots.back().Fill(slot.initial);
+      }
+      Partition::Facts facts{.id = static_cast<uint32_t>(i),
+                             .name = variable.name(),
+                             .shape = {variable.shape().begin(), variable.shape().end()},
+                             .trained = variable.trainable(),
+                             .bytes = contents.value.bytes()};
+      partitions_.push_back(
+          std::make_unique<Partition>(std::move(facts), optimizer_, std::move(contents)));
+    }
+  }
+
+  // Batch `step` of a split of `steps`. Gradients must be finite.
+  absl::Status Push(uint32_t step, uint32_t steps,
+                    const std::vector<std::vector<float>>& gradients) {
+    for (size_t i = 0; i < partitions_.size(); ++i) {
+      if (!partitions_[i]->facts().trained) continue;
+      const PlanBatch batch{.split = 0, .batch = step, .split_batches = steps};
+      const absl::Cord gradient(absl::string_view(
+          reinterpret_cast<const char*>(gradients[i].data()), gradients[i].size() * sizeof(float)));
+      const auto pushed = partitions_[i]->Push(batch, /*rejected=*/false, gradient);
+      if (pushed.outcome != PUSH_APPLIED) {
+        return absl::InternalError(partitions_[i]->facts().name + ": a step was not applied");
+      }
+    }
+    return absl::OkStatus();
+  }
+  void Pull(std::vector<std::vector<float>>& values) const {
+    for (size_t i = 0; i < partitions_.size(); ++i) {
+      ChunkRefs chunks;
+      partitions_[i]->Pull(chunks);
+      auto out = values[i].begin();
+      for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
+    }
+  }
+
+ private:
+  const Optimizer optimizer_;
+  std::vector<std::unique_ptr<Partition>> partitions_;
+};
+
+struct Results {
+  Column output;
+  std::vector<float> losses;  // before each step and after the last
+  std::vector<std::vector<float>> gradients, after;
+};
+
+absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
+                         const std::vector<std::vector<float>>& gradients, int64_t step) {
+  const auto diverged = [&](const std::string& what) {
+    return absl::OutOfRangeError(absl::StrCat(what, " is not finite at step ", step));
+  };
+  if (!std::isfinite(loss)) return diverged("the loss");
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (!std::all_of(gradients[i].begin(), gradients[i].end(),
+                     [](float g) { return std::isfinite(g); })) {
+      return diverged("the gradient of " + variables[i].name());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const Batch& batch,
+                                uint32_t steps, std::vector<std::vector<float>> values) {
+  const std::vector<VariableSpec>& variables = program.variables();
+  Optimizer optimizer;
+  if (steps > 0) {
+    ASSIGN_OR_RETURN(optimizer, ParseOptimizer(job.optimizer));
+  }
+  Store store(std::move(optimizer), variables, values);
+  std::vector<std::vector<float>> gradients(values.size());
+  std::vector<std::span<const float>> value_spans(values.begin(), values.end());
+  std::vector<std::span<float>> gradient_spans;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i].trainable()) gradients[i].resize(values[i].size());
+    gradient_spans.emplace_back(gradients[i]);
+  }
+  Results results;
+  ASSIGN_OR_RETURN(results.output, program.Predict(batch, value_spans));
+  DataPlan plan;
+  plan.set_seed(job.seed);
+  BatchId id;
+  for (uint32_t step = 0; step <= steps; ++step) {
+    id.set_batch(step);
+    ASSIGN_OR_RETURN(const double loss, program.ComputeGradients(batch, BatchKey(plan, id),
+                                                                 value_spans, gradient_spans));
+    results.losses.push_back(static_cast<float>(loss));
+    if (step == 0) results.gradients = gradients;
+    if (step == steps) break;
+    RETURN_IF_ERROR(CheckFinite(variables, results.losses.back(), gradients, step));
+    RETURN_IF_ERROR(store.Push(step, steps, gradients));
+    store.Pull(values);
+  }
+  results.after = std::move(values);
+  return results;
+}
+
+absl::Status WriteResults(Files& files, const std::string& path,
+                          const std::vector<VariableSpec>& variables, const Batch& batch,
+                          const Results& results) {
+  std::vector<NamedTensor> tensors;
+  std::vector<uint64_t> output_shape = {batch.examples};
+  output_shape.insert(output_shape.end(), results.output.shape.begin(), results.output.shape.end());
+  tensors.push_back({"output", output_shape, results.output.values});
+  tensors.push_back({"loss", {}, std::span(results.losses).first(1)});
+  tensors.push_back({"losses", {results.losses.size()}, results.losses});
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const std::vector<uint64_t> shape(variables[i].shape().begin(), variables[i].shape().end());
+    if (variables[i].trainable()) {
+      tensors.push_back({"gradients/" + variables[i].name(), shape, results.gradients[i]});
+    }
+    tensors.push_back({"after/" + variables[i].name(), shape, results.after[i]});
+  }
+  return WriteTensors(files, path, tensors, {});
+}
+
+absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
+  RETURN_IF_ERROR(ChooseDevice(flags.device).status());
+  PosixFiles files;
+  ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
+  ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, flags.batch));
+  Batch schema;
+  for (const Column& column : batch.inputs)
+    schema.inputs.push_back({column.name, column.shape, {}});
+  for (const Column& column : batch.targets) {
+    schema.targets.push_back({column.name, column.shape, {}});
+  }
+  job.batch = batch.examples;
+  job.accumulate = std::min(job.accumulate, job.batch);
+  ASSIGN_OR_RETURN(const std::unique_ptr<GradientProgram> program,
+                   BuildKerasProgram(job, schema, /*threads=*/1));
+  ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
+                   ReadWeights(files, flags.weights, program->variables()));
+  ASSIGN_OR_RETURN(
+      const Results results,
+      Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(values)));
+  RETURN_IF_ERROR(WriteResults(files, flags.out, program->variables(), batch, results));
+  out << "loss " << results.losses.front();
+  if (flags.steps > 0) out << ", after " << flags.steps << " steps " << results.losses.back();
+  out << "; " << flags.out << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunCompute(Args args, std::ostream& out, std::ostream& err) {
+  ComputeFlags own;
+  Flags flags("paracord compute",
+              "One batch through the code that trains, without a cluster, to compare with Keras.\n"
+              "All files are safetensors. OUT gets output, loss, losses, gradients/<variable> and\n"
+              "after/<variable>.");
+  flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
+  flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
+  flags.String("batch", "FILE", "the examples: inputs/<input layer> and targets", &own.batch);
+  flags.String("out", "FILE", "where the results go", &own.out);
+  flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
+  flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);
+  flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
+  absl::Status status = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (status.ok() && (own.weights.empty() || own.batch.empty() || own.out.empty())) {
+    status = absl::InvalidArgumentError("needs --weights FILE, --batch FILE and --out FILE");
+  }
+  if (status.ok()) {
+    for (std::string* path : {&own.model, &own.weights, &own.batch, &own.out}) {
+      *path = Absolute(*path);
+    }
+    if (!own.job.empty()) own.job = Absolute(own.job);
+    status = Run(own, out);
+  }
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  err << "paracord compute: " << std::string(status.message()) << "\n";
+  return static_cast<int>(absl::IsOutOfRange(status) ? ExitCode::kDiverged
+                                                     : ExitCode::kConfiguration);
+}
+
+}  // namespace paracord

@@ -1,0 +1,94 @@
+// paracord evaluate: the test metrics of a checkpoint, without a cluster.
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/commands.h"
+#include "common/files.h"
+#include "common/flags.h"
+#include "common/job.h"
+#include "nlohmann/json.hpp"
+#include "worker/device.h"
+#include "worker/score.h"
+#include "worker/workload.h"
+
+namespace paracord {
+namespace {
+
+struct EvaluateFlags {
+  std::string job;
+  std::string dir;
+  std::string device = "auto";
+  std::optional<int64_t> step;
+  bool json = false;
+};
+
+void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostream& out) {
+  if (as_json) {
+    out << nlohmann::json({{"checkpoint", manifest.name.ToString()},
+                           {"step", manifest.name.step},
+                           {"examples", score.examples},
+                           {"metrics", score.MetricsToJson()}})
+               .dump()
+        << "\n";
+    return;
+  }
+  out << "checkpoint " << manifest.name.ToString() << " (" << PositionText(manifest) << "), "
+      << score.examples << " test records\n";
+  for (const auto& [name, value] : score.metrics) out << "test " << name << ": " << value << "\n";
+}
+
+int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const absl::Status& status, ExitCode code) {
+    err << "paracord evaluate: " << std::string(status.message()) << "\n";
+    return static_cast<int>(code);
+  };
+  const absl::StatusOr<std::string> device = ChooseDevice(own.device);
+  if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
+  PosixFiles files;
+  const absl::StatusOr<Job> job =
+      ReadJobFile(files, std::filesystem::absolute(own.job).lexically_normal().string());
+  if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
+  own.dir = std::filesystem::absolute(own.dir).lexically_normal().string();
+  const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
+  if (!chosen.ok()) return fail(chosen.status(), ExitCodeOfChoice(chosen.status()));
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, static_cast<int>(threads));
+  if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
+  const std::atomic<bool> stop = false;
+  const absl::StatusOr<Score> score =
+      ScoreVariables(*workload, chosen->manifest.variables, chosen->values, job->batch, stop);
+  if (!score.ok()) return fail(score.status(), ExitCode::kConfiguration);
+  Print(chosen->manifest, *score, own.json, out);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
+  EvaluateFlags own;
+  Flags flags("paracord evaluate", "The test metrics of a checkpoint, without a cluster.");
+  flags.Positional("JOB", "the job file, which says what the test data are", &own.job);
+  flags.String("dir", "DIR", "the job's directory, which holds the checkpoints", &own.dir);
+  flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
+                INT64_MAX, &own.step);
+  flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
+  flags.Switch("json", "one JSON object instead of text", &own.json);
+  absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (parsed.ok() && own.dir.empty()) parsed = absl::InvalidArgumentError("needs --dir DIR");
+  if (!parsed.ok()) {
+    err << "paracord evaluate: " << std::string(parsed.message()) << "\n";
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
+  return Run(std::move(own), out, err);
+}
+
+}  // namespace paracord

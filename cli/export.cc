@@ -1,0 +1,68 @@
+// paracord export: a checkpoint's variables in one safetensors file.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/commands.h"
+#include "cli/plan.h"
+#include "cli/tensor_file.h"
+#include "common/files.h"
+#include "common/flags.h"
+
+namespace paracord {
+
+int RunExport(Args args, std::ostream& out, std::ostream& err) {
+  std::string dir;
+  std::string path;
+  std::optional<int64_t> step;
+  Flags flags("paracord export",
+              "Merges a checkpoint into one safetensors file with the model's variable names.");
+  flags.String("dir", "DIR", "the job's directory", &dir);
+  flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
+                INT64_MAX, &step);
+  flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
+  const absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  const auto fail = [&](std::string_view why, ExitCode code) {
+    err << "paracord export: " << why << "\n";
+    return static_cast<int>(code);
+  };
+  if (!parsed.ok()) return fail(std::string(parsed.message()), ExitCode::kConfiguration);
+  if (dir.empty() || path.empty()) {
+    return fail("needs --dir DIR and --out FILE", ExitCode::kConfiguration);
+  }
+  PosixFiles files;
+  dir = std::filesystem::absolute(dir).lexically_normal().string();
+  path = std::filesystem::absolute(path).lexically_normal().string();
+  const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
+  if (!chosen.ok()) {
+    return fail(std::string(chosen.status().message()), ExitCodeOfChoice(chosen.status()));
+  }
+  const Manifest& manifest = chosen->manifest;
+  std::vector<NamedTensor> tensors;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < manifest.variables.size(); ++i) {
+    const VariableSpec& variable = manifest.variables[i];
+    tensors.push_back({.name = variable.name(),
+                       .shape = {variable.shape().begin(), variable.shape().end()},
+                       .values = chosen->values[i]});
+    bytes += chosen->values[i].size() * sizeof(float);
+  }
+  const absl::Status written = WriteTensors(files, path, tensors,
+                                            {{"job", manifest.job_name},
+                                             {"checkpoint", manifest.name.ToString()},
+                                             {"step", absl::StrCat(manifest.name.step)},
+                                             {"run_id", manifest.run_id}});
+  if (!written.ok()) return fail(std::string(written.message()), ExitCode::kPeerLost);
+  out << path << ": " << tensors.size() << " variables, " << HumanBytes(bytes) << ", of checkpoint "
+      << manifest.name.ToString() << "\n";
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace paracord

@@ -1,0 +1,107 @@
+#include "cli/tensor_file.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+absl::Status WriteAll(Files& files, const std::string& path, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorInfo> infos;
+  for (const NamedTensor& tensor : tensors) {
+    infos.push_back({.name = tensor.name, .shape = tensor.shape});
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
+                   SafetensorsWriter::Create(files, path, std::move(infos), metadata));
+  for (const NamedTensor& tensor : tensors) RETURN_IF_ERROR(writer->Append(tensor.values));
+  return writer->Finish();
+}
+
+// False: some value is not one of float32's.
+template <class T>
+bool Convert(const std::string& bytes, std::vector<float>& out) {
+  out.resize(bytes.size() / sizeof(T));
+  constexpr int64_t kExactMax = int64_t{1} << 24;
+  for (size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    if constexpr (!std::is_floating_point_v<T>) {
+      const auto wide = static_cast<int64_t>(value);
+      if (wide > kExactMax || wide < -kExactMax) return false;
+    }
+    out[i] = static_cast<float>(value);
+  }
+  return true;
+}
+
+absl::Status ConvertTensor(const TensorInfo& info, const std::string& bytes,
+                           std::vector<float>& out) {
+  const auto refuse = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", info.name, " ", what));
+  };
+  bool exact = true;
+  if (info.dtype == "F32") {
+    exact = Convert<float>(bytes, out);
+  } else if (info.dtype == "I32") {
+    exact = Convert<int32_t>(bytes, out);
+  } else if (info.dtype == "I64") {
+    exact = Convert<int64_t>(bytes, out);
+  } else if (info.dtype == "U8") {
+    exact = Convert<uint8_t>(bytes, out);
+  } else {
+    return refuse(absl::StrCat("is ", info.dtype, "; supported: F32, I32, I64, U8"));
+  }
+  return exact ? absl::OkStatus() : refuse("holds an integer beyond 2^24, which float32 lacks");
+}
+
+}  // namespace
+
+absl::Status WriteTensors(Files& files, const std::string& path,
+                          std::span<const NamedTensor> tensors,
+                          const std::map<std::string, std::string>& metadata) {
+  const std::string temporary = absl::StrCat(path, ".tmp-", getpid());
+  absl::Status written = WriteAll(files, temporary, tensors, metadata);
+  if (written.ok()) written = files.Rename(temporary, path);
+  if (!written.ok()) {
+    files.RemoveTree(temporary).IgnoreError();  // the error that counts is the first
+    return written;
+  }
+  return files.SyncDirectory(path.substr(0, path.rfind('/') + 1));
+}
+
+absl::StatusOr<std::vector<ReadTensor>> ReadTensors(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> checked,
+                   SafetensorsFile::Open(files, path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));
+  const SafetensorsHeader& header = checked->header();
+  std::vector<ReadTensor> tensors;
+  std::string bytes;
+  for (const TensorInfo& info : header.tensors) {
+    ReadTensor& tensor = tensors.emplace_back();
+    tensor.name = info.name;
+    tensor.shape = info.shape;
+    bytes.resize(info.end - info.begin);
+    RETURN_IF_ERROR(file->ReadAt(header.data_begin + info.begin, bytes));
+    const absl::Status converted = ConvertTensor(info, bytes, tensor.values);
+    if (!converted.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": ", converted.message()));
+    }
+  }
+  return tensors;
+}
+
+std::string ShapeText(std::span<const uint64_t> shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
+
+}  // namespace paracord

@@ -1,0 +1,40 @@
+// Named tensors in a safetensors file, as commands take and give them: float32 inside, integers
+// accepted where a file is read. Blocking, in main's thread. Errors name the file and the tensor.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+
+namespace paracord {
+
+struct NamedTensor {
+  std::string name;
+  std::vector<uint64_t> shape;  // empty: a scalar
+  std::span<const float> values;
+};
+
+// Replaces `path` as a whole or not at all: a temporary file beside it, synced and renamed.
+absl::Status WriteTensors(Files& files, const std::string& path,
+                          std::span<const NamedTensor> tensors,
+                          const std::map<std::string, std::string>& metadata);
+
+struct ReadTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+
+// All tensors of a file, in the order of the file. F32, I32, I64 and U8; an integer that float32
+// does not have is an error.
+absl::StatusOr<std::vector<ReadTensor>> ReadTensors(Files& files, const std::string& path);
+
+std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
+
+}  // namespace paracord

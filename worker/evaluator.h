@@ -1,0 +1,54 @@
+// The role `evaluator`: looks into the job's directory again and again and scores its newest
+// checkpoint (checkpoint_scorer.h), on the side of the training and without a coordinator; the job
+// comes from the checkpoint. Leaves when the final one is scored. Owned by main; everything runs on
+// the loop but the looking, which runs on the executor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/environment.h"
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "worker/checkpoint_scorer.h"
+
+namespace paracord {
+
+struct EvaluatorOptions {
+  std::string task = "evaluator:0";
+  std::string dir;         // absolute
+  int64_t poll_ms = 1000;  // between two looks that found nothing new
+};
+
+class Evaluator {
+ public:
+  // `exit` is called once, on the loop: the process should end with this code.
+  Evaluator(EvaluatorOptions options, OpenWorkloadFn open, Environment environment,
+            std::function<void(int exit_code, std::string reason)> exit);
+  ~Evaluator();
+
+  void Start();
+  void Drain();  // SIGTERM: leaves as soon as the batch under way is done. On the loop.
+
+ private:
+  void Look();
+  void Looked(const CheckpointScorer::Look& look);
+  void Exit(ExitCode code, const std::string& reason);
+
+  const EvaluatorOptions options_;
+  const Environment environment_;
+  const std::function<void(int, std::string)> exit_;
+  const Logger log_;
+  const std::shared_ptr<bool> alive_;
+  // Shared with work on the executor, which may outlive this.
+  const std::shared_ptr<CheckpointScorer> scorer_;
+  const std::shared_ptr<std::atomic<bool>> stop_;
+
+  bool looking_ = false;
+  bool exiting_ = false;
+};
+
+}  // namespace paracord

@@ -1,0 +1,32 @@
+// Scores a checkpoint on the whole test data: the evaluator and `paracord evaluate`. On the thread
+// that computes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/checkpoint.h"
+#include "nlohmann/json.hpp"
+#include "worker/workload.h"
+
+namespace paracord {
+
+struct Score {
+  uint64_t examples = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // "loss" first
+
+  nlohmann::json MetricsToJson() const;  // {name: value}; null where it is not finite
+};
+
+// `values` as ReadVariables gives them. INVALID_ARGUMENT: the workload has no test data, its model
+// has other variables than the checkpoint, or a record does not fit. CANCELLED once `stop` is set.
+absl::StatusOr<Score> ScoreVariables(Workload& workload, std::span<const VariableSpec> variables,
+                                     std::span<const std::vector<float>> values, uint64_t batch,
+                                     const std::atomic<bool>& stop);
+
+}  // namespace paracord
