@@ -1,0 +1,210 @@
+#include "e2e/cluster.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <future>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "common/protocol.h"
+#include "common/rpc_proto.h"
+#include "e2e/counting_job.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord::e2e {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kRestartMayHelp = 128;
+
+std::string FileName(std::string task) {
+  std::replace(task.begin(), task.end(), ':', '-');
+  return task;
+}
+
+template <class Reply, class Request>
+absl::StatusOr<Reply> Ask(Link& link, std::string_view method, const Request& request) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<Reply>>>();
+  std::future<absl::StatusOr<Reply>> future = promise->get_future();
+  constexpr int64_t kDeadlineMs = 1000;
+  CallProto<Reply>(link, method, request, kDeadlineMs, [promise](absl::StatusOr<Reply> reply) {
+    promise->set_value(std::move(reply));
+  });
+  return future.get();
+}
+
+}  // namespace
+
+std::string FreeTcpAddress() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(fd);
+  return absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+}
+
+Cluster::Cluster(ClusterOptions options) : options_(std::move(options)) {
+  std::filesystem::create_directories(dir());
+  WriteJob(options_.job);
+  const auto add = [&](const std::string& task) {
+    addresses_[task] =
+        options_.tcp ? FreeTcpAddress() : absl::StrCat("unix:", root(), "/", FileName(task));
+  };
+  add("coordinator");
+  for (uint32_t i = 0; i < options_.ps; ++i) add(absl::StrCat("ps:", i));
+  announced_ = addresses_;
+}
+
+Cluster::~Cluster() {
+  if (std::uncaught_exceptions() == 0) return;
+  for (const auto& [task, process] : processes_) {
+    const std::string log = Log(task);
+    constexpr size_t kTail = 3000;
+    std::cerr << "---- " << task << "\n" << log.substr(log.size() - std::min(log.size(), kTail));
+  }
+}
+
+void Cluster::WriteJob(const json& patch) { WriteCountingJob(root(), patch); }
+
+void Cluster::Announce(const std::string& task, const std::string& address) {
+  announced_[task] = address;
+}
+
+std::string Cluster::LogPath(const std::string& task) const {
+  return absl::StrCat(root(), "/", FileName(task), ".log");
+}
+
+std::string Cluster::Log(const std::string& task) const { return ReadText(LogPath(task)); }
+
+bool Cluster::Logged(const std::string& task, const std::string& text) const {
+  return Log(task).find(text) != std::string::npos;
+}
+
+std::vector<std::string> Cluster::Command(const std::string& task) const {
+  const std::string role = task.substr(0, task.find(':'));
+  std::vector<std::string> command = {absl::StrCat(PARACORD_BIN_DIR "/paracord-", role), "--task",
+                                      task == "coordinator" ? "coordinator:0" : task, "--dir",
+                                      dir()};
+  if (role == "coordinator") command.insert(command.end(), {"--job", job()});
+  if (role == "worker") command.insert(command.end(), {"--threads", "1"});
+  if (addresses_.contains(task)) {
+    command.insert(command.end(), {"--listen", addresses_.at(task)});
+  }
+  return command;
+}
+
+void Cluster::Start(const std::string& task, const Variables& environment,
+                    const std::vector<std::string>& arguments) {
+  json cluster = {{"chief", {announced_.at("coordinator")}}};
+  for (uint32_t i = 0; i < options_.ps; ++i) {
+    cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
+  }
+  Variables all = environment;
+  all["TF_CONFIG"] = json({{"cluster", cluster}}).dump();
+  if (task.starts_with("worker") && options_.batch_ms > 0 && !all.contains("PARACORD_FAILPOINTS")) {
+    all["PARACORD_FAILPOINTS"] = absl::StrCat("worker.computed=stall:", options_.batch_ms);
+  }
+  std::vector<std::string> command = Command(task);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  processes_[task] = std::make_unique<Process>(command, all, LogPath(task));
+}
+
+void Cluster::StartAll() {
+  for (uint32_t i = 0; i < options_.ps; ++i) Start(absl::StrCat("ps:", i));
+  Start("coordinator");
+  for (uint32_t i = 0; i < options_.workers; ++i) Start(absl::StrCat("worker:", i));
+}
+
+std::vector<std::pair<std::string, Exit>> Cluster::Supervise() {
+  std::vector<std::pair<std::string, Exit>> left;
+  for (auto& [task, process] : processes_) {
+    const std::optional<Exit> exit = process->Poll();
+    if (exit.has_value() && (*exit < 0 || *exit >= kRestartMayHelp)) left.emplace_back(task, *exit);
+  }
+  for (const auto& [task, exit] : left) Start(task);
+  return left;
+}
+
+int Cluster::Finish(int64_t wait_ms) {
+  int code = -1;
+  WaitUntil(wait_ms, [&] {
+    Supervise();
+    const std::optional<Exit> exit = at("coordinator").Poll();
+    if (!exit.has_value() || *exit < 0 || *exit >= kRestartMayHelp) return false;
+    code = *exit;
+    return true;
+  });
+  return code;
+}
+
+bool Cluster::WaitAllGone(int64_t wait_ms) {
+  return WaitUntil(wait_ms, [this] {
+    return std::all_of(processes_.begin(), processes_.end(),
+                       [](auto& item) { return !item.second->running(); });
+  });
+}
+
+void Cluster::KillAll() {
+  for (auto& [task, process] : processes_) process->Signal(SIGKILL);
+  processes_.clear();
+}
+
+Link& Cluster::LinkTo(const std::string& address) {
+  std::unique_ptr<Link>& link = links_[address];
+  if (link == nullptr) link = network_.Dial(address);
+  return *link;
+}
+
+json Cluster::Status() {
+  const auto reply =
+      Ask<StatusReply>(LinkTo(address("coordinator")), method::kStatus, StatusRequest());
+  return reply.ok() ? json::parse(reply->json(), nullptr, false) : json();
+}
+
+json Cluster::StatusOf(const std::string& kind, const std::string& task) {
+  const json status = Status();
+  if (!status.is_object()) return {};
+  for (const json& entry : status.at(kind)) {
+    if (entry.at("task") == task) return entry;
+  }
+  return {};
+}
+
+uint64_t Cluster::BatchesDone() {
+  const json status = Status();
+  return status.is_object() ? status.at("batches_done").get<uint64_t>() : 0;
+}
+
+bool Cluster::WaitForBatches(uint64_t batches, int64_t wait_ms) {
+  return WaitUntil(wait_ms, [&] { return BatchesDone() >= batches; });
+}
+
+json Cluster::Describe(const std::string& task) {
+  DescribeRequest request;
+  const auto reply = Ask<PsDescription>(LinkTo(address(task)), method::kDescribe, request);
+  if (!reply.ok()) return {};
+  json partitions = json::object();
+  for (const PartitionDescription& partition : reply->partitions()) {
+    partitions[absl::StrCat(partition.id())] = partition.ledger().applied();
+  }
+  return {{"boot_id", reply->boot_id()},
+          {"loaded_generation", reply->loaded_generation()},
+          {"applied", partitions}};
+}
+
+json Cluster::Summary() const {
+  return json::parse(ReadText(dir() + "/summary.json"), nullptr, false);
+}
+
+}  // namespace paracord::e2e

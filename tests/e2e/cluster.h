@@ -1,0 +1,81 @@
+// A cluster of the real daemons, started by a test on unix sockets or TCP ports of its own, in a
+// temporary directory. Tasks are named as in logs: "coordinator", "ps:0", "worker:1". Used in the
+// test's main thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/grpc_network.h"
+#include "e2e/process.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord::e2e {
+
+struct ClusterOptions {
+  uint32_t ps = 2;
+  uint32_t workers = 2;
+  bool tcp = false;
+  // Of each worker and batch, so that a job lasts long enough to be disturbed.
+  int batch_ms = 0;
+  nlohmann::json job;  // merged into the counting job's job.json
+};
+
+class Cluster {
+ public:
+  explicit Cluster(ClusterOptions options);
+  ~Cluster();  // a failed test shows the end of each log
+
+  const std::string& root() const { return temp_.path(); }   // data, job.json, sockets, logs
+  const std::string dir() const { return root() + "/dir"; }  // DIR of the job
+  const std::string job() const { return root() + "/job.json"; }
+  void WriteJob(const nlohmann::json& patch);  // anew
+
+  void StartAll();
+  void Start(const std::string& task, const Variables& environment = {},
+             const std::vector<std::string>& arguments = {});
+  Process& at(const std::string& task) { return *processes_.at(task); }
+  std::string Log(const std::string& task) const;
+  bool Logged(const std::string& task, const std::string& text) const;
+  std::string address(const std::string& task) const { return addresses_.at(task); }
+  // The address that others are told, where it differs from the one listened at (a proxy).
+  void Announce(const std::string& task, const std::string& address);
+
+  // As a supervisor does: starts again whoever was killed or left with 128 and above. Who that was.
+  std::vector<std::pair<std::string, Exit>> Supervise();
+  // Supervises until the coordinator leaves with a code below 128; that code, or -1 in time-out.
+  int Finish(int64_t wait_ms = 60000);
+  bool WaitAllGone(int64_t wait_ms);
+  void KillAll();
+
+  // What `paracord status` would show; null without an answer.
+  nlohmann::json Status();
+  // "ps", 0, "state": of the newest status.
+  nlohmann::json StatusOf(const std::string& kind, const std::string& task);
+  uint64_t BatchesDone();
+  bool WaitForBatches(uint64_t batches, int64_t wait_ms = 30000);
+  // Describe of a ps, by its own address.
+  nlohmann::json Describe(const std::string& task);
+  nlohmann::json Summary() const;
+
+ private:
+  std::vector<std::string> Command(const std::string& task) const;
+  Link& LinkTo(const std::string& address);
+  std::string LogPath(const std::string& task) const;
+
+  const ClusterOptions options_;
+  TempDir temp_;
+  GrpcNetwork network_;
+  std::map<std::string, std::string> addresses_;
+  std::map<std::string, std::string> announced_;
+  std::map<std::string, std::unique_ptr<Process>> processes_;
+  std::map<std::string, std::unique_ptr<Link>> links_;
+};
+
+std::string FreeTcpAddress();
+
+}  // namespace paracord::e2e

@@ -1,0 +1,68 @@
+// The counting job through real processes, undisturbed and under random kills.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+TEST_CASE("every batch is applied exactly once over unix sockets and over TCP") {
+  const bool tcp = GENERATE(false, true);
+  CAPTURE(tcp);
+  Cluster cluster({.tcp = tcp, .job = {{"epochs", 3}}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.WaitAllGone(5000));
+  for (const char* task : {"ps:0", "ps:1", "worker:0", "worker:1"}) {
+    CAPTURE(task);
+    CHECK(cluster.at(task).Poll() == 0);
+  }
+  CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch);
+}
+
+uint32_t Seed() {
+  const char* given = std::getenv("PARACORD_E2E_SEED");
+  return given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
+}
+
+TEST_CASE("every batch is applied exactly once through 50 kills of random roles") {
+  const uint32_t seed = Seed();
+  std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  constexpr uint64_t kSteps = 12000;
+  constexpr int kKills = 50;
+  Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 5, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  const std::vector<std::string> tasks = {"ps:0", "ps:1", "coordinator", "worker:0", "worker:1"};
+  int kills = 0;
+  while (kills < kKills && cluster.at("coordinator").Poll() != 0) {
+    const int64_t until = NowMs() + std::uniform_int_distribution<int64_t>(10, 1300)(random);
+    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
+    const std::string& task = tasks[random() % tasks.size()];
+    if (!cluster.at(task).running()) continue;
+    cluster.at(task).Signal(SIGKILL);
+    ++kills;
+  }
+  std::cout << kills << " kills at batch " << cluster.BatchesDone() << "\n";
+  CHECK(kills == kKills);
+  CHECK(cluster.Finish(120000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  const nlohmann::json recoveries = cluster.Summary().at("recoveries");
+  std::cout << "recoveries " << recoveries.dump() << ", duplicates "
+            << cluster.Summary().at("duplicates") << "\n";
+  CHECK(recoveries.at("ps") > 5);
+  CHECK(recoveries.at("coordinator") > 2);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

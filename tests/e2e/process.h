@@ -1,0 +1,63 @@
+// A program run by a test: in a session of its own, with its output in a file, and killed with the
+// test in any case. Used in one thread, the main one (a child dies with the thread that forked it).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paracord::e2e {
+
+using Variables = std::map<std::string, std::string>;
+
+// What a process left with: its exit code, or minus the signal that killed it.
+using Exit = int;
+
+class Process {
+ public:
+  // `environment` is added to the test's own; the log is appended to.
+  Process(const std::vector<std::string>& command, const Variables& environment,
+          const std::string& log);
+  ~Process();  // kills it
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool running();
+  void Signal(int signal) const;
+  // Collects the process if it has ended; afterwards the same answer again.
+  std::optional<Exit> Poll();
+  std::optional<Exit> Wait(int64_t wait_ms);
+  void Kill();  // SIGKILL, and waits
+
+ private:
+  pid_t pid_ = 0;
+  std::optional<Exit> exit_;
+};
+
+int64_t NowMs();
+// Looks every few milliseconds until `done` or the time is over; says whether it was done.
+bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done);
+
+// A new directory below the temporary one with a short path (for sockets), removed with all in it.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string ReadText(const std::string& path);  // "" if it cannot be read
+void WriteText(const std::string& path, const std::string& text);
+
+}  // namespace paracord::e2e
