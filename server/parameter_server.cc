@@ -48,6 +48,12 @@ void ParameterServer::Handle(std::string_view method, absl::Cord request, CallPt
 
 void ParameterServer::Drain() { impl_->Drain(); }
 
+std::shared_ptr<const Content> ParameterServer::content() const { return impl_->content(); }
+
+uint64_t ParameterServer::generation() const { return impl_->generation(); }
+
+const std::string& ParameterServer::boot_id() const { return impl_->boot_id(); }
+
 ParameterServer::Impl::Impl(PsOptions options, Environment environment,
                             std::function<void(int, std::string)> exit)
     : options_(std::move(options)),

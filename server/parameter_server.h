@@ -14,6 +14,8 @@
 
 namespace paracord {
 
+struct Content;
+
 struct PsOptions {
   uint32_t index = 0;
   std::string dir;                                   // shared DIR of the job; absolute
@@ -34,6 +36,11 @@ class ParameterServer : public Service {
   // SIGTERM: show `draining`; leave after the coordinator's next committed round or drain_ms.
   // On the loop.
   void Drain();
+
+  // For tests and the simulator. content: null while nothing is held.
+  std::shared_ptr<const Content> content() const;
+  uint64_t generation() const;  // 0: never adopted
+  const std::string& boot_id() const;
 
  private:
   class Impl;

@@ -29,6 +29,15 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void Close();
   void Handle(std::string_view method, absl::Cord request, CallPtr call);
   void Drain();
+  std::shared_ptr<const Content> content() const {
+    MutexLock lock(mu_);
+    return content_;
+  }
+  uint64_t generation() const {
+    MutexLock lock(mu_);
+    return generation_;
+  }
+  const std::string& boot_id() const { return boot_id_; }
 
  private:
   // A Load or a Snapshot that the executor has, and who waits for it; of the present generation,
@@ -102,7 +111,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   int64_t heard_ms_ = 0;
   EventLoop::TimerId orphan_timer_ = 0;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never adopted

@@ -1,5 +1,6 @@
 #include "sim/counting_workload.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -24,10 +25,10 @@ class CountingFeed : public BatchFeed {
       return absl::DataLossError(absl::StrCat("batch ", place, " cannot be read"));
     }
     batch_.examples = BatchExamples(plan_, id.split(), id.batch());
-    const float weight = options_.nonfinite.contains(place)
+    const float amount = options_.nonfinite.contains(place)
                              ? std::numeric_limits<float>::quiet_NaN()
-                             : BatchWeight(place);
-    batch_.inputs = {{"", {}, std::vector<float>(batch_.examples, weight)}};
+                             : static_cast<float>(uint64_t{1} << (3 * id.epoch()));
+    batch_.inputs = {{"", {}, {static_cast<float>(place), amount}}};
     return &batch_;
   }
 
@@ -45,7 +46,10 @@ class CountingTest : public DataSource {
   const Batch& schema() const override { return schema_; }
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     batch.examples = static_cast<uint32_t>(records.size());
-    batch.inputs = {{"", {}, std::vector<float>(records.size(), 1)}};
+    batch.inputs = {{"", {}, {}}};
+    for (const uint64_t record : records) {
+      batch.inputs[0].values.push_back(static_cast<float>(record + 1));
+    }
     return absl::OkStatus();
   }
   std::string Where(uint64_t record) const override { return absl::StrCat("record ", record); }
@@ -57,11 +61,12 @@ class CountingTest : public DataSource {
 
 class CountingProgram : public GradientProgram {
  public:
-  explicit CountingProgram(const CountingOptions& options) {
+  explicit CountingProgram(const CountingOptions& options) : options_(options) {
     for (uint32_t i = 0; i < options.trained + (options.frozen ? 1 : 0); ++i) {
       VariableSpec variable;
       variable.set_name(i < options.trained ? absl::StrCat("counter:", i) : "frozen");
       variable.add_shape(options.rows);
+      variable.add_shape(options.batches);
       variable.set_dtype(FLOAT32);
       variable.mutable_initializer()->set_name("zeros");
       variable.set_trainable(i < options.trained);
@@ -74,24 +79,35 @@ class CountingProgram : public GradientProgram {
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t, ConstTensors,
                                           MutableTensors gradients) override {
-    const float weight = batch.inputs[0].values[0];
+    const auto place = static_cast<size_t>(batch.inputs[0].values[0]);
+    const float amount = batch.inputs[0].values[1];
     for (const std::span<float> gradient : gradients) {
-      for (size_t row = 0; row < gradient.size(); ++row) {
-        gradient[row] = row % 2 == 0 ? -1.0f : -weight;
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        gradient[i] = i % options_.batches == place ? -amount : 0.0f;
       }
     }
-    return static_cast<double>(weight);
+    return static_cast<double>(amount);
   }
 
-  // "loss" is the mean of the first counter: how many batches the scored parameters have seen.
+  // "loss": the batches that the scored parameters have, weighted with the number of the record.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
     states.resize(metric_names_.size());
     MetricState& loss = states[0];
     while (loss.values_size() < 2) loss.add_values(0);
-    const double examples = batch.examples;
-    loss.set_values(0, loss.values(0) + examples * static_cast<double>(values[0][0]));
-    loss.set_values(1, loss.values(1) + examples);
+    double digits = 0;
+    for (uint32_t i = 0; i < options_.trained; ++i) {
+      for (const float value : values[i]) {
+        for (auto left = static_cast<uint64_t>(value); left > 0; left >>= 3) {
+          digits += static_cast<double>(left & 7);
+        }
+      }
+    }
+    const double batches = digits / static_cast<double>(options_.trained * options_.rows);
+    for (const float weight : batch.inputs[0].values) {
+      loss.set_values(0, loss.values(0) + batches * static_cast<double>(weight));
+    }
+    loss.set_values(1, loss.values(1) + batch.examples);
     return absl::OkStatus();
   }
 
@@ -100,14 +116,63 @@ class CountingProgram : public GradientProgram {
   }
 
  private:
+  const CountingOptions options_;
   std::vector<VariableSpec> variables_;
   const std::vector<std::string> metric_names_ = {"loss"};
 };
 
+// Which batches the ledger has, by epoch * batches + place.
+std::vector<bool> Entered(const DataPlan& plan, const Ledger& ledger) {
+  const uint64_t splits = SplitsPerEpoch(plan);
+  const uint64_t batches = BatchesPerEpoch(plan);
+  std::vector<bool> entered(kCountingEpochsMax * batches, false);
+  const auto enter = [&](uint64_t split, uint32_t count) {
+    for (uint32_t b = 0; b < count; ++b) {
+      entered.at(split / splits * batches + BatchInEpoch(plan, split % splits, b)) = true;
+    }
+  };
+  for (const SplitInterval& interval : ledger.finished()) {
+    for (uint64_t s = interval.first(); s <= interval.last(); ++s) {
+      enter(s, BatchesInSplit(plan, s % splits));
+    }
+  }
+  for (const OpenSplit& open : ledger.open()) enter(open.split(), open.next());
+  return entered;
+}
+
 }  // namespace
 
-float BatchWeight(uint64_t batch_in_epoch) {
-  return static_cast<float>(1 + batch_in_epoch * 7 % 5);
+double CountingLossPerBatch(uint64_t test_records) {
+  return static_cast<double>(test_records + 1) / 2;
+}
+
+std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
+                         std::span<const float> values) {
+  const std::vector<bool> entered = Entered(plan, ledger);
+  const auto count = static_cast<uint64_t>(std::count(entered.begin(), entered.end(), true));
+  if (ledger.applied() + ledger.rejected() != count) {
+    return absl::StrCat("a ledger with ", count, " batches has ", ledger.applied(), " applied and ",
+                        ledger.rejected(), " rejected");
+  }
+  uint64_t applied = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t place = i % options.batches;
+    const auto value = static_cast<uint64_t>(values[i]);
+    if (values[i] < 0 || static_cast<float>(value) != values[i] || values[i] != values[place]) {
+      return absl::StrCat("element ", i, " is ", values[i]);
+    }
+    for (uint64_t epoch = 0; epoch < kCountingEpochsMax; ++epoch) {
+      const uint64_t times = value >> (3 * epoch) & 7;
+      const bool has = entered[epoch * options.batches + place];
+      if (times > (has ? 1u : 0u)) {
+        return absl::StrCat("batch ", place, " of epoch ", epoch, " is applied ", times,
+                            has ? " times" : " times and not in the ledger");
+      }
+      if (i < options.batches) applied += times;
+    }
+  }
+  if (applied == ledger.applied()) return "";
+  return absl::StrCat(applied, " batches are applied, the ledger says ", ledger.applied());
 }
 
 Workload MakeCountingWorkload(const CountingOptions& options) {

@@ -1,24 +1,28 @@
-// A workload whose right result is known exactly, for simulated clusters. Gradients are such that
-// SGD with learning rate 1 adds to every element of a trained variable
-//   row 0, 2, 4, ...  one for each batch that was applied
-//   row 1, 3, 5, ...  the weight of that batch, 1 to 5, a function of its place in the epoch
-// so that from a partition's values one reads how many batches it applied and, together with its
-// ledger, whether they were the right ones. All sums are small integers, exact in float32. Used as
-// a worker uses its workload. It can be told to fail on some batches.
+// A workload whose right result is known exactly, for simulated clusters. Every trained variable
+// has one row (or more, all the same) with an element for each batch of an epoch. Gradients are
+// such that SGD with learning rate 1 adds 8^e to the element of batch b when batch b of epoch e is
+// applied: a partition's values are the set of batches that it applied, a digit for each, and a
+// digit above 1 is a batch applied twice. All sums are small integers, exact in float32. Used as a
+// worker uses its workload. It can be told to fail on some batches.
 #pragma once
 
 #include <cstdint>
 #include <set>
+#include <span>
+#include <string>
 
 #include "common/job.h"
 #include "worker/workload.h"
 
 namespace paracord {
 
+inline constexpr uint64_t kCountingEpochsMax = 4;
+
 struct CountingOptions {
   uint64_t records = 24;
+  uint64_t batches = 12;  // of an epoch
   uint64_t test_records = 0;
-  uint64_t rows = 6;     // of each variable
+  uint64_t rows = 2;     // of each variable
   uint32_t trained = 1;  // variables "counter:<i>"
   bool frozen = false;   // and one that is never trained
   // Places in the epoch, counted in batches, at which every worker fails.
@@ -26,7 +30,15 @@ struct CountingOptions {
   std::set<uint64_t> nonfinite;
 };
 
-float BatchWeight(uint64_t batch_in_epoch);
 Workload MakeCountingWorkload(const CountingOptions& options);
+
+// The metric "loss" of an evaluation is this times the batches that the scored parameters have, if
+// each test record counted once.
+double CountingLossPerBatch(uint64_t test_records);
+
+// Holds the values of a trained partition against its own ledger: empty if each batch of the ledger
+// was applied once or rejected, and nothing else was. `values` is rows of `options.batches`.
+std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
+                         std::span<const float> values);
 
 }  // namespace paracord

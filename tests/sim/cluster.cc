@@ -1,0 +1,389 @@
+#include "sim/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
+#include "common/exchange_codec.h"
+#include "common/exit_code.h"
+#include "common/probe.h"
+#include "common/protocol.h"
+#include "common/rpc_proto.h"
+#include "coordinator/coordinator.h"
+#include "server/parameter_server.h"
+#include "worker/worker.h"
+
+namespace paracord {
+namespace {
+
+std::string PsAddress(uint32_t index) { return absl::StrCat("ps:", index); }
+std::string CoordinatorAddress(uint32_t number) { return absl::StrCat("coordinator:", number); }
+
+// Remembers what was answered.
+class WatchedCall : public ServerCall {
+ public:
+  explicit WatchedCall(std::shared_ptr<ServerCall> call) : call_(std::move(call)) {}
+  void Reply(absl::StatusOr<Parts> reply) override {
+    answer_ = reply.status();
+    answered_ = true;
+    call_->Reply(std::move(reply));
+  }
+  void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
+  std::string peer() const override { return call_->peer(); }
+  bool answered() const { return answered_; }
+  const absl::Status& answer() const { return answer_; }
+
+ private:
+  const std::shared_ptr<ServerCall> call_;
+  absl::Status answer_;
+  bool answered_ = false;
+};
+
+// A process that listens, and can be told to leave.
+class Role : public SimProcess {
+ public:
+  virtual void Drain() = 0;
+
+ protected:
+  static std::function<void(int, std::string)> ExitFn(Supervisor& supervisor, SimNode& node) {
+    return [&supervisor, &node](int code, const std::string&) { supervisor.Exit(node, code); };
+  }
+};
+
+Job BaseJob(const CountingOptions& counting) {
+  Job job;
+  job.name = "counting";
+  job.model = nlohmann::json::parse(R"({"class_name": "Sequential", "config": {"layers": []}})");
+  job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
+  if (counting.test_records > 0) job.test = job.train;
+  job.shuffle = false;
+  job.loss = {"mean_squared_error"};
+  job.optimizer = {"sgd", {{"learning_rate", 1.0}}};
+  return job;
+}
+
+}  // namespace
+
+ClusterPlan ClusterPlan::Draw(SimRandom random) {
+  ClusterPlan plan;
+  plan.ps = static_cast<uint32_t>(random.Between(1, 3));
+  plan.workers = static_cast<uint32_t>(random.Between(1, 3));
+  plan.late_workers = static_cast<uint32_t>(random.Between(0, 2));
+  plan.second_coordinator = random.Chance(0.25);
+  plan.damage = random.Chance(0.15);
+  if (random.Chance(0.4)) plan.drain_every_ms = random.Between(1000, 8000);
+  plan.fault_ms = random.Between(2000, 12000);
+  plan.wait_for_workers = random.Chance(0.1);
+
+  CountingOptions& counting = plan.counting;
+  counting.records = static_cast<uint64_t>(random.Between(6, 24));
+  counting.test_records = random.Chance(0.5) ? static_cast<uint64_t>(random.Between(1, 40)) : 0;
+  counting.rows = static_cast<uint64_t>(random.Between(1, 4));
+  counting.trained = static_cast<uint32_t>(random.Between(1, 2));
+  counting.frozen = random.Chance(0.3);
+
+  Job& job = plan.job = BaseJob(counting);
+  job.batch = static_cast<uint32_t>(random.Between(2, 3));
+  job.split_batches = static_cast<uint32_t>(random.Between(1, 4));
+  job.epochs = static_cast<uint64_t>(random.Between(1, 3));
+  job.evaluate_every_epochs = static_cast<uint64_t>(random.Between(0, 1));
+  counting.batches = (counting.records + job.batch - 1) / job.batch;
+  job.failures.per_batch = 1000;  // nothing may be rejected
+  job.failures.rejected_max = 0;
+  if (random.Chance(0.3)) {
+    job.failures.per_batch = static_cast<uint32_t>(random.Between(1, 3));
+    job.failures.rejected_max = 1;
+    const auto last = static_cast<int64_t>(counting.batches) - 1;
+    for (auto* bad : {&counting.unreadable, &counting.nonfinite}) {
+      if (random.Chance(0.5)) bad->insert(static_cast<uint64_t>(random.Between(0, last)));
+    }
+  }
+  job.timeouts.worker_ms = random.Between(500, 3000);
+  job.timeouts.ps_ms = random.Between(300, 2000);
+  job.timeouts.orphan_ms = random.Between(8000, 20000);
+  job.timeouts.drain_ms = random.Between(500, 5000);
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = static_cast<uint64_t>(random.Between(1, 3));
+  job.placement = random.Chance(0.5) ? "greedy" : "round_robin";
+  job.checkpoint.every_seconds = random.Chance(0.1) ? 0 : 0.2 + 2 * random.Unit();
+  job.checkpoint.keep = static_cast<uint32_t>(random.Between(1, 3));
+  return plan;
+}
+
+std::string ClusterPlan::ToString() const {
+  return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
+                      second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
+                      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
+                      ", batches=", counting.batches, ", epochs=", job.epochs,
+                      ", test_records=", counting.test_records);
+}
+
+class SimCluster::Ps : public Role, public Service {
+ public:
+  Ps(SimCluster& cluster, SimNode& node, uint32_t index)
+      : cluster_(cluster),
+        ps_({.index = index, .dir = kSimDir, .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
+            node.environment(), ExitFn(cluster.supervisor_, node)) {
+    auto listener = node.environment().network.Listen(PsAddress(index), *this);
+    if (!listener.ok()) {
+      cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
+      return;
+    }
+    listener_ = *std::move(listener);
+  }
+
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    if (method == method::kExchange) return Exchange(request, std::move(call));
+    const auto watched = std::make_shared<WatchedCall>(std::move(call));
+    ps_.Handle(method, request, watched);
+    if (method != method::kAdopt || !watched->answered() || !watched->answer().ok()) return;
+    const auto adopt = ParseMessage<AdoptRequest>(request);
+    cluster_.oracle_.Adopted(adopt->generation(), adopt->coordinator_boot_id());
+  }
+  void Drain() override { ps_.Drain(); }
+
+ private:
+  void Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
+    const Oracle::PsSeen before = Oracle::Look(ps_);
+    const auto watched = std::make_shared<WatchedCall>(std::move(call));
+    ps_.Handle(method::kExchange, request, watched);
+    if (!watched->answered()) return cluster_.world_.Violation("an exchange is not answered");
+    const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
+    if (!decoded.ok()) return cluster_.world_.Violation("a worker sends a broken exchange");
+    cluster_.oracle_.Exchanged(ps_, decoded->header, watched->answer(), before);
+  }
+
+  SimCluster& cluster_;
+  ParameterServer ps_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class SimCluster::Chief : public Role {
+ public:
+  Chief(SimCluster& cluster, SimNode& node, uint32_t number)
+      : coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)) {
+    auto listener = node.environment().network.Listen(CoordinatorAddress(number), coordinator_);
+    if (!listener.ok()) {
+      cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
+      return;
+    }
+    listener_ = *std::move(listener);
+    node.environment().loop.Post([this, &cluster, &node] {
+      const absl::Status started = coordinator_.Start();
+      if (started.ok()) return;
+      cluster.supervisor_.Exit(node, static_cast<int>(Coordinator::ExitCodeFor(started)));
+    });
+  }
+  void Drain() override { coordinator_.Drain(); }
+
+ private:
+  static CoordinatorOptions Options(const SimCluster& cluster) {
+    CoordinatorOptions options;
+    options.job = cluster.plan_.job;
+    options.dir = kSimDir;
+    for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
+    return options;
+  }
+
+  Coordinator coordinator_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class SimCluster::Trainer : public Role {
+ public:
+  Trainer(SimCluster& cluster, SimNode& node, std::string task, std::string coordinator)
+      : worker_(
+            {.task = std::move(task),
+             .coordinator = std::move(coordinator),
+             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
+            [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
+              return MakeCountingWorkload(counting);
+            },
+            node.environment(), ExitFn(cluster.supervisor_, node)) {
+    node.environment().loop.Post([this] { worker_.Start(); });
+  }
+  void Drain() override { worker_.Drain(); }
+
+ private:
+  Worker worker_;
+};
+
+SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
+    : world_(world),
+      plan_(std::move(plan)),
+      chance_(world.Fork(7)),
+      oracle_(world, plan_.job, plan_.counting),
+      supervisor_(world),
+      nemesis_(world, supervisor_) {
+  // Work takes long against the faults, or there would be none before the job is done.
+  world_.swarm().work_us_max = chance_.Between(20'000, 300'000);
+  SimNode& setup = world_.Start("setup", 63);
+  Files& files = setup.environment().files;
+  (void)files.MakeDirectories(kSimDir);
+  (void)files.SyncDirectory("/");
+  world_.Kill(setup, Death::kExit);
+  supervisor_.RestartAfterExit(
+      [this](uint32_t place, int exit_code) { return MayRestart(place, exit_code); });
+  coordinator_place_ = AddCoordinator(1);
+  for (uint32_t i = 0; i < plan_.ps; ++i) ps_places_.push_back(AddPs(i));
+  for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+  world_.AfterEveryEvent([this] { oracle_.LookAtDisk(); });
+}
+
+SimCluster::~SimCluster() = default;
+
+uint32_t SimCluster::AddPs(uint32_t index) {
+  return supervisor_.AddPlace(PsAddress(index), [this, index](SimNode& node) {
+    return std::make_unique<Ps>(*this, node, index);
+  });
+}
+
+uint32_t SimCluster::AddCoordinator(uint32_t number) {
+  return supervisor_.AddPlace(CoordinatorAddress(number), [this, number](SimNode& node) {
+    return std::make_unique<Chief>(*this, node, number);
+  });
+}
+
+uint32_t SimCluster::AddWorker() {
+  const auto index = static_cast<uint32_t>(supervisor_.places());
+  return supervisor_.AddPlace(absl::StrCat("worker:", index), [this, index](SimNode& node) {
+    // Sometimes under another index, and sometimes with the other coordinator.
+    const auto alias = static_cast<uint32_t>(chance_.Chance(0.2) ? chance_.Between(1, 2) : 0);
+    const bool other = second_lives_ && !healed_ && chance_.Chance(0.5);
+    return std::make_unique<Trainer>(*this, node, absl::StrCat("worker:", index + 64 * alias),
+                                     CoordinatorAddress(other ? 2 : 1));
+  });
+}
+
+bool SimCluster::MayRestart(uint32_t place, int exit_code) {
+  const std::string name = supervisor_.name(place);
+  const bool coordinator = place == coordinator_place_ || (place == second_place_ && place != 0);
+  if (exit_code == 0) {
+    job_over_ = job_over_ || coordinator;
+    // Nobody else leaves with 0 unless the final checkpoint is there; CheckEnd looks at it.
+    return false;
+  }
+  if (exit_code < 128 && exit_code != static_cast<int>(ExitCode::kInUse)) {
+    world_.Violation(absl::StrCat(name, " exits with ", exit_code));
+  }
+  if (coordinator) return place == coordinator_place_ ? !job_over_ : !healed_;
+  const bool worker =
+      std::find(worker_places_.begin(), worker_places_.end(), place) != worker_places_.end();
+  return !(worker && job_over_);
+}
+
+void SimCluster::AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn) {
+  world_.After(delay_ms * 1000, nullptr, EventKind::kWorld, label, 0, [this, fn = std::move(fn)] {
+    if (!healed_) fn();
+  });
+}
+
+void SimCluster::StartFaults() {
+  nemesis_.Start();
+  for (uint32_t i = 0; i < plan_.late_workers; ++i) {
+    AfterMs(chance_.Between(10, plan_.fault_ms), "sim.join",
+            [this] { worker_places_.push_back(AddWorker()); });
+  }
+  if (plan_.drain_every_ms > 0) {
+    AfterMs(chance_.Between(1, 2 * plan_.drain_every_ms), "sim.drain", [this] { DrainSomebody(); });
+  }
+  if (plan_.second_coordinator) {
+    AfterMs(chance_.Between(1, plan_.fault_ms), "sim.second", [this] { StartSecond(); });
+  }
+  if (plan_.damage) {
+    AfterMs(chance_.Between(plan_.fault_ms / 2, plan_.fault_ms), "sim.damage",
+            [this] { DamageNewest(); });
+  }
+}
+
+void SimCluster::DrainSomebody() {
+  const auto last = static_cast<int64_t>(supervisor_.places()) - 1;
+  const auto place = static_cast<uint32_t>(chance_.Between(0, last));
+  SimNode* const node = supervisor_.node(place);
+  auto* const role = static_cast<Role*>(supervisor_.process(place));
+  if (node != nullptr && role != nullptr) {
+    PROBE("sim.sigterm");
+    node->environment().loop.Post([role] { role->Drain(); });
+  }
+  AfterMs(chance_.Between(1, 2 * plan_.drain_every_ms), "sim.drain", [this] { DrainSomebody(); });
+}
+
+void SimCluster::StartSecond() {
+  PROBE("sim.second_coordinator");
+  second_lives_ = true;
+  second_place_ = AddCoordinator(2);
+}
+
+// A flipped bit or a torn end in the newest of several.
+void SimCluster::DamageNewest() {
+  const std::vector<std::string> names = oracle_.Checkpoints();
+  if (names.size() < 2) return;
+  const std::string path =
+      absl::StrCat(kSimDir, "/checkpoints/", names[0], "/", PsFileName(0, plan_.ps));
+  const absl::StatusOr<std::string> contents = world_.storage().Contents(path);
+  if (!contents.ok() || contents->empty()) return;
+  PROBE("sim.damaged_checkpoint");
+  oracle_.Damaged(names[0]);
+  const auto offset =
+      static_cast<uint64_t>(chance_.Between(0, static_cast<int64_t>(contents->size()) - 1));
+  if (chance_.Chance(0.3)) {
+    (void)world_.storage().Truncate(path, offset);
+  } else {
+    (void)world_.storage().FlipBit(path, offset, static_cast<int>(chance_.Between(0, 7)));
+  }
+}
+
+void SimCluster::Heal() {
+  healed_ = true;
+  nemesis_.Heal();
+  // Whoever waits for the second coordinator is told the right address.
+  for (const uint32_t place : worker_places_) {
+    if (second_place_ != 0 && supervisor_.node(place) != nullptr) {
+      world_.Kill(*supervisor_.node(place), Death::kKill);
+    }
+  }
+}
+
+bool SimCluster::Over() const {
+  if (!job_over_) return false;
+  const auto left = [this](uint32_t place) { return supervisor_.exited(place); };
+  if (!std::all_of(ps_places_.begin(), ps_places_.end(), left)) return false;
+  return !plan_.wait_for_workers || std::all_of(worker_places_.begin(), worker_places_.end(), left);
+}
+
+std::string SimCluster::Missing() const {
+  std::string text = job_over_ ? "the job is over, but not " : "the job is not done; alive: ";
+  for (uint32_t place = 0; place < supervisor_.places(); ++place) {
+    if (!supervisor_.exited(place)) absl::StrAppend(&text, supervisor_.name(place), " ");
+  }
+  return text;
+}
+
+bool SimCluster::Run() {
+  constexpr int64_t kHealedMs = 300'000;
+  StartFaults();
+  world_.Run(plan_.fault_ms, [this] { return Over(); });
+  Heal();
+  const SimWorld::End end = world_.Run(plan_.fault_ms + kHealedMs, [this] { return Over(); });
+  if (end != SimWorld::End::kDone && end != SimWorld::End::kViolation) {
+    world_.Violation("no end after everything was healed: " + Missing());
+  }
+  if (world_.violation().empty()) oracle_.CheckEnd();
+  return world_.violation().empty();
+}
+
+std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps) {
+  SimWorld world(seed);
+  const ClusterPlan plan = ClusterPlan::Draw(world.Fork(8));
+  SimCluster cluster(world, plan);
+  const bool right = cluster.Run();
+  if (trace_hash != nullptr) *trace_hash = world.trace().hash();
+  if (steps != nullptr) *steps += world.steps();
+  if (right) return "";
+  return absl::StrCat("PARACORD_SIM_SEED=", seed, " bin/sim_test \"one seed of the cluster\"\n",
+                      plan.ToString(), "\n", world.Report());
+}
+
+}  // namespace paracord

@@ -1,0 +1,83 @@
+// A whole Paracord cluster in a simulated world: the real coordinator, ps and workers on the
+// world's network, disks and clocks, supervisors that start again what died, faults as the world's
+// swarm says, and besides: workers that come late, SIGTERM to anybody, a second coordinator for the
+// same job, a damaged checkpoint. All of it drawn from the world's seed. Owned by a test.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/counting_workload.h"
+#include "sim/oracle.h"
+#include "sim/world/nemesis.h"
+#include "sim/world/sim_world.h"
+#include "sim/world/supervisor.h"
+
+namespace paracord {
+
+// What a seed draws, besides the swarm.
+struct ClusterPlan {
+  uint32_t ps = 2;
+  uint32_t workers = 2;
+  uint32_t late_workers = 0;
+  bool second_coordinator = false;
+  bool damage = false;         // of a checkpoint at rest
+  int64_t drain_every_ms = 0;  // SIGTERM to somebody; 0: never
+  int64_t fault_ms = 10000;
+  bool wait_for_workers = false;  // until those that nobody told have given up
+  CountingOptions counting;
+  Job job;
+
+  static ClusterPlan Draw(SimRandom random);
+  std::string ToString() const;
+};
+
+class SimCluster {
+ public:
+  SimCluster(SimWorld& world, ClusterPlan plan);
+  ~SimCluster();
+
+  // Runs under faults, heals, and runs on until the job is done and everybody has left. True if
+  // nothing was found wrong.
+  bool Run();
+
+ private:
+  class Ps;
+  class Chief;
+  class Trainer;
+
+  uint32_t AddPs(uint32_t index);
+  uint32_t AddCoordinator(uint32_t number);
+  uint32_t AddWorker();
+  void Restarted();
+  bool MayRestart(uint32_t place, int exit_code);
+  void StartFaults();
+  void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
+  void DrainSomebody();
+  void StartSecond();
+  void DamageNewest();
+  void Heal();
+  bool Over() const;
+  std::string Missing() const;
+
+  SimWorld& world_;
+  const ClusterPlan plan_;
+  SimRandom chance_;
+  Oracle oracle_;
+  Supervisor supervisor_;
+  Nemesis nemesis_;
+  std::vector<uint32_t> ps_places_;
+  std::vector<uint32_t> worker_places_;
+  uint32_t coordinator_place_ = 0;
+  uint32_t second_place_ = 0;  // 0: never started
+  bool second_lives_ = false;
+  bool healed_ = false;
+  bool job_over_ = false;
+};
+
+// One seed from its draw to its end. Empty, or what was found and how to see it again.
+std::string RunSeed(uint64_t seed, uint64_t* trace_hash = nullptr, uint64_t* steps = nullptr);
+
+}  // namespace paracord

@@ -1,0 +1,227 @@
+#include "sim/oracle.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
+#include "sim/stored_files.h"
+
+namespace paracord {
+namespace {
+
+std::string CheckpointsDir() { return absl::StrCat(kSimDir, "/checkpoints"); }
+
+uint64_t Entered(const Ledger& ledger) { return ledger.applied() + ledger.rejected(); }
+
+}  // namespace
+
+Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting)
+    : world_(world), job_(job), counting_(counting) {
+  plan_.set_records(counting.records);
+  plan_.set_batch(job.batch);
+  plan_.set_split_batches(job.split_batches);
+}
+
+uint64_t Oracle::TotalBatches() const { return job_.epochs * BatchesPerEpoch(plan_); }
+
+Oracle::PsSeen Oracle::Look(const ParameterServer& ps) {
+  PsSeen seen;
+  const std::shared_ptr<const Content> content = ps.content();
+  if (content == nullptr) return seen;
+  for (const auto& partition : content->partitions) {
+    Seen& one = seen[partition->facts().id];
+    ChunkRefs chunks;
+    one.updates = partition->Pull(chunks);
+    for (const ChunkRef& chunk : chunks) {
+      one.values.insert(one.values.end(), chunk.values().begin(), chunk.values().end());
+    }
+    one.ledger = partition->GetCounts().ledger.ToProto(/*intervals=*/true);
+  }
+  return seen;
+}
+
+void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& seen) {
+  const std::string wrong = CheckCounted(counting_, plan_, seen.ledger, seen.values);
+  if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
+  // Only one epoch is open at a time, so a ledger never has more than the splits of one.
+  const auto kept = static_cast<uint64_t>(seen.ledger.finished_size() + seen.ledger.open_size());
+  if (kept > SplitsPerEpoch(plan_) + 1) {
+    Violation(absl::StrCat(where, ", partition ", id, ": a ledger with ", kept, " entries"));
+  }
+}
+
+void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
+                       const absl::Status& answer, const PsSeen& before) {
+  const PsSeen after = Look(ps);
+  if (!answer.ok()) {
+    if (after != before) Violation("a refused push changed something");
+    return;
+  }
+  const Fence& fence = request.fence();
+  if (fence.generation() != ps.generation() || fence.boot_id() != ps.boot_id()) {
+    return Violation(absl::StrCat("an exchange of generation ", fence.generation(), " for ",
+                                  fence.boot_id(), " is answered by ", ps.boot_id(),
+                                  " in generation ", ps.generation()));
+  }
+  if (ps.content() == nullptr || ps.content()->run_id != fence.run_id()) {
+    return Violation("an exchange is answered by a ps that does not hold its run");
+  }
+  for (const auto& [id, seen] : after) {
+    const Seen& was = before.at(id);
+    const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
+    if (more > (request.has_batch() ? 1u : 0u)) return Violation("one push, many batches");
+    if (more == 0 && seen != was) return Violation("values changed without the ledger");
+    if (more != 0 && request.rejected() && seen.values != was.values) {
+      return Violation("a rejected batch changed values");
+    }
+    if (seen.ledger.applied() + seen.ledger.rejected() > 0) {
+      CheckPartition("a ps", id, seen);
+    }
+  }
+}
+
+void Oracle::Adopted(uint64_t generation, const std::string& coordinator) {
+  const auto [it, first] = coordinators_.try_emplace(generation, coordinator);
+  if (it->second != coordinator) {
+    Violation(absl::StrCat("two coordinators have generation ", generation));
+  }
+}
+
+// ---- the disk
+
+std::map<std::string, uint64_t> Oracle::HashFiles(const SimInode& directory) const {
+  std::map<std::string, uint64_t> hashes;
+  for (const auto& [name, inode] : directory.entries) {
+    if (name.ends_with(".safetensors")) hashes[name] = HashBytes(inode->data);
+  }
+  return hashes;
+}
+
+void Oracle::LookAtDisk() {
+  const auto found = world_.storage().FindDirectory(CheckpointsDir());
+  if (!found.ok()) return;
+  bool any = false;
+  for (const auto& [name, inode] : (*found)->entries) {
+    if (!name.starts_with("step-") || !inode->entries.contains(kManifestName)) continue;
+    any = true;
+    if (!committed_.contains(name)) CheckNew(name, *inode);
+  }
+  if (!any && !committed_.empty()) Violation("there is no checkpoint any more");
+}
+
+void Oracle::CheckDurable(const std::string& path, const SimInode& directory) {
+  for (const auto& [name, inode] : directory.entries) {
+    if (!name.ends_with(".safetensors")) continue;
+    if (inode->synced != inode->data.size()) {
+      return Violation(absl::StrCat(path, "/", name, " is committed and not durable"));
+    }
+    const auto durable = directory.durable.find(name);
+    if (durable == directory.durable.end() || durable->second != inode) {
+      return Violation(absl::StrCat("the name ", path, "/", name, " is committed and not durable"));
+    }
+  }
+}
+
+void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
+  const std::string path = absl::StrCat(CheckpointsDir(), "/", name);
+  // What was committed before is as it was.
+  for (auto& [earlier, committed] : committed_) {
+    const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + earlier);
+    if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) continue;
+    if (!damaged_.contains(earlier) && HashFiles(**inode) != committed.files) {
+      return Violation(absl::StrCat("checkpoint ", earlier, " has changed"));
+    }
+  }
+  StoredFiles files(world_.storage());
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
+  if (!manifest.ok()) return Violation(manifest.status().ToString());
+  for (const auto& [earlier, committed] : committed_) {
+    if (std::pair(committed.name.generation, committed.name.round) ==
+        std::pair(manifest->name.generation, manifest->name.round)) {
+      return Violation(absl::StrCat("round of ", earlier, " is committed again as ", name));
+    }
+  }
+  committed_[name] = {manifest->name, HashFiles(directory), manifest->complete};
+  CheckDurable(path, directory);
+  const absl::Status whole = VerifyCheckpoint(files, path);
+  if (!whole.ok()) return Violation(whole.ToString());
+  std::vector<uint32_t> ids;
+  for (uint32_t id = 0; id < manifest->partitions.size(); ++id) ids.push_back(id);
+  const auto stored = ReadPartitions(files, path, *manifest, ids);
+  if (!stored.ok()) return Violation(stored.status().ToString());
+  for (const StoredPartition& partition : *stored) {
+    CheckPartition(name, partition.id, {partition.updates, partition.ledger, partition.value});
+    const bool trained =
+        manifest->variables[manifest->partitions[partition.id].spec.variable()].trainable();
+    if (manifest->complete && trained && Entered(partition.ledger) != TotalBatches()) {
+      Violation(absl::StrCat(name, " is complete without all batches"));
+    }
+  }
+}
+
+std::vector<std::string> Oracle::Checkpoints() const {
+  std::vector<const Committed*> there;
+  for (const auto& [name, committed] : committed_) {
+    const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + name);
+    if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) continue;
+    if (!damaged_.contains(name)) there.push_back(&committed);
+  }
+  std::sort(there.begin(), there.end(), [](const Committed* a, const Committed* b) {
+    return std::tuple(a->name.generation, a->name.round) >
+           std::tuple(b->name.generation, b->name.round);
+  });
+  std::vector<std::string> names;
+  for (const Committed* committed : there) names.push_back(committed->name.ToString());
+  return names;
+}
+
+void Oracle::CheckEnd() {
+  StoredFiles files(world_.storage());
+  const std::vector<std::string> names = Checkpoints();
+  if (names.empty()) return Violation("the job is done without a checkpoint");
+  const std::string path = CheckpointsDir() + "/" + names.front();
+  const absl::Status whole = VerifyCheckpoint(files, path);
+  if (!whole.ok()) return Violation(whole.ToString());
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
+  if (!manifest.ok()) return Violation(manifest.status().ToString());
+  if (!manifest->complete) return Violation(names.front() + " is the last and not complete");
+  CheckSummary(*manifest);
+}
+
+void Oracle::CheckSummary(const Manifest& manifest) {
+  const absl::StatusOr<std::string> text =
+      world_.storage().Contents(absl::StrCat(kSimDir, "/summary.json"));
+  if (!text.ok()) return Violation("there is no summary.json");
+  const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
+  if (summary.is_discarded()) return Violation("summary.json is torn");
+  uint64_t least = ~uint64_t{0};
+  uint64_t most = 0;
+  uint64_t rejected = 0;
+  double sum = 0;
+  double trained = 0;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (!manifest.variables[partition.spec.variable()].trainable()) continue;
+    least = std::min(least, partition.applied);
+    most = std::max(most, partition.applied);
+    rejected = std::max(rejected, partition.rejected);
+    const auto rows = static_cast<double>(partition.spec.row_end() - partition.spec.row_begin());
+    sum += rows * static_cast<double>(partition.applied);
+    trained += rows;
+  }
+  const nlohmann::json& ledger = summary["ledger"];
+  if (summary["status"] != "done" || ledger["batches"] != TotalBatches() ||
+      ledger["applied_min"] != least || ledger["applied_max"] != most ||
+      ledger["rejected"] != rejected || summary["epochs"] != job_.epochs) {
+    return Violation("summary.json is wrong: " + *text);
+  }
+  if (counting_.test_records == 0) return;
+  const double expected = sum / trained * CountingLossPerBatch(counting_.test_records);
+  const double loss = summary["metrics"]["test"].value("loss", -1.0);
+  if (std::abs(loss - expected) > 1e-6 * expected) {
+    Violation(absl::StrCat("the last evaluation is ", loss, ", not ", expected));
+  }
+}
+
+}  // namespace paracord

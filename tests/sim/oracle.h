@@ -1,0 +1,79 @@
+// What must be true of a simulated cluster, whatever happens to it. Looks at the ps after every
+// request that they answer and at the disk after every event; reports to the world. Not part of any
+// process: it forgets nothing. Owned by Cluster.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint.h"
+#include "common/job.h"
+#include "server/content.h"
+#include "server/parameter_server.h"
+#include "sim/counting_workload.h"
+#include "sim/world/sim_world.h"
+
+namespace paracord {
+
+inline constexpr char kSimDir[] = "/job";
+
+class Oracle {
+ public:
+  Oracle(SimWorld& world, const Job& job, const CountingOptions& counting);
+
+  // One partition of a ps at one moment.
+  struct Seen {
+    uint64_t updates = 0;
+    Ledger ledger;
+    std::vector<float> values;
+    bool operator==(const Seen& other) const {
+      return updates == other.updates && values == other.values &&
+             ledger.SerializeAsString() == other.ledger.SerializeAsString();
+    }
+  };
+  using PsSeen = std::map<uint32_t, Seen>;
+  static PsSeen Look(const ParameterServer& ps);
+  // An exchange was answered; `before` is what the ps held when it arrived.
+  void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
+                 const absl::Status& answer, const PsSeen& before);
+  // A ps obeys this coordinator now.
+  void Adopted(uint64_t generation, const std::string& coordinator);
+
+  // After every event: new checkpoints, and those that were there.
+  void LookAtDisk();
+  // A file of a checkpoint has been damaged on purpose.
+  void Damaged(const std::string& checkpoint) { damaged_.insert(checkpoint); }
+  // Committed ones that are whole, newest first.
+  std::vector<std::string> Checkpoints() const;
+  void CheckEnd();
+
+ private:
+  struct Committed {
+    CheckpointName name;
+    std::map<std::string, uint64_t> files;  // hashes of their contents
+    bool complete = false;
+  };
+  void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
+  void CheckNew(const std::string& name, const SimInode& directory);
+  void CheckDurable(const std::string& path, const SimInode& directory);
+  std::map<std::string, uint64_t> HashFiles(const SimInode& directory) const;
+  void CheckSummary(const Manifest& manifest);
+  void Violation(const std::string& what) { world_.Violation(what); }
+  uint64_t TotalBatches() const;
+
+  SimWorld& world_;
+  const Job job_;
+  const CountingOptions counting_;
+  DataPlan plan_;
+  std::map<uint64_t, std::string> coordinators_;  // by generation
+  std::map<std::string, Committed> committed_;    // that were ever seen
+  std::set<std::string> damaged_;
+  std::string newest_;
+  uint64_t disk_version_ = ~uint64_t{0};
+};
+
+}  // namespace paracord
