@@ -94,6 +94,16 @@ void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, const std::strin
   }
 }
 
+// The last line of a daemon's log: its last words say why it left.
+std::string LastWords(Files& files, const std::string& log) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(log);
+  if (!text.ok()) return "";
+  const size_t end = text->find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const size_t begin = text->rfind('\n', end);
+  return text->substr(begin + 1, end - begin);
+}
+
 // What the coordinator wrote at the end.
 int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Progress& progress) {
   const absl::StatusOr<std::string> text = files.ReadWhole(flags.dir + "/summary.json");
@@ -101,8 +111,9 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
       text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   progress.End();
   if (!summary.is_object()) {
-    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit
-              << " and left no summary; see " << flags.dir << "/logs/coordinator.log\n";
+    const std::string log = flags.dir + "/logs/coordinator.log";
+    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
+              << LastWords(files, log) << "\n(" << log << ")\n";
     return coordinator_exit;
   }
   if (flags.json) {

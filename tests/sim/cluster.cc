@@ -197,6 +197,7 @@ class SimCluster::Trainer : public Role {
       : worker_(
             {.task = std::move(task),
              .coordinator = std::move(coordinator),
+             .dir = kSimDir,
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
             [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
               return MakeCountingWorkload(counting);
