@@ -21,7 +21,10 @@ constexpr uint64_t kSteps = 600;
 
 class Train {
  public:
-  explicit Train(const json& patch = {{"steps", kSteps}}) { WriteCountingJob(root(), patch); }
+  explicit Train(uint64_t steps = kSteps, double every_seconds = 0.5) {
+    WriteCountingJob(root(),
+                     {{"steps", steps}, {"checkpoint", {{"every_seconds", every_seconds}}}});
+  }
   const std::string& root() const { return temp_.path(); }
   std::string dir() const { return root() + "/dir"; }
   std::string log() const { return ReadText(root() + "/train.log"); }
@@ -83,7 +86,7 @@ TEST_CASE("train survives the death of each of its daemons") {
 }
 
 TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
-  Train train({{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}});
+  Train train(kSteps, 0);
   auto command = train.Start({"--ps", "2", "--workers", "2"});
   REQUIRE(train.WaitUntilTraining());
   command->Signal(SIGINT);
@@ -128,7 +131,7 @@ TEST_CASE("train gives up a daemon that dies again and again") {
 }
 
 TEST_CASE("a job that is done takes more steps from train") {
-  Train train({{"steps", 50}});
+  Train train(50);
   CHECK(train.Start()->Wait(20000) == 0);
   CHECK(train.Start()->Wait(20000) == 0);  // nothing to do
   CheckCounted(train.dir(), 50);
