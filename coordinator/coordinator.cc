@@ -220,6 +220,7 @@ void Coordinator::CarryOut(AnswerJoin& effect) {
 }
 
 void Coordinator::CarryOut(AnswerWork& effect) {
+  if (effect.reply.has_evaluation()) FAILPOINT("coordinator.evaluation.leased");
   if (const auto call = ReleaseCall(effect.call)) call->Reply(ToParts(effect.reply));
 }
 
@@ -284,14 +285,18 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 void Coordinator::CarryOut(WriteJobState& effect) {
   OnFiles([&files = environment_.files, path = Path("job.state"),
            contents = std::move(effect.contents)]() -> Event {
-    return JobStateWrittenEvent{files.WriteAtomic(path, contents)};
+    const Event event = JobStateWrittenEvent{files.WriteAtomic(path, contents)};
+    FAILPOINT("coordinator.job_state.written");
+    return event;
   });
 }
 
 void Coordinator::CarryOut(MakeRoundDirectory& effect) {
   OnFiles([&files = environment_.files, round = effect.round,
            path = CheckpointsOf(options_.dir) + "/" + effect.directory]() -> Event {
-    return RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
+    const Event event = RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
+    FAILPOINT("coordinator.round.made");
+    return event;
   });
 }
 
@@ -318,7 +323,9 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
 void Coordinator::CarryOut(WriteSummary& effect) {
   OnFiles([&files = environment_.files, path = Path("summary.json"),
            contents = std::move(effect.contents)]() -> Event {
-    return SummaryWrittenEvent{files.WriteAtomic(path, contents)};
+    const Event event = SummaryWrittenEvent{files.WriteAtomic(path, contents)};
+    FAILPOINT("coordinator.summary.written");
+    return event;
   });
 }
 

@@ -68,7 +68,10 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     const bool all_told = std::all_of(
         ps_.begin(), ps_.end(), [](const Ps& ps) { return !ps.finished || ps.call_tag == 0; });
     constexpr int64_t kTellMs = 2000;
-    if (all_told || now_ms_ - ended_ms_ > kTellMs) {
+    // Workers between two attempts to join have no session: they hear of the end when they ask.
+    constexpr int64_t kAskMs = 500;
+    const bool all_asked = outside_.empty() || now_ms_ - ended_ms_ > kAskMs;
+    if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
   }
@@ -341,7 +344,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   SetPhase(Phase::kEnded);
   ended_ms_ = now_ms_;
   exit_ = Exit{static_cast<int>(code), reason};
-  if (code == ExitCode::kDrained || code == ExitCode::kFenced) return;
+  if (code == ExitCode::kDrained || code == ExitCode::kFenced) return outside_.clear();
   for (auto& [id, session] : sessions_) {
     WorkerHoldReply leave;
     leave.mutable_leave()->set_exit_code(static_cast<int>(code));

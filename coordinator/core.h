@@ -243,6 +243,7 @@ class CoordinatorCore {
   bool reread_ = false;  // a worker met a gap
 
   std::map<uint64_t, WorkerSession> sessions_;
+  std::set<std::string> outside_;  // tasks that asked to join and have no session
   uint64_t last_id_ = 0;  // of sessions and leases
 
   std::optional<SplitTable> table_;

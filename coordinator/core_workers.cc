@@ -68,6 +68,7 @@ std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) c
 void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (phase_ == Phase::kEnded) {
+    outside_.erase(request.task());
     const ExitCode code = exit_.has_value() ? static_cast<ExitCode>(exit_->code) : ExitCode::kDone;
     if (code == ExitCode::kDrained || code == ExitCode::kFenced) {
       return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
@@ -87,6 +88,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", request.error());
     return;
   }
+  if (outside_.size() < kSessionsMax) outside_.insert(request.task());
   if (!request.has_facts()) {
     JoinReply reply;
     reply.set_job_json(JobToJson(job_));
@@ -143,6 +145,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   }
   for (const PartitionSpec& partition : layout_) *opened.add_partitions() = partition;
   *opened.mutable_plan() = state_.plan;
+  outside_.erase(session.task);
   Info(absl::StrCat(session.task, " joined (", session.device, ")"));
   sessions_.emplace(session.id, std::move(session));
   AnswerJoinWith(call, std::move(reply));

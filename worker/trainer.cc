@@ -232,6 +232,7 @@ void Trainer::RunEvaluation() {
       },
       [this, alive = alive_, report] {
         if (!*alive) return;
+        FAILPOINT("worker.evaluated");
         evaluations_.pop_front();
         busy_ = false;
         callbacks_.evaluated(*report);

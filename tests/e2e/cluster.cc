@@ -98,10 +98,13 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
                                       dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
   if (role == "worker") command.insert(command.end(), {"--threads", "1"});
-  if (addresses_.contains(task)) {
+  if (role == "coordinator" && task != role) {  // a second one, at an address nobody knows
+    command[2] = "coordinator:0";
+    command.insert(command.end(), {"--listen", absl::StrCat("unix:", root(), "/second")});
+  } else if (addresses_.contains(task)) {
     command.insert(command.end(), {"--listen", addresses_.at(task)});
   }
-  return command;
+  return command;  // the last two say where to listen
 }
 
 void Cluster::Start(const std::string& task, const Variables& environment,
@@ -116,6 +119,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
     all["PARACORD_FAILPOINTS"] = absl::StrCat("worker.computed=stall:", options_.batch_ms);
   }
   std::vector<std::string> command = Command(task);
+  if (!arguments.empty()) command.resize(command.size() - 2);  // they say where to listen
   command.insert(command.end(), arguments.begin(), arguments.end());
   processes_[task] = std::make_unique<Process>(command, all, LogPath(task));
 }

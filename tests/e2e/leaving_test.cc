@@ -1,0 +1,114 @@
+// Workers that come and go, and processes that are told to leave.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kSteps = 1000;
+constexpr Exit kDrained = 143;
+
+bool HasWorkers(Cluster& cluster, size_t count) {
+  const nlohmann::json status = cluster.Status();
+  return status.is_object() && status.at("workers").size() == count;
+}
+
+TEST_CASE("workers may join and leave while the job trains, under any index") {
+  Cluster cluster({.ps = 2, .workers = 1, .batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(50));
+  cluster.Start("worker:7");
+  cluster.Start("worker:3");
+  REQUIRE(WaitUntil(10000, [&] { return HasWorkers(cluster, 3); }));
+  // One is killed and comes back under another index, one leaves in peace, all go, one comes.
+  cluster.at("worker:0").Kill();
+  cluster.Start("worker:1");
+  cluster.at("worker:7").Signal(SIGTERM);
+  CHECK(cluster.at("worker:7").Wait(5000) == kDrained);
+  for (const char* task : {"worker:1", "worker:3"}) cluster.at(task).Kill();
+  REQUIRE(WaitUntil(10000, [&] { return HasWorkers(cluster, 0); }));
+  const uint64_t parked = cluster.BatchesDone();
+  CHECK(parked < kSteps);
+  CHECK(cluster.Status().at("waiting").get<std::string>().find("a worker") != std::string::npos);
+  for (const char* task : {"worker:0", "worker:1", "worker:3", "worker:7"}) cluster.Start(task);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("SIGTERM lets a worker finish its batch and leave with 143") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  cluster.at("worker:0").Signal(SIGTERM);
+  CHECK(cluster.at("worker:0").Wait(3000) == kDrained);
+  CHECK(cluster.Logged("coordinator", "worker:0 left: it leaves"));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
+}
+
+TEST_CASE("SIGTERM has a coordinator take a checkpoint and leave with 143") {
+  Cluster cluster(
+      {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  cluster.at("coordinator").Signal(SIGTERM);
+  CHECK(cluster.at("coordinator").Wait(5000) == kDrained);
+  CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
+  CHECK(cluster.Summary().at("status") == "stopped");
+  // Everything else dies too: the checkpoint is what is left.
+  cluster.KillAll();
+  cluster.StartAll();
+  CHECK(
+      WaitUntil(10000, [&] { return cluster.Logged("coordinator", "going on from checkpoint"); }));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("SIGTERM on a ps has a checkpoint taken for it, and nothing is computed again") {
+  Cluster cluster(
+      {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  cluster.at("ps:0").Signal(SIGTERM);
+  CHECK(cluster.at("ps:0").Wait(5000) == kDrained);
+  CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
+  cluster.Start("ps:0");
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("of two coordinators of one job the newer one fences the other") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  constexpr Exit kFenced = 201;
+  cluster.Start("coordinator:1");  // at an address that no worker knows
+  CHECK(cluster.at("coordinator").Wait(10000) == kFenced);
+  cluster.Start("coordinator");
+  CHECK(cluster.at("coordinator:1").Wait(10000) == kFenced);
+  CHECK(cluster.at("coordinator").Wait(60000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("when everything is killed the job goes on from its newest checkpoint") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  for (const uint64_t batches : {200, 400, 600}) {
+    cluster.StartAll();
+    REQUIRE(cluster.WaitForBatches(batches));
+    REQUIRE(WaitUntil(5000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+    cluster.KillAll();
+  }
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

@@ -1,0 +1,90 @@
+// How long it takes until a death is noticed and repaired. The times are printed; the bounds leave
+// room for a busy machine.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <iostream>
+#include <string>
+
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kSteps = 3000;
+
+int64_t Took(int64_t wait_ms, const std::string& what, const std::function<bool()>& done) {
+  const int64_t from = NowMs();
+  const bool was_done = WaitUntil(wait_ms, done);
+  const int64_t ms = NowMs() - from;
+  std::cout << "recovery: " << what << ": " << (was_done ? "" : "not within ") << ms << " ms\n";
+  CHECK(was_done);
+  return ms;
+}
+
+bool Ready(Cluster& cluster, const std::string& ps) {
+  const nlohmann::json entry = cluster.StatusOf("ps", ps);
+  return entry.is_object() && entry.at("state") == "ready";
+}
+
+TEST_CASE("deaths are noticed and repaired within seconds") {
+  Cluster cluster({.batch_ms = 3, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(200));
+
+  cluster.at("worker:0").Signal(SIGKILL);
+  CHECK(Took(10000, "worker killed, noticed",
+             [&] { return cluster.StatusOf("workers", "worker:0").is_null(); }) <= 1000);
+  CHECK(WaitUntil(1000, [&] { return cluster.Logged("coordinator", "worker:0 left"); }));
+  cluster.at("worker:0").Wait(1000);
+  cluster.Start("worker:0");
+  Took(10000, "worker back, has a session",
+       [&] { return cluster.StatusOf("workers", "worker:0").is_object(); });
+
+  REQUIRE(WaitUntil(5000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+  const nlohmann::json survivor = cluster.Describe("ps:1");
+  cluster.at("ps:0").Signal(SIGKILL);
+  CHECK(Took(10000, "ps killed, noticed", [&] { return !Ready(cluster, "ps:0"); }) <= 1000);
+  cluster.at("ps:0").Wait(1000);
+  cluster.Start("ps:0");
+  CHECK(Took(10000, "ps back, serving", [&] { return Ready(cluster, "ps:0"); }) <= 3000);
+  const uint64_t then = cluster.BatchesDone();
+  Took(10000, "ps back, training goes on", [&] { return cluster.BatchesDone() > then; });
+  CHECK(cluster.Describe("ps:1").at("boot_id") == survivor.at("boot_id"));
+  CHECK(cluster.Describe("ps:1").at("loaded_generation") == survivor.at("loaded_generation"));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("a coordinator that comes back finds every ps as it was") {
+  Cluster cluster(
+      {.batch_ms = 3, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 60}}}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(300));
+  cluster.at("coordinator").Kill();
+  const nlohmann::json before[] = {cluster.Describe("ps:0"), cluster.Describe("ps:1")};
+  cluster.Start("coordinator");
+  CHECK(Took(10000, "coordinator back, all ps and workers attached", [&] {
+          const nlohmann::json status = cluster.Status();
+          return status.is_object() && status.at("phase") == "training" &&
+                 status.at("workers").size() == 2;
+        }) <= 2000);
+  for (const int i : {0, 1}) {
+    const nlohmann::json after = cluster.Describe("ps:" + std::to_string(i));
+    CHECK(after.at("boot_id") == before[i].at("boot_id"));
+    CHECK(after.at("loaded_generation") == before[i].at("loaded_generation"));
+    for (const auto& [partition, applied] : before[i].at("applied").items()) {
+      CHECK(after.at("applied").at(partition) >= applied);
+    }
+  }
+  CHECK(NewestCheckpoint(cluster.dir()).empty());
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
+  CHECK(cluster.Summary().at("recoveries").at("coordinator") == 1);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

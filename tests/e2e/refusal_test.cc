@@ -1,0 +1,137 @@
+// What a user, a file or another job does wrong is named, with the exit code for it.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kSteps = 400;
+
+TEST_CASE("a job that resumes with another batch size is refused, naming the key") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(WaitUntil(20000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+  cluster.KillAll();
+  cluster.WriteJob({{"steps", kSteps}, {"batch", 32}});
+  cluster.Start("coordinator");
+  CHECK(cluster.at("coordinator").Wait(10000) == 2);
+  CHECK(cluster.Logged("coordinator", "batch"));
+  cluster.WriteJob({{"steps", kSteps + 100}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps + 100);
+}
+
+TEST_CASE("a job that is done takes more steps") {
+  Cluster cluster({.job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  REQUIRE(cluster.WaitAllGone(10000));
+  cluster.Start("coordinator");  // nothing to do
+  CHECK(cluster.at("coordinator").Wait(5000) == 0);
+  cluster.WriteJob({{"steps", 2 * kSteps}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 2 * kSteps);
+}
+
+TEST_CASE("every process that starts after the job is done leaves with 0") {
+  Cluster cluster({.job = {{"steps", 50}}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  REQUIRE(cluster.WaitAllGone(10000));
+  cluster.StartAll();
+  CHECK(cluster.WaitAllGone(15000));
+  for (const char* task : {"coordinator", "ps:0", "ps:1", "worker:0", "worker:1"}) {
+    CAPTURE(task);
+    CHECK(cluster.at(task).Poll() == 0);
+  }
+}
+
+TEST_CASE("a data file that cannot be read ends the job with 2 and names file and place") {
+  const int kind = GENERATE(0, 1, 2);
+  CAPTURE(kind);
+  Cluster cluster({.job = {{"steps", kSteps}}});
+  const std::string path = cluster.root() + "/train-y.npy";
+  if (kind == 0) WriteText(path, "these are no numbers");
+  if (kind == 1) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1000);
+  }
+  if (kind == 2) std::filesystem::remove(path);
+  cluster.StartAll();
+  CHECK(cluster.Finish(20000) == 2);
+  CHECK(cluster.Logged("coordinator", "train-y.npy"));
+  CHECK(cluster.Summary().at("reason").get<std::string>().find("train-y.npy") != std::string::npos);
+  CHECK(cluster.WaitAllGone(5000));
+}
+
+TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
+  const uint32_t workers = GENERATE(1u, 2u);
+  CAPTURE(workers);
+  Cluster cluster(
+      {.workers = workers,
+       .job = {{"epochs", 3}, {"failures", {{"per_batch", 3}, {"rejected_max", 0.05}}}}});
+  SpoilRecord(cluster.root(), 200);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  // One batch an epoch, whichever it is in.
+  CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3);
+  CHECK(cluster.Logged("coordinator", "rejected: batch"));
+}
+
+TEST_CASE("with policy fail a NaN ends the job with 6") {
+  Cluster cluster({.job = {{"epochs", 3}, {"failures", {{"policy", "fail"}, {"per_batch", 3}}}}});
+  SpoilRecord(cluster.root(), 200);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 6);
+  CHECK(cluster.Summary().at("status") == "failed");
+  CHECK(cluster.Summary().at("reason").get<std::string>().find("failures.policy") !=
+        std::string::npos);
+  CHECK(cluster.WaitAllGone(5000));
+}
+
+TEST_CASE("too many rejected batches end the job with 6") {
+  Cluster cluster({.job = {{"epochs", 3}, {"failures", {{"per_batch", 3}}}}});  // 1 % of 38 is none
+  SpoilRecord(cluster.root(), 200);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 6);
+  CHECK(cluster.Logged("coordinator", "failures.rejected_max"));
+}
+
+TEST_CASE("a ps that is missing at the start is named when the deadline is over") {
+  Cluster cluster({.job = {{"steps", kSteps}, {"timeouts", {{"start_s", 2}}}}});
+  cluster.Start("ps:0");
+  cluster.Start("coordinator");
+  cluster.Start("worker:0");
+  constexpr Exit kPeerLost = 202;
+  CHECK(cluster.at("coordinator").Wait(10000) == kPeerLost);
+  const std::string reason = cluster.Summary().at("reason");
+  INFO(reason);
+  CHECK(reason.find("ps:1 at") != std::string::npos);
+  CHECK(reason.find("ps:0") == std::string::npos);
+  CHECK(reason.find("timeouts.start_s") != std::string::npos);
+}
+
+TEST_CASE("an address that is in use ends a ps and a coordinator with 3") {
+  Cluster cluster({.tcp = GENERATE(false, true), .job = {{"steps", 4 * kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  Cluster other({.job = {{"steps", kSteps}}});
+  other.Start("ps:0", {}, {"--listen=" + cluster.address("ps:0")});
+  other.Start("coordinator", {}, {"--listen=" + cluster.address("coordinator")});
+  constexpr Exit kInUse = 3;
+  CHECK(other.at("ps:0").Wait(5000) == kInUse);
+  CHECK(other.at("coordinator").Wait(5000) == kInUse);
+  CHECK(other.Logged("ps:0", cluster.address("ps:0")));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 4 * kSteps);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

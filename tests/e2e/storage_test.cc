@@ -1,0 +1,156 @@
+// Storage that fails, and checkpoints that are damaged.
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kSteps = 1000;
+
+std::string Problem(Cluster& cluster) {
+  const nlohmann::json status = cluster.Status();
+  return status.is_object() ? status.at("checkpoint").at("problem").get<std::string>() : "";
+}
+
+TEST_CASE("a ps that cannot write fails the round, not the training") {
+  Cluster cluster(
+      {.batch_ms = 2, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0.2}}}}});
+  cluster.Start("ps:0");
+  // The first snapshot succeeds, the second does not, all later ones do.
+  cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.snapshot.half=error@2"}});
+  cluster.Start("coordinator");
+  for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
+  REQUIRE(WaitUntil(10000, [&] { return !Problem(cluster).empty(); }));
+  CHECK(Problem(cluster).find("ps:1") != std::string::npos);
+  const std::string kept = NewestCheckpoint(cluster.dir());
+  PosixFiles files;
+  CHECK(VerifyCheckpoint(files, kept).ok());
+  CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+// DIR on a file system of its own, unmounted at the end.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& path, const std::string& options)
+      : path_(path), mounted_(mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) == 0) {}
+  ~SmallDisk() {
+    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  bool ReadOnly(bool yes) {
+    return mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT | (yes ? MS_RDONLY : 0), nullptr) == 0;
+  }
+
+ private:
+  const std::string path_;
+  const bool mounted_;
+};
+
+TEST_CASE("training goes on while the disk is full or read-only, and says so") {
+  const bool full = GENERATE(true, false);
+  CAPTURE(full);
+  Cluster cluster(
+      {.batch_ms = 2, .job = {{"steps", 4000}, {"checkpoint", {{"every_seconds", 0.2}}}}});
+  SmallDisk disk(cluster.dir(), "size=2m");
+  if (!disk.mounted()) {
+    WARN("not checked: file systems cannot be mounted here");
+    return;
+  }
+  cluster.StartAll();
+  REQUIRE(WaitUntil(10000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+  const std::string ballast = cluster.dir() + "/ballast";
+  if (full) {
+    std::ofstream out(ballast);
+    for (int i = 0; i < 4096 && out.good(); ++i) out << std::string(1024, 'x') << std::flush;
+  } else {
+    REQUIRE(disk.ReadOnly(true));
+  }
+  REQUIRE(WaitUntil(15000, [&] { return !Problem(cluster).empty(); }));
+  INFO(Problem(cluster));
+  CHECK(Problem(cluster).find(full ? "No space" : "Read-only") != std::string::npos);
+  const std::string kept = NewestCheckpoint(cluster.dir());
+  PosixFiles files;
+  CHECK(VerifyCheckpoint(files, kept).ok());
+  CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50));
+  if (full) {
+    fs::remove(ballast);
+  } else {
+    REQUIRE(disk.ReadOnly(false));
+  }
+  CHECK(WaitUntil(15000, [&] { return NewestCheckpoint(cluster.dir()) != kept; }));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 4000);
+}
+
+void FlipByte(const std::string& path, uint64_t from_end) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
+  const char flipped = static_cast<char>(file.get() ^ 0x40);
+  file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
+  file.put(flipped);
+  REQUIRE(file.flush().good());
+}
+
+std::vector<std::string> Checkpoints(const Cluster& cluster) {
+  PosixFiles files;
+  std::vector<std::string> paths;
+  const auto names = ListCheckpoints(files, cluster.dir() + "/checkpoints");
+  REQUIRE(names.ok());
+  for (const CheckpointName& name : *names) paths.push_back(name.ToString());
+  return paths;
+}
+
+void TrainAndKill(Cluster& cluster) {
+  cluster.StartAll();
+  REQUIRE(WaitUntil(20000, [&] { return Checkpoints(cluster).size() >= 2; }));
+  cluster.KillAll();
+}
+
+TEST_CASE("a damaged checkpoint is refused by name and the one before it is used") {
+  const std::string file = GENERATE("ps-00000-of-00002.safetensors", "MANIFEST.json");
+  CAPTURE(file);
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  TrainAndKill(cluster);
+  const std::vector<std::string> names = Checkpoints(cluster);
+  FlipByte(absl::StrCat(cluster.dir(), "/checkpoints/", names[0], "/", file), 100);
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  CHECK(cluster.Logged("coordinator", "checkpoint " + names[0] + " is refused"));
+  CHECK(cluster.Logged("coordinator", "from " + names[1]));
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged ones") {
+  const std::string file = GENERATE("ps-00000-of-00002.safetensors", "MANIFEST.json");
+  CAPTURE(file);
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  TrainAndKill(cluster);
+  const std::vector<std::string> names = Checkpoints(cluster);
+  for (const std::string& name : names) {
+    FlipByte(absl::StrCat(cluster.dir(), "/checkpoints/", name, "/", file), 100);
+  }
+  cluster.StartAll();
+  CHECK(cluster.Finish(20000) == 5);
+  for (const std::string& name : names) CHECK(cluster.Logged("coordinator", name));
+  CHECK(cluster.Summary().at("status") == "failed");
+  CHECK(cluster.WaitAllGone(5000));
+  CHECK(Checkpoints(cluster) == names);  // nothing was thrown away
+}
+
+}  // namespace
+}  // namespace paracord::e2e

@@ -1,0 +1,196 @@
+// `paracord train`: a cluster of processes under one command.
+#include <dirent.h>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/counting_job.h"
+#include "e2e/process.h"
+
+namespace paracord::e2e {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kSteps = 600;
+
+class Train {
+ public:
+  explicit Train(uint64_t steps = kSteps, double every_seconds = 0.5) {
+    WriteCountingJob(root(),
+                     {{"steps", steps}, {"checkpoint", {{"every_seconds", every_seconds}}}});
+  }
+  const std::string& root() const { return temp_.path(); }
+  std::string dir() const { return root() + "/dir"; }
+  std::string log() const { return ReadText(root() + "/train.log"); }
+  bool Said(const std::string& text) const { return log().find(text) != std::string::npos; }
+
+  std::unique_ptr<Process> Start(const std::vector<std::string>& more = {},
+                                 const std::string& failpoints = "worker.computed=stall:4") {
+    std::vector<std::string> command = {
+        PARACORD_BIN_DIR "/paracord", "train", root() + "/job.json", "--dir", dir(), "--json"};
+    command.insert(command.end(), more.begin(), more.end());
+    return std::make_unique<Process>(command, Variables{{"PARACORD_FAILPOINTS", failpoints}},
+                                     root() + "/train.log");
+  }
+  bool WaitForCheckpoint() {
+    return WaitUntil(20000, [&] { return !NewestCheckpoint(dir()).empty(); });
+  }
+  // A worker is well under way.
+  bool WaitUntilTraining() {
+    int64_t since = 0;
+    return WaitUntil(20000, [&] {
+      const bool joined =
+          ReadText(dir() + "/logs/worker-0.log").find("joined: session") != std::string::npos;
+      if (joined && since == 0) since = NowMs();
+      return joined && NowMs() - since > 300;
+    });
+  }
+  // Daemons that work in our DIR.
+  std::vector<pid_t> Daemons() const {
+    std::vector<pid_t> pids;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string pid = entry.path().filename().string();
+      if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+      const std::string command = ReadText(entry.path().string() + "/cmdline");
+      const bool ours = command.find("/paracord-") != std::string::npos &&
+                        command.find(dir()) != std::string::npos;
+      if (ours) pids.push_back(std::stoi(pid));
+    }
+    return pids;
+  }
+
+ private:
+  TempDir temp_;
+};
+
+TEST_CASE("train survives the death of each of its daemons") {
+  Train train;
+  const auto command = train.Start({"--ps", "2", "--workers", "2"});
+  REQUIRE(train.WaitForCheckpoint());
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<pid_t> daemons = train.Daemons();
+    REQUIRE(daemons.size() >= 4);
+    kill(daemons[static_cast<size_t>(i) % daemons.size()], SIGKILL);
+    WaitUntil(10000, [&] { return train.Daemons().size() == 5; });
+  }
+  CHECK(command->Wait(60000) == 0);
+  CHECK(train.Said("and was restarted"));
+  CheckCounted(train.dir(), kSteps);
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
+  Train train(kSteps, 0);
+  auto command = train.Start({"--ps", "2", "--workers", "2"});
+  REQUIRE(train.WaitUntilTraining());
+  command->Signal(SIGINT);
+  CHECK(command->Wait(15000) == 143);
+  CHECK(train.Said("to go on: paracord train"));
+  CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
+  CHECK(train.Daemons().empty());
+  command = train.Start({"--ps", "2", "--workers", "1"});
+  CHECK(command->Wait(60000) == 0);
+  CHECK(train.Said("going on from checkpoint"));
+  CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE("a second train in the same DIR is refused with 3") {
+  Train train;
+  const auto first = train.Start();
+  REQUIRE(train.WaitForCheckpoint());
+  const auto second = train.Start({"--fresh"});
+  CHECK(second->Wait(5000) == 3);
+  CHECK(train.Said("another paracord train works in"));
+  CHECK(first->Wait(60000) == 0);
+  CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE("train that is killed leaves no process behind, and the job goes on") {
+  Train train;
+  auto command = train.Start({"--ps", "2", "--workers", "2"});
+  REQUIRE(train.WaitForCheckpoint());
+  command->Kill();
+  CHECK(WaitUntil(15000, [&] { return train.Daemons().empty(); }));
+  command = train.Start({"--ps", "2", "--workers", "2"});
+  CHECK(command->Wait(60000) == 0);
+  CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE("train gives up a daemon that dies again and again") {
+  Train train;
+  const auto command = train.Start({"--ps", "1", "--workers", "1"}, "ps.load.begin=kill");
+  CHECK(command->Wait(30000).value_or(0) > 0);
+  CHECK(train.Said("ps:0 ended (signal 9); see"));
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("a job that is done takes more steps from train") {
+  Train train(50);
+  CHECK(train.Start()->Wait(20000) == 0);
+  CHECK(train.Start()->Wait(20000) == 0);  // nothing to do
+  CheckCounted(train.dir(), 50);
+  WriteCountingJob(train.root(), {{"steps", 100}});
+  CHECK(train.Start()->Wait(20000) == 0);
+  CheckCounted(train.dir(), 100);
+}
+
+// A job whose result depends on the order of its batches and on all optimizer state.
+json OrderedJob(const std::string& dir, const json& optimizer) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  constexpr uint64_t kInputs = 6;
+  std::vector<float> x(kRecords * kInputs), y(kRecords);
+  for (float& value : x) value = draw(random);
+  for (float& value : y) value = draw(random);
+  WriteNpy(dir + "/ordered-x.npy", {kRecords, kInputs}, x);
+  WriteNpy(dir + "/ordered-y.npy", {kRecords, 1}, y);
+  const auto layer = [](const char* kind, json config) {
+    return json{{"class_name", kind}, {"config", std::move(config)}};
+  };
+  return {{"model",
+           {{"class_name", "Sequential"},
+            {"config",
+             {{"layers",
+               {layer("InputLayer", {{"batch_shape", {nullptr, kInputs}}}),
+                layer("Dense", {{"name", "a"}, {"units", 32}, {"activation", "tanh"}}),
+                layer("Dense", {{"name", "b"}, {"units", 1}})}}}}}},
+          {"data", {{"train", {{"features", "ordered-x.npy"}, {"labels", "ordered-y.npy"}}}}},
+          {"steps", 300},
+          {"shuffle", true},
+          {"loss", "mean_squared_error"},
+          {"optimizer", optimizer},
+          {"checkpoint", {{"every_seconds", 0}}}};
+}
+
+TEST_CASE("a run that was drained and resumed has the bits of one that was not") {
+  const json optimizer = GENERATE(json{{"name", "sgd"}, {"learning_rate", 0.05}, {"momentum", 0.9}},
+                                  json{{"name", "adam"}, {"learning_rate", 0.01}});
+  CAPTURE(optimizer.dump());
+  std::vector<float> results[2];
+  for (const bool stopped : {false, true}) {
+    Train train;
+    WriteCountingJob(train.root(), OrderedJob(train.root(), optimizer));
+    if (stopped) {
+      const auto command = train.Start({"--ps", "2", "--workers", "1"});
+      REQUIRE(train.WaitUntilTraining());
+      command->Signal(SIGINT);
+      REQUIRE(command->Wait(15000) == 143);
+      REQUIRE_FALSE(NewestCheckpoint(train.dir()).empty());
+    }
+    const auto command = train.Start({"--ps", "2", "--workers", "1"}, stopped ? "" : "none=stop");
+    REQUIRE(command->Wait(60000) == 0);
+    CHECK(train.Said("going on from checkpoint") == stopped);
+    results[stopped ? 1 : 0] = NewestValues(train.dir());
+  }
+  CHECK(results[0].size() == 6 * 32 + 32 + 32 + 1);
+  CHECK(results[0] == results[1]);
+}
+
+}  // namespace
+}  // namespace paracord::e2e
