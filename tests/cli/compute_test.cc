@@ -138,6 +138,16 @@ TEST_CASE("a job gives loss and optimizer in place of compile_config") {
   CHECK(linear.Result("after/d/kernel", {2, 1}) == std::vector<float>{0.5, 1.5});
 }
 
+TEST_CASE("gradients are shown as they are and clipped by norm for the steps") {
+  Linear linear;
+  std::string model = *linear.example.files.ReadWhole(linear.example.path("linear.json"));
+  model.insert(model.find("\"learning_rate\""), "\"clipnorm\": 0.5, ");
+  linear.example.Write("linear.json", model);
+  REQUIRE(linear.Run({"--steps=1"}) == 0);
+  CHECK(linear.Result("gradients/d/bias", {1}) == std::vector<float>{4});
+  CHECK(linear.Result("after/d/bias", {1})[0] == Approx(0.45));
+}
+
 TEST_CASE("batches and weights that do not fit are refused by name") {
   const RawTensor x = Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1});
   const RawTensor y = Raw<float>("targets", "F32", {2, 1}, {0, 0});
