@@ -16,6 +16,7 @@
 #include "cli/tensor_file.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/finite.h"
 #include "common/flags.h"
 #include "common/job.h"
 #include "common/json_fields.h"
@@ -26,6 +27,7 @@
 #include "server/partition.h"
 #include "worker/batch_plan.h"
 #include "worker/device.h"
+#include "worker/gradient_clip.h"
 #include "worker/gradient_program.h"
 
 namespace paracord {
@@ -200,10 +202,7 @@ absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
   };
   if (!std::isfinite(loss)) return diverged("the loss");
   for (size_t i = 0; i < variables.size(); ++i) {
-    if (!std::all_of(gradients[i].begin(), gradients[i].end(),
-                     [](float g) { return std::isfinite(g); })) {
-      return diverged("the gradient of " + variables[i].name());
-    }
+    if (!AllFinite(gradients[i])) return diverged("the gradient of " + variables[i].name());
   }
   return absl::OkStatus();
 }
@@ -215,6 +214,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
   if (steps > 0) {
     ASSIGN_OR_RETURN(optimizer, ParseOptimizer(job.optimizer));
   }
+  const GradientClip clip = ReadGradientClip(job.optimizer);
   Store store(std::move(optimizer), variables, values);
   std::vector<std::vector<float>> gradients(values.size());
   std::vector<std::span<const float>> value_spans(values.begin(), values.end());
@@ -236,6 +236,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     if (step == 0) results.gradients = gradients;
     if (step == steps) break;
     RETURN_IF_ERROR(CheckFinite(variables, results.losses.back(), gradients, step));
+    clip.Apply(gradient_spans);
     RETURN_IF_ERROR(store.Push(step, steps, gradients));
     store.Pull(values);
   }

@@ -1,0 +1,247 @@
+// export, checkpoint, evaluate and status over a directory that no coordinator serves.
+#include <catch2/catch.hpp>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "cli/checkpoint_choice.h"
+#include "cli/commands.h"
+#include "nlohmann/json.hpp"
+#include "tests/example_job.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using Command = int (*)(Args, std::ostream&, std::ostream&);
+
+struct Ran {
+  int code;
+  std::string out, err;
+};
+
+Ran Run(Command command, const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  const int code = command(args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+// Contains, for a message.
+bool Has(const std::string& text, const std::string& part) {
+  UNSCOPED_INFO("in: " << text << "\nlooked for: " << part);
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<float> ReadAll(const SafetensorsFile& file, const std::string& name) {
+  const TensorInfo* tensor = file.header().Find(name);
+  REQUIRE(tensor != nullptr);
+  std::vector<float> values((tensor->end - tensor->begin) / sizeof(float));
+  REQUIRE(file.ReadElements(*tensor, 0, values).ok());
+  return values;
+}
+
+TEST_CASE("export merges the newest healthy checkpoint under the model's names") {
+  ExampleJob example;
+  example.Commit(2, 1, {.bias = 1});
+  example.Commit(4, 2, {.bias = 2});
+  const std::string newest = example.Commit(6, 3, {.healthy = false, .bias = 3});
+  const std::string out = example.path("w.safetensors");
+  const Ran ran = Run(RunExport, {"--dir", example.directory.path(), "--out", out});
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.err, newest + " is refused: it is not healthy"));
+  CHECK(Has(ran.err, "using checkpoint step-4-g1-r2, the one before"));
+  CHECK(Has(ran.out, "2 variables, 60 B, of checkpoint step-4-g1-r2"));
+  const auto file = SafetensorsFile::Open(example.files, out);
+  REQUIRE(file.ok());
+  CHECK((*file)->header().tensors.size() == 2);
+  CHECK((*file)->header().metadata.at("step") == "4");
+  CHECK((*file)->header().Find("dense/kernel")->shape == std::vector<uint64_t>{4, 3});
+  CHECK(ReadAll(**file, "dense/kernel") == std::vector<float>(12));
+  CHECK(ReadAll(**file, "dense/bias") == std::vector<float>{2, 0, 0});
+
+  // Asked for by its step, any of them.
+  const Ran asked = Run(RunExport, {"--dir", example.directory.path(), "--out", out, "--step=6"});
+  CHECK(asked.code == 0);
+  CHECK(asked.err.empty());
+  const auto names = example.files.List(example.directory.path());
+  REQUIRE(names.ok());
+  for (const std::string& name : *names) CHECK_FALSE(absl::StrContains(name, ".tmp"));
+}
+
+TEST_CASE("a damaged checkpoint is refused by name and the one before it used") {
+  ExampleJob example;
+  const std::string first = example.Commit(2, 1, {});
+  const std::string second = example.Commit(4, 2, {});
+  example.Damage(second, PsFileName(1, 2));
+  const std::string out = example.path("w.safetensors");
+  const std::vector<std::string> args = {"--dir", example.directory.path(), "--out", out};
+  Ran ran = Run(RunExport, args);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.err, second + " is refused"));
+  CHECK(Has(ran.err, PsFileName(1, 2) + ": checksum"));
+  CHECK(Has(ran.err, "using checkpoint " + first));
+
+  std::vector<std::string> exact = args;
+  exact.push_back("--step=4");
+  CHECK(Run(RunExport, exact).code == 5);
+  example.Damage(first, kManifestName);
+  REQUIRE(example.files.RemoveTree(out).ok());
+  ran = Run(RunExport, args);
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.err, "no other checkpoint can be used"));
+  CHECK_FALSE(example.files.Open(out).ok());
+}
+
+TEST_CASE("what cannot be exported is said, with the code for it") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  const std::string out = example.path("w");
+  CHECK(Run(RunExport, {"--dir", dir, "--out", out}).code == 5);
+  example.Commit(2, 1, {});
+  const Ran ran = Run(RunExport, {"--dir", dir, "--out", out, "--step=3"});
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.err, "holds no checkpoint of step 3; there is step 2"));
+  CHECK(Run(RunExport, {"--dir", dir + "/none", "--out", out}).code == 2);
+  CHECK(Run(RunExport, {"--dir", dir, "--out", dir + "/none/w"}).code == 202);
+  CHECK(Run(RunExport, {"--dir", dir}).code == 2);
+  CHECK(Run(RunExport, {"--dri", dir, "--out", out}).code == 2);
+  const Ran help = Run(RunExport, {"--help"});
+  CHECK(help.code == 0);
+  CHECK(absl::StartsWith(help.out, "usage: paracord export"));
+}
+
+TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  Ran ran = Run(RunCheckpoint, {"ls", "--dir", dir});
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.out, "no checkpoints in"));
+  example.Commit(3, 1, {});
+  example.Commit(4, 2, {.healthy = false});
+  example.Commit(6, 3, {.complete = true});
+  example.Damage("step-3-g1-r1", PsFileName(0, 2));
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir, "--json"});
+  CHECK(ran.code == 0);
+  std::istringstream lines(ran.out);
+  std::vector<json> seen;
+  for (std::string line; std::getline(lines, line);) seen.push_back(json::parse(line));
+  REQUIRE(seen.size() == 3);
+  CHECK(seen[0]["name"] == "step-6-g1-r3");
+  CHECK(seen[0]["complete"] == true);
+  CHECK(seen[0]["position"] == "epoch 3, batch 0 of 2");
+  CHECK(seen[0]["damage"].empty());
+  CHECK(seen[1]["healthy"] == false);
+  CHECK(seen[2]["position"] == "epoch 1, batch 1 of 2");
+  CHECK(Has(seen[2]["damage"][0], PsFileName(0, 2)));
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir});
+  CHECK(Has(ran.out, "NOT HEALTHY"));
+  CHECK(Has(ran.out, "healthy, complete"));
+  CHECK(Has(ran.out, ", DAMAGED: " + example.Checkpoint("step-3-g1-r1")));
+}
+
+TEST_CASE("checkpoint verify names every damaged file and ends with 5") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir}).code == 5);
+  const std::string first = example.Commit(2, 1, {});
+  const std::string second = example.Commit(4, 2, {});
+  Ran ran = Run(RunCheckpoint, {"verify", "--dir", dir});
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.out, second + ": sound, "));
+  example.Damage(first, PsFileName(0, 2));
+  example.Damage(first, PsFileName(1, 2));
+  ran = Run(RunCheckpoint, {"verify", "--dir", dir});
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.err, example.Checkpoint(first) + "/" + PsFileName(0, 2)));
+  CHECK(Has(ran.err, example.Checkpoint(first) + "/" + PsFileName(1, 2)));
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir, "--step=4"}).code == 0);
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir, "--step=2"}).code == 5);
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir, "--step=1"}).code == 5);
+  example.Damage(second, kManifestName);
+  ran = Run(RunCheckpoint, {"verify", "--dir", dir, "--step=4"});
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.err, second + "/" + kManifestName));
+}
+
+TEST_CASE("wrong arguments of checkpoint are configuration errors") {
+  ExampleJob example;
+  for (const std::vector<std::string>& args : {std::vector<std::string>{},
+                                               {"ls"},
+                                               {"list", "--dir", "/tmp"},
+                                               {"ls", "--dir", "/none/x"}}) {
+    const Ran ran = Run(RunCheckpoint, args);
+    CHECK(ran.code == 2);
+    CHECK_FALSE(ran.err.empty());
+  }
+  CHECK(Run(RunCheckpoint, {"--help"}).code == 0);
+}
+
+TEST_CASE("evaluate scores a checkpoint on the job's test data") {
+  ExampleJob example;
+  example.Commit(2, 1, {.bias = 1});
+  const std::string job = example.path("job.json");
+  const std::string dir = example.directory.path();
+  Ran ran = Run(RunEvaluate, {job, "--dir", dir, "--json"});
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  const json result = json::parse(ran.out);
+  CHECK(result["checkpoint"] == "step-2-g1-r1");
+  CHECK(result["examples"] == 3);
+  CHECK(result["metrics"]["accuracy"] == Approx(1.0 / 3));
+  CHECK(Has(Run(RunEvaluate, {job, "--dir", dir}).out, "test accuracy: 0.333"));
+
+  CHECK(Run(RunEvaluate, {job, "--dir", dir, "--step=9"}).code == 5);
+  CHECK(Run(RunEvaluate, {job}).code == 2);
+  CHECK(Run(RunEvaluate, {dir + "/none.json", "--dir", dir}).code == 2);
+  ran = Run(RunEvaluate, {job, "--dir", dir, "--device=cuda:0"});
+  CHECK(ran.code == 2);
+  CHECK(Has(ran.err, "this build has no CUDA"));
+  CHECK(Run(RunEvaluate, {job, "--dir", dir, "--device=gpu"}).code == 2);
+}
+
+TEST_CASE("evaluate refuses a job of another model, naming the variable") {
+  ExampleJob example;
+  example.Commit(2, 1, {});
+  std::string model = *example.files.ReadWhole(example.path("model.json"));
+  model.replace(model.find("\"units\": 3"), 10, "\"units\": 4");
+  example.Write("model.json", model);
+  const Ran ran = Run(RunEvaluate, {example.path("job.json"), "--dir", example.directory.path()});
+  CHECK(ran.code == 2);
+  CHECK(Has(ran.err, "variable dense/kernel has another shape"));
+}
+
+TEST_CASE("without a coordinator status says what the directory knows") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  CHECK(Run(RunStatus, {"--dir", dir}).code == 202);
+  CHECK(Run(RunStatus, {"--dir", dir + "/none"}).code == 2);
+  CHECK(Run(RunStatus, {}).code == 2);
+  example.Commit(3, 1, {});
+  Ran ran = Run(RunStatus, {"--dir", dir});
+  CHECK(ran.code == 202);
+  CHECK(Has(ran.out, "no coordinator answers"));
+  CHECK(Has(ran.out, "newest checkpoint: step-3-g1-r1, epoch 1, batch 1 of 2"));
+  ran = Run(RunStatus, {"--dir", dir, "--json"});
+  CHECK(json::parse(ran.out)["checkpoint"]["step"] == 3);
+  for (const char* damaged : {"", "[]", "{", "7"}) {
+    example.Write("summary.json", damaged);
+    CHECK(Run(RunStatus, {"--dir", dir}).code == 202);
+  }
+  example.Write("summary.json", R"({"status": "done", "reason": "all batches are applied",
+                                    "metrics": {"test": {"accuracy": 0.5}}})");
+  ran = Run(RunStatus, {"--dir", dir});
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.out, "the job has ended: done (all batches are applied)"));
+  CHECK(Has(ran.out, "test accuracy: 0.5"));
+}
+
+TEST_CASE("ages are shown in the unit that fits") {
+  CHECK(AgeText(1499) == "1 s");
+  CHECK(AgeText(600'000) == "10.0 min");
+  CHECK(AgeText(3 * 3600'000) == "3.0 h");
+  CHECK(AgeText(int64_t{96} * 3600'000) == "4.0 days");
+}
+
+}  // namespace
+}  // namespace paracord

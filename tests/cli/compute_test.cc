@@ -1,0 +1,223 @@
+// compute on a model small enough to know the answer, and on inputs that are wrong.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/tensor_file.h"
+#include "nlohmann/json.hpp"
+#include "tests/example_job.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+struct RawTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<uint64_t> shape;
+  std::string bytes;
+};
+
+template <class T>
+RawTensor Raw(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape,
+              const std::vector<T>& values) {
+  std::string bytes(values.size() * sizeof(T), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return {name, dtype, std::move(shape), bytes};
+}
+
+std::string FileOf(const std::vector<RawTensor>& tensors) {
+  json header = json::object();
+  std::string data;
+  for (const RawTensor& tensor : tensors) {
+    const size_t begin = data.size();
+    data += tensor.bytes;
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  std::string file(8, '\0');
+  const uint64_t length = text.size();
+  std::memcpy(file.data(), &length, 8);
+  return file + text + data;
+}
+
+// A linear model of two inputs and one output, mean squared error, plain SGD of rate 0.1.
+struct Linear {
+  Linear() {
+    example.Write("linear.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "in"}},
+        {"class_name": "Dense", "config": {"name": "d", "units": 1}}]},
+        "compile_config": {"loss": "mse", "optimizer": {"class_name": "SGD",
+            "config": {"name": "sgd", "learning_rate": 0.1}}}})");
+    example.Write("w", FileOf(weights));
+    example.Write("b", FileOf(batch));
+  }
+  int Run(std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {
+        example.path("linear.json"), "--weights", example.path("w"), "--batch",
+        example.path("b"),           "--out",     example.path("o")};
+    args.insert(args.end(), more.begin(), more.end());
+    std::ostringstream out_stream, err_stream;
+    const int code = RunCompute(args, out_stream, err_stream);
+    out = out_stream.str();
+    err = err_stream.str();
+    UNSCOPED_INFO(err);
+    return code;
+  }
+  std::vector<float> Result(const std::string& name, const std::vector<uint64_t>& shape) {
+    const auto tensors = ReadTensors(example.files, example.path("o"));
+    REQUIRE(tensors.ok());
+    for (const ReadTensor& tensor : *tensors) {
+      if (tensor.name != name) continue;
+      CHECK(tensor.shape == shape);
+      return tensor.values;
+    }
+    FAIL("no tensor " << name);
+    return {};
+  }
+
+  ExampleJob example;
+  std::vector<RawTensor> weights = {Raw<float>("d/kernel", "F32", {2, 1}, {1, 2}),
+                                    Raw<float>("d/bias", "F32", {1}, {0.5})};
+  std::vector<RawTensor> batch = {Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1}),
+                                  Raw<float>("targets", "F32", {2, 1}, {0, 0})};
+  std::string out, err;
+};
+
+TEST_CASE("compute gives output, losses, gradients and the variables after the steps") {
+  Linear linear;
+  REQUIRE(linear.Run({"--steps=1"}) == 0);
+  // Outputs 1.5 and 2.5; the loss is their mean square, its gradient by each output the output.
+  CHECK(linear.Result("output", {2, 1}) == std::vector<float>{1.5, 2.5});
+  CHECK(linear.Result("loss", {})[0] == Approx(4.25));
+  CHECK(linear.Result("gradients/d/kernel", {2, 1}) == std::vector<float>{1.5, 2.5});
+  CHECK(linear.Result("gradients/d/bias", {1}) == std::vector<float>{4});
+  const std::vector<float> after = linear.Result("after/d/kernel", {2, 1});
+  CHECK(after[0] == Approx(0.85));
+  CHECK(after[1] == Approx(1.75));
+  CHECK(linear.Result("after/d/bias", {1})[0] == Approx(0.1));
+  const std::vector<float> losses = linear.Result("losses", {2});
+  CHECK(losses[0] == Approx(4.25));
+  CHECK(losses[1] == Approx((0.95 * 0.95 + 1.85 * 1.85) / 2));
+}
+
+TEST_CASE("three steps are the default, and none are allowed") {
+  Linear linear;
+  REQUIRE(linear.Run() == 0);
+  CHECK(linear.Result("losses", {4})[3] < 2);
+  REQUIRE(linear.Run({"--steps=0"}) == 0);
+  CHECK(linear.Result("after/d/kernel", {2, 1}) == std::vector<float>{1, 2});
+}
+
+TEST_CASE("integers are taken as inputs and targets") {
+  Linear linear;
+  const std::vector<std::vector<RawTensor>> batches = {
+      {Raw<int32_t>("inputs/in", "I32", {2, 2}, {1, 0, 0, 1}),
+       Raw<int64_t>("targets", "I64", {2, 1}, {0, 0})},
+      {Raw<uint8_t>("inputs/in", "U8", {2, 2}, {1, 0, 0, 1}),
+       Raw<float>("targets/d", "F32", {2, 1}, {0, 0})}};
+  for (const std::vector<RawTensor>& batch : batches) {
+    linear.example.Write("b", FileOf(batch));
+    REQUIRE(linear.Run({"--steps=0"}) == 0);
+    CHECK(linear.Result("output", {2, 1}) == std::vector<float>{1.5, 2.5});
+  }
+}
+
+TEST_CASE("a job gives loss and optimizer in place of compile_config") {
+  Linear linear;
+  linear.example.Write("job.json", R"({"model": "linear.json", "loss": "mae", "metrics": [],
+      "data": {"train": {"format": "idx", "features": "x", "labels": "y"}},
+      "optimizer": {"name": "sgd", "learning_rate": 1.0}})");
+  REQUIRE(linear.Run({"--steps=1", "--job", linear.example.path("job.json")}) == 0);
+  CHECK(linear.Result("loss", {})[0] == Approx(2));
+  CHECK(linear.Result("after/d/kernel", {2, 1}) == std::vector<float>{0.5, 1.5});
+}
+
+TEST_CASE("gradients are shown as they are and clipped by norm for the steps") {
+  Linear linear;
+  std::string model = *linear.example.files.ReadWhole(linear.example.path("linear.json"));
+  model.insert(model.find("\"learning_rate\""), "\"clipnorm\": 0.5, ");
+  linear.example.Write("linear.json", model);
+  REQUIRE(linear.Run({"--steps=1"}) == 0);
+  CHECK(linear.Result("gradients/d/bias", {1}) == std::vector<float>{4});
+  CHECK(linear.Result("after/d/bias", {1})[0] == Approx(0.45));
+}
+
+TEST_CASE("batches and weights that do not fit are refused by name") {
+  const RawTensor x = Raw<float>("inputs/in", "F32", {2, 2}, {1, 0, 0, 1});
+  const RawTensor y = Raw<float>("targets", "F32", {2, 1}, {0, 0});
+  const std::pair<std::vector<RawTensor>, const char*> batches[] = {
+      {{x}, "no tensor targets"},
+      {{y}, "no tensor inputs/<name>"},
+      {{x, y, Raw<float>("extra", "F32", {2}, {0, 0})}, "extra is neither"},
+      {{x, Raw<float>("targets", "F32", {1, 1}, {0})}, "targets has 1 examples"},
+      {{x, Raw<float>("targets", "F32", {}, {0})}, "targets has no examples"},
+      {{x, Raw<float>("targets", "F32", {0, 1}, {})}, "targets has no examples"},
+      {{x, Raw<double>("targets", "F64", {2, 1}, {0, 0})}, "targets is F64; supported: F32"},
+      {{x, Raw<int64_t>("targets", "I64", {2, 1}, {0, int64_t{1} << 40})}, "beyond 2^24"},
+      {{x, y, Raw<float>("targets/b", "F32", {2, 1}, {0, 0})}, "2 targets"},
+      {{Raw<float>("inputs/in", "F32", {2, 3}, {1, 0, 0, 1, 0, 0}), y},
+       "layer \"in\" (InputLayer): expects examples of shape (2,)"},
+  };
+  for (const auto& [batch, expected] : batches) {
+    Linear linear;
+    linear.example.Write("b", FileOf(batch));
+    INFO(expected);
+    CHECK(linear.Run() == 2);
+    INFO(linear.err);
+    CHECK(linear.err.find(expected) != std::string::npos);
+  }
+  const RawTensor kernel = Raw<float>("d/kernel", "F32", {2, 1}, {1, 2});
+  const std::pair<std::vector<RawTensor>, const char*> weights[] = {
+      {{kernel}, "holds no tensor d/bias"},
+      {{kernel, Raw<float>("d/bais", "F32", {1}, {0})}, "did you mean `d/bais`?"},
+      {{kernel, Raw<float>("d/bias", "F32", {2}, {0, 0})}, "d/bias has shape (2), the model's"},
+  };
+  for (const auto& [tensors, expected] : weights) {
+    Linear linear;
+    linear.example.Write("w", FileOf(tensors));
+    INFO(expected);
+    CHECK(linear.Run() == 2);
+    INFO(linear.err);
+    CHECK(linear.err.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("files cut short anywhere are errors that name the file") {
+  Linear linear;
+  for (const char* name : {"w", "b"}) {
+    const std::string good = *linear.example.files.ReadWhole(linear.example.path(name));
+    for (size_t at = 0; at < good.size(); at += 3) {
+      linear.example.Write(name, good.substr(0, at));
+      CHECK(linear.Run() == 2);
+      CHECK(linear.err.find(linear.example.path(name)) != std::string::npos);
+    }
+    linear.example.Write(name, good);
+  }
+}
+
+TEST_CASE("wrong arguments, a model that is not compiled, and what is not finite") {
+  Linear linear;
+  CHECK(linear.Run({"--device=cuda:1"}) == 2);
+  CHECK(linear.err.find("no CUDA") != std::string::npos);
+  CHECK(linear.Run({"--steps=-1"}) == 2);
+  CHECK(linear.Run({"--help"}) == 0);
+  std::ostringstream out, err;
+  CHECK(RunCompute(std::vector<std::string>{"m.json"}, out, err) == 2);
+
+  linear.example.Write("b", FileOf({Raw<float>("inputs/in", "F32", {2, 2}, {INFINITY, 0, 0, 1}),
+                                    Raw<float>("targets", "F32", {2, 1}, {0, 0})}));
+  CHECK(linear.Run() == 6);
+  linear.example.Write("linear.json",
+                       *linear.example.files.ReadWhole(linear.example.path("model.json")));
+  CHECK(linear.Run() == 2);
+  CHECK(linear.err.find("compile_config gives no loss") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,200 @@
+// The evaluator over checkpoints in a directory, in the test's own time.
+#include "worker/evaluator.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+#include "tests/example_job.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+struct Rig {
+  Rig() {
+    spdlog::set_level(spdlog::level::off);
+    Restart();
+  }
+  void Restart() {
+    exit_code.reset();
+    evaluator.emplace(
+        EvaluatorOptions{.task = "evaluator:0", .dir = example.directory.path(), .poll_ms = 1000},
+        [this](const Job& job) {
+          ++opened;
+          return OpenWorkload(example.files, job, 1);
+        },
+        Environment{loop, network, example.files, executor, random},
+        [this](int code, const std::string&) {
+          CHECK_FALSE(exit_code.has_value());
+          exit_code = code;
+        });
+    evaluator->Start();
+    loop.Advance(0);
+  }
+  std::vector<json> Lines() {
+    std::vector<json> lines;
+    const auto text = example.files.ReadWhole(example.path("evaluations.jsonl"));
+    if (!text.ok()) return lines;
+    for (const auto line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+      lines.push_back(json::parse(std::string(line)));
+    }
+    return lines;
+  }
+  std::vector<std::string> Scored() {
+    std::vector<std::string> names;
+    for (const json& line : Lines()) names.push_back(line.at("checkpoint"));
+    return names;
+  }
+
+  ExampleJob example;
+  ManualLoop loop;
+  NoNetwork network;
+  ManualExecutor executor{loop};
+  SeededRandom random{1};
+  int opened = 0;
+  std::optional<int> exit_code;
+  std::optional<Evaluator> evaluator;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("the evaluator scores each new checkpoint once, also after a restart") {
+  Rig rig;
+  CHECK(rig.Lines().empty());
+  rig.example.Commit(2, 1, {.bias = 1});
+  rig.loop.Advance(1000);
+  REQUIRE(rig.Lines().size() == 1);
+  const json line = rig.Lines()[0];
+  CHECK(line["examples"] == 3);
+  CHECK(line["metrics"]["accuracy"] == Approx(1.0 / 3));
+  // Cross-entropy of logits (1, 0, 0) for classes 0, 1, 2.
+  CHECK(line["metrics"]["loss"] == Approx(std::log(std::exp(1) + 2) - 1.0 / 3));
+  rig.loop.Advance(10000);
+  rig.Restart();
+  rig.loop.Advance(10000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1"});
+  rig.example.Commit(4, 2, {});
+  rig.loop.Advance(1000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1", "step-4-g1-r2"});
+  CHECK_FALSE(rig.exit_code.has_value());
+}
+
+TEST_CASE("of several new checkpoints the newest is scored and the older are not") {
+  Rig rig;
+  for (uint64_t round = 1; round <= 3; ++round) rig.example.Commit(2 * round, round, {});
+  rig.loop.Advance(10000);
+  CHECK(rig.Scored() == Names{"step-6-g1-r3"});
+  CHECK(rig.opened == 1);
+}
+
+TEST_CASE("a checkpoint of the same name in another run is another one") {
+  Rig rig;
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(1000);
+  rig.example.run_id = "ffffffffffffffffffffffffffffffff";
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(1000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1", "step-2-g1-r1"});
+}
+
+TEST_CASE("a damaged or vanishing checkpoint is passed over for the one before") {
+  Rig rig;
+  const std::string second = PsFileName(1, 2);
+  rig.example.Commit(2, 1, {});
+  rig.example.Damage(rig.example.Commit(4, 2, {}), second);
+  // As retention leaves it half way.
+  const std::string vanishing = rig.example.Commit(6, 3, {});
+  REQUIRE(rig.example.files.RemoveTree(rig.example.Checkpoint(vanishing) + "/" + second).ok());
+  rig.loop.Advance(5000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1"});
+  REQUIRE(rig.example.files.RemoveTree(rig.example.Checkpoint(vanishing)).ok());
+  rig.example.Commit(8, 4, {});
+  rig.loop.Advance(5000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1", "step-8-g1-r4"});
+  CHECK_FALSE(rig.exit_code.has_value());
+}
+
+TEST_CASE("it leaves with 0 once the job is done and its final checkpoint scored") {
+  Rig rig;
+  rig.example.Write("summary.json", R"({"status": "done"})");
+  rig.loop.Advance(5000);
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(5000);
+  CHECK_FALSE(rig.exit_code.has_value());  // the final one is still to come
+  rig.example.Commit(4, 2, {.complete = true});
+  rig.loop.Advance(1000);
+  CHECK(rig.exit_code == 0);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1", "step-4-g1-r2"});
+  rig.Restart();
+  CHECK(rig.exit_code == 0);
+  CHECK(rig.Scored().size() == 2);
+}
+
+TEST_CASE("a final checkpoint without a summary may be one that is gone on from") {
+  Rig rig;
+  rig.example.Commit(4, 2, {.complete = true});
+  rig.loop.Advance(5000);
+  CHECK_FALSE(rig.exit_code.has_value());
+  rig.example.Write("summary.json", R"({"status": "stopped"})");
+  rig.loop.Advance(5000);
+  CHECK_FALSE(rig.exit_code.has_value());
+  rig.example.Write("summary.json", R"({"status": "done"})");
+  rig.loop.Advance(1000);
+  CHECK(rig.exit_code == 0);
+}
+
+TEST_CASE("it leaves with an error when the job failed or its final checkpoint is damaged") {
+  Rig rig;
+  rig.example.Commit(2, 1, {});
+  rig.example.Write("summary.json", R"({"status": "failed"})");
+  rig.loop.Advance(5000);
+  CHECK(rig.exit_code == 1);
+  CHECK(rig.Scored().size() == 1);
+  rig.example.Damage(rig.example.Commit(4, 2, {.complete = true}), PsFileName(0, 2));
+  rig.example.Write("summary.json", R"({"status": "done"})");
+  rig.Restart();
+  rig.loop.Advance(5000);
+  CHECK(rig.exit_code == 5);
+}
+
+TEST_CASE("a job whose data are not there is a configuration error") {
+  Rig rig;
+  REQUIRE(rig.example.files.RemoveTree(rig.example.path("y")).ok());
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(1000);
+  CHECK(rig.exit_code == 2);
+}
+
+TEST_CASE("SIGTERM ends it with 143, waiting for what runs") {
+  Rig rig;
+  rig.evaluator->Drain();
+  CHECK(rig.exit_code == 143);
+  rig.executor.set_at_once(false);
+  rig.Restart();
+  rig.example.Commit(2, 1, {});
+  rig.evaluator->Drain();
+  CHECK_FALSE(rig.exit_code.has_value());
+  CHECK(rig.executor.RunOne());
+  rig.loop.RunPosted();
+  CHECK(rig.exit_code == 143);
+  CHECK(rig.Lines().empty());
+}
+
+TEST_CASE("foreign lines and a file without an end of line survive") {
+  Rig rig;
+  rig.example.Write("evaluations.jsonl", "{\"mine\": 1}\n[7]");
+  rig.Restart();
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(1000);
+  REQUIRE(rig.Lines().size() == 3);
+  CHECK(rig.Lines()[0] == json({{"mine", 1}}));
+  CHECK(rig.Lines()[2]["checkpoint"] == "step-2-g1-r1");
+}
+
+}  // namespace
+}  // namespace paracord
