@@ -174,6 +174,7 @@ class CoordinatorCore {
   void AnswerJoinWith(CallId call, JoinReply reply);
   std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
   void OpenSession(CallId call, const JoinRequest& request);
+  void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);

@@ -362,5 +362,16 @@ TEST_CASE("old checkpoints go, the newest healthy one never does") {
   CHECK(harness.removed.size() == harness.committed.size() - 3);
 }
 
+TEST_CASE("a lease that went with a lost answer is granted again when its worker asks without it") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply lost = harness.Work(session);
+  REQUIRE(lost.has_lease());
+  const WorkReply again = harness.Work(session);
+  REQUIRE(again.has_lease());
+  CHECK(again.lease().split() == lost.lease().split());
+  CHECK(again.lease().id() != lost.lease().id());
+}
+
 }  // namespace
 }  // namespace paracord
