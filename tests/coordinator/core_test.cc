@@ -26,6 +26,7 @@ class CoreHarness {
     options.job.epochs = 2;
     options.job.checkpoint.every_seconds = 0;
     if (edit) edit(options.job);
+    if (found.generation == 0) found.generation = 1;
     options.ps_addresses = {"unix:/ps-0", "unix:/ps-1"};
     options.boot_id = "c";
     options.new_run_id = "run";
@@ -56,6 +57,7 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
+  void Take(FindNewestGeneration&) {}
   void Take(WriteJobState&) { queue.push_back(JobStateWrittenEvent{absl::OkStatus()}); }
   void Take(MakeRoundDirectory& e) {
     queue.push_back(RoundDirectoryMadeEvent{e.round, round_status});
