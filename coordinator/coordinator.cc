@@ -1,10 +1,12 @@
 #include "coordinator/coordinator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/probe.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
@@ -13,8 +15,62 @@ namespace paracord {
 namespace {
 
 constexpr char kGenerationPrefix[] = "generation-";
+constexpr char kStatePrefix[] = "job.state-";
 
 std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
+
+// The n of all names "<prefix><n>" in DIR, ascending.
+absl::StatusOr<std::vector<uint64_t>> Numbers(Files& files, const std::string& dir,
+                                              const std::string& prefix) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  std::vector<uint64_t> numbers;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    if (name.starts_with(prefix) && absl::SimpleAtoi(name.substr(prefix.size()), &number)) {
+      numbers.push_back(number);
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, Numbers(files, dir, kGenerationPrefix));
+  return claimed.empty() ? 0 : claimed.back();
+}
+
+absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
+  const std::string path = absl::StrCat(dir, "/", kGenerationPrefix);
+  RETURN_IF_ERROR(files.CreateExclusive(absl::StrCat(path, generation),
+                                        absl::StrCat("generation ", generation, "\n")));
+  FAILPOINT("coordinator.generation.claimed");
+  // The claims before the last few have nothing left to say.
+  constexpr uint64_t kKeep = 8;
+  if (generation > kKeep) (void)files.RemoveTree(absl::StrCat(path, generation - kKeep));
+  return absl::OkStatus();
+}
+
+// After a write and before anybody acts on it: a coordinator that claimed a newer generation
+// before this may have looked at DIR before the write, and one that claims it later will see it.
+absl::Status CheckNewest(Files& files, const std::string& dir, uint64_t generation) {
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
+  if (newest <= generation) return absl::OkStatus();
+  PROBE("coordinator.superseded.after_write");
+  return absl::AbortedError(absl::StrCat("another coordinator has claimed generation ", newest));
+}
+
+// Each generation has a file of its own, so that a late write never hides a newer one.
+absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
+                        const std::string& contents) {
+  const std::string path = absl::StrCat(dir, "/", kStatePrefix);
+  RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(path, generation), contents));
+  RETURN_IF_ERROR(CheckNewest(files, dir, generation));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, Numbers(files, dir, kStatePrefix));
+  for (const uint64_t state : states) {
+    if (state < generation) (void)files.RemoveTree(absl::StrCat(path, state));
+  }
+  return absl::OkStatus();
+}
 
 // Makes the round's directory durable, gives it its final name, and writes the manifest last: the
 // checkpoint exists from then on.
@@ -48,27 +104,18 @@ Coordinator::~Coordinator() { *alive_ = false; }
 ExitCode Coordinator::ExitCodeFor(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return ExitCode::kConfiguration;
   if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
+  if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
   return ExitCode::kPeerLost;
 }
 
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   Files& files = environment_.files;
-  RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
-  RETURN_IF_ERROR(files.SyncDirectory(options_.dir));
   FoundInDir found;
-  bool has_state = false;
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(options_.dir));
-  for (const std::string& name : names) {
-    uint64_t generation = 0;
-    if (name.starts_with(kGenerationPrefix) &&
-        absl::SimpleAtoi(name.substr(sizeof(kGenerationPrefix) - 1), &generation)) {
-      found.newest_generation = std::max(found.newest_generation, generation);
-    }
-    has_state = has_state || name == "job.state";
-  }
-  if (has_state) {
-    ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(Path("job.state")));
-    absl::StatusOr<JobState> state = ParseJobState(text, Path("job.state"));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, Numbers(files, options_.dir, kStatePrefix));
+  if (!states.empty()) {
+    const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
+    ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
+    absl::StatusOr<JobState> state = ParseJobState(text, path);
     if (state.ok()) {
       found.job_state = *std::move(state);
     } else {
@@ -90,8 +137,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   return found;
 }
 
-absl::Status Coordinator::Start() {
-  ASSIGN_OR_RETURN(FoundInDir found, LookInDir());
+absl::StatusOr<bool> Coordinator::CheckFound(const FoundInDir& found) const {
   std::string before;
   if (found.job_state.has_value()) {
     before = found.job_state->job_json;
@@ -102,11 +148,37 @@ absl::Status Coordinator::Start() {
     ASSIGN_OR_RETURN(const Job job_before, ParseJob(before));
     RETURN_IF_ERROR(CheckResumable(job_before, options_.job));
   }
-  if (!found.manifests.empty() && found.manifests.front().complete &&
-      !MoreToDo(found.manifests.front())) {
+  if (found.manifests.empty() || !found.manifests.front().complete) return false;
+  // A job that is complete may be given more epochs or steps.
+  ASSIGN_OR_RETURN(const Job completed, ParseJob(found.manifests.front().job_json));
+  return options_.job.epochs <= completed.epochs &&
+         options_.job.steps.value_or(0) <= completed.steps.value_or(0);
+}
+
+absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
+  Files& files = environment_.files;
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, options_.dir));
+  RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1));
+  return newest + 1;
+}
+
+absl::Status Coordinator::Start() {
+  Files& files = environment_.files;
+  RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
+  ASSIGN_OR_RETURN(FoundInDir found, LookInDir());
+  ASSIGN_OR_RETURN(bool done, CheckFound(found));
+  if (!done) {
+    // What an earlier coordinator wrote after the look above is seen by the one below, and what it
+    // writes later it does not act on, because it finds our claim then.
+    ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
+    ASSIGN_OR_RETURN(found, LookInDir());
+    ASSIGN_OR_RETURN(done, CheckFound(found));
+    found.generation = generation;
+  }
+  if (done) {
     nlohmann::json summary = found.manifests.front().summary;
     summary.erase("metric_names");
-    RETURN_IF_ERROR(environment_.files.WriteAtomic(Path("summary.json"), summary.dump(2) + "\n"));
+    RETURN_IF_ERROR(files.WriteAtomic(Path("summary.json"), summary.dump(2) + "\n"));
     exiting_ = true;
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();
@@ -123,14 +195,6 @@ absl::Status Coordinator::Start() {
                                             environment_.loop.NowMs());
   Tick();
   return absl::OkStatus();
-}
-
-// A job that is complete may be given more epochs or steps.
-bool Coordinator::MoreToDo(const Manifest& complete) const {
-  const absl::StatusOr<Job> before = ParseJob(complete.job_json);
-  if (!before.ok()) return false;
-  return options_.job.epochs > before->epochs ||
-         options_.job.steps.value_or(0) > before->steps.value_or(0);
 }
 
 void Coordinator::Tick() {
@@ -268,26 +332,24 @@ void Coordinator::CarryOut(CallPs& effect) {
 }
 
 void Coordinator::CarryOut(ClaimGeneration& effect) {
-  OnFiles([&files = environment_.files, dir = options_.dir, generation = effect.generation] {
-    const std::string path = absl::StrCat(dir, "/", kGenerationPrefix, generation);
-    const Event event = GenerationClaimedEvent{
-        generation, files.CreateExclusive(path, absl::StrCat("generation ", generation, "\n"))};
-    FAILPOINT("coordinator.generation.claimed");
-    // The claims before the last few have nothing left to say.
-    constexpr uint64_t kKeep = 8;
-    if (generation > kKeep) {
-      (void)files.RemoveTree(absl::StrCat(dir, "/", kGenerationPrefix, generation - kKeep));
-    }
+  OnFiles(
+      [&files = environment_.files, dir = options_.dir, generation = effect.generation]() -> Event {
+        return GenerationClaimedEvent{generation, Claim(files, dir, generation)};
+      });
+}
+
+void Coordinator::CarryOut(WriteJobState& effect) {
+  OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
+    const Event event =
+        JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.contents)};
+    FAILPOINT("coordinator.job_state.written");
     return event;
   });
 }
 
-void Coordinator::CarryOut(WriteJobState& effect) {
-  OnFiles([&files = environment_.files, path = Path("job.state"),
-           contents = std::move(effect.contents)]() -> Event {
-    const Event event = JobStateWrittenEvent{files.WriteAtomic(path, contents)};
-    FAILPOINT("coordinator.job_state.written");
-    return event;
+void Coordinator::CarryOut(FindNewestGeneration&) {
+  OnFiles([&files = environment_.files, dir = options_.dir]() -> Event {
+    return NewestGenerationEvent{NewestGeneration(files, dir).value_or(0)};
   });
 }
 
@@ -301,8 +363,10 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 }
 
 void Coordinator::CarryOut(CommitRound& effect) {
-  OnFiles([&files = environment_.files, dir = CheckpointsOf(options_.dir), effect]() -> Event {
-    return RoundCommittedEvent{effect.round, Commit(files, dir, effect.directory, effect.manifest)};
+  OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
+    absl::Status status = Commit(files, CheckpointsOf(dir), effect.directory, effect.manifest);
+    if (status.ok()) status = CheckNewest(files, dir, effect.manifest.name.generation);
+    return RoundCommittedEvent{effect.round, status};
   });
 }
 

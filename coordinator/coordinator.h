@@ -59,6 +59,7 @@ class Coordinator : public Service {
   void CarryOut(CallPs& effect);
   void CarryOut(ClaimGeneration& effect);
   void CarryOut(WriteJobState& effect);
+  void CarryOut(FindNewestGeneration& effect);
   void CarryOut(MakeRoundDirectory& effect);
   void CarryOut(CommitRound& effect);
   void CarryOut(RemoveCheckpoints& effect);
@@ -67,7 +68,9 @@ class Coordinator : public Service {
   void CarryOut(Exit& effect);
 
   absl::StatusOr<FoundInDir> LookInDir();
-  bool MoreToDo(const Manifest& complete) const;
+  // Whether this job may go on with what was found; true if it is done already.
+  absl::StatusOr<bool> CheckFound(const FoundInDir& found) const;
+  absl::StatusOr<uint64_t> ClaimFirst();
   std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
 
   CoordinatorOptions options_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
+#include "common/probe.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/placement.h"
 
@@ -17,7 +18,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       started_ms_(now_ms),
       now_ms_(now_ms),
       phase_since_ms_(now_ms),
-      newest_generation_(found.newest_generation),
+      generation_(found.generation),
+      newest_generation_(found.generation),
       failures_(options_.job.failures),
       manifests_(std::move(found.manifests)) {
   for (const std::string& address : options_.ps_addresses) {
@@ -51,7 +53,6 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     }
   }
   if (!manifests_.empty()) last_round_ = manifests_.front().name.round;
-  ClaimNextGeneration("coordinator starts");
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
@@ -89,8 +90,7 @@ void CoordinatorCore::Handle(const TickEvent&) {
   if (draining_ && now_ms_ > drain_deadline_ms_ && phase_ != Phase::kEnded) {
     EndJob(ExitCode::kDrained, "stopped", "SIGTERM; no checkpoint within timeouts.drain_ms");
   }
-  // A write that failed is repeated once a second.
-  if (save_again_ && !save_pending_ && now_ms_ % 1000 < kTickMs) SaveJobState();
+  if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
@@ -101,7 +101,7 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   }
   if (!event.status.ok()) {
     Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
-    newest_generation_ = event.generation - 1;
+    claim_at_ms_ = now_ms_ + kRepeatMs;
     if (!trained_once_) {
       return EndJob(ExitCode::kPeerLost, "failed",
                     absl::StrCat("--dir is not usable: ", std::string(event.status.message())));
@@ -115,6 +115,13 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   }
   Info(absl::StrCat("generation ", generation_));
+}
+
+void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
+  if (event.generation <= newest_generation_) return;
+  PROBE("coordinator.superseded.found");
+  Leave(ExitCode::kFenced,
+        absl::StrCat("another coordinator has claimed generation ", event.generation));
 }
 
 void CoordinatorCore::FixJob(const JobFacts& facts) {
@@ -169,12 +176,16 @@ void CoordinatorCore::SaveJobState() {
   JobState saved = state_;
   saved.counters = CountersNow();
   saved.job_json = JobToJson(job_);
-  Emit(WriteJobState{JobStateToText(saved)});
+  Emit(WriteJobState{generation_, JobStateToText(saved)});
 }
 
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   save_pending_ = false;
+  if (absl::IsAborted(event.status)) {
+    return Leave(ExitCode::kFenced, std::string(event.status.message()));
+  }
   if (!event.status.ok()) {
+    save_at_ms_ = now_ms_ + kRepeatMs;
     checkpoint_problem_ = std::string(event.status.message());
     Error(absl::StrCat("job.state is not written: ", checkpoint_problem_));
     save_again_ = true;

@@ -28,6 +28,7 @@
 namespace paracord {
 
 inline constexpr int64_t kTickMs = 50;
+inline constexpr int64_t kRepeatMs = 1000;  // what failed on the disk is tried again after this
 
 struct CoreOptions {
   Job job;
@@ -39,7 +40,7 @@ struct CoreOptions {
 
 // What the shell found in DIR.
 struct FoundInDir {
-  uint64_t newest_generation = 0;  // of the files generation-<n>; 0: none
+  uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
   std::optional<JobState> job_state;
   std::vector<Manifest> manifests;   // readable ones, newest first
   std::vector<std::string> damaged;  // directories whose manifest cannot be read, with why
@@ -126,6 +127,7 @@ class CoordinatorCore {
   void Handle(const GenerationClaimedEvent& event);
   void Handle(const JobStateWrittenEvent& event);
   void Handle(const SummaryWrittenEvent& event);
+  void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent&);
   void FixJob(const JobFacts& facts);
   absl::Status PlaceLayout();
@@ -174,6 +176,7 @@ class CoordinatorCore {
   void AnswerJoinWith(CallId call, JoinReply reply);
   std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
   void OpenSession(CallId call, const JoinRequest& request);
+  void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);
@@ -229,10 +232,13 @@ class CoordinatorCore {
   std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
   bool save_pending_ = false;          // a WriteJobState is under way
   bool save_again_ = false;
+  int64_t save_at_ms_ = 0;           // after a write that failed
   bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
 
-  uint64_t generation_ = 0;  // claimed; 0: none yet
-  uint64_t newest_generation_ = 0;
+  uint64_t generation_ = 0;         // claimed
+  uint64_t newest_generation_ = 0;  // that we claimed or tried to: no number is tried twice
+  int64_t claim_at_ms_ = 0;         // after a claim that failed
+  int64_t look_at_ms_ = 0;          // for a newer coordinator
   bool claiming_ = false;
   bool generation_used_ = false;  // a Load was ordered or training ran: a new life needs a new one
 

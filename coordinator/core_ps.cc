@@ -14,7 +14,7 @@ constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is a
 constexpr int64_t kRetryMs = 100;      // between looks
 constexpr int64_t kLoadMs = 3600 * 1000;
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kRereadMs = 50;  // at least between two readings of the ledgers
+constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -79,6 +79,11 @@ void CoordinatorCore::DrivePs() {
       SendPs(i, ps.ping_tag, job_.timeouts.ps_ms, DescribeRequest());
     }
   }
+  // Perhaps they are away because they obey somebody else, or have left with a job that is done.
+  if (AnyPs(PsStage::kAway) && now_ms_ >= look_at_ms_) {
+    look_at_ms_ = now_ms_ + kLookMs;
+    Emit(FindNewestGeneration());
+  }
   if (!trained_once_) return;  // the start-up deadline holds until then
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     if (ps_[i].stage != PsStage::kAway) continue;
@@ -93,8 +98,9 @@ void CoordinatorCore::DrivePs() {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
-  if (generation_ == 0 || (AnyPs(PsStage::kSeen) && generation_used_)) {
-    return ClaimNextGeneration("a ps came back");
+  if (AnyPs(PsStage::kSeen) && generation_used_) {
+    if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a ps came back");
+    return;
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     Ps& ps = ps_[i];
@@ -274,7 +280,7 @@ void CoordinatorCore::PsReady(uint32_t index) {
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
   ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
   ps.problem.clear();
-  ps.draining = false;
+  ps.draining = ps.finished = false;
   if (!AllPs(PsStage::kReady)) return;
   generation_used_ = true;
   ReadLedgers();

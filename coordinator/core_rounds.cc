@@ -109,6 +109,9 @@ Manifest CoordinatorCore::RoundManifest() const {
 }
 
 void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
+  if (absl::IsAborted(event.status)) {
+    return Leave(ExitCode::kFenced, std::string(event.status.message()));
+  }
   if (!round_.has_value() || round_->id != event.round) return;
   if (!event.status.ok()) return FailRound(std::string(event.status.message()));
   Manifest manifest = RoundManifest();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
+#include "common/probe.h"
 #include "common/protocol.h"
 #include "coordinator/core.h"
 
@@ -214,9 +215,19 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     return EndSession(id, "it leaves", false);
   }
   if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
+  FreeLostGrants(request);
   if (TryGiveTask(session, event.call)) return;
   session.parked = event.call;
   session.parked_ms = now_ms_;
+}
+
+// A worker asks for one task at a time and names what it has: the rest of its grants went with
+// answers that it never got.
+void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
+  const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
+  bool any = evaluation_.has_value() && evaluation_->EndSession(request.session(), held);
+  if (table_.has_value()) any |= !table_->EndSession(request.session(), held).empty();
+  if (any) PROBE("coordinator.grant.lost");
 }
 
 void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {

@@ -56,10 +56,16 @@ absl::Status Evaluation::Report(const EvaluationReport& report) {
   return absl::OkStatus();
 }
 
-void Evaluation::EndSession(uint64_t session) {
+bool Evaluation::EndSession(uint64_t session, const std::set<uint64_t>& held) {
+  bool any = false;
   for (Piece& piece : pieces_) {
-    if (!piece.done && piece.session == session) piece.lease = 0;
+    if (piece.done || piece.lease == 0 || piece.session != session || held.contains(piece.lease)) {
+      continue;
+    }
+    piece.lease = 0;
+    any = true;
   }
+  return any;
 }
 
 std::map<std::string, double> Evaluation::Metrics() const {

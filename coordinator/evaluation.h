@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Evaluation {
   // Takes the result of a leased piece. One that is not leased (any more) changes nothing. An error
   // says that the report does not fit; the piece is then free again.
   absl::Status Report(const EvaluationReport& report);
-  void EndSession(uint64_t session);
+  // Frees the pieces of a session, all but those in `held`; true if there were any.
+  bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   bool Done() const { return done_pieces_ == pieces_.size(); }
   // Sums in the order of the records, so the result does not depend on who scored what.

@@ -56,7 +56,7 @@ struct GenerationClaimedEvent {
 };
 
 struct JobStateWrittenEvent {
-  absl::Status status;
+  absl::Status status;  // ABORTED: it is there, but a newer coordinator may not have seen it
 };
 
 struct RoundDirectoryMadeEvent {
@@ -66,19 +66,23 @@ struct RoundDirectoryMadeEvent {
 
 struct RoundCommittedEvent {
   uint64_t round = 0;
-  absl::Status status;
+  absl::Status status;  // ABORTED: it is there, but a newer coordinator may not have seen it
 };
 
 struct SummaryWrittenEvent {
   absl::Status status;
 };
 
+struct NewestGenerationEvent {
+  uint64_t generation = 0;  // that anybody has claimed
+};
+
 struct DrainEvent {};  // SIGTERM
 
-using Event =
-    std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
-                 PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
-                 RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent, DrainEvent>;
+using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
+                           PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
+                           RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent,
+                           NewestGenerationEvent, DrainEvent>;
 
 // ---- effects, to be carried out in order
 
@@ -109,8 +113,11 @@ struct ClaimGeneration {
 };
 
 struct WriteJobState {
+  uint64_t generation = 0;
   std::string contents;
 };
+
+struct FindNewestGeneration {};
 
 struct MakeRoundDirectory {
   uint64_t round = 0;
@@ -142,8 +149,8 @@ struct Exit {  // when everything before it has been carried out and answered
   std::string reason;
 };
 
-using Effect =
-    std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration, WriteJobState,
-                 MakeRoundDirectory, CommitRound, RemoveCheckpoints, WriteSummary, Log, Exit>;
+using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
+                            WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
+                            RemoveCheckpoints, WriteSummary, Log, Exit>;
 
 }  // namespace paracord

@@ -84,10 +84,10 @@ void SplitTable::End(uint64_t lease_id) {
   SetNext(index, splits_[index].next);
 }
 
-std::vector<LeaseState> SplitTable::EndSession(uint64_t session) {
+std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<uint64_t>& held) {
   std::vector<LeaseState> ended;
   for (const auto& [id, lease] : leases_) {
-    if (lease.session == session) ended.push_back(lease);
+    if (lease.session == session && !held.contains(id)) ended.push_back(lease);
   }
   for (const LeaseState& lease : ended) End(lease.id);
   return ended;

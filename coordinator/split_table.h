@@ -48,8 +48,8 @@ class SplitTable {
   // Advice: everything below `next` is entered everywhere.
   void Progress(uint64_t lease_id, uint32_t next);
   void End(uint64_t lease_id);
-  // Ends all leases of a session; they are returned.
-  std::vector<LeaseState> EndSession(uint64_t session);
+  // Ends the leases of a session, all but those in `held`; they are returned.
+  std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   const std::map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t batches_done() const;

@@ -67,6 +67,13 @@ void Trainer::Drain(std::function<void()> drained) {
   Next();
 }
 
+std::vector<uint64_t> Trainer::Holds() const {
+  std::vector<uint64_t> ids;
+  for (const Lease& lease : leases_) ids.push_back(lease.id());
+  for (const EvaluationLease& lease : evaluations_) ids.push_back(lease.id());
+  return ids;
+}
+
 StepCounters Trainer::TakeCounters() { return std::exchange(counters_, {}); }
 
 void Trainer::Next() {

@@ -56,6 +56,8 @@ class Trainer {
   // After the batch under way: gives back the leases, then runs `drained`.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
+  // Ids of the leases and pieces of an evaluation at hand.
+  std::vector<uint64_t> Holds() const;
 
  private:
   struct Exchange {

@@ -286,6 +286,9 @@ void Worker::SendWork() {
   request.set_loss_sum(counters.loss_sum);
   request.set_staleness_sum(counters.staleness_sum);
   request.set_want_task(ask);
+  if (ask) {
+    for (const uint64_t id : trainer_->Holds()) request.add_holds(id);
+  }
   request.set_leaving(drained_);
   (ask ? asking_ : reporting_) = true;
   Call(std::move(request));

@@ -26,6 +26,7 @@ class CoreHarness {
     options.job.epochs = 2;
     options.job.checkpoint.every_seconds = 0;
     if (edit) edit(options.job);
+    if (found.generation == 0) found.generation = 1;
     options.ps_addresses = {"unix:/ps-0", "unix:/ps-1"};
     options.boot_id = "c";
     options.new_run_id = "run";
@@ -56,6 +57,7 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
+  void Take(FindNewestGeneration&) {}
   void Take(WriteJobState&) { queue.push_back(JobStateWrittenEvent{absl::OkStatus()}); }
   void Take(MakeRoundDirectory& e) {
     queue.push_back(RoundDirectoryMadeEvent{e.round, round_status});
@@ -360,6 +362,17 @@ TEST_CASE("old checkpoints go, the newest healthy one never does") {
   CHECK(std::find(harness.removed.begin(), harness.removed.end(), healthy) ==
         harness.removed.end());
   CHECK(harness.removed.size() == harness.committed.size() - 3);
+}
+
+TEST_CASE("a lease that went with a lost answer is granted again when its worker asks without it") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply lost = harness.Work(session);
+  REQUIRE(lost.has_lease());
+  const WorkReply again = harness.Work(session);
+  REQUIRE(again.has_lease());
+  CHECK(again.lease().split() == lost.lease().split());
+  CHECK(again.lease().id() != lost.lease().id());
 }
 
 }  // namespace
