@@ -20,6 +20,11 @@ absl::Status Unfit(const absl::Status& status) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
+// What is wrong with a checkpoint is never the job's fault.
+absl::Status Damaged(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+}
+
 }  // namespace
 
 CheckpointScorer::CheckpointScorer(Files& files, std::string dir, OpenWorkloadFn open)
@@ -71,11 +76,12 @@ absl::Status CheckpointScorer::Prepare(const Manifest& manifest) {
 
 absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
                                      const std::atomic<bool>& stop) {
-  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values,
-                   ReadVariables(files_, PathOf(manifest.name), manifest));
+  const absl::StatusOr<std::vector<std::vector<float>>> values =
+      ReadVariables(files_, PathOf(manifest.name), manifest);
+  if (!values.ok()) return Damaged(values.status());
   RETURN_IF_ERROR(Prepare(manifest));
   absl::StatusOr<paracord::Score> score =
-      ScoreVariables(*workload_, manifest.variables, values, batch_, stop);
+      ScoreVariables(*workload_, manifest.variables, *values, batch_, stop);
   if (absl::IsCancelled(score.status())) return score.status();
   RETURN_IF_ERROR(Unfit(score.status()));
   const std::string name = manifest.name.ToString();
@@ -103,7 +109,8 @@ CheckpointScorer::Fate CheckpointScorer::TryOne(const CheckpointName& name, int6
   const absl::StatusOr<Manifest> manifest = ReadManifest(files_, PathOf(name));
   complete = manifest.ok() && manifest->complete;
   if (manifest.ok() && scored_.contains({manifest->run_id, name.ToString()})) return Fate::kKnown;
-  const absl::Status done = manifest.ok() ? Score(*manifest, unix_ms, stop) : manifest.status();
+  const absl::Status done =
+      manifest.ok() ? Score(*manifest, unix_ms, stop) : Damaged(manifest.status());
   if (done.ok()) return Fate::kScored;
   if (absl::IsCancelled(done)) return Fate::kStopped;
   if (absl::IsInvalidArgument(done)) {
