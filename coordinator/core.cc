@@ -19,7 +19,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       phase_since_ms_(now_ms),
       newest_generation_(found.newest_generation),
       failures_(options_.job.failures),
-      manifests_(std::move(found.manifests)) {
+      manifests_(std::move(found.manifests)),
+      unusable_(std::move(found.unreadable)) {
   for (const std::string& address : options_.ps_addresses) {
     Ps ps;
     ps.address = address;
