@@ -130,6 +130,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     if (manifest.ok()) {
       found.manifests.push_back(*std::move(manifest));
     } else {
+      found.unreadable.insert(name.ToString());
       found.damaged.push_back(absl::StrCat("checkpoint ", name.ToString(), " is refused: ",
                                            std::string(manifest.status().message())));
     }

@@ -21,7 +21,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       generation_(found.generation),
       newest_generation_(found.generation),
       failures_(options_.job.failures),
-      manifests_(std::move(found.manifests)) {
+      manifests_(std::move(found.manifests)),
+      unusable_(std::move(found.unreadable)) {
   for (const std::string& address : options_.ps_addresses) {
     Ps ps;
     ps.address = address;

@@ -43,7 +43,8 @@ struct FoundInDir {
   uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
   std::optional<JobState> job_state;
   std::vector<Manifest> manifests;   // readable ones, newest first
-  std::vector<std::string> damaged;  // directories whose manifest cannot be read, with why
+  std::vector<std::string> damaged;  // what cannot be read, with why
+  std::set<std::string> unreadable;  // checkpoints among them
 };
 
 class CoordinatorCore {
@@ -250,7 +251,7 @@ class CoordinatorCore {
 
   std::map<uint64_t, WorkerSession> sessions_;
   std::set<std::string> outside_;  // tasks that asked to join and have no session
-  uint64_t last_id_ = 0;  // of sessions and leases
+  uint64_t last_id_ = 0;           // of sessions and leases
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;
