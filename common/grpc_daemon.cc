@@ -100,6 +100,12 @@ void Daemon::Exit(int exit_code, const std::string& reason) {
   loop_.Stop();
 }
 
+std::unique_ptr<SelfProbe> Daemon::Probe(const std::string& address) {
+  return std::make_unique<SelfProbe>(network_, loop_, address, [this, address] {
+    Exit(static_cast<int>(ExitCode::kListenerDeaf), "nobody answers at our own address " + address);
+  });
+}
+
 int Daemon::Run(std::function<void()> drain) {
   std::thread([this, drain = std::move(drain)] {
     const sigset_t signals = LeaveSignals();

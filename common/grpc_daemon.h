@@ -14,6 +14,7 @@
 #include "common/exit_code.h"
 #include "common/flags.h"
 #include "common/grpc_network.h"
+#include "common/self_probe.h"
 #include "common/thread_loop.h"
 
 namespace paracord {
@@ -48,6 +49,9 @@ class Daemon {
 
   // To be given to the role: ends Run.
   void Exit(int exit_code, const std::string& reason);
+  // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe
+  // must end before this daemon.
+  std::unique_ptr<SelfProbe> Probe(const std::string& address);
   // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop; a second one ends the
   // process at once.
   int Run(std::function<void()> drain);

@@ -86,6 +86,7 @@ int Main(int argc, char** argv) {
                                                  (*listener)->address() + "\n");
   });
   Logger("coordinator").Info("listens at {}", (*listener)->address());
+  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   const int code = daemon.Run([&] { coordinator.Drain(); });
   if (!started.ok()) Complain(argv[0], started, ExitCode::kConfiguration);
   return code;

@@ -39,6 +39,7 @@ int Main(int argc, char** argv) {
   const auto listener = daemon.environment().network.Listen(listen, ps);
   if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
   Logger(cluster->task->ToString()).Info("listens at {}", (*listener)->address());
+  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&] { ps.Drain(); });
 }
 

@@ -1,0 +1,43 @@
+// Watches whether this process still answers new connections: after a burst of connections beyond
+// the limit of descriptors, Debian's gRPC never accepts again although the process looks healthy.
+// Calls itself over a new connection once a period; after some failures in a row `deaf` runs, once,
+// on the loop. Owned by main, used on the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/event_loop.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+struct SelfProbeOptions {
+  int64_t period_ms = 10000;
+  int64_t deadline_ms = 5000;
+  int failures = 3;
+};
+
+class SelfProbe {
+ public:
+  SelfProbe(Network& network, EventLoop& loop, std::string address, std::function<void()> deaf,
+            SelfProbeOptions options = {});
+  ~SelfProbe();
+
+ private:
+  void Probe();
+  void Answered(const absl::Status& status);
+
+  Network& network_;
+  EventLoop& loop_;
+  const std::string address_;
+  const std::function<void()> deaf_;
+  const SelfProbeOptions options_;
+  const std::shared_ptr<bool> alive_;
+  std::unique_ptr<Link> link_;  // of the probe under way
+  int failures_ = 0;
+};
+
+}  // namespace paracord
