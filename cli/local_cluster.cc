@@ -196,6 +196,10 @@ void LocalCluster::Drain(int64_t group_ms) {
 void LocalCluster::WaitAll(int64_t wait_ms) {
   draining_ = true;
   if (WaitFor(std::nullopt, wait_ms)) return;
+  if (wait_ms > 0) {  // whom the coordinator could not tell
+    for (const Process& process : processes_) Signal(process.task.role, SIGTERM);
+    if (WaitFor(std::nullopt, wait_ms)) return;
+  }
   for (const Process& process : processes_) Signal(process.task.role, SIGKILL);
   WaitFor(std::nullopt, 1000);
 }

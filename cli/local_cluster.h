@@ -54,7 +54,8 @@ class LocalCluster {
   // Workers and evaluator, then the coordinator, then the ps get SIGTERM, each group when the one
   // before has left or `group_ms` has passed.
   void Drain(int64_t group_ms);
-  // Waits until everybody has left, kills those that are still there after `wait_ms`.
+  // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
+  // SIGKILL after as long again.
   void WaitAll(int64_t wait_ms);
 
   static constexpr uint32_t kRestartsMax = 5;

@@ -169,7 +169,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
     }
   }
   WaitForEvaluator(cluster, flags, signals, progress);
-  constexpr int64_t kLeaveMs = 5000;
+  constexpr int64_t kLeaveMs = 2000;
   cluster.WaitAll(kLeaveMs);
   PosixFiles files;
   return ShowSummary(files, flags, *cluster.coordinator_exit(), progress);
