@@ -158,6 +158,11 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
       death.restarted = Spawn(process).ok();
     }
     if (process.task.role == Role::kCoordinator && !death.restarted) coordinator_exit_ = code;
+    const bool needed = process.task.role == Role::kPs ||
+                        (process.task.role == Role::kWorker && !Running(Role::kWorker));
+    if (!draining_ && code >= kRestartMayHelp && !death.restarted && needed) {
+      given_up_ = death.task;
+    }
     deaths.push_back(std::move(death));
   }
   return deaths;
