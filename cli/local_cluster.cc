@@ -202,10 +202,14 @@ void LocalCluster::WaitAll(int64_t wait_ms) {
   draining_ = true;
   if (WaitFor(std::nullopt, wait_ms)) return;
   if (wait_ms > 0) {  // whom the coordinator could not tell
-    for (const Process& process : processes_) Signal(process.task.role, SIGTERM);
+    for (const Process& process : processes_) {
+      if (process.pid != 0) kill(process.pid, SIGTERM);
+    }
     if (WaitFor(std::nullopt, wait_ms)) return;
   }
-  for (const Process& process : processes_) Signal(process.task.role, SIGKILL);
+  for (const Process& process : processes_) {
+    if (process.pid != 0) kill(process.pid, SIGKILL);
+  }
   WaitFor(std::nullopt, 1000);
 }
 
