@@ -158,6 +158,11 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
       death.restarted = Spawn(process).ok();
     }
     if (process.task.role == Role::kCoordinator && !death.restarted) coordinator_exit_ = code;
+    const bool needed = process.task.role == Role::kPs ||
+                        (process.task.role == Role::kWorker && !Running(Role::kWorker));
+    if (!draining_ && code >= kRestartMayHelp && !death.restarted && needed) {
+      given_up_ = death.task;
+    }
     deaths.push_back(std::move(death));
   }
   return deaths;
@@ -196,7 +201,15 @@ void LocalCluster::Drain(int64_t group_ms) {
 void LocalCluster::WaitAll(int64_t wait_ms) {
   draining_ = true;
   if (WaitFor(std::nullopt, wait_ms)) return;
-  for (const Process& process : processes_) Signal(process.task.role, SIGKILL);
+  if (wait_ms > 0) {  // whom the coordinator could not tell
+    for (const Process& process : processes_) {
+      if (process.pid != 0) kill(process.pid, SIGTERM);
+    }
+    if (WaitFor(std::nullopt, wait_ms)) return;
+  }
+  for (const Process& process : processes_) {
+    if (process.pid != 0) kill(process.pid, SIGKILL);
+  }
   WaitFor(std::nullopt, 1000);
 }
 

@@ -47,6 +47,9 @@ class LocalCluster {
   // times each without a batch applied in between.
   std::vector<Death> Reap();
   void BatchesApplied(uint64_t applied);
+  // A daemon that is not restarted any more and without which the job cannot go on: a ps, or the
+  // last worker.
+  const std::optional<std::string>& given_up() const { return given_up_; }
 
   // The coordinator's exit code once it has left for good.
   std::optional<int> coordinator_exit() const { return coordinator_exit_; }
@@ -54,7 +57,8 @@ class LocalCluster {
   // Workers and evaluator, then the coordinator, then the ps get SIGTERM, each group when the one
   // before has left or `group_ms` has passed.
   void Drain(int64_t group_ms);
-  // Waits until everybody has left, kills those that are still there after `wait_ms`.
+  // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
+  // SIGKILL after as long again.
   void WaitAll(int64_t wait_ms);
 
   static constexpr uint32_t kRestartsMax = 5;
@@ -80,6 +84,7 @@ class LocalCluster {
   uint64_t applied_ = 0;
   bool draining_ = false;
   std::optional<int> coordinator_exit_;
+  std::optional<std::string> given_up_;
 };
 
 }  // namespace paracord

@@ -151,6 +151,13 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     ShowDeaths(cluster.Reap(), flags.dir, progress);
+    if (cluster.given_up().has_value() && !cluster.coordinator_exit().has_value()) {
+      std::cerr << "paracord train: " << *cluster.given_up() << " died "
+                << LocalCluster::kRestartsMax + 1 << " times without a batch in between; see "
+                << flags.dir << "/logs\n";
+      cluster.Drain(kDrainMs);
+      return static_cast<int>(ExitCode::kFailed);
+    }
     if (signal == SIGINT || signal == SIGTERM) {
       progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
       sigset_t leave = signals;
@@ -169,7 +176,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
     }
   }
   WaitForEvaluator(cluster, flags, signals, progress);
-  constexpr int64_t kLeaveMs = 5000;
+  constexpr int64_t kLeaveMs = 2000;
   cluster.WaitAll(kLeaveMs);
   PosixFiles files;
   return ShowSummary(files, flags, *cluster.coordinator_exit(), progress);

@@ -38,7 +38,7 @@ TEST_CASE("every batch is applied exactly once through 50 kills of random roles"
   std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
   CAPTURE(seed);
   std::mt19937 random(seed);
-  constexpr uint64_t kSteps = 12000;
+  constexpr uint64_t kSteps = 8000;
   constexpr int kKills = 50;
   Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 5, .job = {{"steps", kSteps}}});
   cluster.StartAll();
