@@ -73,14 +73,18 @@ absl::Status WriteState(Files& files, const std::string& dir, uint64_t generatio
 }
 
 // Makes the round's directory durable, gives it its final name, and writes the manifest last: the
-// checkpoint exists from then on.
+// checkpoint exists from then on. May be repeated. NOT_FOUND: the round's directory is gone.
 absl::Status Commit(Files& files, const std::string& checkpoints, const std::string& directory,
                     const Manifest& manifest) {
   const std::string made = checkpoints + "/" + directory;
   const std::string final = checkpoints + "/" + manifest.name.ToString();
   FAILPOINT("coordinator.commit.begin");
-  RETURN_IF_ERROR(files.SyncDirectory(made));
-  RETURN_IF_ERROR(files.Rename(made, final));
+  if (!absl::IsNotFound(files.List(made).status())) {
+    RETURN_IF_ERROR(files.SyncDirectory(made));
+    RETURN_IF_ERROR(files.Rename(made, final));
+  } else {  // an earlier try has come as far as this
+    RETURN_IF_ERROR(files.SyncDirectory(final));
+  }
   RETURN_IF_ERROR(files.SyncDirectory(checkpoints));
   FAILPOINT("coordinator.commit.renamed");
   RETURN_IF_ERROR(

@@ -47,7 +47,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     }
     job_fixed_ = true;
   }
-  if (job_fixed_) {
+  if (std::exchange(job_fixed_, false)) {
+    // Written in our generation before we act on it: an older coordinator may still write its own.
+    SaveJobState();
     ++state_.counters.coordinator_recoveries;
     if (const absl::Status placed = PlaceLayout(); !placed.ok()) {
       EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
@@ -92,6 +94,10 @@ void CoordinatorCore::Handle(const TickEvent&) {
     EndJob(ExitCode::kDrained, "stopped", "SIGTERM; no checkpoint within timeouts.drain_ms");
   }
   if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
+  if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
+    summary_at_ms_ = 0;
+    Emit(WriteSummary{done_summary_});
+  }
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
@@ -102,6 +108,8 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   }
   if (!event.status.ok()) {
     Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
+    // The same number again: if it was taken by then, be it by us, we have to look anew.
+    newest_generation_ = event.generation - 1;
     claim_at_ms_ = now_ms_ + kRepeatMs;
     if (!trained_once_) {
       return EndJob(ExitCode::kPeerLost, "failed",
@@ -271,6 +279,7 @@ void CoordinatorCore::AdvanceEpoch() {
     check.Load(next);
     if (!check.AllDone()) break;
   }
+  if (VoidEvaluations(epoch)) return;
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
     return SetPhase(Phase::kTraining);
@@ -287,6 +296,19 @@ void CoordinatorCore::AdvanceEpoch() {
   table_.emplace(epoch, BatchesOfEpoch(epoch), job_.split_batches);
   table_->Load(next);
   SetPhase(Phase::kTraining);
+}
+
+// Of epochs that a restore has taken back: they scored what is no more. True if the ledgers will be
+// read again, when that is durable.
+bool CoordinatorCore::VoidEvaluations(uint64_t epochs_complete) {
+  const size_t voided = std::erase_if(state_.evaluations, [&](const EvaluationResult& result) {
+    return result.epoch >= epochs_complete;
+  });
+  if (voided == 0) return false;
+  PROBE("coordinator.evaluation.voided");
+  evaluation_unsaved_ = true;
+  SaveJobState();
+  return true;
 }
 
 void CoordinatorCore::StartEvaluation(uint64_t epoch) {
@@ -329,14 +351,15 @@ void CoordinatorCore::StartFinishing() {
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
-  if (summary_written_) return;
-  if (!event.status.ok()) {
-    Error(absl::StrCat("summary.json is not written: ", std::string(event.status.message())));
-  }
-  summary_written_ = true;
-  ended_ms_ = now_ms_;
-  if (exit_.has_value()) return;
-  Leave(ExitCode::kDone, "the job is done");
+  if (phase_ == Phase::kEnded) return;
+  if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
+  PROBE("coordinator.summary.failed");
+  const std::string why =
+      absl::StrCat("summary.json is not written: ", std::string(event.status.message()));
+  Error(why);
+  constexpr uint32_t kSummaryTries = 30;
+  if (++summary_tries_ >= kSummaryTries) return Leave(ExitCode::kPeerLost, why);
+  summary_at_ms_ = now_ms_ + kRepeatMs;
 }
 
 void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {

@@ -108,7 +108,10 @@ class CoordinatorCore {
     std::string directory;
     bool complete = false;  // the job's final one
     bool asked = false;     // snapshots have been ordered
-    bool committing = false;
+    // From the commit on, which is not given up unless it can have left nothing behind.
+    std::optional<Manifest> manifest;
+    uint32_t commit_tries = 0;
+    int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
     std::vector<std::optional<SnapshotReply>> replies;
     int64_t started_ms = 0;
   };
@@ -133,6 +136,7 @@ class CoordinatorCore {
   void FixJob(const JobFacts& facts);
   absl::Status PlaceLayout();
   void AdvanceEpoch();
+  bool VoidEvaluations(uint64_t epochs_complete);
   void StartEvaluation(uint64_t epoch);
   void FinishEvaluation();
   void StartFinishing();
@@ -197,6 +201,7 @@ class CoordinatorCore {
   void AskSnapshot(uint32_t index);
   void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void FailRound(const std::string& why);
+  void Commit();
   Manifest RoundManifest() const;
   void RemoveOldCheckpoints();
 
@@ -237,7 +242,7 @@ class CoordinatorCore {
   bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
 
   uint64_t generation_ = 0;         // claimed
-  uint64_t newest_generation_ = 0;  // that we claimed or tried to: no number is tried twice
+  uint64_t newest_generation_ = 0;  // that we claimed or are claiming
   int64_t claim_at_ms_ = 0;         // after a claim that failed
   int64_t look_at_ms_ = 0;          // for a newer coordinator
   bool claiming_ = false;
@@ -266,7 +271,9 @@ class CoordinatorCore {
   int64_t next_round_ms_ = 0;
   std::string checkpoint_problem_;
   bool complete_committed_ = false;
-  bool summary_written_ = false;
+  std::string done_summary_;
+  uint32_t summary_tries_ = 0;
+  int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
   int64_t ended_ms_ = 0;
   std::optional<Exit> exit_;
 };

@@ -56,7 +56,7 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   evaluation_.reset();
   table_.reset();
   reading_ledgers_ = false;
-  if (round_.has_value()) FailRound("a new generation began");
+  if (round_.has_value() && !round_->manifest.has_value()) FailRound("a new generation began");
   if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
   Emit(ClaimGeneration{++newest_generation_});
 }
@@ -295,7 +295,9 @@ void CoordinatorCore::PsLost(uint32_t index, const std::string& why) {
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ledgers_ = false;
   Warn(absl::StrCat("ps:", index, " is away: ", why));
-  if (round_.has_value()) FailRound(absl::StrCat("ps:", index, " is away"));
+  if (round_.has_value() && !round_->manifest.has_value()) {
+    FailRound(absl::StrCat("ps:", index, " is away"));
+  }
 }
 
 void CoordinatorCore::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply) {
@@ -336,6 +338,8 @@ void CoordinatorCore::ReadLedgers() {
     DescribeRequest describe;
     describe.set_ledgers(true);
     ps_[i].ledgers.clear();
+    ps_[i].ping_tag = 0;  // its answer would be older than this one's
+    ps_[i].ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
     SendPs(i, ps_[i].ledger_tag, job_.timeouts.ps_ms, describe);
   }
 }

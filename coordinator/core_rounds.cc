@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/probe.h"
 #include "coordinator/core.h"
 
 namespace paracord {
@@ -12,10 +13,12 @@ namespace {
 constexpr int64_t kSnapshotMs = 600 * 1000;
 constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
 constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
+constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
 
 }  // namespace
 
 void CoordinatorCore::DriveRounds() {
+  if (round_.has_value() && round_->commit_at_ms != 0 && now_ms_ >= round_->commit_at_ms) Commit();
   if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
   const bool serving =
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
@@ -62,7 +65,7 @@ void CoordinatorCore::AskSnapshot(uint32_t index) {
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   Ps& ps = ps_[index];
   ps.snapshot_tag = 0;
-  if (!round_.has_value() || !round_->asked || round_->committing) return;
+  if (!round_.has_value() || !round_->asked || round_->manifest.has_value()) return;
   if (!reply.ok()) {
     const bool lost = absl::IsUnavailable(reply.status());
     if (lost && ps.stage == PsStage::kReady && ps.snapshot_tries < kSnapshotTries) {
@@ -74,8 +77,14 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
   const bool all = std::all_of(round_->replies.begin(), round_->replies.end(),
                                [](const auto& r) { return r.has_value(); });
   if (!all) return;
-  round_->committing = true;
-  Emit(CommitRound{round_->id, round_->directory, RoundManifest()});
+  round_->manifest = RoundManifest();
+  Commit();
+}
+
+void CoordinatorCore::Commit() {
+  round_->commit_at_ms = 0;
+  ++round_->commit_tries;
+  Emit(CommitRound{round_->id, round_->directory, *round_->manifest});
 }
 
 Manifest CoordinatorCore::RoundManifest() const {
@@ -105,6 +114,11 @@ Manifest CoordinatorCore::RoundManifest() const {
   manifest.name = {LeastApplied(manifest), generation_, round_->id};
   manifest.summary = nlohmann::json::parse(SummaryText("done", DoneReason()));
   manifest.summary["metric_names"] = state_.metric_names;
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
+  manifest.summary["checkpoints"] = {{"count", state_.counters.checkpoints + 1},
+                                     {"last_step", manifest.name.step},
+                                     {"bytes", bytes}};
   return manifest;
 }
 
@@ -113,9 +127,21 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
   if (!round_.has_value() || round_->id != event.round) return;
-  if (!event.status.ok()) return FailRound(std::string(event.status.message()));
-  Manifest manifest = RoundManifest();
   const bool complete = round_->complete;
+  if (!event.status.ok()) {
+    // The manifest may stand there or not, and a ps that starts may leave because it says that the
+    // job is done: only what cannot have been written is given up at once.
+    PROBE("coordinator.commit.failed");
+    const bool gone = absl::IsNotFound(event.status);
+    if (gone || (!complete && round_->commit_tries >= kCommitTries)) {
+      return FailRound(std::string(event.status.message()));
+    }
+    checkpoint_problem_ = std::string(event.status.message());
+    round_->commit_at_ms = now_ms_ + kRepeatMs;
+    return;
+  }
+  Manifest manifest = *std::move(round_->manifest);
+  if (manifest.name.generation != generation_) PROBE("coordinator.commit.late");
   Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ", now_ms_ - round_->started_ms,
                     " ms"));
   round_.reset();
@@ -129,7 +155,10 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   }
   if (complete) {
     complete_committed_ = true;
-    Emit(WriteSummary{SummaryText("done", DoneReason())});
+    nlohmann::json summary = manifests_.front().summary;
+    summary.erase("metric_names");
+    done_summary_ = summary.dump(2) + "\n";
+    Emit(WriteSummary{done_summary_});
   } else if (draining_) {
     SaveJobState();
     EndJob(ExitCode::kDrained, "stopped", "SIGTERM, after a checkpoint");
@@ -141,7 +170,11 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
 void CoordinatorCore::FailRound(const std::string& why) {
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
-  Emit(RemoveCheckpoints{{round_->directory}});
+  RemoveCheckpoints removed{{round_->directory}};
+  if (round_->manifest.has_value()) {
+    removed.directories.push_back(round_->manifest->name.ToString());
+  }
+  Emit(std::move(removed));
   round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;
   next_round_ms_ = now_ms_ + kRetryRoundMs;

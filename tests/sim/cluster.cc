@@ -197,6 +197,7 @@ class SimCluster::Trainer : public Role {
       : worker_(
             {.task = std::move(task),
              .coordinator = std::move(coordinator),
+             .device = "cpu",
              .dir = kSimDir,
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
             [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
@@ -320,7 +321,7 @@ void SimCluster::StartSecond() {
 // A flipped bit or a torn end in the newest of several.
 void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
-  if (names.size() < 2) return;
+  if (names.size() < 2 || oracle_.Complete()) return;
   const std::string path =
       absl::StrCat(kSimDir, "/checkpoints/", names[0], "/", PsFileName(0, plan_.ps));
   const absl::StatusOr<std::string> contents = world_.storage().Contents(path);

@@ -177,6 +177,11 @@ std::vector<std::string> Oracle::Checkpoints() const {
   return names;
 }
 
+bool Oracle::Complete() const {
+  return std::any_of(committed_.begin(), committed_.end(),
+                     [](const auto& item) { return item.second.complete; });
+}
+
 void Oracle::CheckEnd() {
   StoredFiles files(world_.storage());
   const std::vector<std::string> names = Checkpoints();

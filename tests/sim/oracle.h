@@ -49,6 +49,7 @@ class Oracle {
   void Damaged(const std::string& checkpoint) { damaged_.insert(checkpoint); }
   // Committed ones that are whole, newest first.
   std::vector<std::string> Checkpoints() const;
+  bool Complete() const;  // the final one is there
   void CheckEnd();
 
  private:
@@ -72,8 +73,6 @@ class Oracle {
   std::map<uint64_t, std::string> coordinators_;  // by generation
   std::map<std::string, Committed> committed_;    // that were ever seen
   std::set<std::string> damaged_;
-  std::string newest_;
-  uint64_t disk_version_ = ~uint64_t{0};
 };
 
 }  // namespace paracord
