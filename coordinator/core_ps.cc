@@ -68,8 +68,8 @@ void CoordinatorCore::DrivePs() {
     if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
       SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
     }
-    if (ps.stage != PsStage::kReady) continue;
-    if (ps.hold_tag == 0) {
+    if (ps.stage != PsStage::kAdopted && ps.stage != PsStage::kReady) continue;
+    if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
       PsHoldRequest hold;
       *hold.mutable_fence() = FenceFor(ps);
       hold.set_coordinator_boot_id(options_.boot_id);
@@ -240,6 +240,7 @@ void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& r
   }
   ps.description = std::get<PsDescription>(*reply);
   ps.stage = PsStage::kAdopted;
+  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // a load may take an hour, and never end
 }
 
 void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply) {
@@ -321,12 +322,12 @@ void CoordinatorCore::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& re
   ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
   if (!reply.ok()) return PsLost(index, Text(reply.status()));
   const PsDescription& description = std::get<PsDescription>(*reply);
-  if (description.boot_id() != ps.served_boot_id) return PsLost(index, "it was restarted");
+  if (description.boot_id() != ps.description.boot_id()) return PsLost(index, "it was restarted");
   if (description.generation() > generation_) {
     return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
                                                  description.generation(), ", newer than ours"));
   }
-  ps.description = description;
+  if (ps.stage == PsStage::kReady) ps.description = description;
 }
 
 void CoordinatorCore::ReadLedgers() {

@@ -85,6 +85,7 @@ class CoreHarness {
       mine.set_generation(adopt->generation());
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
+      if (silent_load) return;
       mine.set_run_id(load->fence().run_id());
       mine.clear_partitions();
       for (const PartitionSpec& partition : load->partitions()) {
@@ -171,6 +172,7 @@ class CoreHarness {
   std::set<uint32_t> finished;
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
+  bool silent_load = false;
   absl::Status round_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;
@@ -373,6 +375,19 @@ TEST_CASE("a lease that went with a lost answer is granted again when its worker
   REQUIRE(again.has_lease());
   CHECK(again.lease().split() == lost.lease().split());
   CHECK(again.lease().id() != lost.lease().id());
+}
+
+TEST_CASE("a ps that dies while it loads is noticed although the order never ends") {
+  CoreHarness harness;
+  harness.silent_load = true;
+  harness.Join("worker:0");
+  harness.Run(500);
+  REQUIRE(harness.loads.size() == 2);
+  harness.silent_load = false;
+  harness.ps[0].set_boot_id("boot-new");
+  harness.Run(60000);
+  CHECK(harness.core->generation() == 2);
+  CHECK(harness.Join("worker:0") != 0);
 }
 
 }  // namespace

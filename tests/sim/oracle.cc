@@ -107,8 +107,10 @@ void Oracle::LookAtDisk() {
     if (!name.starts_with("step-") || !inode->entries.contains(kManifestName)) continue;
     any = true;
     if (!committed_.contains(name)) CheckNew(name, *inode);
+    durable_ =
+        durable_ || (inode->durable.contains(kManifestName) && (*found)->durable.contains(name));
   }
-  if (!any && !committed_.empty()) Violation("there is no checkpoint any more");
+  if (!any && durable_) Violation("there is no checkpoint any more");
 }
 
 void Oracle::CheckDurable(const std::string& path, const SimInode& directory) {

@@ -73,6 +73,7 @@ class Oracle {
   std::map<uint64_t, std::string> coordinators_;  // by generation
   std::map<std::string, Committed> committed_;    // that were ever seen
   std::set<std::string> damaged_;
+  bool durable_ = false;  // one was
 };
 
 }  // namespace paracord
