@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/data_plan.h"
 #include "common/probe.h"
 #include "coordinator/partitioner.h"
@@ -127,10 +128,16 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
 }
 
 void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
-  if (event.generation <= newest_generation_) return;
-  PROBE("coordinator.superseded.found");
-  Leave(ExitCode::kFenced,
-        absl::StrCat("another coordinator has claimed generation ", event.generation));
+  if (event.generation > newest_generation_) {
+    PROBE("coordinator.superseded.found");
+    return Leave(ExitCode::kFenced,
+                 absl::StrCat("another coordinator has claimed generation ", event.generation));
+  }
+  if (phase_ == Phase::kLoading && UsableCheckpoint() == nullptr && !unusable_.empty()) {
+    EndJob(
+        ExitCode::kNoCheckpoint, "failed",
+        absl::StrCat("no checkpoint can be restored; damaged: ", absl::StrJoin(unusable_, ", ")));
+  }
 }
 
 void CoordinatorCore::FixJob(const JobFacts& facts) {

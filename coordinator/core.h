@@ -165,6 +165,7 @@ class CoordinatorCore {
   void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void PsLost(uint32_t index, const std::string& why);
   void PsReady(uint32_t index);
+  const Manifest* UsableCheckpoint() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
   void FinishPs(uint32_t index, ExitCode code, const std::string& reason);

@@ -137,19 +137,25 @@ bool CoordinatorCore::HoldsItsPartitions(uint32_t index) const {
   return held == expected;
 }
 
+// The newest that has not failed to restore; null if there is none.
+const Manifest* CoordinatorCore::UsableCheckpoint() const {
+  for (const Manifest& manifest : manifests_) {
+    if (!unusable_.contains(manifest.name.ToString())) return &manifest;
+  }
+  return nullptr;
+}
+
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
   Ps& ps = ps_[index];
   if (HoldsItsPartitions(index)) return PsReady(index);
   LoadRequest load;
-  const auto usable = std::find_if(manifests_.begin(), manifests_.end(), [&](const Manifest& m) {
-    return !unusable_.contains(m.name.ToString());
-  });
-  if (usable != manifests_.end()) {
+  const Manifest* const usable = UsableCheckpoint();
+  if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
   } else if (!unusable_.empty()) {
-    return EndJob(
-        ExitCode::kNoCheckpoint, "failed",
-        absl::StrCat("no checkpoint can be restored; damaged: ", absl::StrJoin(unusable_, ", ")));
+    // Unless a newer coordinator has removed them: that is for the answer to say.
+    ps.retry_at_ms = now_ms_ + kRepeatMs;
+    return Emit(FindNewestGeneration());
   }
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
@@ -252,10 +258,8 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
   }
   const absl::Status& status = reply.status();
   if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
-  const auto usable = std::find_if(manifests_.begin(), manifests_.end(), [&](const Manifest& m) {
-    return !unusable_.contains(m.name.ToString());
-  });
-  const bool restoring = usable != manifests_.end();
+  const Manifest* const usable = UsableCheckpoint();
+  const bool restoring = usable != nullptr;
   if (restoring && (absl::IsDataLoss(status) || absl::IsNotFound(status) ||
                     absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status))) {
     Error(absl::StrCat("checkpoint ", usable->name.ToString(), " is refused: ", Text(status),
