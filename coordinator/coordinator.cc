@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
@@ -54,9 +55,26 @@ absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
 // before this may have looked at DIR before the write, and one that claims it later will see it.
 absl::Status CheckNewest(Files& files, const std::string& dir, uint64_t generation) {
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
-  if (newest <= generation) return absl::OkStatus();
+  if (newest <= generation || MUTANT("claim_not_checked")) return absl::OkStatus();
   PROBE("coordinator.superseded.after_write");
   return absl::AbortedError(absl::StrCat("another coordinator has claimed generation ", newest));
+}
+
+// An older coordinator may have completed the job after this one had looked. It is done then.
+absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
+                               const CommitRound& effect) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  if (names.empty()) return absl::OkStatus();
+  const CheckpointName& newest = names.front();
+  const auto order = [](const CheckpointName& n) { return std::pair(n.generation, n.round); };
+  if (order(newest) <= order(effect.newest_known) || newest == effect.manifest.name) {
+    return absl::OkStatus();
+  }
+  const auto manifest = ReadManifest(files, checkpoints + "/" + newest.ToString());
+  if (!manifest.ok() || !manifest->complete) return absl::OkStatus();
+  PROBE("coordinator.completed_by_other");
+  return absl::AlreadyExistsError(
+      absl::StrCat("another coordinator has completed the job: ", newest.ToString()));
 }
 
 // Each generation has a file of its own, so that a late write never hides a newer one.
@@ -176,7 +194,9 @@ absl::Status Coordinator::Start() {
     // What an earlier coordinator wrote after the look above is seen by the one below, and what it
     // writes later it does not act on, because it finds our claim then.
     ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
-    ASSIGN_OR_RETURN(found, LookInDir());
+    if (!MUTANT("claim_after_look")) {
+      ASSIGN_OR_RETURN(found, LookInDir());
+    }
     ASSIGN_OR_RETURN(done, CheckFound(found));
     found.generation = generation;
   }
@@ -369,7 +389,10 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    absl::Status status = Commit(files, CheckpointsOf(dir), effect.directory, effect.manifest);
+    absl::Status status = CheckNotCompleted(files, CheckpointsOf(dir), effect);
+    if (status.ok()) {
+      status = Commit(files, CheckpointsOf(dir), effect.directory, effect.manifest);
+    }
     if (status.ok()) status = CheckNewest(files, dir, effect.manifest.name.generation);
     return RoundCommittedEvent{effect.round, status};
   });
@@ -380,10 +403,11 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
       [&files = environment_.files, dir = CheckpointsOf(options_.dir),
        directories = std::move(effect.directories)] {
         for (const std::string& directory : directories) {
-          // The manifest goes first: half a checkpoint must not look like one.
+          // The manifest goes first, for good: half a checkpoint must not look like one.
           const std::string path = dir + "/" + directory;
           (void)files.RemoveTree(path + "/" + std::string(kManifestName));
-          (void)files.RemoveTree(path);
+          const absl::Status synced = files.SyncDirectory(path);
+          if (synced.ok() || absl::IsNotFound(synced)) (void)files.RemoveTree(path);
         }
       },
       [] {});

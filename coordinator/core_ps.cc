@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/mutant.h"
+#include "common/probe.h"
 #include "common/protocol.h"
 #include "coordinator/core.h"
 
@@ -56,7 +58,9 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   evaluation_.reset();
   table_.reset();
   reading_ledgers_ = false;
-  if (round_.has_value() && !round_->manifest.has_value()) FailRound("a new generation began");
+  if (round_.has_value() && !round_->manifest.has_value() && !MUTANT("old_round_is_kept")) {
+    FailRound("a new generation began");
+  }
   if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
   Emit(ClaimGeneration{++newest_generation_});
 }
@@ -68,6 +72,7 @@ void CoordinatorCore::DrivePs() {
     if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
       SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
     }
+    if (MUTANT("loading_is_not_watched") && ps.stage != PsStage::kReady) continue;
     if (ps.stage != PsStage::kAdopted && ps.stage != PsStage::kReady) continue;
     if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
       PsHoldRequest hold;
@@ -227,6 +232,7 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   const bool same_life = description.boot_id() == ps.served_boot_id &&
                          description.generation() == generation_ && HoldsItsPartitions(index);
   if (same_life && generation_used_ && !claiming_) {
+    PROBE("coordinator.ps.same_life");
     Info(absl::StrCat("ps:", index, " is reachable again"));
     return PsReady(index);
   }
@@ -264,6 +270,7 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
                     absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status))) {
     Error(absl::StrCat("checkpoint ", usable->name.ToString(), " is refused: ", Text(status),
                        "; trying the one before it"));
+    PROBE("coordinator.checkpoint.unusable");
     unusable_.insert(usable->name.ToString());
     ps.retry_at_ms = now_ms_;
     return;

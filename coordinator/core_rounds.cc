@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core.h"
 
@@ -84,7 +85,8 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
 void CoordinatorCore::Commit() {
   round_->commit_at_ms = 0;
   ++round_->commit_tries;
-  Emit(CommitRound{round_->id, round_->directory, *round_->manifest});
+  const CheckpointName known = manifests_.empty() ? CheckpointName() : manifests_.front().name;
+  Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known});
 }
 
 Manifest CoordinatorCore::RoundManifest() const {
@@ -126,6 +128,9 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (absl::IsAborted(event.status)) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
+  if (absl::IsAlreadyExists(event.status)) {
+    return Leave(ExitCode::kDone, std::string(event.status.message()));
+  }
   if (!round_.has_value() || round_->id != event.round) return;
   const bool complete = round_->complete;
   if (!event.status.ok()) {
@@ -133,7 +138,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     // job is done: only what cannot have been written is given up at once.
     PROBE("coordinator.commit.failed");
     const bool gone = absl::IsNotFound(event.status);
-    if (gone || (!complete && round_->commit_tries >= kCommitTries)) {
+    if (gone || MUTANT("commit_is_not_repeated") ||
+        (!complete && round_->commit_tries >= kCommitTries)) {
       return FailRound(std::string(event.status.message()));
     }
     checkpoint_problem_ = std::string(event.status.message());
@@ -168,6 +174,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
 }
 
 void CoordinatorCore::FailRound(const std::string& why) {
+  PROBE("coordinator.round.failed");
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
   RemoveCheckpoints removed{{round_->directory}};

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
+#include "common/mutant.h"
 #include "common/probe.h"
 #include "common/protocol.h"
 #include "coordinator/core.h"
@@ -215,7 +216,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     return EndSession(id, "it leaves", false);
   }
   if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
-  FreeLostGrants(request);
+  if (!MUTANT("lost_grant_is_kept")) FreeLostGrants(request);
   if (TryGiveTask(session, event.call)) return;
   session.parked = event.call;
   session.parked_ms = now_ms_;
@@ -280,6 +281,7 @@ void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& le
     case BatchFailures::Verdict::kTryAgain:
       return;
     case BatchFailures::Verdict::kReject:
+      PROBE("coordinator.batch.rejected");
       return Warn(absl::StrCat("rejected: ", last_failure_));
     case BatchFailures::Verdict::kFailJob:
       return EndJob(kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed,
@@ -312,6 +314,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_);
     if (!lease.has_value()) {
       lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs);
+      if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
     for (const uint32_t batch : failures_.Rejected(lease->epoch(), lease->split())) {

@@ -66,7 +66,9 @@ struct RoundDirectoryMadeEvent {
 
 struct RoundCommittedEvent {
   uint64_t round = 0;
-  absl::Status status;  // ABORTED: it is there, but a newer coordinator may not have seen it
+  // ABORTED: it is there, but a newer coordinator may not have seen it. ALREADY_EXISTS: another
+  // coordinator has completed the job.
+  absl::Status status;
 };
 
 struct SummaryWrittenEvent {
@@ -128,6 +130,7 @@ struct CommitRound {
   uint64_t round = 0;
   std::string directory;  // as it was made; the commit renames it to the manifest's own name
   Manifest manifest;
+  CheckpointName newest_known;  // of those that are there
 };
 
 struct RemoveCheckpoints {

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
+#include "common/mutant.h"
+#include "common/probe.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -74,16 +76,21 @@ uint32_t PartitionLedger::Next(const PlanBatch& batch) const {
 
 PartitionLedger::Entry PartitionLedger::Enter(const PlanBatch& batch, bool rejected) {
   const uint32_t next = Next(batch);
+  if (batch.batch < next) PROBE("ps.push.already_applied");
+  if (batch.batch > next) PROBE("ps.push.gap");
   if (batch.batch < next) return {PUSH_ALREADY_APPLIED, next};
-  if (batch.batch > next) return {PUSH_GAP, next};
+  if (batch.batch > next && MUTANT("gap_is_already_applied")) {
+    return {PUSH_ALREADY_APPLIED, batch.batch + 1};
+  }
+  if (batch.batch > next && !MUTANT("gap_is_applied")) return {PUSH_GAP, next};
   ++(rejected ? rejected_ : applied_);
-  if (next + 1 == batch.split_batches) {
+  if (batch.batch + 1 == batch.split_batches) {
     open_.erase(batch.split);
     Finish(batch.split);
   } else {
-    open_[batch.split] = next + 1;
+    open_[batch.split] = batch.batch + 1;
   }
-  return {PUSH_APPLIED, next + 1};
+  return {PUSH_APPLIED, batch.batch + 1};
 }
 
 void PartitionLedger::Finish(uint64_t split) {

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/probe.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
 #include "server/loader.h"
@@ -39,7 +41,9 @@ void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/false));
     if (request.fence().run_id().empty()) return absl::InvalidArgumentError("Load without a run");
-    answer_now = content_ != nullptr && content_->loaded_generation == generation_;
+    answer_now = content_ != nullptr && content_->loaded_generation == generation_ &&
+                 !MUTANT("load_is_repeated");
+    if (answer_now) PROBE("ps.load.repeated");
     if (answer_now || closed_) return absl::OkStatus();
     if (loading_ != nullptr) {  // of this generation, or Adopt would have voided it
       if (loading_->waiting.size() >= kWaitingMax) return TooMany();
@@ -81,6 +85,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
   std::vector<CallPtr> waiting;
   {
     MutexLock lock(mu_);
+    if (loading_ != loading) PROBE("ps.load.overtaken");
     if (loading_ != loading) return;  // voided, and its callers answered
     loading_.reset();
     waiting = std::move(loading->waiting);
@@ -167,6 +172,7 @@ void ParameterServer::Impl::Wrote(const std::shared_ptr<Writing>& writing,
   std::vector<CallPtr> waiting;
   {
     MutexLock lock(mu_);
+    if (writing_ != writing) PROBE("ps.snapshot.overtaken");
     if (writing_ != writing) return;  // voided, and its callers answered
     writing_.reset();
     waiting = std::move(writing->waiting);

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/probe.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
@@ -109,8 +111,11 @@ void ParameterServer::Impl::Give(Answers& answers) {
 
 absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) const {
   RETURN_IF_ERROR(CheckProtocol(fence.protocol()));
-  if (fence.boot_id() != boot_id_) return Aborted("boot id", fence.boot_id(), boot_id_);
-  if (fence.generation() != generation_ || generation_ == 0) {
+  if (fence.boot_id() != boot_id_ && !MUTANT("boot_id_not_checked"))
+    return Aborted("boot id", fence.boot_id(), boot_id_);
+  const bool same = fence.generation() == generation_ || MUTANT("generation_not_checked");
+  if (!same || generation_ == 0) {
+    PROBE("ps.generation.stale");
     return Aborted("generation", absl::StrCat(fence.generation()), absl::StrCat(generation_));
   }
   if (held && content_ != nullptr && fence.run_id() != content_->run_id) {
@@ -210,6 +215,7 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
       return absl::OkStatus();
     }
     if (request.generation() <= generation_) {
+      PROBE("ps.adopt.refused");
       return absl::AbortedError(absl::StrCat(
           "generation ", generation_, " of coordinator ", coordinator_, " is obeyed here, not ",
           request.generation(), " of ", request.coordinator_boot_id()));

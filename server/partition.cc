@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "common/mutant.h"
 #include "server/float_reader.h"
 
 namespace paracord {
@@ -19,8 +20,11 @@ Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
                                       const absl::Cord& gradient) {
   MutexLock lock(mu_);
   const uint64_t step = contents_.ledger.applied();
+  const PartitionLedger before =
+      MUTANT("ledger_after_reply") ? contents_.ledger : PartitionLedger();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
   if (entry.outcome == PUSH_APPLIED && !rejected && !gradient.empty()) Apply(step, gradient);
+  if (MUTANT("ledger_after_reply")) contents_.ledger = before;
   return {entry.outcome, entry.next, contents_.updates};
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/mutant.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 
@@ -39,7 +40,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
       tensors.push_back({.name = SlotTensorName(facts.name, content.optimizer.slots[s].name),
                          .shape = facts.shape});
     }
-    metadata[facts.name] = {.ledger = item.image.ledger.ToProto(/*intervals=*/true),
+    const PartitionLedger& ledger =
+        MUTANT("ledger_outside_snapshot") ? PartitionLedger() : item.image.ledger;
+    metadata[facts.name] = {.ledger = ledger.ToProto(/*intervals=*/true),
                             .updates = item.image.updates,
                             .healthy = item.image.healthy};
   }
