@@ -129,7 +129,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
   if (absl::IsAlreadyExists(event.status)) {
-    return Leave(ExitCode::kDone, std::string(event.status.message()));
+    // The next life finds the final checkpoint and writes summary.json, should that be missing.
+    return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
   if (!round_.has_value() || round_->id != event.round) return;
   const bool complete = round_->complete;
