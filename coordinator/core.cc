@@ -71,8 +71,12 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DriveRounds();
     ServeParked();
   } else if (exit_.has_value()) {
-    const bool all_told = std::all_of(
-        ps_.begin(), ps_.end(), [](const Ps& ps) { return !ps.finished || ps.call_tag == 0; });
+    const auto code = static_cast<ExitCode>(exit_->code);
+    const bool tell = code != ExitCode::kDrained && code != ExitCode::kFenced;
+    if (tell) TellPs();
+    const bool all_told = std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
+      return ps.finished ? ps.call_tag == 0 : !tell;
+    });
     constexpr int64_t kTellMs = 2000;
     // Workers between two attempts to join have no session: they hear of the end when they ask.
     constexpr int64_t kAskMs = 500;
@@ -404,7 +408,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
     session.hold.reset();
     session.parked.reset();
   }
-  for (uint32_t i = 0; i < ps_.size(); ++i) FinishPs(i, code, reason);
+  for (uint32_t i = 0; i < ps_.size(); ++i) FinishPs(i, code, reason);  // TellPs tells the others
 }
 
 void CoordinatorCore::Handle(const DrainEvent&) {

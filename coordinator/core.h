@@ -168,6 +168,9 @@ class CoordinatorCore {
   const Manifest* UsableCheckpoint() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
+  void TellPs();
+  void OnTold(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void AdoptPs(uint32_t index);
   void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
   void ReadLedgers();
   bool AllPs(PsStage stage) const;

@@ -103,19 +103,15 @@ void CoordinatorCore::DrivePs() {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
-  if (AnyPs(PsStage::kSeen) && generation_used_) {
+  // The mutant takes both guards: with a generation for each life, no boot id decides anything.
+  if (AnyPs(PsStage::kSeen) && generation_used_ && !MUTANT("boot_id_not_checked")) {
     if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a ps came back");
     return;
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     Ps& ps = ps_[i];
     if (ps.stage == PsStage::kSeen && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
-      AdoptRequest adopt;
-      adopt.set_boot_id(ps.description.boot_id());
-      adopt.set_generation(generation_);
-      adopt.set_coordinator_boot_id(options_.boot_id);
-      adopt.set_protocol(kProtocol);
-      SendPs(i, ps.call_tag, job_.timeouts.ps_ms, adopt);
+      AdoptPs(i);
     }
   }
   if (AnyPs(PsStage::kSeen) || AllPs(PsStage::kReady) || !job_fixed_) return;
@@ -126,6 +122,16 @@ void CoordinatorCore::DriveFormation() {
       LoadOrAttach(i);
     }
   }
+}
+
+void CoordinatorCore::AdoptPs(uint32_t index) {
+  Ps& ps = ps_[index];
+  AdoptRequest adopt;
+  adopt.set_boot_id(ps.description.boot_id());
+  adopt.set_generation(generation_);
+  adopt.set_coordinator_boot_id(options_.boot_id);
+  adopt.set_protocol(kProtocol);
+  SendPs(index, ps.call_tag, job_.timeouts.ps_ms, adopt);
 }
 
 bool CoordinatorCore::HoldsItsPartitions(uint32_t index) const {
@@ -182,7 +188,7 @@ void CoordinatorCore::Handle(const PsAnswerEvent& event) {
   if (event.tag == 0) return;
   if (event.tag == ps.call_tag) {
     ps.call_tag = 0;
-    if (phase_ == Phase::kEnded) return;
+    if (phase_ == Phase::kEnded) return OnTold(event.ps, event.reply);
     switch (ps.stage) {
       case PsStage::kAway:
         return OnDescribed(event.ps, event.reply);
@@ -383,6 +389,42 @@ void CoordinatorCore::FinishPs(uint32_t index, ExitCode code, const std::string&
   finish.set_reason(reason);
   ps.finished = true;
   SendPs(index, ps.call_tag, kDescribeMs, finish);
+}
+
+// After the end: a ps obeys only who has adopted it, so one that was not adopted yet is looked at
+// and adopted first, and told then. It is loaded with nothing, so its generation may be a used one.
+void CoordinatorCore::TellPs() {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    if (ps.finished || ps.call_tag != 0 || now_ms_ < ps.retry_at_ms) continue;
+    if (ps.stage == PsStage::kAway) {
+      SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
+    } else if (ps.stage == PsStage::kSeen) {
+      AdoptPs(i);
+    } else {
+      FinishPs(i, static_cast<ExitCode>(exit_->code), exit_->reason);
+    }
+  }
+}
+
+void CoordinatorCore::OnTold(uint32_t index, const absl::StatusOr<PsReply>& reply) {
+  Ps& ps = ps_[index];
+  ps.retry_at_ms = now_ms_ + kRetryMs;
+  if (!reply.ok()) {
+    ps.stage = PsStage::kAway;
+    ps.finished = false;
+    return;
+  }
+  if (ps.finished) return;
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  const bool ours = description.run_id().empty() || description.run_id() == state_.run_id;
+  if (!ours || description.protocol() != kProtocol || description.generation() > generation_) {
+    ps.stage = PsStage::kAway;  // not ours to tell
+    return;
+  }
+  ps.description = description;
+  ps.stage = ps.stage == PsStage::kAway ? PsStage::kSeen : PsStage::kAdopted;
+  ps.retry_at_ms = now_ms_;
 }
 
 std::string CoordinatorCore::MissingTasks() const {

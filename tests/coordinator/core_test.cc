@@ -242,6 +242,28 @@ TEST_CASE("the start-up deadline names the tasks that are missing") {
   CHECK(missing.exit->reason.find("timeouts.start_s") != std::string::npos);
 }
 
+TEST_CASE("a job that fails at once tells every ps that can be reached, adopted or not") {
+  CoreHarness cluster;
+  cluster.dead = {0, 1};
+  cluster.Run(300);
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_protocol(kProtocol);
+  request.set_error("/f.npy: no such file");
+  cluster.ps[1].set_run_id(GENERATE("", "another run"));
+  const bool ours = cluster.ps[1].run_id().empty();
+  cluster.Feed(JoinEvent{1, request});
+  CHECK(cluster.finished.empty());
+  cluster.dead = {};
+  cluster.Run(300);
+  CHECK(cluster.finished.contains(0));
+  CHECK(cluster.finished.contains(1) == ours);
+  CHECK(cluster.exit.has_value() == ours);
+  cluster.Run(2500);
+  REQUIRE(cluster.exit.has_value());
+  CHECK(cluster.exit->code == static_cast<int>(ExitCode::kConfiguration));
+}
+
 TEST_CASE("the coordinator that loses the claim leaves without telling anybody to stop") {
   CoreHarness harness;
   harness.Join("worker:0");

@@ -68,8 +68,11 @@ TEST_CASE("a data file that cannot be read ends the job with 2 and names file an
   CHECK(cluster.Finish(20000) == 2);
   CHECK(cluster.Logged("coordinator", "train-y.npy"));
   CHECK(cluster.Summary().at("reason").get<std::string>().find("train-y.npy") != std::string::npos);
-  // A ps that was not adopted yet cannot be told: it waits for another coordinator.
-  for (const char* worker : {"worker:0", "worker:1"}) CHECK(cluster.at(worker).Wait(5000) == 2);
+  CHECK(cluster.WaitAllGone(5000));
+  for (const char* task : {"ps:0", "ps:1", "worker:0", "worker:1"}) {
+    CAPTURE(task);
+    CHECK(cluster.at(task).Poll() == 2);
+  }
 }
 
 TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
