@@ -111,6 +111,12 @@ absl::Status Commit(Files& files, const std::string& checkpoints, const std::str
   return absl::OkStatus();
 }
 
+// Of a manifest: another look would find the same.
+bool SaysDamaged(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ||
+         absl::IsFailedPrecondition(status);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
@@ -146,6 +152,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
                    ListCheckpoints(files, CheckpointsOf(options_.dir)));
+  absl::Status unread;
   for (const CheckpointName& name : checkpoints) {
     absl::StatusOr<Manifest> manifest =
         ReadManifest(files, CheckpointsOf(options_.dir) + "/" + name.ToString());
@@ -155,8 +162,11 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
       found.unreadable.insert(name.ToString());
       found.damaged.push_back(absl::StrCat("checkpoint ", name.ToString(), " is refused: ",
                                            std::string(manifest.status().message())));
+      if (!SaysDamaged(manifest.status())) unread = manifest.status();
     }
   }
+  // The storage may have recovered when the next life looks.
+  if (found.manifests.empty()) RETURN_IF_ERROR(unread);
   return found;
 }
 
