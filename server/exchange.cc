@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/finite.h"
+#include "common/mutant.h"
 #include "common/status_macros.h"
 #include "server/float_reader.h"
 
@@ -18,11 +19,11 @@ namespace {
 struct PartitionPushed {
   Partition* partition;
   absl::Cord gradient;  // whole; empty: none
+  bool rejected = false;
 };
 
 struct Pushed {
   PlanBatch batch;
-  bool rejected = false;
   std::vector<PartitionPushed> partitions;
 };
 
@@ -61,7 +62,10 @@ absl::Status Assemble(std::vector<PieceView>& pieces, uint64_t bytes, PartitionP
   if (pushed.gradient.size() != bytes) {
     return Refuse(id, absl::StrCat("pieces for ", pushed.gradient.size(), " of ", bytes, " bytes"));
   }
-  if (!GradientFinite(pushed.gradient)) return Refuse(id, "a gradient that is not finite");
+  if (!GradientFinite(pushed.gradient)) {
+    pushed.rejected = MUTANT("rejected_by_one_ps");  // where the worker does not look either
+    if (!pushed.rejected) return Refuse(id, "a gradient that is not finite");
+  }
   return absl::OkStatus();
 }
 
@@ -76,13 +80,12 @@ absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const Partiti
     return Refuse(facts.id,
                   absl::StrCat("a gradient of ", push.bytes(), " bytes, it has ", facts.bytes));
   }
-  return PartitionPushed{partition, {}};
+  return PartitionPushed{partition, {}, rejected};
 }
 
 absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request) {
   const ExchangeRequest& header = request.header;
   Pushed pushed;
-  pushed.rejected = header.rejected();
   ASSIGN_OR_RETURN(pushed.batch, FindBatch(content.plan, header.batch()));
 
   std::map<uint32_t, std::vector<PieceView>> pieces;
@@ -92,7 +95,7 @@ absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request
     if (!named.emplace(push.partition(), true).second) {
       return Refuse(push.partition(), "named twice");
     }
-    ASSIGN_OR_RETURN(PartitionPushed entry, CheckEntry(content, push, pushed.rejected));
+    ASSIGN_OR_RETURN(PartitionPushed entry, CheckEntry(content, push, header.rejected()));
     if (push.bytes() != 0) {
       RETURN_IF_ERROR(Assemble(pieces[push.partition()], push.bytes(), entry));
       pieces.erase(push.partition());
@@ -182,7 +185,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   if (pushed->has_value()) {
     for (const PartitionPushed& entry : (*pushed)->partitions) {
       const Partition::PushResult result =
-          entry.partition->Push((*pushed)->batch, (*pushed)->rejected, entry.gradient);
+          entry.partition->Push((*pushed)->batch, entry.rejected, entry.gradient);
       if (result.outcome == PUSH_ALREADY_APPLIED) ++counters.duplicates;
       PartitionState* state = state_of(entry.partition->facts().id);
       state->set_outcome(result.outcome);

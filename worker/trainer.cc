@@ -128,7 +128,7 @@ void Trainer::Compute(const BatchId& batch) {
         result->model = loss.status();
         if (!loss.ok()) return;
         result->loss = *loss;
-        result->nonfinite = copy->NonFiniteGradient();
+        if (!MUTANT("rejected_by_one_ps")) result->nonfinite = copy->NonFiniteGradient();
         workload->clip.Apply(copy->gradients());
       },
       [this, alive = alive_, result, batch] {

@@ -27,16 +27,21 @@ class WatchedCall : public ServerCall {
   void Reply(absl::StatusOr<Parts> reply) override {
     answer_ = reply.status();
     answered_ = true;
+    if (reply.ok()) {
+      for (const absl::Cord& part : *reply) bytes_.Append(part);
+    }
     call_->Reply(std::move(reply));
   }
   void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
   std::string peer() const override { return call_->peer(); }
   bool answered() const { return answered_; }
   const absl::Status& answer() const { return answer_; }
+  const absl::Cord& bytes() const { return bytes_; }
 
  private:
   const std::shared_ptr<ServerCall> call_;
   absl::Status answer_;
+  absl::Cord bytes_;
   bool answered_ = false;
 };
 
@@ -108,15 +113,16 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.placement = random.Chance(0.5) ? "greedy" : "round_robin";
   job.checkpoint.every_seconds = random.Chance(0.1) ? 0 : 0.2 + 2 * random.Unit();
   job.checkpoint.keep = static_cast<uint32_t>(random.Between(1, 3));
+  plan.reports_ahead = random.Chance(0.1);
   return plan;
 }
 
 std::string ClusterPlan::ToString() const {
   return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
                       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
-                      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
-                      ", batches=", counting.batches, ", epochs=", job.epochs,
-                      ", test_records=", counting.test_records);
+                      reports_ahead ? ", reports ahead" : "", ", drain_every_ms=", drain_every_ms,
+                      ", fault_ms=", fault_ms, ", batches=", counting.batches,
+                      ", epochs=", job.epochs, ", test_records=", counting.test_records);
 }
 
 class SimCluster::Ps : public Role, public Service {
@@ -152,7 +158,15 @@ class SimCluster::Ps : public Role, public Service {
     if (!watched->answered()) return cluster_.world_.Violation("an exchange is not answered");
     const absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     if (!decoded.ok()) return cluster_.world_.Violation("a worker sends a broken exchange");
-    cluster_.oracle_.Exchanged(ps_, decoded->header, watched->answer(), before);
+    absl::StatusOr<ExchangeReply> answer = ExchangeReply();
+    if (watched->answer().ok()) {
+      const absl::StatusOr<DecodedReply> reply = DecodeExchangeReply(watched->bytes());
+      if (!reply.ok()) return cluster_.world_.Violation("a ps sends a broken answer");
+      answer = reply->header;
+    } else {
+      answer = watched->answer();
+    }
+    cluster_.oracle_.Exchanged(ps_, decoded->header, answer, before);
   }
 
   SimCluster& cluster_;
@@ -160,11 +174,12 @@ class SimCluster::Ps : public Role, public Service {
   std::unique_ptr<Listener> listener_;
 };
 
-class SimCluster::Chief : public Role {
+class SimCluster::Chief : public Role, public Service {
  public:
   Chief(SimCluster& cluster, SimNode& node, uint32_t number)
-      : coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)) {
-    auto listener = node.environment().network.Listen(CoordinatorAddress(number), coordinator_);
+      : cluster_(cluster),
+        coordinator_(Options(cluster), node.environment(), ExitFn(cluster.supervisor_, node)) {
+    auto listener = node.environment().network.Listen(CoordinatorAddress(number), *this);
     if (!listener.ok()) {
       cluster.supervisor_.Exit(node, static_cast<int>(ExitCode::kInUse));
       return;
@@ -176,9 +191,26 @@ class SimCluster::Chief : public Role {
       cluster.supervisor_.Exit(node, static_cast<int>(Coordinator::ExitCodeFor(started)));
     });
   }
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    if (method == method::kWork && cluster_.LieNow()) request = Ahead(request);
+    coordinator_.Handle(method, std::move(request), std::move(call));
+  }
   void Drain() override { coordinator_.Drain(); }
 
  private:
+  // A report of more than was done: the coordinator takes progress for advice.
+  static absl::Cord Ahead(const absl::Cord& bytes) {
+    absl::StatusOr<WorkRequest> request = ParseMessage<WorkRequest>(bytes);
+    if (!request.ok()) return bytes;
+    for (LeaseReport& report : *request->mutable_leases()) {
+      PROBE("sim.report_ahead");
+      report.set_next(report.next() + 1);
+      report.set_ended(true);
+    }
+    return absl::Cord(request->SerializeAsString());
+  }
+
   static CoordinatorOptions Options(const SimCluster& cluster) {
     CoordinatorOptions options;
     options.job = cluster.plan_.job;
@@ -187,6 +219,7 @@ class SimCluster::Chief : public Role {
     return options;
   }
 
+  SimCluster& cluster_;
   Coordinator coordinator_;
   std::unique_ptr<Listener> listener_;
 };
@@ -275,6 +308,8 @@ bool SimCluster::MayRestart(uint32_t place, int exit_code) {
       std::find(worker_places_.begin(), worker_places_.end(), place) != worker_places_.end();
   return !(worker && job_over_);
 }
+
+bool SimCluster::LieNow() { return plan_.reports_ahead && !healed_ && chance_.Chance(0.1); }
 
 void SimCluster::AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn) {
   world_.After(delay_ms * 1000, nullptr, EventKind::kWorld, label, 0, [this, fn = std::move(fn)] {

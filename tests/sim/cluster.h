@@ -24,6 +24,7 @@ struct ClusterPlan {
   uint32_t late_workers = 0;
   bool second_coordinator = false;
   bool damage = false;         // of a checkpoint at rest
+  bool reports_ahead = false;  // some reports of progress reach the coordinator exaggerated
   int64_t drain_every_ms = 0;  // SIGTERM to somebody; 0: never
   int64_t fault_ms = 10000;
   bool wait_for_workers = false;  // until those that nobody told have given up
@@ -55,6 +56,7 @@ class SimCluster {
   bool MayRestart(uint32_t place, int exit_code);
   void StartFaults();
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
+  bool LieNow();
   void DrainSomebody();
   void StartSecond();
   void DamageNewest();

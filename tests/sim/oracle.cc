@@ -53,7 +53,7 @@ void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& s
 }
 
 void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
-                       const absl::Status& answer, const PsSeen& before) {
+                       const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before) {
   const PsSeen after = Look(ps);
   if (!answer.ok()) {
     if (after != before) Violation("a refused push changed something");
@@ -68,6 +68,7 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
   if (ps.content() == nullptr || ps.content()->run_id != fence.run_id()) {
     return Violation("an exchange is answered by a ps that does not hold its run");
   }
+  if (request.has_batch()) CheckOutcomes(request.batch(), *answer, after);
   for (const auto& [id, seen] : after) {
     const Seen& was = before.at(id);
     const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
@@ -76,9 +77,30 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
     if (more != 0 && request.rejected() && seen.values != was.values) {
       return Violation("a rejected batch changed values");
     }
+    if (!request.rejected() && seen.ledger.rejected() != was.ledger.rejected()) {
+      return Violation("a ps rejects a batch by itself");
+    }
     if (seen.ledger.applied() + seen.ledger.rejected() > 0) {
       CheckPartition("a ps", id, seen);
     }
+  }
+}
+
+// What a ps says of a batch is what its ledger says.
+void Oracle::CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after) {
+  const uint64_t split = batch.epoch() * SplitsPerEpoch(plan_) + batch.split();
+  for (const PartitionState& state : reply.partitions()) {
+    if (state.outcome() != PUSH_APPLIED && state.outcome() != PUSH_ALREADY_APPLIED) continue;
+    const Ledger& ledger = after.at(state.partition()).ledger;
+    const bool finished = std::any_of(
+        ledger.finished().begin(), ledger.finished().end(),
+        [&](const SplitInterval& s) { return s.first() <= split && split <= s.last(); });
+    const bool open = std::any_of(
+        ledger.open().begin(), ledger.open().end(),
+        [&](const OpenSplit& s) { return s.split() == split && s.next() > batch.batch(); });
+    if (finished || open) continue;
+    return Violation(absl::StrCat("partition ", state.partition(), " says that it has batch ",
+                                  batch.batch(), " of split ", split, ", and its ledger does not"));
   }
 }
 

@@ -39,7 +39,7 @@ class Oracle {
   static PsSeen Look(const ParameterServer& ps);
   // An exchange was answered; `before` is what the ps held when it arrived.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
-                 const absl::Status& answer, const PsSeen& before);
+                 const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before);
   // A ps obeys this coordinator now.
   void Adopted(uint64_t generation, const std::string& coordinator);
 
@@ -58,6 +58,7 @@ class Oracle {
     std::map<std::string, uint64_t> files;  // hashes of their contents
     bool complete = false;
   };
+  void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   void CheckNew(const std::string& name, const SimInode& directory);
   void CheckDurable(const std::string& path, const SimInode& directory);
