@@ -66,7 +66,15 @@ LocalCluster::~LocalCluster() {
 
 absl::Status LocalCluster::Start() {
   // Not below DIR: the path of a socket is short.
-  std::string name = (std::filesystem::temp_directory_path() / "paracord-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+  if (error) return absl::InvalidArgumentError("TMPDIR is no directory: " + error.message());
+  std::string name = (temporary / "paracord-XXXXXX").string();
+  constexpr size_t kPathMax = 80;  // leaves room for the name of a socket
+  if (name.size() > kPathMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TMPDIR is too long for the path of a socket (", kPathMax, " bytes): ", name));
+  }
   if (mkdtemp(name.data()) == nullptr) return absl::ErrnoToStatus(errno, "cannot make " + name);
   socket_dir_ = name;
   const auto address = [&](const std::string& task) {

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/validate.h"
 #include "common/exit_code.h"
+#include "common/grpc_daemon.h"
 #include "common/nearest.h"
 
 namespace paracord {
@@ -61,4 +62,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace paracord
 
-int main(int argc, char** argv) { return paracord::Main(argc, argv); }
+int main(int argc, char** argv) { paracord::LeaveProcess(paracord::Main(argc, argv)); }

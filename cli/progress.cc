@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,7 +14,10 @@ std::string Bar(double share, size_t width) {
   return std::string(full, '#') + std::string(width - full, '.');
 }
 
-double Number(const nlohmann::json& value) { return value.is_number() ? value.get<double>() : 0; }
+// JSON has no NaN: it stands as null.
+double Number(const nlohmann::json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
 
 }  // namespace
 

@@ -37,6 +37,7 @@ struct TrainFlags {
   bool evaluator = false;
   bool fresh = false;
   bool json = false;
+  std::string summary_before;  // text of the summary that an earlier run left
 };
 
 int Fail(const absl::Status& status, ExitCode code) {
@@ -80,7 +81,6 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
                                             checkpoints->front().ToString(), " in ", flags.dir));
     }
   }
-  RETURN_IF_ERROR(files.RemoveTree(flags.dir + "/summary.json"));
   return files.MakeDirectories(flags.dir + "/logs");
 }
 
@@ -110,7 +110,9 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
   const nlohmann::json summary =
       text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   progress.End();
-  if (!summary.is_object()) {
+  // A coordinator that refuses the job leaves an earlier run's summary alone.
+  const bool earlier = coordinator_exit != 0 && text.ok() && *text == flags.summary_before;
+  if (!summary.is_object() || earlier) {
     const std::string log = flags.dir + "/logs/coordinator.log";
     std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
               << LastWords(files, log) << "\n(" << log << ")\n";
@@ -142,6 +144,14 @@ void WaitForEvaluator(LocalCluster& cluster, const TrainFlags& flags, const sigs
   }
 }
 
+// What the coordinator said of its end after SIGTERM: with a checkpoint, or why without.
+std::string StopReason(const TrainFlags& flags) {
+  PosixFiles files;
+  const nlohmann::json summary = nlohmann::json::parse(
+      files.ReadWhole(flags.dir + "/summary.json").value_or(""), nullptr, false);
+  return summary.is_object() ? summary.value("reason", "") : "the coordinator left no summary";
+}
+
 int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& flags,
               const sigset_t& signals, Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
@@ -166,7 +176,8 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
       ::signal(SIGTERM, SIG_DFL);
       sigprocmask(SIG_UNBLOCK, &leave, nullptr);
       cluster.Drain(kDrainMs);
-      progress.Event("stopped", absl::StrCat("stopped; to go on: paracord train ", flags.job_file,
+      progress.Event("stopped", absl::StrCat("stopped (", StopReason(flags),
+                                             "); to go on: ", "paracord train ", flags.job_file,
                                              " --dir ", flags.dir));
       return static_cast<int>(ExitCode::kDrained);
     }
@@ -200,6 +211,7 @@ int Train(TrainFlags flags) {
                                                         : Progress::Style::kLines;
   Progress progress(style, std::cout);
   const absl::Status prepared = PrepareDir(files, flags, progress);
+  flags.summary_before = files.ReadWhole(flags.dir + "/summary.json").value_or("");
   if (!prepared.ok()) return Fail(prepared, ExitCode::kConfiguration);
 
   // Before any other thread: they inherit the mask.

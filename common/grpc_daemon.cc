@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <thread>
@@ -68,6 +69,14 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   }
   if (!parsed.ok()) return Complain(argv[0], parsed, ExitCode::kConfiguration);
   return std::nullopt;
+}
+
+void LeaveProcess(int exit_code) {
+  std::cout.flush();
+  std::cerr.flush();
+  spdlog::shutdown();
+  std::fflush(nullptr);
+  _exit(exit_code);
 }
 
 int Complain(const char* program, const absl::Status& status, ExitCode code) {

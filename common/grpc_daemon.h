@@ -37,6 +37,10 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 // Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 
+// Ends the process with what has been written so far, and without the destructors of static
+// objects: gRPC's threads may still use them.
+[[noreturn]] void LeaveProcess(int exit_code);
+
 // Prints `status` as this program's last word and gives its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 

@@ -151,7 +151,16 @@ class GrpcLink : public Link {
 
 }  // namespace
 
-GrpcNetwork::GrpcNetwork(GrpcOptions options) : options_(options) {}
+// Debian's gRPC may abort while the last channel or server of a process takes the completion queue
+// that all callbacks share down with it. One link that has been used keeps that queue for ever.
+GrpcNetwork::GrpcNetwork(GrpcOptions options) : options_(options) {
+  static Link* const kept = [&] {
+    Link* const link = new GrpcLink("unix:/nonexistent", options);
+    link->Call("/paracord.Keep/Queue", {}, 1, [](const absl::StatusOr<absl::Cord>&) {});
+    return link;
+  }();
+  (void)kept;
+}
 
 std::unique_ptr<Link> GrpcNetwork::Dial(const std::string& address) {
   return std::make_unique<GrpcLink>(address, options_);

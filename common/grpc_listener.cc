@@ -128,7 +128,11 @@ class GrpcServerCall : public ServerCall {
 };
 
 void ServerReactor::OnReadDone(bool ok) {
-  if (!ok) {  // the request is whole
+  if (!ok) {  // the request is whole, or its caller is gone
+    {
+      MutexLock lock(mu_);
+      if (cancelled_) return;
+    }
     auto call = std::make_shared<GrpcServerCall>(*this);
     service_.Handle(method_, std::move(request_), std::move(call));
     return;

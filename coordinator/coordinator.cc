@@ -218,6 +218,8 @@ absl::Status Coordinator::Start() {
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();
   }
+  // What an earlier run said of its end is no longer true.
+  RETURN_IF_ERROR(files.RemoveTree(Path("summary.json")));
   if (!found.manifests.empty()) {
     log_.Info("going on from checkpoint {}", found.manifests.front().name.ToString());
   }
@@ -268,7 +270,7 @@ void Coordinator::TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> 
     loop.Post([this, alive, id, session] {
       if (!*alive || !calls_.contains(id)) return;
       calls_.erase(id);
-      Feed(WorkerHoldLostEvent{session});
+      Feed(WorkerHoldLostEvent{id, session});
     });
   });
 }

@@ -76,7 +76,8 @@ class CoordinatorCore {
     int64_t retry_at_ms = 0;
     int64_t ping_at_ms = 0;
     int64_t away_since_ms = 0;
-    std::string problem;  // the newest error, for people
+    std::string loading_from;  // the checkpoint of the Load under way; empty: it creates
+    std::string problem;       // the newest error, for people
     bool draining = false;
     bool finished = false;  // told to leave
     uint32_t snapshot_tries = 0;
@@ -265,6 +266,7 @@ class CoordinatorCore {
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;
   std::optional<Evaluation> evaluation_;
+  uint32_t evaluation_failures_ = 0;  // of test records, in a row
   BatchFailures failures_;
   std::string last_failure_;
 

@@ -168,6 +168,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
     ps.retry_at_ms = now_ms_ + kRepeatMs;
     return Emit(FindNewestGeneration());
   }
+  ps.loading_from = load.checkpoint();
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
   load.set_job_json(JobToJson(job_));
@@ -270,14 +271,14 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
   }
   const absl::Status& status = reply.status();
   if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
-  const Manifest* const usable = UsableCheckpoint();
-  const bool restoring = usable != nullptr;
+  // Of several ps that load the same one, the first to fail strikes it out for all.
+  const bool restoring = !ps.loading_from.empty();
   if (restoring && (absl::IsDataLoss(status) || absl::IsNotFound(status) ||
                     absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status))) {
-    Error(absl::StrCat("checkpoint ", usable->name.ToString(), " is refused: ", Text(status),
+    Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", Text(status),
                        "; trying the one before it"));
     PROBE("coordinator.checkpoint.unusable");
-    unusable_.insert(usable->name.ToString());
+    unusable_.insert(ps.loading_from);
     ps.retry_at_ms = now_ms_;
     return;
   }

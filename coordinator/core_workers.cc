@@ -160,11 +160,17 @@ void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
     reply.set_rejoin("no such session");
     return Emit(AnswerHold{event.call, reply});
   }
+  if (it->second.hold.has_value()) {
+    Emit(AnswerHold{*it->second.hold, absl::CancelledError("held again")});
+  }
   it->second.hold = event.call;
   it->second.last_seen_ms = now_ms_;
 }
 
 void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
+  const auto it = sessions_.find(event.session);
+  if (it == sessions_.end() || it->second.hold != event.call) return;  // an older hold of it
+  it->second.hold.reset();
   EndSession(event.session, "its connection broke", true);
 }
 
@@ -199,9 +205,16 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
   if (request.has_evaluation() && evaluation_.has_value()) {
     const absl::Status taken = evaluation_->Report(request.evaluation());
-    if (!taken.ok()) {
+    if (taken.ok()) {
+      evaluation_failures_ = 0;
+    } else {
       Warn(absl::StrCat(session.task, ": ", std::string(taken.message())));
       session.benched_until_ms = now_ms_ + 1000;
+    }
+    // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
+    if (request.evaluation().problem() == PROBLEM_DATA &&
+        ++evaluation_failures_ >= job_.failures.per_batch) {
+      EndJob(ExitCode::kFailed, "failed", std::string(taken.message()));
     }
   }
   if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();

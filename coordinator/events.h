@@ -37,6 +37,7 @@ struct WorkerHoldEvent {
 };
 
 struct WorkerHoldLostEvent {  // the connection broke: the process is gone, or cut off
+  CallId call = 0;
   uint64_t session = 0;
 };
 

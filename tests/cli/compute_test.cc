@@ -26,7 +26,7 @@ template <class T>
 RawTensor Raw(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape,
               const std::vector<T>& values) {
   std::string bytes(values.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return {name, dtype, std::move(shape), bytes};
 }
 
