@@ -11,6 +11,7 @@
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
+#include "coordinator/leftovers.h"
 
 namespace paracord {
 namespace {
@@ -223,6 +224,11 @@ absl::Status Coordinator::Start() {
   if (!found.manifests.empty()) {
     log_.Info("going on from checkpoint {}", found.manifests.front().name.ToString());
   }
+  environment_.executor.Run(
+      [&files, dir = CheckpointsOf(options_.dir), generation = found.generation] {
+        RemoveLeftovers(files, dir, generation);
+      },
+      [] {});
   for (const std::string& address : options_.ps_addresses) {
     links_.push_back(environment_.network.Dial(address));
   }

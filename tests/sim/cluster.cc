@@ -204,6 +204,7 @@ class SimCluster::Chief : public Role, public Service {
     absl::StatusOr<WorkRequest> request = ParseMessage<WorkRequest>(bytes);
     if (!request.ok()) return bytes;
     for (LeaseReport& report : *request->mutable_leases()) {
+      if (report.problem() != PROBLEM_NONE) continue;  // it names the batch that failed
       PROBE("sim.report_ahead");
       report.set_next(report.next() + 1);
       report.set_ended(true);

@@ -1,0 +1,18 @@
+// What dead coordinators have left half done below DIR/checkpoints: directories of rounds that were
+// never committed, and of checkpoints without a manifest. Blocking, for the executor's thread.
+//
+// Whoever calls it has claimed `generation`; only older generations are touched. Their coordinators
+// and ps may still live and write: each directory is taken away by a rename first, so that whatever
+// comes after by its name fails, and nothing is ever committed with half its files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/files.h"
+
+namespace paracord {
+
+void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation);
+
+}  // namespace paracord
