@@ -178,11 +178,9 @@ void CoordinatorCore::FailRound(const std::string& why) {
   PROBE("coordinator.round.failed");
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
-  RemoveCheckpoints removed{{round_->directory}};
-  if (round_->manifest.has_value()) {
-    removed.directories.push_back(round_->manifest->name.ToString());
-  }
-  Emit(std::move(removed));
+  // Once the commit has been tried the checkpoint may exist, under its own name: it is left for the
+  // next coordinator to find, or to clear away.
+  Emit(RemoveCheckpoints{{round_->directory}});
   round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;
   next_round_ms_ = now_ms_ + kRetryRoundMs;

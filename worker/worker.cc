@@ -311,6 +311,10 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
   if (!reply.ok()) {
     if (sent.leaving()) return Exit(ExitCode::kDrained, "SIGTERM");
     PutBack(sent);
+    // It takes us for dead by now, and the parked Hold may never tell (a cut, a lost call).
+    if (environment_.loop.NowMs() - coordinator_seen_ms_ > job_->timeouts.worker_ms) {
+      return CoordinatorLost(Text(reply.status()));
+    }
     environment_.loop.PostAfter(kJoinAgainMs, Guarded([this] { SendWork(); }));
     return;
   }
