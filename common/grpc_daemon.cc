@@ -84,24 +84,24 @@ int Complain(const char* program, const absl::Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
-Daemon::Daemon()
-    : executor_((
-          [] {
-            // Threads inherit the mask: only the thread in Run sees these signals.
-            const sigset_t signals = LeaveSignals();
-            pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-            signal(SIGPIPE, SIG_IGN);
-            // Freed memory is kept: a fresh page costs more than the socket that fills it.
-            mallopt(M_TRIM_THRESHOLD, 1 << 30);
-            mallopt(M_TOP_PAD, 16 << 20);
-            mallopt(M_MMAP_THRESHOLD, 1 << 30);
-            rlimit files{};
-            if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-              files.rlim_cur = files.rlim_max;
-              setrlimit(RLIMIT_NOFILE, &files);
-            }
-          }(),
-          loop_)) {}
+// First of all: threads inherit the mask, and only the one in Run is to see these signals.
+bool Daemon::Prepare() {
+  const sigset_t signals = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  // Freed memory is kept: a fresh page costs more than the socket that fills it.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  return true;
+}
+
+Daemon::Daemon() : prepared_(Prepare()), executor_(loop_) {}
 
 void Daemon::Exit(int exit_code, const std::string& reason) {
   Logger("daemon").Info("exit code {}: {}", exit_code, reason);

@@ -61,6 +61,9 @@ class Daemon {
   int Run(std::function<void()> drain);
 
  private:
+  static bool Prepare();
+
+  const bool prepared_;  // before any member that starts threads
   ThreadLoop loop_;
   GrpcNetwork network_;
   PosixFiles files_;

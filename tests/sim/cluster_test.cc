@@ -101,7 +101,7 @@ TEST_CASE("search for the mutants", "[.slow]") {
     ChosenMutant().clear();
     std::cout << "{\"" << mutant.name << "\", " << first << "}," << std::endl;
     INFO(mutant.name);
-    CHECK((first != 0) == (mutant.seed != 0));
+    if (mutant.seed != 0) CHECK(first != 0);
   }
 }
 #endif
