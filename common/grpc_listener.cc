@@ -26,7 +26,6 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 uint64_t request_bytes_max)
       : method_(context->method()),
-        peer_(context->peer()),
         service_(service),
         request_bytes_max_(request_bytes_max) {
     StartRead(&received_);
@@ -57,8 +56,6 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     }
     fn();
   }
-
-  const std::string& peer() const { return peer_; }
 
   void Release() {
     if (holders_.fetch_sub(1) == 1) delete this;
@@ -93,7 +90,6 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   }
 
   const std::string method_;
-  const std::string peer_;
   Service& service_;
   const uint64_t request_bytes_max_;
   std::atomic<int> holders_{1};
@@ -121,7 +117,6 @@ class GrpcServerCall : public ServerCall {
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
   void OnCancel(std::function<void()> fn) override { reactor_.OnCancelled(std::move(fn)); }
-  std::string peer() const override { return reactor_.peer(); }
 
  private:
   ServerReactor& reactor_;

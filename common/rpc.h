@@ -46,7 +46,6 @@ class ServerCall {
   // `fn` runs once if the caller went away (its process died, it cancelled, its deadline passed)
   // before the reply was given; at once if it already has.
   virtual void OnCancel(std::function<void()> fn) = 0;
-  virtual std::string peer() const = 0;
 };
 
 class Service {

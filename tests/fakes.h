@@ -135,7 +135,6 @@ class FakeCall : public ServerCall {
     reply = std::move(whole);
   }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
-  std::string peer() const override { return "test"; }
 
   // The caller goes away.
   void Cancel() {

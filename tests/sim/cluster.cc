@@ -33,7 +33,6 @@ class WatchedCall : public ServerCall {
     call_->Reply(std::move(reply));
   }
   void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
-  std::string peer() const override { return call_->peer(); }
   bool answered() const { return answered_; }
   const absl::Status& answer() const { return answer_; }
   const absl::Cord& bytes() const { return bytes_; }

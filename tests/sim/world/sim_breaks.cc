@@ -55,7 +55,6 @@ void SimNetwork::SimServerCall::OnCancel(std::function<void()> fn) {
   on_cancel_ = std::move(fn);
 }
 
-std::string SimNetwork::SimServerCall::peer() const { return absl::StrCat("sim:", client_.name()); }
 
 void SimNetwork::SimServerCall::Cancelled() {
   cancelled_ = true;

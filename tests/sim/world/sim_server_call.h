@@ -19,7 +19,6 @@ class SimNetwork::SimServerCall : public ServerCall {
 
   void Reply(absl::StatusOr<Parts> reply) override;
   void OnCancel(std::function<void()> fn) override;
-  std::string peer() const override;
 
   void Cancelled();
   bool cancelled() const { return cancelled_; }
