@@ -79,8 +79,10 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     });
     constexpr int64_t kTellMs = 2000;
     // Workers between two attempts to join have no session: they hear of the end when they ask.
+    // A job that never trained may end before its workers, just started, ask at all.
     constexpr int64_t kAskMs = 500;
-    const bool all_asked = outside_.empty() || now_ms_ - ended_ms_ > kAskMs;
+    const bool all_asked = (trained_once_ || !tell) &&
+                           (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
     if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }

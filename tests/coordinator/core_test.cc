@@ -258,7 +258,12 @@ TEST_CASE("a job that fails at once tells every ps that can be reached, adopted 
   cluster.Run(300);
   CHECK(cluster.finished.contains(0));
   CHECK(cluster.finished.contains(1) == ours);
-  CHECK(cluster.exit.has_value() == ours);
+  CHECK_FALSE(cluster.exit.has_value());  // a worker that starts now still hears of the end
+  request.set_task("worker:1");
+  request.clear_error();
+  cluster.Feed(JoinEvent{2, request});
+  REQUIRE(cluster.joins.contains(2));
+  CHECK(cluster.joins.at(2).leave().exit_code() == static_cast<int>(ExitCode::kConfiguration));
   cluster.Run(2500);
   REQUIRE(cluster.exit.has_value());
   CHECK(cluster.exit->code == static_cast<int>(ExitCode::kConfiguration));
