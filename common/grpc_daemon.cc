@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -93,6 +94,7 @@ bool Daemon::Prepare() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  EnableSharedMemory();  // where there is none, everything goes through sockets
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

@@ -15,6 +15,7 @@
 #include "common/flags.h"
 #include "common/grpc_network.h"
 #include "common/self_probe.h"
+#include "common/shared_network.h"
 #include "common/thread_loop.h"
 
 namespace paracord {
@@ -49,7 +50,7 @@ class Daemon {
   // Blocks the signals that Run takes; before any other thread is started.
   Daemon();
 
-  Environment environment() { return {loop_, network_, files_, executor_, random_}; }
+  Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 
   // To be given to the role: ends Run.
   void Exit(int exit_code, const std::string& reason);
@@ -66,6 +67,7 @@ class Daemon {
   const bool prepared_;  // before any member that starts threads
   ThreadLoop loop_;
   GrpcNetwork network_;
+  SharedNetwork shared_network_{network_};
   PosixFiles files_;
   ThreadExecutor executor_;
   SystemRandom random_;

@@ -67,6 +67,11 @@ class Network {
   virtual ~Network() = default;
   // "host:port", "[v6]:port" or "unix:/path".
   virtual std::unique_ptr<Link> Dial(const std::string& address) = 0;
+  // The life of a peer that calls itself `boot_id`; there may be a shorter way to it.
+  virtual std::unique_ptr<Link> DialBoot(const std::string& address, const std::string& boot_id) {
+    (void)boot_id;
+    return Dial(address);
+  }
   // ALREADY_EXISTS when somebody listens there. `service` outlives the listener.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                            Service& service) = 0;

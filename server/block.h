@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "common/shared_memory.h"
 
 namespace paracord {
 
@@ -22,12 +23,11 @@ inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
 struct Chunk {
   explicit Chunk(uint64_t count)
       : size(count),
-        data(static_cast<float*>(::operator new[](count * sizeof(float), kAlignment))) {}
-  ~Chunk() { ::operator delete[](data, kAlignment); }
+        data(static_cast<float*>(AllocateShared(count * sizeof(float)))) {}
+  ~Chunk() { FreeShared(data, size * sizeof(float)); }
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
-  static constexpr std::align_val_t kAlignment{64};
   std::atomic<uint32_t> references{0};
   const uint64_t size;  // elements
   float* const data;    // not initialised

@@ -13,6 +13,9 @@ int Main(int argc, char** argv) {
               "Holds partitions of a job's variables and applies gradients to them.");
   DaemonFlags shared;
   shared.AddTo(flags);
+  bool shared_memory = true;
+  flags.Switch("shared-memory", "serve workers on this host through shared memory",
+               &shared_memory);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
@@ -38,7 +41,14 @@ int Main(int argc, char** argv) {
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, ps);
   if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
-  Logger(cluster->task->ToString()).Info("listens at {}", (*listener)->address());
+  const Logger log(cluster->task->ToString());
+  log.Info("listens at {}", (*listener)->address());
+  std::unique_ptr<Listener> offer;
+  if (shared_memory) {
+    absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(ps.boot_id(), ps);
+    if (offered.ok()) offer = *std::move(offered);
+    else log.Info("{}; workers on this host use sockets", std::string(offered.status().message()));
+  }
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&] { ps.Drain(); });
 }

@@ -49,12 +49,12 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
 }
 
 void ParameterCopy::RenewGradients() {
-  gradients_ = std::make_shared<VariableArrays>();
+  gradients_ = std::make_shared<GradientArrays>();
   gradient_spans_.clear();
   for (const VariableSpec& variable : variables_) {
     gradients_->emplace_back(variable.trainable() ? Elements(variable) : 0);
   }
-  for (std::vector<float>& array : *gradients_) gradient_spans_.emplace_back(array);
+  for (auto& array : *gradients_) gradient_spans_.emplace_back(array);
 }
 
 Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const BatchId* batch,

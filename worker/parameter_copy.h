@@ -12,12 +12,13 @@
 
 #include "absl/status/status.h"
 #include "common/rpc.h"
+#include "common/shared_memory.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
-// One float array for each variable.
-using VariableArrays = std::vector<std::vector<float>>;
+// Gradients are sent from where they lie.
+using GradientArrays = std::vector<std::vector<float, SharedAllocator<float>>>;
 
 // What a ps said of one exchange.
 struct ExchangeOutcome {
@@ -60,8 +61,8 @@ class ParameterCopy {
   const Session session_;
   const std::vector<VariableSpec> variables_;
   std::vector<std::vector<Part>> parts_;  // by ps
-  VariableArrays values_;
-  std::shared_ptr<VariableArrays> gradients_;  // shared with calls that are being sent
+  std::vector<std::vector<float>> values_;  // by variable
+  std::shared_ptr<GradientArrays> gradients_;  // shared with calls that are being sent
   std::vector<std::span<const float>> value_spans_;
   std::vector<std::span<float>> gradient_spans_;
 };

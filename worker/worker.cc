@@ -162,8 +162,11 @@ void Worker::StartSession(const Session& session) {
   reporting_ = asking_ = false;
   std::vector<Link*> links;
   for (const PsInfo& ps : session.ps()) {
-    std::unique_ptr<Link>& link = ps_links_[ps.address()];
-    if (link == nullptr) link = environment_.network.Dial(ps.address());
+    auto& [boot_id, link] = ps_links_[ps.address()];
+    if (link == nullptr || boot_id != ps.boot_id()) {
+      boot_id = ps.boot_id();
+      link = environment_.network.DialBoot(ps.address(), boot_id);
+    }
     links.push_back(link.get());
   }
   TrainerCallbacks callbacks;

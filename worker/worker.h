@@ -77,7 +77,11 @@ class Worker {
   bool looked_in_dir_ = false;           // since the coordinator was last seen
   std::string last_said_;
 
-  std::map<std::string, std::unique_ptr<Link>> ps_links_;  // by address, kept between sessions
+  struct PsLink {
+    std::string boot_id;
+    std::unique_ptr<Link> link;
+  };
+  std::map<std::string, PsLink> ps_links_;  // by address, kept between sessions
   std::unique_ptr<Trainer> trainer_;                       // the session; null: none
   uint64_t session_ = 0;
   bool coordinator_lost_ = false;            // finishes its leases, then joins again
