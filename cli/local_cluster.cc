@@ -110,8 +110,12 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
+  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (process.task.role == Role::kPs) {
+    const uint32_t threads = std::max(1u, cores / options_.ps);
+    arguments.insert(arguments.end(), {"--threads", absl::StrCat(threads)});
+  }
   if (computes) {
-    const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
     const uint32_t threads = std::max(1u, cores / options_.workers);
     arguments.insert(arguments.end(),
                      {"--device", options_.device, "--threads", absl::StrCat(threads)});

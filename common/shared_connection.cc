@@ -213,8 +213,7 @@ bool SharedConnection::Finished(const SharedPacket& packet, Message message) {
   }
   {
     MutexLock lock(mu_);
-    if (serving_.size() >= kServingMax ||
-        !serving_.emplace(packet.call(), Serving()).second) {
+    if (serving_.size() >= kServingMax || !serving_.emplace(packet.call(), Serving()).second) {
       return false;
     }
   }
@@ -361,8 +360,8 @@ void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
       offset += chunk.size();
     }
   }
-  if (!kept.empty() && (!sent_.emplace(packet.call(), std::move(kept)).second ||
-                        sent_.size() > kUnreleasedMax)) {
+  if (!kept.empty() &&
+      (!sent_.emplace(packet.call(), std::move(kept)).second || sent_.size() > kUnreleasedMax)) {
     broken_ = true;
   }
   Write(packet);

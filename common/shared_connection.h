@@ -1,8 +1,8 @@
 // Calls between two processes of one host, in both directions of a SOCK_SEQPACKET socket. Packets
 // (proto/shared_memory.proto) say where in shared memory the payload lies; nothing large passes
-// through the socket. What was sent stays referenced until the receiver says that it no longer reads
-// it, or closes its side, which it does only after it has let go (a process that dies lets go of
-// everything). So neither side ever sees memory that is used for something else.
+// through the socket. What was sent stays referenced until the receiver says that it no longer
+// reads it, or closes its side, which it does only after it has let go (a process that dies lets go
+// of everything). So neither side ever sees memory that is used for something else.
 //
 // A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers. One
 // thread reads each connection; everything else may be used from any thread.
@@ -94,8 +94,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   mutable Mutex mu_;
   std::condition_variable_any idle_;
-  bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // ours ends once nothing received is in use
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;     // nothing is sent any more
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;    // ours ends once nothing received is in use
   bool answering_ ABSL_GUARDED_BY(mu_) = false;  // a `done` runs
   std::thread::id reader_ ABSL_GUARDED_BY(mu_);
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;

@@ -15,9 +15,7 @@ class SharedNetwork : public Network {
  public:
   explicit SharedNetwork(Network& beneath) : beneath_(beneath) {}
 
-  std::unique_ptr<Link> Dial(const std::string& address) override {
-    return beneath_.Dial(address);
-  }
+  std::unique_ptr<Link> Dial(const std::string& address) override { return beneath_.Dial(address); }
   std::unique_ptr<Link> DialBoot(const std::string& address, const std::string& boot_id) override;
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Service& service) override {

@@ -22,8 +22,7 @@ inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
 
 struct Chunk {
   explicit Chunk(uint64_t count)
-      : size(count),
-        data(static_cast<float*>(AllocateShared(count * sizeof(float)))) {}
+      : size(count), data(static_cast<float*>(AllocateShared(count * sizeof(float)))) {}
   ~Chunk() { FreeShared(data, size * sizeof(float)); }
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/failpoint.h"
 #include "common/finite.h"
 #include "common/mutant.h"
+#include "common/parallel.h"
 #include "common/status_macros.h"
 #include "server/float_reader.h"
 
@@ -31,7 +33,7 @@ absl::Status Refuse(uint32_t partition, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("partition ", partition, ": ", why));
 }
 
-bool GradientFinite(const absl::Cord& gradient) {
+bool AllFiniteIn(const absl::Cord& gradient) {
   FloatReader reader(gradient);
   std::array<float, kFloatsAtOnce> buffer;
   for (uint64_t left = gradient.size() / sizeof(float); left > 0;) {
@@ -41,6 +43,15 @@ bool GradientFinite(const absl::Cord& gradient) {
     left -= count;
   }
   return true;
+}
+
+bool GradientFinite(const absl::Cord& gradient) {
+  constexpr size_t kBytes = kChunkElements * sizeof(float);
+  std::atomic<bool> finite = true;
+  ParallelFor((gradient.size() + kBytes - 1) / kBytes, [&](size_t i) {
+    if (!AllFiniteIn(gradient.Subcord(i * kBytes, kBytes))) finite = false;
+  });
+  return finite;
 }
 
 // The pieces of one partition, put together: they must cover it exactly.

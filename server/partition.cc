@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "common/mutant.h"
+#include "common/parallel.h"
 #include "server/float_reader.h"
 
 namespace paracord {
@@ -30,14 +32,15 @@ Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
 
 void Partition::Apply(uint64_t step, const absl::Cord& gradient) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
-  FloatReader reader(gradient);
-  for (size_t i = 0; i < contents_.value.chunks().size(); ++i) {
-    if (!ApplyChunk(i, scalars, reader)) contents_.healthy = false;
-  }
+  std::atomic<bool> finite = true;
+  ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (!ApplyChunk(i, scalars, gradient)) finite = false;
+  });
+  if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }
 
-bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, FloatReader& gradient) {
+bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const absl::Cord& whole) {
   Block& value = contents_.value;
   const std::span<const float> value_in = value.chunks()[index].values();
   ChunkRef value_out = value.Writable(index);
@@ -47,6 +50,9 @@ bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, FloatRead
     slots_in[s] = contents_.slots[s].chunks()[index].values().data();
     slots_out[s] = contents_.slots[s].Writable(index);
   }
+  const absl::Cord bytes =
+      whole.Subcord(index * kChunkElements * sizeof(float), value_in.size_bytes());
+  FloatReader gradient(bytes);
   bool finite = true;
   alignas(64) std::array<float, kFloatsAtOnce> buffer;
   for (size_t done = 0; done < value_in.size();) {

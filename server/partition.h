@@ -17,8 +17,6 @@
 
 namespace paracord {
 
-class FloatReader;
-
 // References to a tensor's chunks, of one moment.
 using ChunkRefs = std::vector<ChunkRef>;
 
@@ -74,7 +72,7 @@ class Partition {
 
  private:
   void Apply(uint64_t step, const absl::Cord& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplyChunk(size_t index, const UpdateScalars& scalars, FloatReader& gradient)
+  bool ApplyChunk(size_t index, const UpdateScalars& scalars, const absl::Cord& whole)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Facts facts_;

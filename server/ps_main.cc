@@ -1,8 +1,11 @@
 // paracord-ps: holds partitions of the variables.
+#include <algorithm>
 #include <iostream>
+#include <thread>
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
+#include "common/parallel.h"
 #include "server/parameter_server.h"
 
 namespace paracord {
@@ -14,8 +17,9 @@ int Main(int argc, char** argv) {
   DaemonFlags shared;
   shared.AddTo(flags);
   bool shared_memory = true;
-  flags.Switch("shared-memory", "serve workers on this host through shared memory",
-               &shared_memory);
+  flags.Switch("shared-memory", "serve workers on this host through shared memory", &shared_memory);
+  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
@@ -33,6 +37,7 @@ int Main(int argc, char** argv) {
                     ExitCode::kConfiguration);
   }
   Daemon daemon;
+  SetParallelThreads(static_cast<int>(threads));
   SetUpLogging(shared.log_level);
   PsOptions options;
   options.index = index;
@@ -46,8 +51,10 @@ int Main(int argc, char** argv) {
   std::unique_ptr<Listener> offer;
   if (shared_memory) {
     absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(ps.boot_id(), ps);
-    if (offered.ok()) offer = *std::move(offered);
-    else log.Info("{}; workers on this host use sockets", std::string(offered.status().message()));
+    if (offered.ok())
+      offer = *std::move(offered);
+    else
+      log.Info("{}; workers on this host use sockets", std::string(offered.status().message()));
   }
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&] { ps.Drain(); });

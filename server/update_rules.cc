@@ -1,11 +1,13 @@
 // The kernels of optimizer.h. Memory-bound when vectorised, which needs two things: no check of
 // errno behind sqrt (a flag of this file, see CMakeLists.txt), and the promise that `in` and `out`
-// overlap only element by element, so that equal pointers do not stop the vectoriser.
+// overlap only element by element, so that equal pointers do not stop the vectoriser. Compiled once
+// for each width of vectors; all of them give the same bits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "common/flush_denormals.h"
+#include "common/vector_widths.h"
 #include "server/optimizer.h"
 
 #if defined(__clang__)
@@ -31,7 +33,7 @@ struct Prepared {
   float Value(float v) const { return v - v * decay; }
 };
 
-bool UpdateSgd(const UpdateScalars& scalars, const UpdateArrays& arrays) {
+PARACORD_KERNEL bool UpdateSgd(const UpdateScalars& scalars, const UpdateArrays& arrays) {
   const Prepared prepared(scalars);
   const float* g_in = arrays.gradient.data();
   const float* in = arrays.value_in;
@@ -49,7 +51,8 @@ bool UpdateSgd(const UpdateScalars& scalars, const UpdateArrays& arrays) {
 
 // m' = m * momentum - g * rate; value += m', or with Nesterov m' * momentum - g * rate.
 template <bool kNesterov>
-bool UpdateMomentum(float momentum, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+PARACORD_KERNEL bool UpdateMomentum(float momentum, const UpdateScalars& scalars,
+                                    const UpdateArrays& arrays) {
   const Prepared prepared(scalars);
   const float* g_in = arrays.gradient.data();
   const float* in = arrays.value_in;
@@ -71,7 +74,8 @@ bool UpdateMomentum(float momentum, const UpdateScalars& scalars, const UpdateAr
 }
 
 // a' = a + g^2; value -= rate * g / sqrt(a' + epsilon).
-bool UpdateAdagrad(float epsilon, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+PARACORD_KERNEL bool UpdateAdagrad(float epsilon, const UpdateScalars& scalars,
+                                   const UpdateArrays& arrays) {
   const Prepared prepared(scalars);
   const float* g_in = arrays.gradient.data();
   const float* in = arrays.value_in;
@@ -95,8 +99,8 @@ bool UpdateAdagrad(float epsilon, const UpdateScalars& scalars, const UpdateArra
 // v' = rho v + (1 - rho) g^2; the step is rate * g / sqrt(v' [- average^2] + epsilon), smoothed by
 // momentum if there is one.
 template <bool kMomentum, bool kCentered>
-bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScalars& scalars,
-                   const UpdateArrays& arrays) {
+PARACORD_KERNEL bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                   const UpdateArrays& arrays) {
   const Prepared prepared(scalars);
   const float rho = static_cast<float>(optimizer.rho);
   const float rest = static_cast<float>(1 - optimizer.rho);
@@ -139,8 +143,8 @@ bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScalars& scalars,
 // m' = m + (g - m)(1 - beta_1); v' = v + (g^2 - v)(1 - beta_2);
 // value -= rate * m' / (sqrt(v') + epsilon), AMSGrad with the largest v' so far.
 template <bool kAmsgrad>
-bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
-                const UpdateArrays& arrays) {
+PARACORD_KERNEL bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
   const Prepared prepared(scalars);
   const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
   const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
@@ -175,10 +179,8 @@ bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
   return bad == 0;
 }
 
-}  // namespace
-
-bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays) {
-  const FlushDenormals flush;
+PARACORD_KERNEL bool UpdateAny(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
   const float momentum = static_cast<float>(optimizer.momentum);
   switch (optimizer.rule) {
     case Optimizer::Rule::kSgd:
@@ -199,6 +201,19 @@ bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const Upda
                                : UpdateAdam<false>(optimizer, scalars, arrays);
   }
   return false;
+}
+
+PARACORD_WIDTHS(bool, UpdateWide,
+                (const Optimizer& optimizer, const UpdateScalars& scalars,
+                 const UpdateArrays& arrays),
+                UpdateAny(optimizer, scalars, arrays))
+
+}  // namespace
+
+bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+  static const auto update = PICK_WIDTH(UpdateWide);
+  const FlushDenormals flush;
+  return update(optimizer, scalars, arrays);
 }
 
 }  // namespace paracord

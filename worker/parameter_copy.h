@@ -60,8 +60,8 @@ class ParameterCopy {
 
   const Session session_;
   const std::vector<VariableSpec> variables_;
-  std::vector<std::vector<Part>> parts_;  // by ps
-  std::vector<std::vector<float>> values_;  // by variable
+  std::vector<std::vector<Part>> parts_;       // by ps
+  std::vector<std::vector<float>> values_;     // by variable
   std::shared_ptr<GradientArrays> gradients_;  // shared with calls that are being sent
   std::vector<std::span<const float>> value_spans_;
   std::vector<std::span<float>> gradient_spans_;

@@ -14,9 +14,10 @@ namespace {
 
 constexpr int64_t kJoinMs = 5000;  // deadline of a join
 constexpr int64_t kJoinAgainMs = 200;
+constexpr int64_t kReportMs = 50;
 constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator parks it for 1 s
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
-constexpr int64_t kLookMs = 3000;        // without a coordinator, until DIR is looked at
+constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -93,13 +94,12 @@ void Worker::LookInDir() {
   looked_in_dir_ = true;
   if (options_.dir.empty()) return;
   const auto complete = std::make_shared<bool>(false);
-  environment_.executor.Run(
-      [complete, &files = environment_.files, dir = options_.dir] {
-        *complete = JobIsComplete(files, dir);
-      },
-      Guarded([this, complete] {
-        if (*complete && looked_in_dir_) Exit(ExitCode::kDone, "the newest checkpoint is complete");
-      }));
+  environment_.executor.Run([complete, &files = environment_.files,
+                             dir = options_.dir] { *complete = JobIsComplete(files, dir); },
+                            Guarded([this, complete] {
+                              if (*complete && looked_in_dir_)
+                                Exit(ExitCode::kDone, "the newest checkpoint is complete");
+                            }));
 }
 
 void Worker::JoinLater(int64_t delay_ms) {
@@ -272,8 +272,14 @@ void Worker::SendWork() {
     return;
   }
   const bool ask = trainer_->WantsTask() && !asking_ && !draining_;
-  const bool report = !reporting_ && (!reports_.empty() || evaluation_.has_value() || drained_);
+  // Progress within a lease is told now and then; the next batch tells it if this one does not.
+  const bool ended = std::any_of(reports_.begin(), reports_.end(),
+                                 [](const auto& report) { return report.second.ended(); });
+  const int64_t now = environment_.loop.NowMs();
+  const bool progress = !reports_.empty() && now - reported_ms_ >= kReportMs;
+  const bool report = !reporting_ && (ended || progress || evaluation_.has_value() || drained_);
   if (!ask && !report) return;
+  reported_ms_ = now;
   WorkRequest request;
   request.set_session(session_);
   for (auto& [lease, report_of_lease] : reports_) {

@@ -74,7 +74,7 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   int64_t coordinator_seen_ms_ = 0;
-  bool looked_in_dir_ = false;           // since the coordinator was last seen
+  bool looked_in_dir_ = false;  // since the coordinator was last seen
   std::string last_said_;
 
   struct PsLink {
@@ -82,11 +82,12 @@ class Worker {
     std::unique_ptr<Link> link;
   };
   std::map<std::string, PsLink> ps_links_;  // by address, kept between sessions
-  std::unique_ptr<Trainer> trainer_;                       // the session; null: none
+  std::unique_ptr<Trainer> trainer_;        // the session; null: none
   uint64_t session_ = 0;
   bool coordinator_lost_ = false;            // finishes its leases, then joins again
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
   std::optional<EvaluationReport> evaluation_;
+  int64_t reported_ms_ = 0;
   bool reporting_ = false;  // a Work call with reports is under way
   bool asking_ = false;     // a Work call that wants a task is under way
   bool draining_ = false;
