@@ -1,6 +1,7 @@
 // Between gRPC's types and ours, without copying payload. Private to the grpc_*.cc files.
 #pragma once
 
+#include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
@@ -47,6 +48,15 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
     }
   }
   return cord;
+}
+
+// Whole pieces in one frame and several on their way, instead of 16 KiB frames in a window that
+// grows by guessing: a third less processor time for 1 MB (bench_wire).
+template <class SetInt>
+void SetWindows(SetInt set) {
+  set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
 // The codes are the same numbers by design of both.

@@ -1,0 +1,337 @@
+// How fast parameters travel between two processes: pulls, pushes that are applied, and both in one
+// exchange, over gRPC on TCP and on a unix socket and through shared memory, beside a raw socket
+// and memcpy in the same run.   bench_wire [--mb-max N] [--rounds N]
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/exchange_codec.h"
+#include "common/flags.h"
+#include "common/grpc_daemon.h"
+#include "common/parallel.h"
+#include "common/shared_memory.h"
+#include "measure.h"
+#include "server/exchange.h"
+
+namespace paracord::bench {
+namespace {
+
+using SharedFloats = std::vector<float, SharedAllocator<float>>;
+const char* const kBootId = "bench-wire";
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::cerr << "bench_wire: " << what << ": " << std::strerror(errno) << "\n";
+  std::_Exit(1);
+}
+
+// ---- the serving process
+
+// "/sgd/1000000" exchanges with a ps that holds one partition of so many bytes.
+class Stores : public Service {
+ public:
+  explicit Stores(const std::vector<uint64_t>& sizes) {
+    for (const char* optimizer : {"sgd", "adam"}) {
+      for (const uint64_t bytes : sizes) {
+        contents_[absl::StrCat("/", optimizer, "/", bytes)] = MakeContent(optimizer, bytes);
+      }
+    }
+  }
+
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
+    request.Clear();
+    if (!decoded.ok()) return call->Reply(decoded.status());
+    call->Reply(RunExchange(*contents_.at(std::string(method)), *std::move(decoded), counters_));
+  }
+
+ private:
+  static std::unique_ptr<Content> MakeContent(const char* optimizer, uint64_t bytes) {
+    auto content = std::make_unique<Content>();
+    content->plan.set_records(uint64_t{1} << 30);
+    content->plan.set_batch(1);
+    content->plan.set_split_batches(1 << 30);
+    content->optimizer = ParseOptimizer({optimizer, nlohmann::json::object()}).value();
+    PartitionContents values{.value = Block(bytes / sizeof(float)), .slots = {}, .ledger = {}};
+    values.value.Fill(0.5f);
+    for (const SlotSpec& slot : content->optimizer.slots) {
+      values.slots.emplace_back(bytes / sizeof(float));
+      values.slots.back().Fill(slot.initial);
+    }
+    Partition::Facts facts{
+        .id = 0, .name = "v", .shape = {bytes / sizeof(float)}, .trained = true, .bytes = bytes};
+    content->partitions.push_back(
+        std::make_unique<Partition>(std::move(facts), content->optimizer, std::move(values)));
+    content->trained = 1;
+    return content;
+  }
+
+  std::map<std::string, std::unique_ptr<Content>> contents_;
+  ExchangeCounters counters_;
+};
+
+void ReadFully(int fd, char* to, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes;) {
+    const ssize_t got = recv(fd, to + done, bytes - done, 0);
+    if (got <= 0) std::_Exit(0);
+    done += static_cast<uint64_t>(got);
+  }
+}
+
+void WriteFully(int fd, const char* from, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes;) {
+    const ssize_t put = send(fd, from + done, bytes - done, MSG_NOSIGNAL);
+    if (put <= 0) std::_Exit(0);
+    done += static_cast<uint64_t>(put);
+  }
+}
+
+// A raw socket's half of a transfer: how many bytes come, and how many are to go back.
+struct RawOrder {
+  uint64_t push = 0;
+  uint64_t pull = 0;
+};
+
+void ServeRaw(int listener, uint64_t bytes_max) {
+  const int fd = accept(listener, nullptr, nullptr);
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  std::vector<char> buffer(bytes_max, 1);
+  while (true) {
+    RawOrder order;
+    ReadFully(fd, reinterpret_cast<char*>(&order), sizeof(order));
+    ReadFully(fd, buffer.data(), order.push);
+    WriteFully(fd, buffer.data(), order.pull + 1);  // one byte says that the push has arrived
+  }
+}
+
+int ListenRaw(const sockaddr* address, socklen_t size) {
+  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (bind(fd, address, size) != 0 || listen(fd, 1) != 0) Fail("cannot listen");
+  return fd;
+}
+
+struct Addresses {
+  sockaddr_in tcp{};
+  sockaddr_un unix_path{};
+  std::string grpc_tcp;
+  std::string grpc_unix;
+};
+
+[[noreturn]] void Serve(const Addresses& at, int tcp, int unix_fd,
+                        const std::vector<uint64_t>& sizes, int ready) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Daemon daemon;
+  Stores stores(sizes);
+  const auto listen_tcp = daemon.environment().network.Listen(at.grpc_tcp, stores);
+  const auto listen_unix = daemon.environment().network.Listen(at.grpc_unix, stores);
+  const auto offer = SharedNetwork::Offer(kBootId, stores);
+  if (!listen_tcp.ok() || !listen_unix.ok() || !offer.ok()) Fail("cannot listen");
+  std::thread([&] { ServeRaw(tcp, sizes.back()); }).detach();
+  std::thread([&] { ServeRaw(unix_fd, sizes.back()); }).detach();
+  const std::string address = (*listen_tcp)->address();
+  if (write(ready, address.data(), address.size()) < 0) Fail("write");
+  close(ready);
+  daemon.Run([] {});
+  LeaveProcess(0);
+}
+
+// ---- the measuring process
+
+class RawPeer {
+ public:
+  RawPeer(const sockaddr* address, socklen_t size)
+      : fd_(socket(address->sa_family, SOCK_STREAM, 0)) {
+    if (connect(fd_, address, size) != 0) Fail("cannot connect");
+    const int one = 1;
+    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  }
+  void Transfer(std::vector<float>& memory, uint64_t push, uint64_t pull) {
+    const RawOrder order{push, pull};
+    WriteFully(fd_, reinterpret_cast<const char*>(&order), sizeof(order));
+    WriteFully(fd_, reinterpret_cast<const char*>(memory.data()), push);
+    char arrived = 0;
+    ReadFully(fd_, reinterpret_cast<char*>(memory.data()), pull);
+    ReadFully(fd_, &arrived, 1);
+  }
+
+ private:
+  const int fd_;
+};
+
+// What a worker does with one partition.
+class Client {
+ public:
+  Client(Link& link, const char* optimizer, std::shared_ptr<SharedFloats> gradient,
+         std::vector<float>& values, uint32_t& next_batch)
+      : link_(link),
+        method_(absl::StrCat("/", optimizer, "/", gradient->size() * sizeof(float))),
+        gradient_(std::move(gradient)),
+        values_(values),
+        next_batch_(next_batch) {}
+
+  void Exchange(bool push, bool pull) {
+    ExchangeRequest header;
+    std::vector<PieceView> pieces;
+    if (pull) header.add_pull()->set_partition(0);
+    if (push) {
+      header.mutable_batch()->set_batch(next_batch_++);
+      PartitionPush& entry = *header.add_push();
+      const uint64_t bytes = gradient_->size() * sizeof(float);
+      entry.set_partition(0);
+      entry.set_bytes(bytes);
+      pieces.push_back({0, 0,
+                        absl::MakeCordFromExternal(
+                            absl::string_view(reinterpret_cast<char*>(gradient_->data()), bytes),
+                            [held = gradient_](absl::string_view) {})});
+    }
+    std::promise<absl::StatusOr<absl::Cord>> promise;
+    link_.Call(method_, EncodeExchange(header, std::move(pieces)), 60000,
+               [&](absl::StatusOr<absl::Cord> reply) { promise.set_value(std::move(reply)); });
+    const absl::StatusOr<absl::Cord> reply = promise.get_future().get();
+    if (!reply.ok()) Fail(std::string(reply.status().message()));
+    const DecodedReply decoded = DecodeExchangeReply(*reply).value();
+    if (push && decoded.header.partitions(0).outcome() != PUSH_APPLIED) Fail("not applied");
+    for (const PieceView& piece : decoded.pieces) {
+      char* to = reinterpret_cast<char*>(values_.data()) + piece.offset;
+      for (const absl::string_view chunk : piece.data.Chunks()) {
+        std::memcpy(to, chunk.data(), chunk.size());
+        to += chunk.size();
+      }
+    }
+  }
+
+ private:
+  Link& link_;
+  const std::string method_;
+  const std::shared_ptr<SharedFloats> gradient_;
+  std::vector<float>& values_;
+  uint32_t& next_batch_;
+};
+
+struct Peers {
+  std::vector<std::pair<std::string, Link*>> links;
+  RawPeer* raw_tcp;
+  RawPeer* raw_unix;
+};
+
+void Measure(const Peers& peers, uint64_t bytes, int rounds) {
+  const uint64_t elements = bytes / sizeof(float);
+  auto gradient = std::make_shared<SharedFloats>(elements, 0.001f);
+  std::vector<float> values(elements, 0);
+  std::vector<float> other(elements, 0);
+  std::map<std::string, uint32_t> next;  // batch, by optimizer
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto table = [&](const char* what, const char* optimizer, bool push, bool pull) {
+    const uint64_t moved = bytes * ((push ? 1 : 0) + (pull ? 1 : 0));
+    const auto raw = [&, push, pull](RawPeer* peer) {
+      return [&, peer, push, pull] { peer->Transfer(other, push ? bytes : 0, pull ? bytes : 0); };
+    };
+    std::vector<Way> ways = {{"memcpy",
+                              [&, moved] {
+                                for (uint64_t done = 0; done < moved; done += bytes) {
+                                  std::memcpy(other.data(), values.data(), bytes);
+                                }
+                              }},
+                             {"raw TCP", raw(peers.raw_tcp)},
+                             {"raw unix socket", raw(peers.raw_unix)}};
+    for (const auto& [name, link] : peers.links) {
+      clients.push_back(
+          std::make_unique<Client>(*link, optimizer, gradient, values, next[optimizer]));
+      ways.push_back({name,
+                      [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
+                      name == "gRPC on TCP" ? "raw TCP" : "raw unix socket"});
+    }
+    const std::string size =
+        bytes < 1000000 ? absl::StrCat(bytes, " B") : absl::StrCat(bytes / 1000000, " MB");
+    PrintTurns(absl::StrCat(size, ": ", what), bytes < 1000000 ? 0 : moved, ways, rounds);
+  };
+  table("pull", "sgd", false, true);
+  table("push, SGD applied", "sgd", true, false);
+  table("push, Adam applied", "adam", true, false);
+  table("exchange (push and pull), SGD applied", "sgd", true, true);
+}
+
+int Main(int argc, char** argv) {
+  int64_t mb_max = 64;
+  int64_t rounds = 15;
+  Flags flags("bench_wire", "Moves parameters between two processes.");
+  flags.Integer("mb-max", "N", "megabytes of the largest variable", 1, 1024, &mb_max);
+  flags.Integer("rounds", "N", "repetitions of each way", 1, 1000, &rounds);
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  std::vector<uint64_t> sizes = {4000};
+  for (const int64_t mb : {1, 16, 64, 256}) {
+    if (mb <= mb_max) sizes.push_back(static_cast<uint64_t>(mb) * 1000000);
+  }
+  PrintMachine();
+
+  Addresses at;
+  std::string dir = "/tmp/paracord-bench-XXXXXX";
+  if (mkdtemp(dir.data()) == nullptr) Fail("mkdtemp");
+  at.tcp.sin_family = AF_INET;
+  at.tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  at.unix_path.sun_family = AF_UNIX;
+  std::snprintf(at.unix_path.sun_path, sizeof(at.unix_path.sun_path), "%s/raw", dir.c_str());
+  at.grpc_unix = absl::StrCat("unix:", dir, "/grpc");
+  at.grpc_tcp = "127.0.0.1:0";
+  const int tcp = ListenRaw(reinterpret_cast<sockaddr*>(&at.tcp), sizeof(at.tcp));
+  socklen_t size = sizeof(at.tcp);
+  getsockname(tcp, reinterpret_cast<sockaddr*>(&at.tcp), &size);
+  const int unix_fd = ListenRaw(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
+  int ready[2];
+  if (pipe(ready) != 0) Fail("pipe");
+  const pid_t server = fork();  // before there are threads
+  if (server == 0) {
+    close(ready[0]);
+    Serve(at, tcp, unix_fd, sizes, ready[1]);
+  }
+  close(ready[1]);
+  char bound[128] = {};
+  CountProcess(server);
+  if (read(ready[0], bound, sizeof(bound) - 1) <= 0) Fail("the serving process did not start");
+
+  {
+    Daemon daemon;
+    GrpcNetwork sockets;
+    const std::unique_ptr<Link> grpc_tcp = sockets.Dial(bound);
+    const std::unique_ptr<Link> grpc_unix = sockets.Dial(at.grpc_unix);
+    const std::unique_ptr<Link> shared =
+        daemon.environment().network.DialBoot(at.grpc_unix, kBootId);
+    RawPeer raw_tcp(reinterpret_cast<sockaddr*>(&at.tcp), sizeof(at.tcp));
+    RawPeer raw_unix(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
+    const Peers peers{{{"gRPC on TCP", grpc_tcp.get()},
+                       {"gRPC on a unix socket", grpc_unix.get()},
+                       {"shared memory", shared.get()}},
+                      &raw_tcp,
+                      &raw_unix};
+    for (const uint64_t bytes : sizes) {
+      const bool small = bytes < 1000000;
+      Measure(peers, bytes, static_cast<int>(small ? rounds * 20 : rounds));
+    }
+  }
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  unlink(at.unix_path.sun_path);
+  rmdir(dir.c_str());
+  LeaveProcess(0);
+}
+
+}  // namespace
+}  // namespace paracord::bench
+
+int main(int argc, char** argv) { return paracord::bench::Main(argc, argv); }

@@ -1,0 +1,107 @@
+#include "measure.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+namespace paracord::bench {
+namespace {
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Quantile(const std::vector<double>& sorted, double q) {
+  return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
+}
+
+int peer_pid = 0;
+
+double CpuSeconds() {
+  double sum = 0;
+  for (const int pid : {0, peer_pid}) {
+    clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+    if (pid != 0) clock_getcpuclockid(pid, &clock);
+    timespec spent{};
+    clock_gettime(clock, &spent);
+    sum += static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
+    if (peer_pid == 0) break;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void CountProcess(int pid) { peer_pid = pid; }
+
+std::vector<Timing> TakeTurns(const std::vector<Way>& ways, int rounds) {
+  std::vector<std::vector<double>> times(ways.size());
+  std::vector<std::vector<double>> cpus(ways.size());
+  for (const Way& way : ways) way.run();
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const double cpu = CpuSeconds();
+      const double begin = Seconds();
+      ways[i].run();
+      times[i].push_back(Seconds() - begin);
+      cpus[i].push_back(CpuSeconds() - cpu);
+    }
+  }
+  std::vector<Timing> timings;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    std::sort(times[i].begin(), times[i].end());
+    std::sort(cpus[i].begin(), cpus[i].end());
+    timings.push_back({Quantile(times[i], 0.5), Quantile(times[i], 0.25), Quantile(times[i], 0.75),
+                       Quantile(cpus[i], 0.5)});
+  }
+  return timings;
+}
+
+void PrintTurns(const std::string& title, uint64_t bytes, const std::vector<Way>& ways,
+                int rounds) {
+  const std::vector<Timing> timings = TakeTurns(ways, rounds);
+  std::printf("\n%s (%s; median of %d, quartiles)\n", title.c_str(),
+              bytes == 0 ? "microseconds" : "GB/s", rounds);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const auto shown = [bytes](double seconds) {
+      return bytes == 0 ? seconds * 1e6 : static_cast<double>(bytes) / seconds / 1e9;
+    };
+    const Timing& t = timings[i];
+    std::printf("  %-28s %9.2f  (%.2f - %.2f)  cpu %.0f us", ways[i].name.c_str(), shown(t.median),
+                std::min(shown(t.low), shown(t.high)), std::max(shown(t.low), shown(t.high)),
+                t.cpu * 1e6);
+    for (size_t k = 0; k < ways.size() && !ways[i].against.empty(); ++k) {
+      if (ways[k].name != ways[i].against) continue;
+      const double ratio = bytes == 0 ? t.median / timings[k].median : timings[k].median / t.median;
+      std::printf("   %.2fx %s", ratio, ways[k].name.c_str());
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+}
+
+void PrintMachine() {
+  std::ifstream cpus("/proc/cpuinfo");
+  std::string line;
+  std::string model = "unknown processor";
+  while (std::getline(cpus, line)) {
+    if (line.starts_with("model name")) {
+      model = line.substr(line.find(':') + 2);
+      break;
+    }
+  }
+  double load = 0;
+  getloadavg(&load, 1);
+  const time_t now = time(nullptr);
+  char date[32];
+  strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", gmtime(&now));
+  std::printf("%s, %u cores, load %.1f at the start, %s\n", model.c_str(),
+              std::thread::hardware_concurrency(), load, date);
+}
+
+}  // namespace paracord::bench

@@ -1,0 +1,38 @@
+// How the benchmarks measure: several ways of doing the same work take turns within one run, so
+// that a noisy machine disturbs all of them alike; the median and the range are printed, and each
+// way's ratio to the one it is compared with. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paracord::bench {
+
+struct Way {
+  std::string name;
+  std::function<void()> run;  // once; not timed before the first round
+  std::string against = {};   // name of the way it is compared with; empty: none
+};
+
+struct Timing {
+  double median = 0;  // seconds
+  double low = 0;     // first and third quartile
+  double high = 0;
+  double cpu = 0;  // median of processor seconds, of this process and the one it works with
+};
+
+// Another process whose processor time counts.
+void CountProcess(int pid);
+
+// Each way `rounds` times, in turns.
+std::vector<Timing> TakeTurns(const std::vector<Way>& ways, int rounds);
+
+// TakeTurns and a table: one line a way, GB/s of `bytes` (0: microseconds), ratio to `against`.
+void PrintTurns(const std::string& title, uint64_t bytes, const std::vector<Way>& ways, int rounds);
+
+// Processor, cores, what else runs: the first lines of every output.
+void PrintMachine();
+
+}  // namespace paracord::bench
