@@ -97,6 +97,9 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
                                       task == "coordinator" ? "coordinator:0" : task, "--dir",
                                       dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
+  // Workers that are to meet a ps over the network must not find it beside them.
+  const bool by_network = options_.tcp || announced_ != addresses_;
+  if (role == "ps" && by_network) command.push_back("--shared-memory=false");
   if (role == "worker") command.insert(command.end(), {"--threads", "1"});
   if (role == "coordinator" && task != role) {  // a second one, at an address nobody knows
     command[2] = "coordinator:0";

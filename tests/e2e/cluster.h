@@ -19,7 +19,7 @@ namespace paracord::e2e {
 struct ClusterOptions {
   uint32_t ps = 2;
   uint32_t workers = 2;
-  bool tcp = false;
+  bool tcp = false;  // else unix sockets, and shared memory between workers and ps
   // Of each worker and batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
   nlohmann::json job;  // merged into the counting job's job.json

@@ -14,7 +14,7 @@
 namespace paracord::e2e {
 
 inline constexpr float kTarget = 4194304;  // 2^22: what is below is exact in float32
-inline constexpr uint64_t kUnits = 64;
+inline constexpr uint64_t kUnits = 4096;
 inline constexpr uint64_t kBatch = 16;
 inline constexpr uint64_t kRecords = 37 * kBatch + 4;  // the last batch is smaller
 inline constexpr uint64_t kBatchesPerEpoch = 38;

@@ -1,0 +1,66 @@
+// Workers and ps of one host, which read each other's memory.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kSteps = 1500;
+
+// Partitions large enough not to be copied through the socket.
+nlohmann::json LargePartitions() {
+  return {{"steps", kSteps}, {"partitioner", {{"kind", "fixed_shards"}, {"shards", 2}}}};
+}
+
+// How many memory files a process has mapped with these rights ("r--s", "rw-s").
+int Mapped(pid_t pid, const std::string& rights) {
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:paracord") != std::string::npos &&
+        line.find(" " + rights + " ") != std::string::npos) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+TEST_CASE("workers read a ps's memory and it reads theirs, neither can write, none outlives them") {
+  Cluster cluster({.batch_ms = 2, .job = LargePartitions()});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  const pid_t ps = cluster.at("ps:0").pid();
+  const pid_t worker = cluster.at("worker:0").pid();
+  CHECK(Mapped(ps, "rw-s") > 0);
+  CHECK(Mapped(ps, "r--s") == 2);      // one of each worker
+  CHECK(Mapped(worker, "r--s") == 2);  // one of each ps
+  cluster.at("worker:1").Signal(SIGKILL);
+  CHECK(WaitUntil(5000, [&] { return Mapped(ps, "r--s") == 1; }));
+  cluster.Supervise();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("batches stay exact while a worker and a ps that share memory are killed in turn") {
+  Cluster cluster({.batch_ms = 2, .job = LargePartitions()});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(1));
+  for (int i = 0; i < 8; ++i) {
+    const int64_t until = NowMs() + 150 + 37 * i;
+    WaitUntil(10000, [&] { return cluster.Supervise().empty() && NowMs() >= until; });
+    const std::string task = absl::StrCat(i % 2 == 0 ? "worker:" : "ps:", i / 2 % 2);
+    if (cluster.at(task).running()) cluster.at(task).Signal(SIGKILL);
+  }
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+}  // namespace
+}  // namespace paracord::e2e
