@@ -232,8 +232,12 @@ absl::Status Coordinator::Start() {
   for (const std::string& address : options_.ps_addresses) {
     links_.push_back(environment_.network.Dial(address));
   }
-  CoreOptions core{options_.job, options_.ps_addresses, environment_.random.NextId(),
-                   environment_.random.NextId(), environment_.loop.UnixMs()};
+  CoreOptions core{options_.job,
+                   options_.ps_addresses,
+                   environment_.random.NextId(),
+                   environment_.random.NextId(),
+                   options_.dir,
+                   environment_.loop.UnixMs()};
   core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
                                             environment_.loop.NowMs());
   Tick();

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/probe.h"
@@ -81,8 +80,8 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     // Workers between two attempts to join have no session: they hear of the end when they ask.
     // A job that never trained may end before its workers, just started, ask at all.
     constexpr int64_t kAskMs = 500;
-    const bool all_asked = (trained_once_ || !tell) &&
-                           (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
+    const bool all_asked =
+        (trained_once_ || !tell) && (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
     if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
@@ -141,10 +140,8 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return Leave(ExitCode::kFenced,
                  absl::StrCat("another coordinator has claimed generation ", event.generation));
   }
-  if (phase_ == Phase::kLoading && UsableCheckpoint() == nullptr && !unusable_.empty()) {
-    EndJob(
-        ExitCode::kNoCheckpoint, "failed",
-        absl::StrCat("no checkpoint can be restored; damaged: ", absl::StrJoin(unusable_, ", ")));
+  if (phase_ == Phase::kLoading && CheckpointsLost()) {
+    EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
   }
 }
 

@@ -35,6 +35,7 @@ struct CoreOptions {
   std::vector<std::string> ps_addresses;
   std::string boot_id;     // of this coordinator
   std::string new_run_id;  // taken if the job is new
+  std::string dir;         // of the job, for messages alone
   int64_t started_unix_ms = 0;
 };
 
@@ -167,6 +168,8 @@ class CoordinatorCore {
   void PsLost(uint32_t index, const std::string& why);
   void PsReady(uint32_t index);
   const Manifest* UsableCheckpoint() const;
+  bool CheckpointsLost() const;
+  std::string CheckpointsLostReason() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
   void TellPs();

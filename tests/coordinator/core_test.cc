@@ -30,6 +30,7 @@ class CoreHarness {
     options.ps_addresses = {"unix:/ps-0", "unix:/ps-1"};
     options.boot_id = "c";
     options.new_run_id = "run";
+    options.dir = "/job";
     for (int i = 0; i < 2; ++i) ps[i].set_boot_id("boot-" + std::to_string(i));
     for (auto& p : ps) p.set_protocol(kProtocol);
     core = std::make_unique<CoordinatorCore>(std::move(options), std::move(found), now);
@@ -57,8 +58,11 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
-  void Take(FindNewestGeneration&) {}
-  void Take(WriteJobState&) { queue.push_back(JobStateWrittenEvent{absl::OkStatus()}); }
+  void Take(FindNewestGeneration&) { queue.push_back(NewestGenerationEvent{core->generation()}); }
+  void Take(WriteJobState& e) {
+    job_state = e.contents;
+    queue.push_back(JobStateWrittenEvent{absl::OkStatus()});
+  }
   void Take(MakeRoundDirectory& e) {
     queue.push_back(RoundDirectoryMadeEvent{e.round, round_status});
   }
@@ -184,6 +188,7 @@ class CoreHarness {
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
   std::string summary;
+  std::string job_state;
   std::string log;
   std::optional<Exit> exit;
   std::unique_ptr<CoordinatorCore> core;
@@ -362,6 +367,36 @@ TEST_CASE("SIGTERM takes a checkpoint and leaves the ps alone") {
   REQUIRE(harness.committed.size() == 1);
   CHECK_FALSE(harness.committed[0].complete);
   CHECK(harness.finished.empty());
+}
+
+FoundInDir After(const CoreHarness& earlier) {
+  FoundInDir found;
+  found.generation = earlier.core->generation() + 1;
+  found.job_state = *ParseJobState(earlier.job_state, "job.state");
+  return found;
+}
+
+TEST_CASE("committed checkpoints that are gone end the job instead of beginning it anew") {
+  CoreHarness earlier([](Job& job) { job.checkpoint.every_seconds = 1; });
+  earlier.Join("worker:0");
+  earlier.Run(1500);
+  REQUIRE(earlier.committed.size() == 1);
+  CoreHarness later({}, After(earlier));
+  later.Join("worker:0");
+  later.Run(3000);
+  CHECK(later.loads.empty());
+  REQUIRE(later.exit.has_value());
+  CHECK(later.exit->code == static_cast<int>(ExitCode::kNoCheckpoint));
+  CHECK(later.exit->reason.find("/job/checkpoints holds none") != std::string::npos);
+  CHECK(later.exit->reason.find("job.state-*") != std::string::npos);
+}
+
+TEST_CASE("a job without a checkpoint yet is created again") {
+  CoreHarness earlier;
+  REQUIRE(earlier.Join("worker:0") != 0);
+  CoreHarness later({}, After(earlier));
+  CHECK(later.Join("worker:0") != 0);
+  CHECK(later.loads.size() == 2);
 }
 
 TEST_CASE("a round that fails leaves training alone and is said in the status") {
