@@ -62,7 +62,10 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
   if (!ps.ok()) return configuration(ps.status());
   options.ps_addresses = *std::move(ps);
-  options.dir = std::filesystem::absolute(own.shared.dir).string();
+  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], own.shared.dir)) {
+    return *code;
+  }
+  options.dir = own.shared.dir;
   const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
     return configuration(absl::InvalidArgumentError(
@@ -72,7 +75,9 @@ int Main(int argc, char** argv) {
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, coordinator);
-  if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
+  if (!listener.ok()) {
+    return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
+  }
   absl::Status started;
   daemon.environment().loop.Post([&] {
     started = coordinator.Start();

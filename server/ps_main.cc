@@ -31,13 +31,17 @@ int Main(int argc, char** argv) {
   }
   Daemon daemon;
   SetUpLogging(shared.log_level);
+  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
+    return *code;
+  }
   PsOptions options;
   options.index = index;
   options.dir = shared.dir;
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, ps);
-  if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
+  if (!listener.ok())
+    return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   Logger(cluster->task->ToString()).Info("listens at {}", (*listener)->address());
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&] { ps.Drain(); });
