@@ -1,6 +1,6 @@
-// DIR/job.state: what the coordinator must not forget and the ledgers do not know. Written whole
-// and atomically before anybody acts on it. Losing it repeats an evaluation, never a batch: what is
-// needed to go on stands in every manifest too.
+// DIR/job.state-<generation>: what the coordinator must not forget and the ledgers do not know.
+// Written whole and atomically before anybody acts on it. Losing it repeats an evaluation, never a
+// batch: what is needed to go on stands in every manifest too.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "proto/paracord.pb.h"
 
 namespace paracord {
+
+inline constexpr char kStatePrefix[] = "job.state-";  // and the generation that wrote it
 
 struct EvaluationResult {
   uint64_t epoch = 0;  // epochs are counted from 0
