@@ -1,8 +1,8 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
 // simulator feed it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps:
-// watching, adopting, loading), core_workers.cc (sessions, leases, failures), core_rounds.cc
-// (checkpoints), status.cc.
+// watching, adopting, loading), core_workers.cc (sessions, leases), core_failures.cc (batches that
+// fail), core_rounds.cc (checkpoints), status.cc.
 //
 // What it believes of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -191,15 +191,20 @@ class CoordinatorCore {
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
-  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
-                    const std::string& message);
   bool TryGiveTask(WorkerSession& session, CallId call);
   void ServeParked();
   void DriveSessions();
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
+
+  // core_failures.cc
+  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
+                    const std::string& message);
+  bool MayBePushed(uint64_t split) const;
+  void DecideRejections(const std::vector<const Ledger*>& ledgers);
   void CheckRejected();
+  uint64_t FirstEpochToReplay() const;
 
   // core_rounds.cc
   void Handle(const RoundDirectoryMadeEvent& event);
@@ -271,6 +276,8 @@ class CoordinatorCore {
   std::optional<Evaluation> evaluation_;
   uint32_t evaluation_failures_ = 0;  // of test records, in a row
   BatchFailures failures_;
+  std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
+  bool fence_wanted_ = false;     // a new generation, before a rejection is decided
   std::string last_failure_;
 
   std::vector<Manifest> manifests_;  // committed, newest first

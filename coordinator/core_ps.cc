@@ -103,6 +103,10 @@ void CoordinatorCore::DrivePs() {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
+  if (fence_wanted_) {
+    if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a batch is rejected");
+    return;
+  }
   // The mutant takes both guards: with a generation for each life, no boot id decides anything.
   if (AnyPs(PsStage::kSeen) && generation_used_ && !MUTANT("boot_id_not_checked")) {
     if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a ps came back");

@@ -40,6 +40,14 @@ struct StopDecision {
   std::string reason;
 };
 
+// To be entered without gradients by every partition, also by one that is restored.
+struct RejectedBatch {
+  uint64_t epoch = 0;
+  uint64_t split = 0;
+  uint32_t batch = 0;
+  bool nonfinite = false;  // why
+};
+
 struct JobState {
   std::string run_id;
   std::string job_json;  // canonical
@@ -49,6 +57,7 @@ struct JobState {
   std::vector<std::string> metric_names;
   std::vector<EvaluationResult> evaluations;  // by epoch
   std::optional<StopDecision> stop;
+  std::vector<RejectedBatch> rejected;
   JobCounters counters;
 };
 
