@@ -48,6 +48,20 @@ struct FoundInDir {
   std::set<std::string> unreadable;  // checkpoints among them
 };
 
+// A checkpoint being written.
+struct CheckpointRound {
+  uint64_t id = 0;
+  std::string directory;
+  bool complete = false;  // the job's final one
+  bool asked = false;     // snapshots have been ordered
+  // From the commit on, which is not given up unless it can have left nothing behind.
+  std::optional<Manifest> manifest;
+  uint32_t commit_tries = 0;
+  int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
+  std::vector<std::optional<SnapshotReply>> replies;
+  int64_t started_ms = 0;
+};
+
 class CoordinatorCore {
  public:
   CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms);
@@ -103,19 +117,6 @@ class CoordinatorCore {
     uint64_t staleness_sum = 0;
     double loss_sum = 0;  // since `window_ms`
     uint64_t window_computed = 0;
-  };
-
-  struct Round {
-    uint64_t id = 0;
-    std::string directory;
-    bool complete = false;  // the job's final one
-    bool asked = false;     // snapshots have been ordered
-    // From the commit on, which is not given up unless it can have left nothing behind.
-    std::optional<Manifest> manifest;
-    uint32_t commit_tries = 0;
-    int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
-    std::vector<std::optional<SnapshotReply>> replies;
-    int64_t started_ms = 0;
   };
 
   // Over the partitions, as far as the newest descriptions tell.
@@ -282,7 +283,7 @@ class CoordinatorCore {
 
   std::vector<Manifest> manifests_;  // committed, newest first
   std::set<std::string> unusable_;   // checkpoints that failed to restore
-  std::optional<Round> round_;
+  std::optional<CheckpointRound> round_;
   uint64_t last_round_ = 0;
   int64_t next_round_ms_ = 0;
   std::string checkpoint_problem_;
