@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,29 +55,15 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 LocalCluster::LocalCluster(LocalClusterOptions options) : options_(std::move(options)) {}
 
-LocalCluster::~LocalCluster() {
-  WaitAll(0);
-  if (!socket_dir_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(socket_dir_, ignored);
-  }
-}
+LocalCluster::~LocalCluster() { WaitAll(0); }
 
 absl::Status LocalCluster::Start() {
-  // Not below DIR: the path of a socket is short.
   std::error_code error;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
   if (error) return absl::InvalidArgumentError("TMPDIR is no directory: " + error.message());
-  std::string name = (temporary / "paracord-XXXXXX").string();
-  constexpr size_t kPathMax = 80;  // leaves room for the name of a socket
-  if (name.size() > kPathMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TMPDIR is too long for the path of a socket (", kPathMax, " bytes): ", name));
-  }
-  if (mkdtemp(name.data()) == nullptr) return absl::ErrnoToStatus(errno, "cannot make " + name);
-  socket_dir_ = name;
+  ASSIGN_OR_RETURN(sockets_, SocketDir::Make(temporary.string()));
   const auto address = [&](const std::string& task) {
-    return absl::StrCat("unix:", socket_dir_, "/", task);
+    return absl::StrCat("unix:", sockets_->path(), "/", task);
   };
   coordinator_address_ = address("coordinator");
   nlohmann::json cluster = {{"chief", {coordinator_address_}}};

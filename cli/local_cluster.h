@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/socket_dir.h"
 #include "common/cluster.h"
 
 namespace paracord {
@@ -77,7 +79,7 @@ class LocalCluster {
   bool WaitFor(std::optional<Role> role, int64_t wait_ms);
 
   const LocalClusterOptions options_;
-  std::string socket_dir_;
+  std::unique_ptr<SocketDir> sockets_;
   std::string coordinator_address_;
   std::string tf_config_;
   std::vector<Process> processes_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -64,6 +65,19 @@ void Progress::ShowEvaluations(const nlohmann::json& status) {
   }
 }
 
+// Once for each reason: a disk that is full fails one round after the other.
+void Progress::ShowCheckpoint(const nlohmann::json& status) {
+  std::string problem = status.at("checkpoint").value("problem", "");
+  if (problem == checkpoint_problem_) return;
+  checkpoint_problem_ = std::move(problem);
+  if (checkpoint_problem_.empty()) {
+    Event("checkpoint", "checkpoints are written again");
+  } else {
+    Event("checkpoint",
+          "the last checkpoint round failed, training goes on: " + checkpoint_problem_);
+  }
+}
+
 void Progress::Show(const nlohmann::json& status) {
   if (first_) {
     first_ = false;
@@ -71,6 +85,7 @@ void Progress::Show(const nlohmann::json& status) {
         status.at("wall_seconds").get<double>() > 5 ? 0 : status.at("evaluations").size();
   }
   ShowEvaluations(status);
+  ShowCheckpoint(status);
   if (style_ != Style::kBar) return;
   const double batches = Number(status.at("batches"));
   const double share = batches > 0 ? Number(status.at("batches_done")) / batches : 0;

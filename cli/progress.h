@@ -22,10 +22,12 @@ class Progress {
 
  private:
   void ShowEvaluations(const nlohmann::json& status);
+  void ShowCheckpoint(const nlohmann::json& status);
 
   const Style style_;
   std::ostream& out_;
   size_t evaluations_shown_ = 0;
+  std::string checkpoint_problem_;  // that has been shown
   bool first_ = true;
   bool bar_shown_ = false;
 };

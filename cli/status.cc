@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "common/checkpoint.h"
+#include "common/cluster.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/flags.h"
@@ -179,6 +180,11 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   if (!parsed.ok()) return Fail(std::string(parsed.message()), ExitCode::kConfiguration, err);
   if (address.empty() == dir.empty()) {
     return Fail("give either --address or --dir", ExitCode::kConfiguration, err);
+  }
+  if (const absl::Status checked =
+          address.empty() ? absl::OkStatus() : CheckAddress(address, "--address");
+      !checked.ok()) {
+    return Fail(std::string(checked.message()), ExitCode::kConfiguration, err);
   }
   PosixFiles files;
   if (!dir.empty()) {

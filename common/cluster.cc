@@ -325,6 +325,9 @@ void CheckRpcLayer(JsonFields& fields) {
 }
 
 void ReportMissingCluster(const json& document, Problems& problems) {
+  if (document.contains("cluster")) {
+    return problems.Add("cluster", "must be an object of jobs (worker, ps, chief), is null");
+  }
   std::string hint;
   for (const auto& [key, value] : document.items()) {
     static constexpr std::string_view kCluster[] = {"cluster"};
@@ -359,23 +362,26 @@ absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& text) {
   if (!document.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG: ", document.status().message()));
   }
-  if (document->is_object() && document->empty()) return std::nullopt;  // as TensorFlow has it
+  if (!document->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TF_CONFIG: must be an object with the keys cluster and task, is ",
+                     JsonExcerpt(*document)));
+  }
+  if (document->empty()) return std::nullopt;  // as TensorFlow has it
   Problems problems;
   JsonFields fields(*document, "", problems);
   Cluster cluster;
-  if (document->is_object()) {
-    CheckRpcLayer(fields);
-    // An older operator wrote "sparseCluster" for its dynamic workers.
-    const bool sparse = fields.FindValue("sparseCluster") != nullptr;
-    const std::string key = sparse ? "sparseCluster" : "cluster";
-    const json* value = fields.FindValue(key);
-    if (sparse && fields.FindValue("cluster") != nullptr) {
-      fields.Problem("sparseCluster", "`cluster` is there too");
-    } else if (value == nullptr) {
-      ReportMissingCluster(*document, problems);
-    } else {
-      cluster = ClusterReader(problems).Read(*value, key, fields.FindValue("task"));
-    }
+  CheckRpcLayer(fields);
+  // An older operator wrote "sparseCluster" for its dynamic workers.
+  const bool sparse = fields.FindValue("sparseCluster") != nullptr;
+  const std::string key = sparse ? "sparseCluster" : "cluster";
+  const json* value = fields.FindValue(key);
+  if (sparse && fields.FindValue("cluster") != nullptr) {
+    fields.Problem("sparseCluster", "`cluster` is there too");
+  } else if (value == nullptr) {
+    ReportMissingCluster(*document, problems);
+  } else {
+    cluster = ClusterReader(problems).Read(*value, key, fields.FindValue("task"));
   }
   RETURN_IF_ERROR(problems.ToStatus());
   return std::optional<Cluster>(std::move(cluster));

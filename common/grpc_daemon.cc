@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 #include <utility>
@@ -83,6 +84,21 @@ void LeaveProcess(int exit_code) {
 int Complain(const char* program, const absl::Status& status, ExitCode code) {
   std::cerr << program << ": " << std::string(status.message()) << "\n";
   return static_cast<int>(code);
+}
+
+ExitCode ListenExitCode(const absl::Status& status) {
+  return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
+}
+
+std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir) {
+  dir = std::filesystem::absolute(dir).lexically_normal().string();
+  const absl::Status made = files.MakeDirectories(dir);
+  if (made.ok()) return std::nullopt;
+  const bool ours = absl::IsNotFound(made) || absl::IsPermissionDenied(made) ||
+                    absl::IsFailedPrecondition(made) || absl::IsAlreadyExists(made) ||
+                    absl::IsInvalidArgument(made);
+  return Complain(program, absl::Status(made.code(), absl::StrCat("--dir: ", made.message())),
+                  ours ? ExitCode::kConfiguration : ExitCode::kPeerLost);
 }
 
 // First of all: threads inherit the mask, and only the one in Run is to see these signals.

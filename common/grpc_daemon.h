@@ -45,6 +45,13 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 // Prints `status` as this program's last word and gives its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
+// The exit code for an address that cannot be listened at: in use, or not one of this machine.
+ExitCode ListenExitCode(const absl::Status& status);
+
+// Makes the job's directory, absolute. An error that only a person can mend has the exit code for
+// configuration, others one that says that a restart may help.
+std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir);
+
 class Daemon {
  public:
   // Blocks the signals that Run takes; before any other thread is started.

@@ -3,19 +3,24 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_convert.h"
 #include "common/grpc_network.h"
 #include "common/mutex.h"
+#include "common/status_macros.h"
 
 namespace paracord {
 namespace {
@@ -25,9 +30,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
                 uint64_t request_bytes_max)
-      : method_(context->method()),
-        service_(service),
-        request_bytes_max_(request_bytes_max) {
+      : method_(context->method()), service_(service), request_bytes_max_(request_bytes_max) {
     StartRead(&received_);
   }
 
@@ -187,6 +190,55 @@ bool SomebodyListens(const std::string& path) {
   return live;
 }
 
+absl::Status CannotListen(const std::string& address, int error) {
+  const std::string text =
+      absl::StrCat("cannot listen at ", address, ": ", std::string(std::strerror(error)));
+  if (error == EADDRINUSE) return absl::AlreadyExistsError(text);
+  return absl::InvalidArgumentError(
+      error == EADDRNOTAVAIL ? text + " (no network interface of this machine has it)" : text);
+}
+
+// gRPC prints what is wrong with an address and tells us only that something is: tried beforehand.
+absl::Status TrySocket(const std::string& address, const std::string& path) {
+  if (SomebodyListens(path)) {
+    return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
+  }
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (::access((directory + "/.").c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  const int error = errno;
+  return absl::InvalidArgumentError(absl::StrCat("cannot listen at ", address, ": directory ",
+                                                 directory, ": ",
+                                                 std::string(std::strerror(error))));
+}
+
+absl::Status TryPort(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (failed != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen at ", address, ": ", std::string(::gai_strerror(failed))));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const int fd = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;  // of a family that this machine does not speak
+    const int on = 1;
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    const bool bound = ::bind(fd, one->ai_addr, one->ai_addrlen) == 0;
+    if (!bound) error = errno;
+    ::close(fd);
+    if (bound) return absl::OkStatus();
+  }
+  return error == 0 ? absl::OkStatus() : CannotListen(address, error);
+}
+
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   // Otherwise two servers share one port, and both report success.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -211,9 +263,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
     return absl::InvalidArgumentError(
         absl::StrCat("socket path is too long (107 bytes at most): ", address));
   }
-  if (is_unix && SomebodyListens(path)) {
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
-  }
+  RETURN_IF_ERROR(is_unix ? TrySocket(address, path) : TryPort(address));
   auto door = std::make_unique<GenericDoor>(service, options_.request_bytes_max);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
@@ -223,7 +273,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || (port <= 0 && !is_unix)) {
     return absl::AlreadyExistsError(
-        absl::StrCat("cannot listen at ", address, ": the port is in use or not ours"));
+        absl::StrCat("cannot listen at ", address, ": the address is in use"));
   }
   std::string bound = address;
   if (!is_unix) bound = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);

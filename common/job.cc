@@ -341,7 +341,6 @@ void JobReader::ReadCheckpoint() {
 
 // The model behind the job's key: itself, or (with `files`) what is in the file it names.
 json ReadModel(const json& document, Files* files, const BaseDirectory& base, Problems& problems) {
-  if (!document.is_object()) return nullptr;
   const auto found = document.find("model");
   if (found == document.end()) {
     problems.Add("model", "is missing");
@@ -369,6 +368,10 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
 }
 
 absl::StatusOr<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base) {
+  if (!document.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a job must be an object with the keys model and data, is ", JsonExcerpt(document)));
+  }
   Problems problems;
   json model = ReadModel(document, files, base, problems);
   Job job = JobReader(document, base, problems).Read(std::move(model));

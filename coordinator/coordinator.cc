@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
@@ -11,55 +10,13 @@
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
+#include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
 
 namespace paracord {
 namespace {
 
-constexpr char kGenerationPrefix[] = "generation-";
-constexpr char kStatePrefix[] = "job.state-";
-
 std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
-
-// The n of all names "<prefix><n>" in DIR, ascending.
-absl::StatusOr<std::vector<uint64_t>> Numbers(Files& files, const std::string& dir,
-                                              const std::string& prefix) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
-  std::vector<uint64_t> numbers;
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    if (name.starts_with(prefix) && absl::SimpleAtoi(name.substr(prefix.size()), &number)) {
-      numbers.push_back(number);
-    }
-  }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
-
-absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, Numbers(files, dir, kGenerationPrefix));
-  return claimed.empty() ? 0 : claimed.back();
-}
-
-absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
-  const std::string path = absl::StrCat(dir, "/", kGenerationPrefix);
-  RETURN_IF_ERROR(files.CreateExclusive(absl::StrCat(path, generation),
-                                        absl::StrCat("generation ", generation, "\n")));
-  FAILPOINT("coordinator.generation.claimed");
-  // The claims before the last few have nothing left to say.
-  constexpr uint64_t kKeep = 8;
-  if (generation > kKeep) (void)files.RemoveTree(absl::StrCat(path, generation - kKeep));
-  return absl::OkStatus();
-}
-
-// After a write and before anybody acts on it: a coordinator that claimed a newer generation
-// before this may have looked at DIR before the write, and one that claims it later will see it.
-absl::Status CheckNewest(Files& files, const std::string& dir, uint64_t generation) {
-  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
-  if (newest <= generation || MUTANT("claim_not_checked")) return absl::OkStatus();
-  PROBE("coordinator.superseded.after_write");
-  return absl::AbortedError(absl::StrCat("another coordinator has claimed generation ", newest));
-}
 
 // An older coordinator may have completed the job after this one had looked. It is done then.
 absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
@@ -83,8 +40,8 @@ absl::Status WriteState(Files& files, const std::string& dir, uint64_t generatio
                         const std::string& contents) {
   const std::string path = absl::StrCat(dir, "/", kStatePrefix);
   RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(path, generation), contents));
-  RETURN_IF_ERROR(CheckNewest(files, dir, generation));
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, Numbers(files, dir, kStatePrefix));
+  RETURN_IF_ERROR(CheckNewestGeneration(files, dir, generation));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, NumbersOf(files, dir, kStatePrefix));
   for (const uint64_t state : states) {
     if (state < generation) (void)files.RemoveTree(absl::StrCat(path, state));
   }
@@ -140,7 +97,8 @@ ExitCode Coordinator::ExitCodeFor(const absl::Status& status) {
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   Files& files = environment_.files;
   FoundInDir found;
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, Numbers(files, options_.dir, kStatePrefix));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states,
+                   NumbersOf(files, options_.dir, kStatePrefix));
   if (!states.empty()) {
     const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
     ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
@@ -232,8 +190,12 @@ absl::Status Coordinator::Start() {
   for (const std::string& address : options_.ps_addresses) {
     links_.push_back(environment_.network.Dial(address));
   }
-  CoreOptions core{options_.job, options_.ps_addresses, environment_.random.NextId(),
-                   environment_.random.NextId(), environment_.loop.UnixMs()};
+  CoreOptions core{options_.job,
+                   options_.ps_addresses,
+                   environment_.random.NextId(),
+                   environment_.random.NextId(),
+                   options_.dir,
+                   environment_.loop.UnixMs()};
   core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
                                             environment_.loop.NowMs());
   Tick();
@@ -411,7 +373,7 @@ void Coordinator::CarryOut(CommitRound& effect) {
     if (status.ok()) {
       status = Commit(files, CheckpointsOf(dir), effect.directory, effect.manifest);
     }
-    if (status.ok()) status = CheckNewest(files, dir, effect.manifest.name.generation);
+    if (status.ok()) status = CheckNewestGeneration(files, dir, effect.manifest.name.generation);
     return RoundCommittedEvent{effect.round, status};
   });
 }

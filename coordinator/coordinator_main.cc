@@ -7,6 +7,7 @@
 #include "common/grpc_daemon.h"
 #include "common/log.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/rival.h"
 
 namespace paracord {
 namespace {
@@ -62,19 +63,35 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
   if (!ps.ok()) return configuration(ps.status());
   options.ps_addresses = *std::move(ps);
-  options.dir = std::filesystem::absolute(own.shared.dir).string();
+  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], own.shared.dir)) {
+    return *code;
+  }
+  options.dir = own.shared.dir;
   const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
     return configuration(absl::InvalidArgumentError(
         "the cluster gives the coordinator no address (key cluster.chief): give --listen"));
   }
   const std::string dir = options.dir;
+  const int64_t drain_ms = options.job.timeouts.drain_ms;
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, coordinator);
-  if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
+  if (!listener.ok()) {
+    return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
+  }
+  // One that is draining is gone by then.
+  const int64_t patience_ms = drain_ms + 1000;
+  RivalCheck rival(daemon.environment(), dir, (*listener)->address(), patience_ms);
   absl::Status started;
-  daemon.environment().loop.Post([&] {
+  bool begun = false;
+  const auto start = [&](const absl::Status& alone) {
+    started = alone;
+    if (!alone.ok()) {
+      daemon.Exit(static_cast<int>(ExitCode::kInUse), std::string(alone.message()));
+      return;
+    }
+    begun = true;
     started = coordinator.Start();
     if (!started.ok()) {
       daemon.Exit(static_cast<int>(Coordinator::ExitCodeFor(started)),
@@ -84,10 +101,14 @@ int Main(int argc, char** argv) {
     // `paracord status --dir` finds the coordinator by this.
     (void)daemon.environment().files.WriteAtomic(dir + "/coordinator.address",
                                                  (*listener)->address() + "\n");
-  });
+  };
+  daemon.environment().loop.Post([&] { rival.Start(start); });
   Logger("coordinator").Info("listens at {}", (*listener)->address());
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
-  const int code = daemon.Run([&] { coordinator.Drain(); });
+  const int code = daemon.Run([&] {
+    if (begun) return coordinator.Drain();
+    daemon.Exit(static_cast<int>(ExitCode::kDrained), "SIGTERM before the start");
+  });
   if (!started.ok()) Complain(argv[0], started, ExitCode::kConfiguration);
   return code;
 }

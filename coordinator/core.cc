@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/probe.h"
@@ -22,7 +21,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       phase_since_ms_(now_ms),
       generation_(found.generation),
       newest_generation_(found.generation),
-      failures_(options_.job.failures),
+      failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
+                                                                   : std::vector<RejectedBatch>()),
       manifests_(std::move(found.manifests)),
       unusable_(std::move(found.unreadable)) {
   for (const std::string& address : options_.ps_addresses) {
@@ -81,8 +81,8 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     // Workers between two attempts to join have no session: they hear of the end when they ask.
     // A job that never trained may end before its workers, just started, ask at all.
     constexpr int64_t kAskMs = 500;
-    const bool all_asked = (trained_once_ || !tell) &&
-                           (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
+    const bool all_asked =
+        (trained_once_ || !tell) && (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
     if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
@@ -127,7 +127,8 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     return;  // DriveFormation tries again
   }
   generation_ = event.generation;
-  generation_used_ = false;
+  generation_used_ = fence_wanted_ = false;
+  abandoned_.clear();
   for (Ps& ps : ps_) {
     if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
     ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
@@ -141,10 +142,8 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return Leave(ExitCode::kFenced,
                  absl::StrCat("another coordinator has claimed generation ", event.generation));
   }
-  if (phase_ == Phase::kLoading && UsableCheckpoint() == nullptr && !unusable_.empty()) {
-    EndJob(
-        ExitCode::kNoCheckpoint, "failed",
-        absl::StrCat("no checkpoint can be restored; damaged: ", absl::StrJoin(unusable_, ", ")));
+  if (phase_ == Phase::kLoading && CheckpointsLost()) {
+    EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
   }
 }
 
@@ -199,6 +198,7 @@ void CoordinatorCore::SaveJobState() {
   save_again_ = false;
   JobState saved = state_;
   saved.counters = CountersNow();
+  saved.rejected = failures_.All();
   saved.job_json = JobToJson(job_);
   Emit(WriteJobState{generation_, JobStateToText(saved)});
 }
@@ -221,6 +221,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
     SaveJobState();
     return;
   }
+  if (event.status.ok() && !save_again_) failures_.Saved();
   if (std::exchange(evaluation_unsaved_, false)) ReadLedgers();
 }
 
@@ -281,6 +282,7 @@ void CoordinatorCore::AdvanceEpoch() {
       if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
     }
   }
+  DecideRejections(ledgers);
   // Whole epochs that every ledger has without a hole need no closer look.
   uint64_t epoch = TotalEpochs();
   for (const Ledger* ledger : ledgers) {
@@ -299,20 +301,23 @@ void CoordinatorCore::AdvanceEpoch() {
   if (!MUTANT("evaluations_not_voided") && VoidEvaluations(epoch)) return;
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
-    return SetPhase(Phase::kTraining);
+    SetPhase(Phase::kTraining);
+    return CheckRejected();
   }
   if (epoch != epochs_closed_) {
     epochs_closed_ = epoch;
-    failures_.ForgetBefore(epoch);
+    failures_.ForgetBefore(std::min(epoch, FirstEpochToReplay()));
   }
   table_.reset();
   if (epoch > 0 && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
     return StartEvaluation(epoch - 1);
   }
   if (epoch >= TotalEpochs()) return StartFinishing();
+  abandoned_.clear();
   table_.emplace(epoch, BatchesOfEpoch(epoch), job_.split_batches);
   table_->Load(next);
   SetPhase(Phase::kTraining);
+  CheckRejected();
 }
 
 // Of epochs that a restore has taken back: they scored what is no more. True if the ledgers will be

@@ -1,8 +1,8 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
 // simulator feed it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps:
-// watching, adopting, loading), core_workers.cc (sessions, leases, failures), core_rounds.cc
-// (checkpoints), status.cc.
+// watching, adopting, loading), core_workers.cc (sessions, leases), core_failures.cc (batches that
+// fail), core_rounds.cc (checkpoints), status.cc.
 //
 // What it believes of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -35,6 +35,7 @@ struct CoreOptions {
   std::vector<std::string> ps_addresses;
   std::string boot_id;     // of this coordinator
   std::string new_run_id;  // taken if the job is new
+  std::string dir;         // of the job, for messages alone
   int64_t started_unix_ms = 0;
 };
 
@@ -45,6 +46,20 @@ struct FoundInDir {
   std::vector<Manifest> manifests;   // readable ones, newest first
   std::vector<std::string> damaged;  // what cannot be read, with why
   std::set<std::string> unreadable;  // checkpoints among them
+};
+
+// A checkpoint being written.
+struct CheckpointRound {
+  uint64_t id = 0;
+  std::string directory;
+  bool complete = false;  // the job's final one
+  bool asked = false;     // snapshots have been ordered
+  // From the commit on, which is not given up unless it can have left nothing behind.
+  std::optional<Manifest> manifest;
+  uint32_t commit_tries = 0;
+  int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
+  std::vector<std::optional<SnapshotReply>> replies;
+  int64_t started_ms = 0;
 };
 
 class CoordinatorCore {
@@ -104,19 +119,6 @@ class CoordinatorCore {
     uint64_t window_computed = 0;
   };
 
-  struct Round {
-    uint64_t id = 0;
-    std::string directory;
-    bool complete = false;  // the job's final one
-    bool asked = false;     // snapshots have been ordered
-    // From the commit on, which is not given up unless it can have left nothing behind.
-    std::optional<Manifest> manifest;
-    uint32_t commit_tries = 0;
-    int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
-    std::vector<std::optional<SnapshotReply>> replies;
-    int64_t started_ms = 0;
-  };
-
   // Over the partitions, as far as the newest descriptions tell.
   struct LedgerCounts {
     uint64_t batches = 0;  // to be entered in all
@@ -167,6 +169,8 @@ class CoordinatorCore {
   void PsLost(uint32_t index, const std::string& why);
   void PsReady(uint32_t index);
   const Manifest* UsableCheckpoint() const;
+  bool CheckpointsLost() const;
+  std::string CheckpointsLostReason() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
   void TellPs();
@@ -188,15 +192,20 @@ class CoordinatorCore {
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
-  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
-                    const std::string& message);
   bool TryGiveTask(WorkerSession& session, CallId call);
   void ServeParked();
   void DriveSessions();
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
+
+  // core_failures.cc
+  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
+                    const std::string& message);
+  bool MayBePushed(uint64_t split) const;
+  void DecideRejections(const std::vector<const Ledger*>& ledgers);
   void CheckRejected();
+  uint64_t FirstEpochToReplay() const;
 
   // core_rounds.cc
   void Handle(const RoundDirectoryMadeEvent& event);
@@ -268,11 +277,13 @@ class CoordinatorCore {
   std::optional<Evaluation> evaluation_;
   uint32_t evaluation_failures_ = 0;  // of test records, in a row
   BatchFailures failures_;
+  std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
+  bool fence_wanted_ = false;     // a new generation, before a rejection is decided
   std::string last_failure_;
 
   std::vector<Manifest> manifests_;  // committed, newest first
   std::set<std::string> unusable_;   // checkpoints that failed to restore
-  std::optional<Round> round_;
+  std::optional<CheckpointRound> round_;
   uint64_t last_round_ = 0;
   int64_t next_round_ms_ = 0;
   std::string checkpoint_problem_;

@@ -103,6 +103,10 @@ void CoordinatorCore::DrivePs() {
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
   if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
+  if (fence_wanted_) {
+    if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a batch is rejected");
+    return;
+  }
   // The mutant takes both guards: with a generation for each life, no boot id decides anything.
   if (AnyPs(PsStage::kSeen) && generation_used_ && !MUTANT("boot_id_not_checked")) {
     if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a ps came back");
@@ -156,6 +160,23 @@ const Manifest* CoordinatorCore::UsableCheckpoint() const {
   return nullptr;
 }
 
+// There were checkpoints, and none can be restored: to create the partitions anew would lose all
+// training without a word.
+bool CoordinatorCore::CheckpointsLost() const {
+  return UsableCheckpoint() == nullptr && (!unusable_.empty() || state_.counters.checkpoints > 0);
+}
+
+std::string CoordinatorCore::CheckpointsLostReason() const {
+  const std::string folder = options_.dir + "/checkpoints";
+  return absl::StrCat(
+      "no checkpoint can be restored: ",
+      unusable_.empty() ? absl::StrCat("job.state says that ", state_.counters.checkpoints,
+                                       " were committed, but ", folder, " holds none")
+                        : absl::StrCat("damaged in ", folder, ": ", absl::StrJoin(unusable_, ", ")),
+      ". Put them back from a copy, or begin anew: remove ", folder, " and ", options_.dir,
+      "/job.state-* (paracord train --fresh does)");
+}
+
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
   Ps& ps = ps_[index];
   if (HoldsItsPartitions(index)) return PsReady(index);
@@ -163,7 +184,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   const Manifest* const usable = UsableCheckpoint();
   if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
-  } else if (!unusable_.empty()) {
+  } else if (CheckpointsLost()) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps.retry_at_ms = now_ms_ + kRepeatMs;
     return Emit(FindNewestGeneration());

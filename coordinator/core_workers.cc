@@ -240,7 +240,12 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
 void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
   const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
   bool any = evaluation_.has_value() && evaluation_->EndSession(request.session(), held);
-  if (table_.has_value()) any |= !table_->EndSession(request.session(), held).empty();
+  if (table_.has_value()) {
+    for (const LeaseState& lease : table_->EndSession(request.session(), held)) {
+      abandoned_.insert(lease.split);
+      any = true;
+    }
+  }
   if (any) PROBE("coordinator.grant.lost");
 }
 
@@ -252,6 +257,10 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   table_->Progress(report.lease(), report.next());
   const LeaseState lease = *table_->Find(report.lease());
   if (report.ended()) table_->End(report.lease());
+  // In all other cases a push, or a copy of one, may still be on its way.
+  const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||
+                            report.problem() == PROBLEM_NONFINITE;
+  if (!nothing_sent) abandoned_.insert(lease.split);
   switch (report.problem()) {
     case PROBLEM_GAP:
       reread_ = true;
@@ -279,42 +288,6 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
 }
 
-void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& lease,
-                                   FailureKind kind, const std::string& message) {
-  BatchId batch;
-  batch.set_epoch(table_->epoch());
-  batch.set_split(lease.split);
-  batch.set_batch(lease.next);
-  const bool other = std::any_of(sessions_.begin(), sessions_.end(),
-                                 [&](const auto& item) { return item.second.task != task; });
-  last_failure_ = absl::StrFormat("batch %d of split %d of epoch %d on %s: %s", batch.batch(),
-                                  batch.split(), batch.epoch() + 1, task, message);
-  Warn(last_failure_);
-  switch (failures_.Add(batch, kind, task, other)) {
-    case BatchFailures::Verdict::kTryAgain:
-      return;
-    case BatchFailures::Verdict::kReject:
-      PROBE("coordinator.batch.rejected");
-      return Warn(absl::StrCat("rejected: ", last_failure_));
-    case BatchFailures::Verdict::kFailJob:
-      return EndJob(kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed,
-                    "failed", absl::StrCat("failures.policy is fail: ", last_failure_));
-  }
-}
-
-// Too many rejected batches in an epoch fail the job.
-void CoordinatorCore::CheckRejected() {
-  if (!table_.has_value() || phase_ == Phase::kEnded) return;
-  const uint64_t rejected = failures_.RejectedIn(table_->epoch());
-  const double allowed = job_.failures.rejected_max * static_cast<double>(table_->batches());
-  if (static_cast<double>(rejected) <= allowed) return;
-  EndJob(failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed, "failed",
-         absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
-                         "failures.rejected_max = %g; the last: %s",
-                         rejected, table_->batches(), table_->epoch() + 1,
-                         job_.failures.rejected_max, last_failure_));
-}
-
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
@@ -324,9 +297,10 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value() && !draining_) {
-    std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_);
+    const std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
+    std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
     if (!lease.has_value()) {
-      lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs);
+      lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
@@ -391,6 +365,7 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   if (evaluation_.has_value()) evaluation_->EndSession(id);
   if (!table_.has_value()) return;
   for (const LeaseState& lease : table_->EndSession(id)) {
+    abandoned_.insert(lease.split);
     if (died && phase_ == Phase::kTraining && AllPs(PsStage::kReady)) {
       CountFailure(session.task, lease, FailureKind::kWorkerDied, "the worker died: " + why);
     }

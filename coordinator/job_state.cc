@@ -91,6 +91,10 @@ std::string JobStateToText(const JobState& state) {
   for (const EvaluationResult& result : state.evaluations) {
     evaluations.push_back({{"epoch", result.epoch}, {"metrics", MetricsToJson(result.metrics)}});
   }
+  json rejected = json::array();  // many, so without names
+  for (const RejectedBatch& batch : state.rejected) {
+    rejected.push_back({batch.epoch, batch.split, batch.batch, batch.nonfinite});
+  }
   json value = {{"format", kFormat},
                 {"run_id", state.run_id},
                 {"job", state.job_json},
@@ -100,6 +104,7 @@ std::string JobStateToText(const JobState& state) {
                 {"metric_names", state.metric_names},
                 {"evaluations", evaluations},
                 {"stop", nullptr},
+                {"rejected", std::move(rejected)},
                 {"counters", CountersToJson(state.counters)}};
   if (state.stop.has_value()) {
     value["stop"] = {{"epochs", state.stop->epochs}, {"reason", state.stop->reason}};
@@ -127,6 +132,10 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
     if (!value.at("stop").is_null()) {
       state.stop = StopDecision{value["stop"].at("epochs").get<uint64_t>(),
                                 value["stop"].at("reason").get<std::string>()};
+    }
+    for (const json& item : value.value("rejected", json::array())) {
+      state.rejected.push_back({item.at(0).get<uint64_t>(), item.at(1).get<uint64_t>(),
+                                item.at(2).get<uint32_t>(), item.at(3).get<bool>()});
     }
     state.counters = CountersFromJson(value.at("counters"));
     return state;

@@ -1,6 +1,6 @@
-// DIR/job.state: what the coordinator must not forget and the ledgers do not know. Written whole
-// and atomically before anybody acts on it. Losing it repeats an evaluation, never a batch: what is
-// needed to go on stands in every manifest too.
+// DIR/job.state-<generation>: what the coordinator must not forget and the ledgers do not know.
+// Written whole and atomically before anybody acts on it. Losing it repeats an evaluation, never a
+// batch: what is needed to go on stands in every manifest too.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "proto/paracord.pb.h"
 
 namespace paracord {
+
+inline constexpr char kStatePrefix[] = "job.state-";  // and the generation that wrote it
 
 struct EvaluationResult {
   uint64_t epoch = 0;  // epochs are counted from 0
@@ -38,6 +40,14 @@ struct StopDecision {
   std::string reason;
 };
 
+// To be entered without gradients by every partition, also by one that is restored.
+struct RejectedBatch {
+  uint64_t epoch = 0;
+  uint64_t split = 0;
+  uint32_t batch = 0;
+  bool nonfinite = false;  // why
+};
+
 struct JobState {
   std::string run_id;
   std::string job_json;  // canonical
@@ -47,6 +57,7 @@ struct JobState {
   std::vector<std::string> metric_names;
   std::vector<EvaluationResult> evaluations;  // by epoch
   std::optional<StopDecision> stop;
+  std::vector<RejectedBatch> rejected;
   JobCounters counters;
 };
 

@@ -83,6 +83,12 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
       spec.set_row_end(row);
     }
   }
+  if (std::none_of(variables.begin(), variables.end(),
+                   [](const VariableSpec& variable) { return variable.trainable(); })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is nothing to train: none of the model's ", variables.size(),
+                     " variables is trainable"));
+  }
   return partitions;
 }
 

@@ -47,16 +47,20 @@ Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index,
   return lease;
 }
 
-std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms) {
-  if (free_.empty()) return std::nullopt;
-  return MakeLease(lease_id, session, *free_.begin(), now_ms);
+std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                                       const std::set<uint64_t>& withheld) {
+  const auto first = std::find_if(free_.begin(), free_.end(),
+                                  [&](uint64_t split) { return !withheld.contains(split); });
+  if (first == free_.end()) return std::nullopt;
+  return MakeLease(lease_id, session, *first, now_ms);
 }
 
 std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
-                                            int64_t age_ms) {
+                                            int64_t age_ms, const std::set<uint64_t>& withheld) {
   const LeaseState* oldest = nullptr;
   for (const auto& [id, lease] : leases_) {
     if (lease.session == session || splits_[lease.split].holders > 1) continue;
+    if (withheld.contains(lease.split)) continue;
     if (oldest == nullptr || lease.granted_ms < oldest->granted_ms) oldest = &lease;
   }
   if (oldest == nullptr || now_ms - oldest->granted_ms < age_ms) return std::nullopt;

@@ -35,13 +35,14 @@ class SplitTable {
   // True if every split is done as far as is known here.
   bool AllDone() const { return open_splits_ == 0; }
 
-  // The first split that is not done and not leased; nullopt if there is none. The caller fills in
-  // which batches are rejected.
-  std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms);
+  // The first split that is not done, not leased and not in `withheld`; nullopt if there is none.
+  // The caller fills in which batches are rejected.
+  std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                             const std::set<uint64_t>& withheld = {});
   // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
   // session does not hold it already. Harmless: the ledgers drop what comes twice.
   std::optional<Lease> GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
-                                  int64_t age_ms);
+                                  int64_t age_ms, const std::set<uint64_t>& withheld = {});
 
   // Null if there is no such lease any more.
   const LeaseState* Find(uint64_t lease_id) const;

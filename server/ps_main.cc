@@ -39,23 +39,23 @@ int Main(int argc, char** argv) {
   Daemon daemon;
   SetParallelThreads(static_cast<int>(threads));
   SetUpLogging(shared.log_level);
+  if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
+    return *code;
+  }
   PsOptions options;
   options.index = index;
   options.dir = shared.dir;
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, ps);
-  if (!listener.ok()) return Complain(argv[0], listener.status(), ExitCode::kInUse);
+  if (!listener.ok()) {
+    return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
+  }
   const Logger log(cluster->task->ToString());
   log.Info("listens at {}", (*listener)->address());
-  std::unique_ptr<Listener> offer;
-  if (shared_memory) {
-    absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(ps.boot_id(), ps);
-    if (offered.ok())
-      offer = *std::move(offered);
-    else
-      log.Info("{}; workers on this host use sockets", std::string(offered.status().message()));
-  }
+  absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
+  if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps);
+  if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&] { ps.Drain(); });
 }

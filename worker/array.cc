@@ -160,15 +160,17 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   }
   const uint64_t elements = header.shape[0] * record_size_;
   const size_t size = SizeOf(header.type);
+  const uint64_t begin = stream.position();
   uint32_t crc = 0;
   std::vector<char> chunk;
   for (uint64_t at = 0; at < elements; at += kChunkElements) {
     chunk.resize(static_cast<size_t>(std::min(elements - at, kChunkElements)) * size);
     const absl::Status read = stream.Read(chunk);
     if (!read.ok()) {
-      return absl::Status(read.code(),
-                          absl::StrCat(read.message(), " (its header announces ", header.shape[0],
-                                       " rows; row ", at / record_size_, " or later is short)"));
+      const uint64_t whole = (stream.position() - begin) / (record_size_ * size);
+      return absl::Status(read.code(), absl::StrCat(read.message(), "; row ", whole,
+                                                    " is the first one missing of the ",
+                                                    header.shape[0], " that its header announces"));
     }
     crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
                       static_cast<int>(chunk.size()), crc);

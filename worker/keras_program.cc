@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "common/finite.h"
 #include "common/flush_denormals.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
@@ -68,6 +70,7 @@ class KerasProgram : public GradientProgram {
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
   // A run over examples [first, first + count) of the batch.
+  bool InputsFinite(const Batch& batch) const;
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
   const float* Targets(const Batch& batch, int64_t first) const {
     return batch.targets[0].values.data() + first * targets_each_;
@@ -217,6 +220,13 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
           .first_example = first};
 }
 
+// oneDNN's fused ReLU and its max-pooling take a NaN for a small number: what goes into a forward
+// pass has to be looked at before. (In training the gradients of the first layer keep it.)
+bool KerasProgram::InputsFinite(const Batch& batch) const {
+  return std::all_of(input_columns_.begin(), input_columns_.end(),
+                     [&](size_t column) { return AllFinite(batch.inputs[column].values); });
+}
+
 absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                       ConstTensors values,
                                                       MutableTensors gradients) {
@@ -257,19 +267,24 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   graph_->Forward(Slice(batch, 0, examples, 0), /*training=*/false);
   const float* targets = Targets(batch, 0);
   const float* outputs = graph_->value(graph_->output());
+  // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const double unless_nan = InputsFinite(batch) ? 0 : kNaN;
   std::vector<MetricState> added(metric_names_.size());
   const auto set = [&](size_t i, double sum, int64_t rows) {
     added[i].add_values(sum);
     added[i].add_values(static_cast<double>(rows));
   };
-  set(0, ops_->Loss(LossOver(examples), graph_->value(loss_value_), targets, 0, nullptr),
+  set(0,
+      unless_nan + ops_->Loss(LossOver(examples), graph_->value(loss_value_), targets, 0, nullptr),
       loss_.rows * examples);
   for (size_t i = 0; i < metrics_.size(); ++i) {
     const MetricSpec& m = metrics_[i];
     const int64_t rows = m.rows * examples;
     set(i + 1,
         m.is_match ? ops_->CountMatches(m.match, rows, m.columns, m.threshold, outputs, targets)
-                   : ops_->Loss({m.loss, false, rows, m.columns}, outputs, targets, 0, nullptr),
+                   : unless_nan +
+                         ops_->Loss({m.loss, false, rows, m.columns}, outputs, targets, 0, nullptr),
         rows);
   }
   RETURN_IF_ERROR(ops_->Finish());
@@ -288,8 +303,18 @@ absl::StatusOr<Column> KerasProgram::Predict(const Batch& batch, ConstTensors va
   RETURN_IF_ERROR(ops_->Finish());
   const Shape& shape = graph_->shape(graph_->output());
   const float* output = graph_->value(graph_->output());
-  return Column{
-      "", {shape.begin(), shape.end()}, {output, output + batch.examples * Elements(shape)}};
+  const auto each = static_cast<size_t>(Elements(shape));
+  Column predicted{"", {shape.begin(), shape.end()}, {output, output + batch.examples * each}};
+  for (const size_t column : input_columns_) {
+    const std::span<const float> input(batch.inputs[column].values);
+    const size_t size = input.size() / batch.examples;
+    for (size_t e = 0; e < batch.examples; ++e) {
+      if (AllFinite(input.subspan(e * size, size))) continue;
+      std::fill_n(predicted.values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
+                  std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  return predicted;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ float SigmoidOf(float x) { return 1.f / (1.f + std::exp(-x)); }
 
 // Each has Value(x, alpha) and Slope(x, y, alpha), the derivative where y is the value at x.
 struct Relu {
-  static float Value(float x, float) { return x > 0 ? x : 0.f; }
+  static float Value(float x, float) { return x <= 0 ? 0.f : x; }  // keeps a NaN
   static float Slope(float, float y, float) { return y > 0 ? 1.f : 0.f; }
 };
 struct LeakyRelu {

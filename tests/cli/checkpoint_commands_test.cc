@@ -217,6 +217,9 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(Run(RunStatus, {"--dir", dir}).code == 202);
   CHECK(Run(RunStatus, {"--dir", dir + "/none"}).code == 2);
   CHECK(Run(RunStatus, {}).code == 2);
+  const Ran garbage = Run(RunStatus, {"--address", "garbage"});
+  CHECK(garbage.code == 2);
+  CHECK(Has(garbage.err, "--address: \"garbage\" has no port"));
   example.Commit(3, 1, {});
   Ran ran = Run(RunStatus, {"--dir", dir});
   CHECK(ran.code == 202);

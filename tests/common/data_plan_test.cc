@@ -15,9 +15,9 @@ DataPlan Plan(uint64_t records, uint32_t batch, uint32_t split_batches) {
 }
 
 TEST_CASE("the batches of all splits hold every record once") {
-  for (uint64_t records : {1, 7, 64, 65, 1000, 4096}) {
-    for (uint32_t batch : {1, 3, 64, 5000}) {
-      for (uint32_t split_batches : {1, 2, 32}) {
+  for (uint64_t records : {1u, 7u, 64u, 65u, 1000u, 4096u}) {
+    for (uint32_t batch : {1u, 3u, 64u, 5000u}) {
+      for (uint32_t split_batches : {1u, 2u, 32u}) {
         const DataPlan plan = Plan(records, batch, split_batches);
         uint64_t examples = 0, batches = 0;
         for (uint64_t split = 0; split < SplitsPerEpoch(plan); ++split) {

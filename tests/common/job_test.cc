@@ -82,6 +82,14 @@ TEST_CASE("a job that says little has the documented defaults") {
   CHECK(job.failures.skip);
 }
 
+TEST_CASE("a job that is no object is one problem, not a list of missing keys") {
+  for (const char* text : {"null", "[]", "3", R"("job")"}) {
+    const std::string message(ParseJob(text).status().message());
+    CHECK(message ==
+          absl::StrCat("a job must be an object with the keys model and data, is ", text));
+  }
+}
+
 TEST_CASE("a job file is read with its model and relative paths") {
   const Directory directory;
   directory.Write("models/m.json", kModel);

@@ -23,8 +23,16 @@ TEST_CASE("a batch is given up after per_batch failures on two workers where the
   CHECK(failures.Add(batch, FailureKind::kData, "worker:0", true) == Verdict::kTryAgain);
   CHECK(failures.Rejected(0, 4).empty());
   CHECK(failures.Add(batch, FailureKind::kData, "worker:1", true) == Verdict::kReject);
-  CHECK(failures.Rejected(0, 4) == std::vector<uint32_t>{2});
+  CHECK(failures.Rejected(0, 4).empty());  // nobody is told yet
+  CHECK(failures.Withheld(0) == std::set<uint64_t>{4});
+  REQUIRE(failures.Pending().size() == 1);
+  CHECK(failures.Decide(failures.Pending()[0], /*entered=*/false));
   CHECK(failures.RejectedIn(0) == 1);
+  CHECK(failures.Rejected(0, 4).empty());
+  CHECK(failures.All().size() == 1);
+  failures.Saved();
+  CHECK(failures.Rejected(0, 4) == std::vector<uint32_t>{2});
+  CHECK(failures.Withheld(0).empty());
   CHECK_FALSE(failures.RejectedNonFinite());
 }
 
@@ -34,6 +42,7 @@ TEST_CASE("a lone worker's failures are enough when there is no other") {
         Verdict::kTryAgain);
   CHECK(failures.Add(Batch(0, 0, 0), FailureKind::kNonFinite, "worker:0", false) ==
         Verdict::kReject);
+  CHECK(failures.Decide(Batch(0, 0, 0), false));
   CHECK(failures.RejectedNonFinite());
 }
 
@@ -48,10 +57,35 @@ TEST_CASE("batches are counted apart and epochs that closed are forgotten") {
   (void)failures.Add(Batch(0, 1, 3), FailureKind::kData, "w", false);
   (void)failures.Add(Batch(0, 1, 1), FailureKind::kData, "w", false);
   (void)failures.Add(Batch(1, 1, 0), FailureKind::kData, "w", false);
+  for (const BatchId& batch : failures.Pending()) CHECK(failures.Decide(batch, false));
+  failures.Saved();
   CHECK(failures.Rejected(0, 1) == std::vector<uint32_t>{1, 3});
   failures.ForgetBefore(1);
   CHECK(failures.RejectedIn(0) == 0);
   CHECK(failures.RejectedIn(1) == 1);
+}
+
+TEST_CASE("a batch that some partition has is tried again, and deaths no longer count") {
+  BatchFailures failures(FailuresSpec{true, 2, 0.01});
+  const BatchId batch = Batch(0, 0, 1);
+  const auto add = [&](FailureKind kind) { return failures.Add(batch, kind, "w", false); };
+  CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);
+  CHECK(add(FailureKind::kWorkerDied) == Verdict::kReject);
+  CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);  // it is pending
+  CHECK_FALSE(failures.Decide(batch, /*entered=*/true));
+  CHECK(failures.Withheld(0).empty());
+  for (int i = 0; i < 5; ++i) CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);
+  CHECK(add(FailureKind::kData) == Verdict::kTryAgain);
+  CHECK(add(FailureKind::kData) == Verdict::kReject);
+  CHECK(failures.Decide(batch, /*entered=*/true));  // or the job would never end
+}
+
+TEST_CASE("a later coordinator knows what was rejected") {
+  BatchFailures failures(FailuresSpec{true, 1, 0.01}, {{1, 2, 3, true}});
+  CHECK(failures.Rejected(1, 2) == std::vector<uint32_t>{3});
+  CHECK(failures.RejectedIn(1) == 1);
+  CHECK(failures.RejectedNonFinite());
+  CHECK(failures.Add(Batch(1, 2, 3), FailureKind::kData, "w", false) == Verdict::kTryAgain);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ JobState Example() {
   state.evaluations.push_back(
       {0, {{"accuracy", 0.1 + 0.2}, {"loss", std::numeric_limits<double>::quiet_NaN()}}});
   state.stop = StopDecision{1, "stop_when"};
+  state.rejected = {{0, 3, 7, true}, {2, 0, 1, false}};
   state.counters.computed = 938;
   state.counters.first_step_ms = 12;
   return state;
@@ -47,6 +48,9 @@ TEST_CASE("job.state comes back as it was written") {
   CHECK(again->evaluations[0].metrics.at("accuracy") == 0.1 + 0.2);
   CHECK(std::isnan(again->evaluations[0].metrics.at("loss")));
   CHECK(again->stop->reason == "stop_when");
+  REQUIRE(again->rejected.size() == 2);
+  CHECK(again->rejected[0].nonfinite);
+  CHECK(again->rejected[1].epoch == 2);
   CHECK(again->counters.computed == 938);
   CHECK(JobStateToText(*again) == JobStateToText(state));
 }

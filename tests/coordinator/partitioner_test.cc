@@ -17,6 +17,7 @@ VariableSpec Variable(const std::string& name, const std::vector<uint64_t>& shap
   VariableSpec variable;
   variable.set_name(name);
   for (uint64_t length : shape) variable.add_shape(length);
+  variable.set_trainable(true);
   return variable;
 }
 
@@ -53,6 +54,18 @@ TEST_CASE("the rules cut as TensorFlow's own tests say") {
   CHECK(RowsOf({6, 1}, MaxSize(4)).size() == 6);
   CHECK(RowsOf({6, 1}, MaxSize(4, 2)).size() == 2);
   CHECK(RowsOf({6, 1}, MaxSize(1024)).size() == 1);
+}
+
+TEST_CASE("a model without a trainable variable is refused before anything is created") {
+  std::vector<VariableSpec> variables = {Variable("v", {4}), Variable("w", {4})};
+  variables[0].set_trainable(false);
+  CHECK(PartitionVariables(variables, Fixed(2)).ok());
+  variables[1].set_trainable(false);
+  const absl::Status status = PartitionVariables(variables, Fixed(2)).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(std::string(status.message()) ==
+        "there is nothing to train: none of the model's 2 variables is trainable");
+  CHECK_FALSE(PartitionVariables({}, Fixed(2)).ok());
 }
 
 TEST_CASE("min_size may make parts smaller than its minimum, as TensorFlow's does") {

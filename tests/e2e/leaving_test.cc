@@ -84,15 +84,30 @@ TEST_CASE("SIGTERM on a ps has a checkpoint taken for it, and nothing is compute
   CheckCounted(cluster.dir(), kSteps);
 }
 
-TEST_CASE("of two coordinators of one job the newer one fences the other") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+TEST_CASE("two coordinators of one job that are both restarted come to rest") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"drain_ms", 1000}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   constexpr Exit kFenced = 201;
+  constexpr Exit kInUse = 3;
+  // One that finds the other alive leaves it alone.
   cluster.Start("coordinator:1");  // at an address that no worker knows
+  CHECK(cluster.at("coordinator:1").Wait(10000) == kInUse);
+  CHECK(cluster.Logged("coordinator:1", "another coordinator leads this job"));
+  CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 10));
+  // One that does not is the newer one, and fences the other.
+  cluster.at("coordinator").Signal(SIGSTOP);
+  cluster.Start("coordinator:1");
+  REQUIRE(WaitUntil(10000, [&] {
+    return ReadText(cluster.dir() + "/coordinator.address").find("/second") != std::string::npos;
+  }));
+  cluster.at("coordinator").Signal(SIGCONT);
   CHECK(cluster.at("coordinator").Wait(10000) == kFenced);
   cluster.Start("coordinator");
-  CHECK(cluster.at("coordinator:1").Wait(10000) == kFenced);
+  CHECK(cluster.at("coordinator").Wait(10000) == kInUse);
+  CHECK(cluster.at("coordinator:1").running());
+  cluster.at("coordinator:1").Kill();
+  cluster.Start("coordinator");
   CHECK(cluster.at("coordinator").Wait(60000) == 0);
   CheckCounted(cluster.dir(), kSteps);
 }

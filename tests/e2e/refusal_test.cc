@@ -137,5 +137,24 @@ TEST_CASE("an address that is in use ends a ps and a coordinator with 3") {
   CheckCounted(cluster.dir(), 4 * kSteps);
 }
 
+TEST_CASE("a place that is not there ends a ps and a coordinator at once with 2") {
+  const int kind = GENERATE(0, 1, 2);
+  CAPTURE(kind);
+  Cluster cluster({.job = {{"steps", kSteps}}});
+  std::vector<std::string> arguments;
+  if (kind == 0) arguments = {"--listen", "unix:" + cluster.root() + "/none/socket"};
+  if (kind == 1) arguments = {"--listen", "192.0.2.1:2222"};
+  if (kind == 2) {  // a file where the directory should be
+    std::filesystem::remove_all(cluster.dir());
+    WriteText(cluster.dir(), "");
+  }
+  for (const char* task : {"ps:0", "coordinator"}) {
+    CAPTURE(task);
+    cluster.Start(task, {}, arguments);
+    CHECK(cluster.at(task).Wait(5000) == 2);
+    CHECK(cluster.Logged(task, kind == 2 ? cluster.dir() : arguments[1]));
+  }
+}
+
 }  // namespace
 }  // namespace paracord::e2e

@@ -152,5 +152,24 @@ TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged 
   CHECK(Checkpoints(cluster) == names);  // nothing was thrown away
 }
 
+TEST_CASE("a job whose checkpoints are gone ends with 5 until they are back") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  TrainAndKill(cluster);
+  const std::string folder = cluster.dir() + "/checkpoints";
+  fs::rename(folder, folder + "-elsewhere");
+  cluster.StartAll();
+  CHECK(cluster.Finish(20000) == 5);
+  const std::string reason = cluster.Summary().at("reason");
+  INFO(reason);
+  CHECK(reason.find(folder + " holds none") != std::string::npos);
+  CHECK(reason.find("job.state-*") != std::string::npos);
+  REQUIRE(cluster.WaitAllGone(5000));
+  fs::remove_all(folder);
+  fs::rename(folder + "-elsewhere", folder);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
 }  // namespace
 }  // namespace paracord::e2e

@@ -35,8 +35,16 @@ class Train {
     std::vector<std::string> command = {
         PARACORD_BIN_DIR "/paracord", "train", root() + "/job.json", "--dir", dir(), "--json"};
     command.insert(command.end(), more.begin(), more.end());
-    return std::make_unique<Process>(command, Variables{{"PARACORD_FAILPOINTS", failpoints}},
-                                     root() + "/train.log");
+    const Variables variables = {{"PARACORD_FAILPOINTS", failpoints}, {"TMPDIR", root()}};
+    return std::make_unique<Process>(command, variables, root() + "/train.log");
+  }
+  // With the sockets of a cluster.
+  size_t SocketDirs() const {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(root())) {
+      count += entry.path().filename().string().starts_with("paracord-") ? 1 : 0;
+    }
+    return count;
   }
   bool WaitForCheckpoint() {
     return WaitUntil(20000, [&] { return !NewestCheckpoint(dir()).empty(); });
@@ -111,15 +119,17 @@ TEST_CASE("a second train in the same DIR is refused with 3") {
   CheckCounted(train.dir(), kSteps);
 }
 
-TEST_CASE("train that is killed leaves no process behind, and the job goes on") {
+TEST_CASE("train that is killed leaves no process and no folder behind, and the job goes on") {
   Train train;
   auto command = train.Start({"--ps", "2", "--workers", "2"});
   REQUIRE(train.WaitForCheckpoint());
   command->Kill();
   CHECK(WaitUntil(15000, [&] { return train.Daemons().empty(); }));
+  CHECK(train.SocketDirs() == 1);
   command = train.Start({"--ps", "2", "--workers", "2"});
   CHECK(command->Wait(60000) == 0);
   CheckCounted(train.dir(), kSteps);
+  CHECK(train.SocketDirs() == 0);
 }
 
 TEST_CASE("train gives up a daemon that dies again and again") {

@@ -68,6 +68,32 @@ TEST_CASE("a message of many parts arrives whole over tcp and unix sockets") {
   }
 }
 
+TEST_CASE("an address that cannot be listened at is named with the reason") {
+  struct Case {
+    const char* address;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"unix:/nonexistent-dir/x/sock", "directory /nonexistent-dir/x: No such file or directory"},
+      {"unix:/dev/null/sock", "directory /dev/null: Not a directory"},
+      {"192.0.2.1:2222", "Cannot assign requested address (no network interface"},
+      {"[2001:db8::1]:2222", "no network interface of this machine has it"},
+      {"host.invalid:2222", "cannot listen at host.invalid:2222: "},
+  };
+  GrpcNetwork network;
+  EchoService service;
+  for (const Case& c : cases) {
+    const absl::Status status = network.Listen(c.address, service).status();
+    INFO(status.ToString());
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message()).find(std::string("cannot listen at ") + c.address) == 0);
+    CHECK(std::string(status.message()).find(c.expected) != std::string::npos);
+  }
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  CHECK(absl::IsAlreadyExists(network.Listen((*listener)->address(), service).status()));
+}
+
 TEST_CASE("a reply of several parts arrives whole") {
   GrpcNetwork network;
   EchoService service;

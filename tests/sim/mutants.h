@@ -18,6 +18,7 @@ inline constexpr KnownMutant kMutants[] = {
     {"state_not_rewritten", 0},     {"evaluations_not_voided", 0},   {"old_round_is_kept", 0},
     {"loading_is_not_watched", 1866},  {"commit_is_not_repeated", 0},   {"lost_grant_is_kept", 402},
     {"claim_after_look", 0},        {"claim_not_checked", 0},        {"rejected_by_one_ps", 6},
+    {"rejection_not_saved", 0},     {"rejected_where_missing", 0},
 };
 
 }  // namespace paracord

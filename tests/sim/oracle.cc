@@ -175,12 +175,22 @@ void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
   for (uint32_t id = 0; id < manifest->partitions.size(); ++id) ids.push_back(id);
   const auto stored = ReadPartitions(files, path, *manifest, ids);
   if (!stored.ok()) return Violation(stored.status().ToString());
+  const StoredPartition* first = nullptr;
   for (const StoredPartition& partition : *stored) {
     CheckPartition(name, partition.id, {partition.updates, partition.ledger, partition.value});
     const bool trained =
         manifest->variables[manifest->partitions[partition.id].spec.variable()].trainable();
     if (manifest->complete && trained && Entered(partition.ledger) != TotalBatches()) {
       Violation(absl::StrCat(name, " is complete without all batches"));
+    }
+    if (!manifest->complete || !trained) continue;
+    // A batch that was rejected was rejected everywhere.
+    if (first == nullptr) first = &partition;
+    const auto batches = static_cast<std::ptrdiff_t>(counting_.batches);
+    if (!std::equal(first->value.begin(), first->value.begin() + batches,
+                    partition.value.begin())) {
+      Violation(absl::StrCat(name, ": partitions ", first->id, " and ", partition.id,
+                             " have applied other batches"));
     }
   }
 }

@@ -43,7 +43,7 @@ float FirstValue(const absl::StatusOr<const Batch*>& batch) {
 
 TEST_CASE("batches come in the order of the sequence and end with it") {
   CountingSource source;
-  for (size_t depth : {0, 1, 2, 5}) {
+  for (size_t depth : {0u, 1u, 2u, 5u}) {
     BatchLoader loader(source, depth);
     CHECK(*loader.Next() == nullptr);
     loader.Start(Count(10, 20));

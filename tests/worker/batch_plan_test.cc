@@ -42,7 +42,7 @@ std::vector<uint64_t> Epoch(const DataPlan& plan, uint64_t epoch) {
 }
 
 TEST_CASE("an epoch holds every record exactly once, in another order each epoch") {
-  for (uint64_t records : {1, 2, 3, 5, 64, 65, 1000, 4097}) {
+  for (uint64_t records : {1u, 2u, 3u, 5u, 64u, 65u, 1000u, 4097u}) {
     const DataPlan plan = Plan(records, 7, 3, true);
     std::set<std::vector<uint64_t>> orders;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {

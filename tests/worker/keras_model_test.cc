@@ -239,7 +239,7 @@ TEST_CASE("batches of any size in any order give the same as alone") {
   REQUIRE(shared.ok());
   Variables ours(**shared);
   ours.Randomise(1);
-  for (const uint32_t examples : {3, 7, 1, 9, 2, 4, 5, 6, 8, 10, 11, 12, 3}) {
+  for (const uint32_t examples : {3u, 7u, 1u, 9u, 2u, 4u, 5u, 6u, 8u, 10u, 11u, 12u, 3u}) {
     auto alone = BuildKerasProgram(job, schema, 1);
     REQUIRE(alone.ok());
     Variables theirs(**alone);

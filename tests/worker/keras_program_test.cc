@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "common/files.h"
+#include "common/finite.h"
 #include "model_testing.h"
 
 namespace paracord {
@@ -66,6 +69,39 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
     CHECK(before < 0.7);
     CHECK(last < first / 2);
     CHECK(Accuracy(**program, variables) > 0.95);
+  }
+}
+
+TEST_CASE(
+    "a NaN in an input is seen in the loss and in the prediction, behind ReLU and pooling too") {
+  const float bad =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
+  for (const json& model : {Mlp(), Cnn()}) {
+    Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
+    job.metrics = {{"accuracy"}};
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), 1);
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    variables.Initialise(7);
+    Batch batch = Halves(8, 1);
+    std::vector<MetricState> states;
+    REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
+    CHECK(std::isfinite(MetricValue("loss", states[0])));
+    batch.inputs[0].values[3 * 64 + 9] = bad;  // of example 3
+    REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
+    CHECK(std::isnan(MetricValue("loss", states[0])));
+    CHECK(states[1].values(1) == 16);  // the prediction counts all the same
+    const auto predicted = (*program)->Predict(batch, variables.value_spans());
+    REQUIRE(predicted.ok());
+    for (size_t i = 0; i < predicted->values.size(); ++i) {
+      CHECK(std::isnan(predicted->values[i]) == (i / 3 == 3));
+    }
+    const auto loss =
+        (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    REQUIRE(loss.ok());
+    bool seen = !std::isfinite(*loss);
+    for (const auto gradient : variables.gradient_spans()) seen = seen || !AllFinite(gradient);
+    CHECK(seen);
   }
 }
 

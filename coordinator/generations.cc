@@ -1,0 +1,56 @@
+#include "coordinator/generations.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/probe.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+constexpr char kPrefix[] = "generation-";
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string& dir,
+                                                const std::string& prefix) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  std::vector<uint64_t> numbers;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    if (name.starts_with(prefix) && absl::SimpleAtoi(name.substr(prefix.size()), &number)) {
+      numbers.push_back(number);
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, NumbersOf(files, dir, kPrefix));
+  return claimed.empty() ? 0 : claimed.back();
+}
+
+absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
+  const std::string path = absl::StrCat(dir, "/", kPrefix);
+  RETURN_IF_ERROR(files.CreateExclusive(absl::StrCat(path, generation),
+                                        absl::StrCat("generation ", generation, "\n")));
+  FAILPOINT("coordinator.generation.claimed");
+  // The claims before the last few have nothing left to say.
+  constexpr uint64_t kKeep = 8;
+  if (generation > kKeep) (void)files.RemoveTree(absl::StrCat(path, generation - kKeep));
+  return absl::OkStatus();
+}
+
+absl::Status CheckNewestGeneration(Files& files, const std::string& dir, uint64_t generation) {
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
+  if (newest <= generation || MUTANT("claim_not_checked")) return absl::OkStatus();
+  PROBE("coordinator.superseded.after_write");
+  return absl::AbortedError(absl::StrCat("another coordinator has claimed generation ", newest));
+}
+
+}  // namespace paracord

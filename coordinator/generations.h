@@ -1,0 +1,29 @@
+// Who leads: a coordinator claims a generation by creating DIR/generation-<n>, and of all that
+// claimed one the newest leads. Free functions over the file seam, run on the executor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+
+namespace paracord {
+
+// The n of all names "<prefix><n>" in `dir`, ascending.
+absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string& dir,
+                                                const std::string& prefix);
+
+// 0 before the first claim.
+absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir);
+
+// ALREADY_EXISTS: another coordinator has it.
+absl::Status Claim(Files& files, const std::string& dir, uint64_t generation);
+
+// After a write and before anybody acts on it: a coordinator that claimed a newer generation before
+// this may have looked at DIR before the write (ABORTED), and one that claims it later will see it.
+absl::Status CheckNewestGeneration(Files& files, const std::string& dir, uint64_t generation);
+
+}  // namespace paracord

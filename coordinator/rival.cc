@@ -1,0 +1,88 @@
+#include "coordinator/rival.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/protocol.h"
+#include "common/rpc_proto.h"
+#include "coordinator/generations.h"
+#include "coordinator/job_state.h"
+#include "nlohmann/json.hpp"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kAskMs = 1000;  // one that is gone costs so much
+constexpr int64_t kAgainMs = 250;
+
+// "" if there is none, or none that can be read.
+std::string RunIdIn(Files& files, const std::string& dir) {
+  const auto states = NumbersOf(files, dir, std::string(kStatePrefix));
+  if (!states.ok() || states->empty()) return "";
+  const std::string path = absl::StrCat(dir, "/", std::string(kStatePrefix), states->back());
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  if (!text.ok()) return "";
+  const absl::StatusOr<JobState> state = ParseJobState(*text, path);
+  return state.ok() ? state->run_id : "";
+}
+
+}  // namespace
+
+RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own_address,
+                       int64_t patience_ms)
+    : environment_(environment),
+      dir_(std::move(dir)),
+      own_address_(std::move(own_address)),
+      patience_ms_(patience_ms),
+      log_("coordinator"),
+      alive_(std::make_shared<bool>(true)) {}
+
+void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
+  done_ = std::move(done);
+  started_ms_ = environment_.loop.NowMs();
+  const auto text = environment_.files.ReadWhole(dir_ + "/coordinator.address");
+  if (text.ok()) rival_ = std::string(absl::StripAsciiWhitespace(*text));
+  const bool socket_gone =
+      rival_.starts_with("unix:") && ::access(rival_.substr(5).c_str(), F_OK) != 0;
+  if (rival_.empty() || rival_ == own_address_ || socket_gone) return done_(absl::OkStatus());
+  link_ = environment_.network.Dial(rival_);
+  Ask();
+}
+
+void RivalCheck::Ask() {
+  CallProto<StatusReply>(
+      *link_, method::kStatus, StatusRequest(), kAskMs,
+      [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
+        loop.Post([this, alive, leads = reply.ok() ? reply->json() : std::string()] {
+          if (!*alive) return;
+          if (!Leads(leads)) return done_(absl::OkStatus());
+          if (environment_.loop.NowMs() - started_ms_ >= patience_ms_) {
+            return done_(absl::AlreadyExistsError(
+                absl::StrCat("another coordinator leads this job and answers at ", rival_,
+                             ": stop it first, or leave the job to it")));
+          }
+          if (!std::exchange(said_, true)) {
+            log_.Warn("another coordinator answers at {}: waiting for it to leave, at most {} s",
+                      rival_, patience_ms_ / 1000);
+          }
+          environment_.loop.PostAfter(kAgainMs, [this, alive] {
+            if (*alive) Ask();
+          });
+        });
+      });
+}
+
+bool RivalCheck::Leads(const std::string& status_json) const {
+  const nlohmann::json status = nlohmann::json::parse(status_json, nullptr, false);
+  if (!status.is_object() || status.value("phase", "ended") == "ended") return false;
+  // A stale address may be another job's by now. One generation older may be its next claim.
+  const auto newest = NewestGeneration(environment_.files, dir_);
+  return newest.ok() && status.value("generation", uint64_t{0}) + 1 >= *newest &&
+         status.value("run_id", "") == RunIdIn(environment_.files, dir_);
+}
+
+}  // namespace paracord

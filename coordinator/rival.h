@@ -1,0 +1,47 @@
+// Asked before a coordinator starts: does another one lead this job and live? Two that are both
+// restarted whenever they are fenced would fence each other for ever, so one that finds the other
+// alive waits for it to leave (it may be draining), and leaves itself if it stays. This is good
+// manners alone: what keeps two that cannot reach each other apart is the claim of a generation.
+// Used on the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/environment.h"
+#include "common/log.h"
+
+namespace paracord {
+
+class RivalCheck {
+ public:
+  // `dir` of the job; `own_address`: where a coordinator that died may have listened before us.
+  RivalCheck(Environment environment, std::string dir, std::string own_address,
+             int64_t patience_ms);
+  ~RivalCheck() { *alive_ = false; }
+
+  // `done` is called once: OK if nobody leads, ALREADY_EXISTS if somebody does after the patience.
+  void Start(std::function<void(const absl::Status&)> done);
+
+ private:
+  void Ask();
+  // Whether the answer at the announced address comes from the coordinator that leads this job.
+  bool Leads(const std::string& status_json) const;
+
+  const Environment environment_;
+  const std::string dir_;
+  const std::string own_address_;
+  const int64_t patience_ms_;
+  const Logger log_;
+  const std::shared_ptr<bool> alive_;  // what is posted looks here first
+  std::function<void(const absl::Status&)> done_;
+  std::string rival_;
+  std::unique_ptr<Link> link_;
+  int64_t started_ms_ = 0;
+  bool said_ = false;
+};
+
+}  // namespace paracord

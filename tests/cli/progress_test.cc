@@ -1,0 +1,48 @@
+// What people see of a job that goes on.
+#include "cli/progress.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json Status(const std::string& problem) {
+  return {{"phase", "training"},
+          {"epoch", 1},
+          {"epochs", 2},
+          {"batches", 10},
+          {"batches_done", 3},
+          {"samples_per_second", 5.0},
+          {"loss", 0.5},
+          {"wall_seconds", 1.0},
+          {"workers", json::array()},
+          {"evaluations", json::array()},
+          {"checkpoint", {{"last", nullptr}, {"running", false}, {"problem", problem}}}};
+}
+
+TEST_CASE("a checkpoint round that fails is one line for each reason, and so is its end") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  for (const char* problem : {"", "disk full", "disk full", "", "", "read-only"}) {
+    progress.Show(Status(problem));
+  }
+  CHECK(out.str() ==
+        "the last checkpoint round failed, training goes on: disk full\n"
+        "checkpoints are written again\n"
+        "the last checkpoint round failed, training goes on: read-only\n");
+}
+
+TEST_CASE("with --json a failed round is an object of its own") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kJson, out);
+  progress.Show(Status("disk full"));
+  const json line = json::parse(out.str());
+  CHECK(line.at("event") == "checkpoint");
+  CHECK(line.at("text").get<std::string>().find("disk full") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord

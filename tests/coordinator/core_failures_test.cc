@@ -1,0 +1,86 @@
+// Batches that fail: counted, rejected by all partitions alike, or the end of the job.
+#include <catch2/catch.hpp>
+
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("too many rejected batches end the job with the code for divergence") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 2, 0.1}; });
+  const uint64_t session = harness.Join("worker:0");
+  for (int i = 0; i < 2; ++i) {
+    const WorkReply reply = harness.Work(session);
+    REQUIRE(reply.has_lease());
+    LeaseReport report;
+    report.set_lease(reply.lease().id());
+    report.set_ended(true);
+    report.set_problem(PROBLEM_NONFINITE);
+    report.set_message("the loss is nan");
+    harness.Work(session, {report}, false);
+  }
+  harness.Run(200);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 6);
+  CHECK(nlohmann::json::parse(harness.summary).at("status") == "failed");
+}
+
+LeaseReport Unreadable(const Lease& lease) {
+  LeaseReport report;
+  report.set_lease(lease.id());
+  report.set_ended(true);
+  report.set_problem(PROBLEM_DATA);
+  report.set_message("a bad record");
+  return report;
+}
+
+TEST_CASE("a rejection is in job.state before anybody is told, and a later coordinator tells it") {
+  const auto job = [](Job& edited) { edited.failures = {true, 1, 1.0}; };
+  CoreHarness harness(job);
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply first = harness.Work(session);
+  REQUIRE(first.has_lease());
+  harness.hold_state = true;
+  const WorkReply meanwhile = harness.Work(session, {Unreadable(first.lease())});
+  REQUIRE(meanwhile.has_lease());
+  CHECK(meanwhile.lease().split() != first.lease().split());  // that one is withheld
+  harness.Run(200);
+  const WorkReply none = harness.Work(session, {CoreHarness::Done(meanwhile.lease())});
+  CHECK_FALSE(none.has_lease());
+  REQUIRE(ParseJobState(harness.job_state, "job.state")->rejected.size() == 1);
+  harness.hold_state = false;
+  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+  harness.Run(200);
+  const WorkReply told = harness.works[harness.call];
+  REQUIRE(told.has_lease());
+  CHECK(told.lease().split() == first.lease().split());
+  REQUIRE(told.lease().rejected_size() == 1);
+  CHECK(told.lease().rejected(0) == 0);
+
+  CoreHarness later(job, After(harness));
+  const WorkReply again = later.Work(later.Join("worker:0"));
+  REQUIRE(again.has_lease());
+  CHECK(again.lease().split() == first.lease().split());
+  CHECK(again.lease().rejected_size() == 1);
+}
+
+TEST_CASE("a batch that a partition has is not rejected, and pushes under way are fenced first") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_lease());
+  // It dies after its first push, which one partition has entered by then.
+  OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
+  open.set_split(reply.lease().split());
+  open.set_next(1);
+  harness.Run(20000);  // silent
+  CHECK(harness.core->generation() == 2);
+  const WorkReply again = harness.Work(harness.Join("worker:0"));
+  REQUIRE(again.has_lease());
+  CHECK(again.lease().split() == reply.lease().split());
+  CHECK(again.lease().rejected_size() == 0);
+  CHECK(harness.log.find("is not rejected: some partition has it") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord

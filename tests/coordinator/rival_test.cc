@@ -1,0 +1,110 @@
+// Of two coordinators the one that starts finds the other that leads and lives, and no other.
+#include "coordinator/rival.h"
+
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "common/rpc_proto.h"
+#include "coordinator/job_state.h"
+#include "nlohmann/json.hpp"
+#include "proto/paracord.pb.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+// Everybody at every address answers with the same status; nobody if it is null.
+class OneAnswer : public Network {
+ public:
+  class AnswerLink : public Link {
+   public:
+    AnswerLink(OneAnswer& network, std::string address)
+        : network_(network), address_(std::move(address)) {}
+    void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+      ++network_.asked;
+      if (network_.status.is_null()) return done(absl::DeadlineExceededError("nobody"));
+      StatusReply reply;
+      reply.set_json(network_.status.dump());
+      done(absl::Cord(reply.SerializeAsString()));
+    }
+    const std::string& address() const override { return address_; }
+
+   private:
+    OneAnswer& network_;
+    const std::string address_;
+  };
+  std::unique_ptr<Link> Dial(const std::string& address) override {
+    return std::make_unique<AnswerLink>(*this, address);
+  }
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Service&) override {
+    return absl::UnimplementedError("");
+  }
+
+  nlohmann::json status;
+  int asked = 0;
+};
+
+struct Directory {
+  Directory() {
+    JobState state;
+    state.run_id = "run";
+    Write("generation-4", "");
+    Write("job.state-4", JobStateToText(state));
+    Write("coordinator.address", "10.0.0.1:2222\n");
+    network.status = {{"phase", "training"}, {"generation", 4}, {"run_id", "run"}};
+    check.Start([this](const absl::Status& status) { answer = status; });
+  }
+  void Write(const std::string& name, const std::string& text) {
+    REQUIRE(files.WriteAtomic(directory / name, text).ok());
+  }
+
+  TestDirectory directory;
+  PosixFiles files;
+  ManualLoop loop;
+  ManualExecutor executor{loop};
+  SeededRandom random{1};
+  OneAnswer network;
+  std::optional<absl::Status> answer;
+  RivalCheck check{Environment{loop, network, files, executor, random}, directory.path(),
+                   "10.0.0.2:2222", 3000};
+};
+
+TEST_CASE("a coordinator that leads and stays is in the way") {
+  Directory d;
+  d.loop.Advance(2900);
+  CHECK_FALSE(d.answer.has_value());
+  d.loop.Advance(600);
+  REQUIRE(d.answer.has_value());
+  CHECK(absl::IsAlreadyExists(*d.answer));
+  CHECK(std::string(d.answer->message()).find("10.0.0.1:2222") != std::string::npos);
+}
+
+TEST_CASE("a coordinator that leaves, dies or is fenced is waited for, not fought") {
+  const int kind = GENERATE(0, 1, 2, 3);
+  Directory d;
+  d.loop.Advance(1000);
+  CHECK_FALSE(d.answer.has_value());
+  if (kind == 0) d.network.status = nullptr;
+  if (kind == 1) d.network.status["phase"] = "ended";
+  if (kind == 2) d.network.status["run_id"] = "another job";
+  if (kind == 3) d.Write("generation-6", "");
+  d.loop.Advance(300);
+  REQUIRE(d.answer.has_value());
+  CHECK(d.answer->ok());
+}
+
+TEST_CASE("nobody is asked at our own address or at a socket that is gone") {
+  Directory d;
+  const int before = d.network.asked;
+  for (const char* address : {"10.0.0.2:2222", "unix:/nonexistent/socket", ""}) {
+    d.Write("coordinator.address", address);
+    d.answer.reset();
+    d.check.Start([&](const absl::Status& status) { d.answer = status; });
+    REQUIRE(d.answer.has_value());
+    CHECK(d.answer->ok());
+  }
+  CHECK(d.network.asked == before);
+}
+
+}  // namespace
+}  // namespace paracord
