@@ -114,7 +114,7 @@ TEST_CASE("two coordinators of one job that are both restarted come to rest") {
 
 TEST_CASE("when everything is killed the job goes on from its newest checkpoint") {
   Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
-  for (const uint64_t batches : {200, 400, 600}) {
+  for (const uint64_t batches : {200u, 400u, 600u}) {
     cluster.StartAll();
     REQUIRE(cluster.WaitForBatches(batches));
     REQUIRE(WaitUntil(5000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
