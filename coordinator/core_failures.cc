@@ -85,9 +85,7 @@ void CoordinatorCore::DecideRejections(const std::vector<const Ledger*>& ledgers
       Warn(absl::StrCat(Name(batch), " is not rejected: some partition has it already"));
     }
   }
-  if (!decided) return;
-  if (MUTANT("rejection_not_saved")) return failures_.Saved();
-  SaveJobState();
+  if (decided) SaveJobState();
 }
 
 // Too many rejected batches in an epoch fail the job.

@@ -30,9 +30,11 @@ class WatchedCall : public ServerCall {
     if (reply.ok()) {
       for (const absl::Cord& part : *reply) bytes_.Append(part);
     }
+    if (on_reply_ && reply.ok()) on_reply_();
     call_->Reply(std::move(reply));
   }
   void OnCancel(std::function<void()> fn) override { call_->OnCancel(std::move(fn)); }
+  void OnReply(std::function<void()> fn) { on_reply_ = std::move(fn); }  // that is no error
   bool answered() const { return answered_; }
   const absl::Status& answer() const { return answer_; }
   const absl::Cord& bytes() const { return bytes_; }
@@ -41,6 +43,7 @@ class WatchedCall : public ServerCall {
   const std::shared_ptr<ServerCall> call_;
   absl::Status answer_;
   absl::Cord bytes_;
+  std::function<void()> on_reply_;
   bool answered_ = false;
 };
 
@@ -113,15 +116,47 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.checkpoint.every_seconds = random.Chance(0.1) ? 0 : 0.2 + 2 * random.Unit();
   job.checkpoint.keep = static_cast<uint32_t>(random.Between(1, 3));
   plan.reports_ahead = random.Chance(0.1);
+  plan.epochs = job.epochs;
+  plan.DrawVariant(random);
   return plan;
+}
+
+// Drawn last, so that what was drawn before is what it always was.
+void ClusterPlan::DrawVariant(SimRandom& random) {
+  const bool rejects = job.failures.rejected_max > 0;
+  const double kind = random.Unit();
+  if (kind < 0.1 && !rejects) {  // state beside the values, whose order of batches shows
+    job.optimizer = random.Chance(0.5)
+                        ? NamedSpec{"sgd", {{"learning_rate", 0.5}, {"momentum", 0.5}}}
+                        : NamedSpec{"adam", {{"learning_rate", 0.125}}};
+    counting.test_records = 0;
+    job.test.reset();
+    calm = random.Chance(0.3);
+    if (!calm) return;
+    workers = 1;
+    late_workers = 0;
+    second_coordinator = damage = reports_ahead = wait_for_workers = false;
+    drain_every_ms = 0;
+    resume_ps = static_cast<uint32_t>(random.Between(0, 4));
+  } else if (kind < 0.2 && !rejects && counting.test_records > 0) {
+    epochs = static_cast<uint64_t>(random.Between(1, static_cast<int64_t>(job.epochs)));
+    const double batches = static_cast<double>(epochs * counting.batches) - 0.25;
+    job.evaluate_every_epochs = 1;
+    job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
+  } else if (kind > 0.8) {
+    resume_ps = static_cast<uint32_t>(random.Between(1, 4));
+  }
 }
 
 std::string ClusterPlan::ToString() const {
   return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
                       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
-                      reports_ahead ? ", reports ahead" : "", ", drain_every_ms=", drain_every_ms,
-                      ", fault_ms=", fault_ms, ", batches=", counting.batches,
-                      ", epochs=", job.epochs, ", test_records=", counting.test_records);
+                      reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
+                      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
+                      ", batches=", counting.batches, ", epochs=", job.epochs,
+                      ", test_records=", counting.test_records, ", optimizer=", job.optimizer.name,
+                      job.optimizer.options.dump(), ", done after ", epochs, " epochs",
+                      resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
 }
 
 class SimCluster::Ps : public Role, public Service {
@@ -142,6 +177,10 @@ class SimCluster::Ps : public Role, public Service {
               std::shared_ptr<ServerCall> call) override {
     if (method == method::kExchange) return Exchange(request, std::move(call));
     const auto watched = std::make_shared<WatchedCall>(std::move(call));
+    if (method == method::kLoad) {
+      const auto load = ParseMessage<LoadRequest>(request);
+      watched->OnReply([this, from = load.ok() ? load->checkpoint() : ""] { Loaded(from); });
+    }
     ps_.Handle(method, request, watched);
     if (method != method::kAdopt || !watched->answered() || !watched->answer().ok()) return;
     const auto adopt = ParseMessage<AdoptRequest>(request);
@@ -150,6 +189,14 @@ class SimCluster::Ps : public Role, public Service {
   void Drain() override { ps_.Drain(); }
 
  private:
+  // A load may be answered again when training is well under way.
+  void Loaded(const std::string& checkpoint) {
+    const std::shared_ptr<const Content> content = ps_.content();
+    if (content == nullptr || content == loaded_) return;
+    loaded_ = content;
+    cluster_.oracle_.Loaded(*content, checkpoint);
+  }
+
   void Exchange(const absl::Cord& request, std::shared_ptr<ServerCall> call) {
     const Oracle::PsSeen before = Oracle::Look(ps_);
     const auto watched = std::make_shared<WatchedCall>(std::move(call));
@@ -169,6 +216,7 @@ class SimCluster::Ps : public Role, public Service {
   }
 
   SimCluster& cluster_;
+  std::shared_ptr<const Content> loaded_;
   ParameterServer ps_;
   std::unique_ptr<Listener> listener_;
 };
@@ -249,9 +297,10 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
     : world_(world),
       plan_(std::move(plan)),
       chance_(world.Fork(7)),
-      oracle_(world, plan_.job, plan_.counting),
+      oracle_(world, plan_.job, plan_.counting, plan_.epochs, plan_.calm),
       supervisor_(world),
       nemesis_(world, supervisor_) {
+  if (plan_.calm) world_.swarm() = world_.swarm().Healed();
   // Work takes long against the faults, or there would be none before the job is done.
   world_.swarm().work_us_max = chance_.Between(20'000, 300'000);
   SimNode& setup = world_.Start("setup", 63);
@@ -398,17 +447,39 @@ std::string SimCluster::Missing() const {
   return text;
 }
 
-bool SimCluster::Run() {
-  constexpr int64_t kHealedMs = 300'000;
-  StartFaults();
-  world_.Run(plan_.fault_ms, [this] { return Over(); });
-  Heal();
-  const SimWorld::End end = world_.Run(plan_.fault_ms + kHealedMs, [this] { return Over(); });
+// The same DIR, one epoch more, another number of ps; everybody is started anew.
+void SimCluster::GoOn() {
+  PROBE("sim.resumed");
+  supervisor_.StopAll();
+  job_over_ = false;
+  oracle_.GoOn(++plan_.epochs);
+  plan_.job.epochs = plan_.epochs;
+  plan_.ps = plan_.resume_ps;
+  ps_places_.clear();
+  worker_places_.clear();
+  coordinator_place_ = AddCoordinator(1);
+  for (uint32_t i = 0; i < plan_.ps; ++i) ps_places_.push_back(AddPs(i));
+  for (uint32_t i = 0; i < plan_.workers; ++i) worker_places_.push_back(AddWorker());
+}
+
+bool SimCluster::RunUntilOver(int64_t end_ms) {
+  const SimWorld::End end = world_.Run(end_ms, [this] { return Over(); });
   if (end != SimWorld::End::kDone && end != SimWorld::End::kViolation) {
     world_.Violation("no end after everything was healed: " + Missing());
   }
   if (world_.violation().empty()) oracle_.CheckEnd();
   return world_.violation().empty();
+}
+
+bool SimCluster::Run() {
+  constexpr int64_t kHealedMs = 300'000;
+  StartFaults();
+  world_.Run(plan_.fault_ms, [this] { return Over(); });
+  Heal();
+  if (!RunUntilOver(plan_.fault_ms + kHealedMs)) return false;
+  if (plan_.resume_ps == 0) return true;
+  GoOn();
+  return RunUntilOver(plan_.fault_ms + 2 * kHealedMs);
 }
 
 std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps) {

@@ -28,10 +28,14 @@ struct ClusterPlan {
   int64_t drain_every_ms = 0;  // SIGTERM to somebody; 0: never
   int64_t fault_ms = 10000;
   bool wait_for_workers = false;  // until those that nobody told have given up
+  bool calm = false;              // one worker and no faults: the batches come in their order
+  uint64_t epochs = 1;            // after which it is done
+  uint32_t resume_ps = 0;         // then it is given one more epoch and so many ps; 0: it is not
   CountingOptions counting;
   Job job;
 
   static ClusterPlan Draw(SimRandom random);
+  void DrawVariant(SimRandom& random);
   std::string ToString() const;
 };
 
@@ -61,11 +65,13 @@ class SimCluster {
   void StartSecond();
   void DamageNewest();
   void Heal();
+  void GoOn();
+  bool RunUntilOver(int64_t end_ms);
   bool Over() const;
   std::string Missing() const;
 
   SimWorld& world_;
-  const ClusterPlan plan_;
+  ClusterPlan plan_;
   SimRandom chance_;
   Oracle oracle_;
   Supervisor supervisor_;

@@ -156,6 +156,7 @@ std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, c
     return absl::StrCat("a ledger with ", count, " batches has ", ledger.applied(), " applied and ",
                         ledger.rejected(), " rejected");
   }
+  if (values.empty()) return "";
   uint64_t applied = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const uint64_t place = i % options.batches;
@@ -175,6 +176,14 @@ std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, c
   }
   if (applied == ledger.applied()) return "";
   return absl::StrCat(applied, " batches are applied, the ledger says ", ledger.applied());
+}
+
+std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epoch, uint64_t place,
+                                    uint64_t elements) {
+  std::vector<float> gradient(elements);
+  const auto amount = static_cast<float>(uint64_t{1} << (3 * epoch));
+  for (uint64_t i = place; i < elements; i += options.batches) gradient[i] = -amount;
+  return gradient;
 }
 
 Workload MakeCountingWorkload(const CountingOptions& options) {

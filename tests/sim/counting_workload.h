@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/job.h"
 #include "worker/workload.h"
@@ -36,8 +37,13 @@ Workload MakeCountingWorkload(const CountingOptions& options);
 // each test record counted once.
 double CountingLossPerBatch(uint64_t test_records);
 
+// Of `elements` elements of a trained variable, for batch `place` of the epoch.
+std::vector<float> CountingGradient(const CountingOptions& options, uint64_t epoch, uint64_t place,
+                                    uint64_t elements);
+
 // Holds the values of a trained partition against its own ledger: empty if each batch of the ledger
-// was applied once or rejected, and nothing else was. `values` is rows of `options.batches`.
+// was applied once or rejected, and nothing else was. `values` is rows of `options.batches`;
+// empty: the ledger alone is looked at.
 std::string CheckCounted(const CountingOptions& options, const DataPlan& plan, const Ledger& ledger,
                          std::span<const float> values);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
+#include "common/probe.h"
 #include "sim/stored_files.h"
 
 namespace paracord {
@@ -13,18 +14,36 @@ namespace {
 
 std::string CheckpointsDir() { return absl::StrCat(kSimDir, "/checkpoints"); }
 
+bool HasDigits(const NamedSpec& optimizer) {
+  return optimizer.name == "sgd" && !optimizer.options.contains("momentum");
+}
+
+std::vector<float> Joined(const ChunkRefs& chunks) {
+  std::vector<float> values;
+  for (const ChunkRef& chunk : chunks) {
+    values.insert(values.end(), chunk.values().begin(), chunk.values().end());
+  }
+  return values;
+}
+
 uint64_t Entered(const Ledger& ledger) { return ledger.applied() + ledger.rejected(); }
 
 }  // namespace
 
-Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting)
-    : world_(world), job_(job), counting_(counting) {
+Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting, uint64_t epochs,
+               bool ordered)
+    : world_(world),
+      job_(job),
+      counting_(counting),
+      ordered_(ordered),
+      digits_(HasDigits(job.optimizer)),
+      epochs_(epochs) {
   plan_.set_records(counting.records);
   plan_.set_batch(job.batch);
   plan_.set_split_batches(job.split_batches);
 }
 
-uint64_t Oracle::TotalBatches() const { return job_.epochs * BatchesPerEpoch(plan_); }
+uint64_t Oracle::TotalBatches() const { return epochs_ * BatchesPerEpoch(plan_); }
 
 Oracle::PsSeen Oracle::Look(const ParameterServer& ps) {
   PsSeen seen;
@@ -34,16 +53,15 @@ Oracle::PsSeen Oracle::Look(const ParameterServer& ps) {
     Seen& one = seen[partition->facts().id];
     ChunkRefs chunks;
     one.updates = partition->Pull(chunks);
-    for (const ChunkRef& chunk : chunks) {
-      one.values.insert(one.values.end(), chunk.values().begin(), chunk.values().end());
-    }
+    one.values = Joined(chunks);
     one.ledger = partition->GetCounts().ledger.ToProto(/*intervals=*/true);
   }
   return seen;
 }
 
 void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& seen) {
-  const std::string wrong = CheckCounted(counting_, plan_, seen.ledger, seen.values);
+  const std::string wrong =
+      CheckCounted(counting_, plan_, seen.ledger, digits_ ? seen.values : std::vector<float>());
   if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
   // Only one epoch is open at a time, so a ledger never has more than the splits of one.
   const auto kept = static_cast<uint64_t>(seen.ledger.finished_size() + seen.ledger.open_size());
@@ -69,6 +87,10 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
     return Violation("an exchange is answered by a ps that does not hold its run");
   }
   if (request.has_batch()) CheckOutcomes(request.batch(), *answer, after);
+  const bool applied = std::any_of(after.begin(), after.end(), [&](const auto& item) {
+    return item.second.updates != before.at(item.first).updates;
+  });
+  CheckStaleness(request, applied);
   for (const auto& [id, seen] : after) {
     const Seen& was = before.at(id);
     const uint64_t more = Entered(seen.ledger) - Entered(was.ledger);
@@ -83,6 +105,97 @@ void Oracle::Exchanged(const ParameterServer& ps, const ExchangeRequest& request
     if (seen.ledger.applied() + seen.ledger.rejected() > 0) {
       CheckPartition("a ps", id, seen);
     }
+  }
+}
+
+// A gradient is never older than the life of the ps and the generation that it is applied in: its
+// worker has pulled there before.
+void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
+  const std::string pulled = absl::StrCat(request.worker(), " ", request.fence().boot_id(), " ",
+                                          request.fence().generation());
+  if (applied && !pulled_.contains(pulled)) {
+    return Violation(
+        absl::StrCat("a gradient of ", pulled, " is applied, which never pulled there"));
+  }
+  if (request.pull_size() > 0) pulled_.insert(pulled);
+}
+
+// A partition has the same as a stored one to the bit, whichever ps it was on; or what differs.
+std::string Oracle::Difference(const Partition& partition, const Optimizer& optimizer,
+                               const StoredPartition& stored) {
+  const Partition::Image image = partition.TakeImage();
+  if (Joined(image.value) != stored.value) return "values";
+  if (image.updates != stored.updates) return "updates";
+  if (image.healthy != stored.healthy) return "health";
+  if (image.ledger.ToProto(/*intervals=*/true).SerializeAsString() !=
+      stored.ledger.SerializeAsString()) {
+    return "ledger";
+  }
+  if (image.slots.size() != stored.slots.size()) return "number of slots";
+  for (size_t s = 0; s < image.slots.size(); ++s) {
+    const auto slot = stored.slots.find(optimizer.slots[s].name);
+    if (slot == stored.slots.end() || Joined(image.slots[s]) != slot->second) return "slots";
+  }
+  return "";
+}
+
+void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
+  if (checkpoint.empty()) {
+    for (const auto& partition : content.partitions) {
+      if (partition->GetCounts().updates != 0) Violation("a new partition has been updated");
+    }
+    return;
+  }
+  StoredFiles files(world_.storage());
+  const std::string path = absl::StrCat(CheckpointsDir(), "/", checkpoint);
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
+  if (!manifest.ok()) return;  // removed or damaged since
+  std::vector<uint32_t> ids;
+  for (const auto& partition : content.partitions) ids.push_back(partition->facts().id);
+  const auto stored = ReadPartitions(files, path, *manifest, ids);
+  if (!stored.ok()) return;
+  PROBE("sim.restored");
+  for (const StoredPartition& one : *stored) {
+    const std::string other = Difference(*content.Find(one.id), content.optimizer, one);
+    if (!other.empty()) {
+      Violation(absl::StrCat("partition ", one.id, " is not restored as it was saved: ", other));
+    }
+  }
+}
+
+// One worker: the bytes are those of all batches applied one after the other.
+void Oracle::CheckOrdered(const StoredPartition& partition, uint64_t elements) {
+  const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job_.optimizer);
+  if (!optimizer.ok()) return Violation(optimizer.status().ToString());
+  PartitionContents contents;
+  contents.value = Block(elements);
+  contents.value.Fill(0);
+  for (const SlotSpec& slot : optimizer->slots) {
+    contents.slots.emplace_back(elements).Fill(slot.initial);
+  }
+  Partition::Facts facts;
+  facts.id = partition.id;
+  facts.trained = true;
+  facts.bytes = elements * sizeof(float);
+  Partition expected(facts, *optimizer, std::move(contents));
+  const uint64_t per_epoch = BatchesPerEpoch(plan_);
+  for (uint64_t b = 0; b < TotalBatches(); ++b) {
+    BatchId batch;
+    batch.set_epoch(b / per_epoch);
+    batch.set_split(b % per_epoch / plan_.split_batches());
+    batch.set_batch(static_cast<uint32_t>(b % per_epoch % plan_.split_batches()));
+    const absl::StatusOr<PlanBatch> known = FindBatch(plan_, batch);
+    if (!known.ok()) return Violation(known.status().ToString());
+    const std::vector<float> gradient =
+        CountingGradient(counting_, batch.epoch(), b % per_epoch, elements);
+    const absl::string_view bytes(reinterpret_cast<const char*>(gradient.data()),
+                                  gradient.size() * sizeof(float));
+    expected.Push(*known, /*rejected=*/false, absl::Cord(bytes));
+  }
+  const std::string other = Difference(expected, *optimizer, partition);
+  if (!other.empty()) {
+    Violation(absl::StrCat("partition ", partition.id,
+                           " is not what one worker makes of all batches in order: ", other));
   }
 }
 
@@ -184,6 +297,8 @@ void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
       Violation(absl::StrCat(name, " is complete without all batches"));
     }
     if (!manifest->complete || !trained) continue;
+    if (ordered_) CheckOrdered(partition, partition.value.size());
+    if (!digits_) continue;
     // A batch that was rejected was rejected everywhere.
     if (first == nullptr) first = &partition;
     const auto batches = static_cast<std::ptrdiff_t>(counting_.batches);
@@ -252,7 +367,7 @@ void Oracle::CheckSummary(const Manifest& manifest) {
   const nlohmann::json& ledger = summary["ledger"];
   if (summary["status"] != "done" || ledger["batches"] != TotalBatches() ||
       ledger["applied_min"] != least || ledger["applied_max"] != most ||
-      ledger["rejected"] != rejected || summary["epochs"] != job_.epochs) {
+      ledger["rejected"] != rejected || summary["epochs"] != epochs_) {
     return Violation("summary.json is wrong: " + *text);
   }
   if (counting_.test_records == 0) return;

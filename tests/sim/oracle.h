@@ -23,7 +23,12 @@ inline constexpr char kSimDir[] = "/job";
 
 class Oracle {
  public:
-  Oracle(SimWorld& world, const Job& job, const CountingOptions& counting);
+  // `epochs`: after so many the job is done (fewer than the job's where it stops early). `ordered`:
+  // one worker and no faults, so the batches are applied in the order of the plan.
+  Oracle(SimWorld& world, const Job& job, const CountingOptions& counting, uint64_t epochs,
+         bool ordered);
+  // The job is given more epochs.
+  void GoOn(uint64_t epochs) { epochs_ = epochs; }
 
   // One partition of a ps at one moment.
   struct Seen {
@@ -40,6 +45,8 @@ class Oracle {
   // An exchange was answered; `before` is what the ps held when it arrived.
   void Exchanged(const ParameterServer& ps, const ExchangeRequest& request,
                  const absl::StatusOr<ExchangeReply>& answer, const PsSeen& before);
+  // A ps has loaded its partitions, anew or from `checkpoint`.
+  void Loaded(const Content& content, const std::string& checkpoint);
   // A ps obeys this coordinator now.
   void Adopted(uint64_t generation, const std::string& coordinator);
 
@@ -59,6 +66,10 @@ class Oracle {
     bool complete = false;
   };
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
+  void CheckStaleness(const ExchangeRequest& request, bool applied);
+  static std::string Difference(const Partition& partition, const Optimizer& optimizer,
+                                const StoredPartition& stored);
+  void CheckOrdered(const StoredPartition& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   void CheckNew(const std::string& name, const SimInode& directory);
   void CheckDurable(const std::string& path, const SimInode& directory);
@@ -70,7 +81,11 @@ class Oracle {
   SimWorld& world_;
   const Job job_;
   const CountingOptions counting_;
+  const bool ordered_;
+  const bool digits_;  // the values are sets of batches (plain SGD)
+  uint64_t epochs_;
   DataPlan plan_;
+  std::set<std::string> pulled_;                  // by worker, life of the ps and generation
   std::map<uint64_t, std::string> coordinators_;  // by generation
   std::map<std::string, Committed> committed_;    // that were ever seen
   std::set<std::string> damaged_;

@@ -8,11 +8,12 @@ namespace paracord {
 
 Supervisor::Supervisor(SimWorld& world) : world_(world), chance_(world.Fork(3)) {}
 
-Supervisor::~Supervisor() {
+Supervisor::~Supervisor() { StopAll(); }
+
+void Supervisor::StopAll() {
   for (Place& place : places_) {
-    if (place.node == nullptr) continue;
     place.exited = true;  // not started again
-    world_.Kill(*place.node, Death::kKill);
+    if (place.node != nullptr) world_.Kill(*place.node, Death::kKill);
   }
 }
 
@@ -55,6 +56,7 @@ void Supervisor::Died(uint32_t index, Death death) {
   const Swarm& swarm = world_.swarm();
   const int64_t delay_ms = chance_.Between(swarm.restart_ms_min, swarm.restart_ms_max);
   world_.After(delay_ms * 1000, nullptr, EventKind::kWorld, "restart", index, [this, index] {
+    if (places_[index].exited) return;
     PROBE("sim.restart");
     Start(index);
   });

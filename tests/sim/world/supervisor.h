@@ -31,6 +31,8 @@ class Supervisor {
 
   // Starts it at once. The index of the place is also its host.
   uint32_t AddPlace(std::string name, Factory factory);
+  // Kills everybody; nobody of the places there are now is started again.
+  void StopAll();
   // The process of this node ends by itself, after the event that is running.
   void Exit(SimNode& node, int exit_code);
   // Asked when a process has exited by itself: is it started again? Default: never.
