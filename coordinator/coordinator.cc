@@ -345,7 +345,7 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 
 void Coordinator::CarryOut(WriteJobState& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    const Event event =
+    Event event =
         JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.contents)};
     FAILPOINT("coordinator.job_state.written");
     return event;
@@ -361,7 +361,7 @@ void Coordinator::CarryOut(FindNewestGeneration&) {
 void Coordinator::CarryOut(MakeRoundDirectory& effect) {
   OnFiles([&files = environment_.files, round = effect.round,
            path = CheckpointsOf(options_.dir) + "/" + effect.directory]() -> Event {
-    const Event event = RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
+    Event event = RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
     FAILPOINT("coordinator.round.made");
     return event;
   });
@@ -396,7 +396,7 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
 void Coordinator::CarryOut(WriteSummary& effect) {
   OnFiles([&files = environment_.files, path = Path("summary.json"),
            contents = std::move(effect.contents)]() -> Event {
-    const Event event = SummaryWrittenEvent{files.WriteAtomic(path, contents)};
+    Event event = SummaryWrittenEvent{files.WriteAtomic(path, contents)};
     FAILPOINT("coordinator.summary.written");
     return event;
   });
