@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -205,6 +206,20 @@ TEST_CASE("wall clocks jump, steady clocks do not") {
   world.JumpWallClock(0, -5000);
   CHECK(loop.NowMs() == steady);
   CHECK(loop.UnixMs() == wall - 5000);
+}
+
+// With the exception on its way nobody could be killed any more, and the nodes outlived those who
+// watched them.
+TEST_CASE("an exception in a process is a violation, and the world goes on to its end") {
+  SimWorld world(1, Swarm());
+  SimNode& node = world.Start("thrower", 1);
+  bool died = false;
+  node.OnDeath([&](Death) { died = true; });
+  node.environment().loop.Post([] { throw std::out_of_range("thrown on purpose"); });
+  CHECK(world.Run(1000) == SimWorld::End::kViolation);
+  CHECK(world.violation().find("thrown on purpose") != std::string::npos);
+  world.Kill(node, Death::kKill);
+  CHECK(died);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "sim/world/sim_world.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,7 +113,11 @@ void SimWorld::RunEvent(SimNode* node, EventKind kind, const char* label, uint64
   trace_.Record(now_us_, kind, node == nullptr ? 0 : node->id(), label, detail);
   ++steps_;
   ++depth_;
-  fn();
+  try {
+    fn();
+  } catch (const std::exception& error) {  // a real process would have ended here
+    Violation(absl::StrCat("an exception in ", label, ": ", error.what()));
+  }
   fn = nullptr;  // before the role can be destroyed
   --depth_;
   if (node != nullptr) node->EventRan();
