@@ -158,7 +158,9 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   RemoveOldCheckpoints();
   next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (ps_[i].draining && !ps_[i].finished) FinishPs(i, ExitCode::kDrained, "drained");
+    // Not to a new life of it, which this commit may find being loaded: it is not draining.
+    const bool leaves = ps_[i].draining && !ps_[i].finished && ps_[i].stage == PsStage::kReady;
+    if (leaves) FinishPs(i, ExitCode::kDrained, "drained");
   }
   if (complete) {
     complete_committed_ = true;

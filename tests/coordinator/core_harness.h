@@ -74,7 +74,7 @@ class CoreHarness {
   }
   void Take(CommitRound& e) {
     committed.push_back(e.manifest);
-    queue.push_back(RoundCommittedEvent{e.round, absl::OkStatus()});
+    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, absl::OkStatus()});
   }
   void Take(RemoveCheckpoints& e) {
     removed.insert(removed.end(), e.directories.begin(), e.directories.end());
@@ -183,7 +183,8 @@ class CoreHarness {
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
   bool silent_load = false;
-  bool hold_state = false;  // a write of job.state does not end
+  bool hold_commit = false;  // a commit does not end
+  bool hold_state = false;   // a write of job.state does not end
   absl::Status round_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;

@@ -171,6 +171,27 @@ TEST_CASE("a job without a checkpoint yet is created again") {
   CHECK(later.loads.size() == 2);
 }
 
+TEST_CASE("a late commit does not tell the next life of a drained ps to leave") {
+  CoreHarness harness;
+  harness.Join("worker:0");
+  harness.hold_commit = true;
+  PsHoldReply draining;
+  draining.set_draining(true);
+  harness.Feed(PsAnswerEvent{0, harness.hold_tags[0], PsReply(draining)});
+  harness.Run(200);
+  REQUIRE(harness.committed.size() == 1);
+  harness.ps[0].set_boot_id("boot-new");
+  harness.ps[0].clear_run_id();
+  harness.ps[0].clear_partitions();
+  harness.silent_load = true;
+  harness.Run(5000);
+  REQUIRE(harness.core->generation() == 2);
+  REQUIRE(harness.loads.size() == 3);
+  harness.Feed(RoundCommittedEvent{harness.committed[0].name.round, absl::OkStatus()});
+  harness.Run(200);
+  CHECK(harness.finished.empty());
+}
+
 TEST_CASE("a round that fails leaves training alone and is said in the status") {
   CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
   const uint64_t session = harness.Join("worker:0");
