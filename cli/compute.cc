@@ -66,13 +66,18 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   const CompileConfig compiled = ReadCompileConfig(*model, problems);
   RETURN_IF_ERROR(problems.ToStatus());
   const bool lacks_optimizer = flags.steps > 0 && !compiled.optimizer.has_value();
-  if (!compiled.loss.has_value() || lacks_optimizer) {
+  if (compiled.losses.empty() || lacks_optimizer) {
     return absl::InvalidArgumentError(absl::StrCat(flags.model, ": its compile_config gives no ",
-                                                   compiled.loss ? "optimizer" : "loss",
+                                                   compiled.losses.empty() ? "loss" : "optimizer",
                                                    ": give --job JOB"));
   }
   job.model = *std::move(model);
-  job.loss = *compiled.loss;
+  job.losses = compiled.losses;
+  job.loss_weights = compiled.loss_weights;
+  if (job.losses.size() == 1) {
+    job.loss = job.losses[0];
+    job.losses.clear();
+  }
   if (compiled.optimizer.has_value()) job.optimizer = *compiled.optimizer;
   return job;
 }
@@ -99,9 +104,13 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
       column.name = tensor.name.substr(7);
       batch.inputs.push_back(std::move(column));
     } else if (tensor.name == "targets" || tensor.name.starts_with("targets/")) {
+      if (tensor.name != "targets") column.name = tensor.name.substr(8);
       batch.targets.push_back(std::move(column));
+    } else if (tensor.name == "weights" || tensor.name.starts_with("weights/")) {
+      if (tensor.name != "weights") column.name = tensor.name.substr(8);
+      batch.weights.push_back(std::move(column));
     } else {
-      return refuse("is neither inputs/<input layer> nor targets");
+      return refuse("is none of inputs/<input layer>, targets and weights");
     }
   }
   if (batch.inputs.empty()) return absl::InvalidArgumentError(path + ": no tensor inputs/<name>");
@@ -145,7 +154,8 @@ class Store {
       const VariableSpec& variable = variables[i];
       PartitionContents contents{.value = Block(values[i].size()), .slots = {}, .ledger = {}};
       contents.value.Assign(values[i]);
-      for (const SlotSpec& slot : optimizer_.slots) {
+      const Optimizer own = OptimizerFor(variable.moving_average(), optimizer_);
+      for (const SlotSpec& slot : own.slots) {
         if (!variable.trainable()) break;
         contents.slots.emplace_back(values[i].size());
         contents.slots.back().Fill(slot.initial);
@@ -156,7 +166,7 @@ class Store {
                              .trained = variable.trainable(),
                              .bytes = contents.value.bytes()};
       partitions_.push_back(
-          std::make_unique<Partition>(std::move(facts), optimizer_, std::move(contents)));
+          std::make_unique<Partition>(std::move(facts), own, std::move(contents)));
     }
   }
 
@@ -190,7 +200,7 @@ class Store {
 };
 
 struct Results {
-  Column output;
+  std::vector<Column> outputs;
   std::vector<float> losses;  // before each step and after the last
   std::vector<std::vector<float>> gradients, after;
 };
@@ -214,7 +224,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
   if (steps > 0) {
     ASSIGN_OR_RETURN(optimizer, ParseOptimizer(job.optimizer));
   }
-  const GradientClip clip = ReadGradientClip(job.optimizer);
+  const GradientClip clip = ReadGradientClip(job.optimizer, variables);
   Store store(std::move(optimizer), variables, values);
   std::vector<std::vector<float>> gradients(values.size());
   std::vector<std::span<const float>> value_spans(values.begin(), values.end());
@@ -224,7 +234,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     gradient_spans.emplace_back(gradients[i]);
   }
   Results results;
-  ASSIGN_OR_RETURN(results.output, program.Predict(batch, value_spans));
+  ASSIGN_OR_RETURN(results.outputs, program.Predict(batch, value_spans));
   DataPlan plan;
   plan.set_seed(job.seed);
   BatchId id;
@@ -248,14 +258,17 @@ absl::Status WriteResults(Files& files, const std::string& path,
                           const std::vector<VariableSpec>& variables, const Batch& batch,
                           const Results& results) {
   std::vector<NamedTensor> tensors;
-  std::vector<uint64_t> output_shape = {batch.examples};
-  output_shape.insert(output_shape.end(), results.output.shape.begin(), results.output.shape.end());
-  tensors.push_back({"output", output_shape, results.output.values});
+  for (const Column& output : results.outputs) {
+    std::vector<uint64_t> shape = {batch.examples};
+    shape.insert(shape.end(), output.shape.begin(), output.shape.end());
+    const bool one = results.outputs.size() == 1;
+    tensors.push_back({one ? "output" : "output/" + output.name, shape, output.values});
+  }
   tensors.push_back({"loss", {}, std::span(results.losses).first(1)});
   tensors.push_back({"losses", {results.losses.size()}, results.losses});
   for (size_t i = 0; i < variables.size(); ++i) {
     const std::vector<uint64_t> shape(variables[i].shape().begin(), variables[i].shape().end());
-    if (variables[i].trainable()) {
+    if (variables[i].trainable() && variables[i].moving_average() == 0) {
       tensors.push_back({"gradients/" + variables[i].name(), shape, results.gradients[i]});
     }
     tensors.push_back({"after/" + variables[i].name(), shape, results.after[i]});
@@ -273,6 +286,9 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
     schema.inputs.push_back({column.name, column.shape, {}});
   for (const Column& column : batch.targets) {
     schema.targets.push_back({column.name, column.shape, {}});
+  }
+  for (const Column& column : batch.weights) {
+    schema.weights.push_back({column.name, column.shape, {}});
   }
   job.batch = batch.examples;
   job.accumulate = std::min(job.accumulate, job.batch);

@@ -86,6 +86,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   if (!train.ok()) return;  // the model's shapes come from the data
   const auto program = BuildKerasProgram(job, (*train)->schema(), /*threads=*/1);
   if (!report.Take(where, program)) return;
+  out << (*program)->Summary();
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
 }

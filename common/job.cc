@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/json_fields.h"
@@ -71,6 +72,7 @@ class JobReader {
   std::optional<DataSpec> ReadDataSpec(JsonFields& data, const std::string& key);
   void ReadCounts();
   void ReadLearning();
+  void ReadLosses(const CompileConfig& compiled);
   void ReadMetrics(const CompileConfig& compiled);
   void ReadStopWhen();
   void ReadModes();
@@ -174,12 +176,44 @@ std::optional<NamedSpec> JobReader::ReadOr(NamedKind kind, const std::string& ke
   return compiled;
 }
 
+void JobReader::ReadLosses(const CompileConfig& compiled) {
+  const json* value = fields_.FindValue("loss");
+  job_.losses = compiled.losses;
+  if (value != nullptr) {
+    job_.losses = ReadByOutput(NamedKind::kLoss, *value, "loss", problems_);
+    if (job_.losses.empty()) fields_.Problem("loss", "names no loss");
+  } else if (compiled.losses.empty() && job_.model.is_object()) {
+    fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
+  }
+  // One loss is that of every output, however it was written.
+  if (job_.losses.size() == 1) {
+    job_.loss = std::move(job_.losses[0]);
+    if (job_.loss.output == "#0") job_.loss.output.clear();
+    job_.losses.clear();
+  }
+  const json* weights = fields_.FindValue("loss_weights");
+  if (weights != nullptr) {
+    job_.loss_weights = ReadNumbersByOutput(*weights, "loss_weights", problems_);
+  } else if (value == nullptr) {
+    job_.loss_weights = compiled.loss_weights;
+  }
+  const json* classes = fields_.FindValue("class_weight");
+  if (classes == nullptr) return;
+  for (const auto& [name, number] : ReadNumbersByOutput(*classes, "class_weight", problems_)) {
+    int64_t id = 0;
+    if (!absl::SimpleAtoi(name, &id) || id < 0) {
+      problems_.Add("class_weight", "must be an object of weights by class number");
+      return;
+    }
+    job_.class_weight[id] = number;
+  }
+}
+
 void JobReader::ReadLearning() {
   // Only what the job leaves out may complain about the model's own settings.
   Problems of_model;
   const CompileConfig compiled = ReadCompileConfig(job_.model, of_model);
-  std::optional<NamedSpec> loss = ReadOr(NamedKind::kLoss, "loss", compiled.loss);
-  if (loss) job_.loss = *std::move(loss);
+  ReadLosses(compiled);
   std::optional<NamedSpec> optimizer =
       ReadOr(NamedKind::kOptimizer, "optimizer", compiled.optimizer);
   if (optimizer) job_.optimizer = *std::move(optimizer);
@@ -204,18 +238,18 @@ void JobReader::ReadMetrics(const CompileConfig& compiled) {
     job_.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
     return;
   }
-  if (!metrics->is_array()) {
+  if (!metrics->is_structured() || metrics->contains("name")) {
     return fields_.Problem("metrics", absl::StrCat("must be a list, is ", JsonExcerpt(*metrics)));
   }
-  for (size_t i = 0; i < metrics->size(); ++i) {
-    const std::string path = absl::StrCat("metrics[", i, "]");
-    std::optional<NamedSpec> metric =
-        ReadNamedSpec(NamedKind::kMetric, (*metrics)[i], path, problems_);
-    if (!metric) continue;
+  std::vector<NamedSpec> read = ReadByOutput(NamedKind::kMetric, *metrics, "metrics", problems_);
+  for (size_t i = 0; i < read.size(); ++i) {
     for (const NamedSpec& earlier : job_.metrics) {
-      if (earlier.name == metric->name) problems_.Add(path, metric->name + " occurs twice");
+      if (earlier.name == read[i].name && earlier.output == read[i].output &&
+          earlier.options == read[i].options) {
+        problems_.Add(absl::StrCat("metrics[", i, "]"), read[i].name + " occurs twice");
+      }
     }
-    job_.metrics.push_back(*std::move(metric));
+    job_.metrics.push_back(std::move(read[i]));
   }
 }
 
@@ -243,8 +277,15 @@ void JobReader::ReadStopWhen() {
     problems_.Add("stop_when", "needs one of `at_least` and `at_most`");
   }
   std::vector<std::string_view> known = {"loss"};
-  for (const NamedSpec& metric : job_.metrics) known.push_back(metric.name);
-  if (!stop.metric.empty() && std::find(known.begin(), known.end(), stop.metric) == known.end()) {
+  bool found = stop.metric == "loss";
+  for (const NamedSpec& metric : job_.metrics) {
+    known.push_back(metric.name);
+    // Of one of several outputs: "<output>_<metric>".
+    found = found || stop.metric == metric.name || stop.metric.ends_with("_" + metric.name);
+    const auto own = metric.options.find("label");
+    found = found || (own != metric.options.end() && *own == stop.metric);
+  }
+  if (!stop.metric.empty() && !found) {
     fields.Problem("metric",
                    absl::StrCat("`", stop.metric, "` is neither \"loss\" nor in `metrics`",
                                 NearestHint(stop.metric, known)));

@@ -29,6 +29,8 @@ struct DataSpec {
 struct NamedSpec {
   std::string name;
   nlohmann::json options = nlohmann::json::object();
+  std::string output = "";  // of the model, by name, or "#1" by position; empty: any
+  bool weighted = false;    // a metric that counts examples by their weights
 };
 
 struct StopWhen {
@@ -79,7 +81,10 @@ struct Job {
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;         // batches in all, instead of epochs
   std::optional<std::string> initial_weights;  // absolute path of a safetensors file
-  NamedSpec loss;
+  NamedSpec loss;                              // of every output, if `losses` is empty
+  std::vector<NamedSpec> losses;               // of the outputs that have one, with its `output`
+  std::map<std::string, double> loss_weights;  // by output, as NamedSpec::output; others have 1
+  std::map<int64_t, double> class_weight;      // of examples, by class; others have 1
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
   uint64_t evaluate_every_epochs = 1;    // 0: only at the end

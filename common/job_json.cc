@@ -43,6 +43,10 @@ json PartitionerToJson(const PartitionerSpec& spec) {
 json ToJson(const Job& job) {
   json metrics = json::array();
   for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
+  json losses = json::array();
+  for (const NamedSpec& loss : job.losses) losses.push_back(NamedSpecToJson(loss));
+  json class_weight = json::object();
+  for (const auto& [id, weight] : job.class_weight) class_weight[std::to_string(id)] = weight;
   json stop_when;
   if (job.stop_when) {
     stop_when["metric"] = job.stop_when->metric;
@@ -63,7 +67,9 @@ json ToJson(const Job& job) {
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},
       {"initial_weights", OrNull(job.initial_weights)},
-      {"loss", NamedSpecToJson(job.loss)},
+      {"loss", job.losses.empty() ? NamedSpecToJson(job.loss) : losses},
+      {"loss_weights", job.loss_weights},
+      {"class_weight", class_weight},
       {"metrics", metrics},
       {"optimizer", NamedSpecToJson(job.optimizer)},
       {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},

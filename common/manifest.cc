@@ -50,11 +50,14 @@ ordered_json VariableToJson(const VariableSpec& variable) {
   for (const auto& [key, value] : std::map<std::string, double>(map.begin(), map.end())) {
     options[key] = value;
   }
-  return {{"name", variable.name()},
-          {"shape", std::vector<uint64_t>(variable.shape().begin(), variable.shape().end())},
-          {"dtype", variable.dtype() == FLOAT32 ? "float32" : "unspecified"},
-          {"trainable", variable.trainable()},
-          {"initializer", {{"name", variable.initializer().name()}, {"options", options}}}};
+  ordered_json object{
+      {"name", variable.name()},
+      {"shape", std::vector<uint64_t>(variable.shape().begin(), variable.shape().end())},
+      {"dtype", variable.dtype() == FLOAT32 ? "float32" : "unspecified"},
+      {"trainable", variable.trainable()},
+      {"initializer", {{"name", variable.initializer().name()}, {"options", options}}}};
+  if (variable.moving_average() != 0) object["moving_average"] = variable.moving_average();
+  return object;
 }
 
 VariableSpec VariableFromJson(const json& value) {
@@ -65,6 +68,7 @@ VariableSpec VariableFromJson(const json& value) {
   }
   variable.set_dtype(value.at("dtype") == "float32" ? FLOAT32 : DTYPE_UNSPECIFIED);
   variable.set_trainable(value.at("trainable").get<bool>());
+  variable.set_moving_average(value.value("moving_average", 0.0));
   const json& initializer = value.at("initializer");
   variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());
   for (const auto& [key, option] : initializer.at("options").items()) {

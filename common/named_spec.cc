@@ -1,5 +1,6 @@
 #include "common/named_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -99,6 +100,12 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
     fields.Problem("config", absl::StrCat("must be an object, is ", JsonExcerpt(*config)));
     return std::nullopt;
   }
+  // A metric may have a name of its own, which is that of its score.
+  const auto own = config->find("name");
+  if (kind == NamedKind::kMetric && own != config->end() && own->is_string() &&
+      KerasName(kind, own->get<std::string>()) != spec.name) {
+    spec.options["label"] = *own;
+  }
   for (const auto& [key, value] : config->items()) {
     if (IsOff(key, *config)) continue;
     spec.options[key] = PlainOption(value, absl::StrCat(path, ".config.", key), problems);
@@ -106,31 +113,25 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
   return spec;
 }
 
-// A list or a dict with one entry stands for the entry: models have one output.
-const json* OnlyEntry(const json& value, std::string& path, Problems& problems) {
-  if (value.is_null()) return nullptr;
-  const bool list = value.is_array();
-  const bool by_output = value.is_object() && !value.contains("class_name");
-  if (!list && !by_output) return &value;
-  if (value.size() != 1) {
-    problems.Add(path, absl::StrCat("must be of one output, has ", value.size()));
-    return nullptr;
-  }
-  absl::StrAppend(&path, list ? "[0]" : absl::StrCat(".", value.items().begin().key()));
-  return &*value.begin();
+// An object of outputs, not one of the forms of a spec.
+bool IsByOutput(const json& value) {
+  return value.is_object() && !value.empty() && !value.contains("class_name") &&
+         !value.contains("name");
 }
 
-void AddMetrics(const json& value, const std::string& path, std::vector<NamedSpec>& metrics,
-                Problems& problems) {
+void AddSpecs(NamedKind kind, const json& value, const std::string& path, const std::string& output,
+              std::vector<NamedSpec>& specs, Problems& problems) {
   if (value.is_null()) return;
-  if (value.is_array()) {  // nested once more when metrics were given by output
+  if (value.is_array()) {
     for (size_t i = 0; i < value.size(); ++i) {
-      AddMetrics(value[i], absl::StrCat(path, "[", i, "]"), metrics, problems);
+      AddSpecs(kind, value[i], absl::StrCat(path, "[", i, "]"), output, specs, problems);
     }
     return;
   }
-  std::optional<NamedSpec> spec = ReadNamedSpec(NamedKind::kMetric, value, path, problems);
-  if (spec) metrics.push_back(*std::move(spec));
+  std::optional<NamedSpec> spec = ReadNamedSpec(kind, value, path, problems);
+  if (!spec) return;
+  if (spec->output.empty()) spec->output = output;
+  specs.push_back(*std::move(spec));
 }
 
 }  // namespace
@@ -163,16 +164,63 @@ std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const json& value, const 
   fields.String("name", name);
   if (name.empty()) return std::nullopt;
   NamedSpec spec{KerasName(kind, name), json::object()};
+  if (fields.FindValue("output") != nullptr) fields.String("output", spec.output);
+  if (fields.FindValue("weighted") != nullptr) fields.Bool("weighted", spec.weighted);
   for (const auto& [key, option] : value.items()) {
-    if (key == "name" || option.is_null()) continue;
+    if (key == "name" || key == "output" || key == "weighted" || option.is_null()) continue;
     spec.options[key] = PlainOption(option, absl::StrCat(path, ".", key), problems);
   }
   return spec;
 }
 
+std::vector<NamedSpec> ReadByOutput(NamedKind kind, const json& value, const std::string& path,
+                                    Problems& problems) {
+  std::vector<NamedSpec> specs;
+  if (IsByOutput(value)) {
+    for (const auto& [output, entry] : value.items()) {
+      AddSpecs(kind, entry, absl::StrCat(path, ".", output), output, specs, problems);
+    }
+    return specs;
+  }
+  // A list of losses is by output. One of metrics is if its entries are lists; else whoever knows
+  // how many outputs there are decides.
+  const bool nested = value.is_array() && (kind == NamedKind::kLoss ||
+                                           std::any_of(value.begin(), value.end(),
+                                                       [](const json& e) { return e.is_array(); }));
+  if (!nested) {
+    AddSpecs(kind, value, path, "", specs, problems);
+    return specs;
+  }
+  for (size_t i = 0; i < value.size(); ++i) {
+    AddSpecs(kind, value[i], absl::StrCat(path, "[", i, "]"), absl::StrCat("#", i), specs,
+             problems);
+  }
+  return specs;
+}
+
+std::map<std::string, double> ReadNumbersByOutput(const json& value, const std::string& path,
+                                                  Problems& problems) {
+  std::map<std::string, double> numbers;
+  if (!value.is_structured()) {
+    problems.Add(path, absl::StrCat("must be a list or an object, is ", JsonExcerpt(value)));
+    return numbers;
+  }
+  for (const auto& [key, entry] : value.items()) {
+    if (entry.is_null()) continue;
+    if (!entry.is_number()) {
+      problems.Add(absl::StrCat(path, ".", key), "must be a number");
+      continue;
+    }
+    numbers[value.is_array() ? absl::StrCat("#", key) : key] = entry.get<double>();
+  }
+  return numbers;
+}
+
 json NamedSpecToJson(const NamedSpec& spec) {
   json object = spec.options;
   object["name"] = spec.name;
+  if (!spec.output.empty()) object["output"] = spec.output;
+  if (spec.weighted) object["weighted"] = true;
   return object;
 }
 
@@ -188,21 +236,22 @@ CompileConfig ReadCompileConfig(const json& model, Problems& problems) {
         ReadNamedSpec(NamedKind::kOptimizer, *optimizer, base + ".optimizer", problems);
   }
   if (const json* loss = fields.FindValue("loss")) {
-    std::string path = base + ".loss";
-    const json* entry = OnlyEntry(*loss, path, problems);
-    if (entry != nullptr) result.loss = ReadNamedSpec(NamedKind::kLoss, *entry, path, problems);
+    result.losses = ReadByOutput(NamedKind::kLoss, *loss, base + ".loss", problems);
+    if (result.losses.size() == 1) result.losses[0].output.clear();
+  }
+  if (const json* weights = fields.FindValue("loss_weights")) {
+    result.loss_weights = ReadNumbersByOutput(*weights, base + ".loss_weights", problems);
   }
   for (const char* key : {"metrics", "weighted_metrics"}) {
     const json* metrics = fields.FindValue(key);
     if (metrics == nullptr) continue;
-    std::string path = absl::StrCat(base, ".", key);
-    const bool by_output = metrics->is_object() && !metrics->contains("class_name");
-    const json* entry = by_output ? OnlyEntry(*metrics, path, problems) : metrics;
     if (!result.metrics) result.metrics.emplace();
-    if (entry != nullptr) AddMetrics(*entry, path, *result.metrics, problems);
+    for (NamedSpec& metric :
+         ReadByOutput(NamedKind::kMetric, *metrics, absl::StrCat(base, ".", key), problems)) {
+      metric.weighted = std::string_view(key) == "weighted_metrics";
+      result.metrics->push_back(std::move(metric));
+    }
   }
-  const json* weights = fields.FindValue("loss_weights");
-  if (weights != nullptr) fields.Problem("loss_weights", "is not supported; must be null");
   return result;
 }
 

@@ -4,6 +4,7 @@
 // builds the thing refuses the others. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,13 +27,22 @@ std::string KerasName(NamedKind kind, std::string_view name);
 std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const nlohmann::json& json,
                                        const std::string& path, Problems& problems);
 
+// One of them, or a list (by position) or an object (by name) of them for the outputs of a model;
+// for metrics each entry may be a list again. Each gets its `output` where it has one.
+std::vector<NamedSpec> ReadByOutput(NamedKind kind, const nlohmann::json& json,
+                                    const std::string& path, Problems& problems);
+// Numbers for the outputs: a list, or an object.
+std::map<std::string, double> ReadNumbersByOutput(const nlohmann::json& json,
+                                                  const std::string& path, Problems& problems);
+
 // The inverse: always an object.
 nlohmann::json NamedSpecToJson(const NamedSpec& spec);
 
 // What a model's JSON says; nothing is set in one that was not compiled.
 struct CompileConfig {
   std::optional<NamedSpec> optimizer;
-  std::optional<NamedSpec> loss;
+  std::vector<NamedSpec> losses;
+  std::map<std::string, double> loss_weights;
   std::optional<std::vector<NamedSpec>> metrics;
 };
 CompileConfig ReadCompileConfig(const nlohmann::json& model, Problems& problems);

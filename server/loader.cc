@@ -82,7 +82,9 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
       begin += chunk.values().size();
     }
   }
-  if (variable.trainable()) FillSlots(optimizer, elements, contents);
+  if (variable.trainable()) {
+    FillSlots(OptimizerFor(variable.moving_average(), optimizer), elements, contents);
+  }
   return contents;
 }
 
@@ -97,7 +99,7 @@ absl::StatusOr<PartitionContents> Restore(const VariableSpec& variable, const Da
   stored.value = {};
   ASSIGN_OR_RETURN(contents.ledger, PartitionLedger::FromProto(stored.ledger, plan));
   if (!variable.trainable()) return contents;
-  for (const SlotSpec& slot : optimizer.slots) {
+  for (const SlotSpec& slot : OptimizerFor(variable.moving_average(), optimizer).slots) {
     const auto it = stored.slots.find(slot.name);
     if (it == stored.slots.end()) {
       return absl::FailedPreconditionError(
@@ -117,7 +119,8 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
                          .shape = PartitionShape(variable, spec),
                          .trained = variable.trainable(),
                          .bytes = contents.value.bytes()};
-  return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
+  return std::make_unique<Partition>(
+      std::move(facts), OptimizerFor(variable.moving_average(), optimizer), std::move(contents));
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request, Content& content) {

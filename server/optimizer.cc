@@ -115,6 +115,16 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
   return optimizer;
 }
 
+Optimizer OptimizerFor(double moving_average, const Optimizer& optimizer) {
+  if (moving_average <= 0) return optimizer;
+  // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).
+  Optimizer average;
+  average.rule = Optimizer::Rule::kSgd;
+  average.learning_rate = ConstantRate{moving_average - 1};
+  average.weight_decay = -1;
+  return average;
+}
+
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
   const double rate = RateAt(optimizer.learning_rate, step);
   UpdateScalars scalars;

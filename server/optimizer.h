@@ -44,6 +44,10 @@ struct Optimizer {
 // "sgd", "adagrad", "rmsprop", "adam", "adamw". Errors name the option.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 
+// What updates a variable: `optimizer`, or for a moving average that keeps so much each time (0: it
+// is none) value * keep + observation * (1 - keep), where a push carries the observation.
+Optimizer OptimizerFor(double moving_average, const Optimizer& optimizer);
+
 // What the kernels need of one update; `step` is the number of batches applied before.
 struct UpdateScalars {
   float rate = 0;   // Adam: with both bias corrections

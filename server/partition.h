@@ -76,7 +76,7 @@ class Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Facts facts_;
-  const Optimizer& optimizer_;
+  const Optimizer optimizer_;
 
   mutable Mutex mu_;
   PartitionContents contents_ ABSL_GUARDED_BY(mu_);

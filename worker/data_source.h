@@ -28,6 +28,9 @@ struct Batch {
   uint32_t examples = 0;
   std::vector<Column> inputs;
   std::vector<Column> targets;
+  // Of examples, by output ("": of all outputs); none: all count alike. Shape (), or a number a
+  // step of the output.
+  std::vector<Column> weights;
   // Where the examples come from, for errors that must name file and record. Null: made by hand.
   const DataSource* source = nullptr;
   std::vector<uint64_t> records;

@@ -27,21 +27,24 @@ double Option(const NamedSpec& optimizer, const char* name) {
 }  // namespace
 
 void GradientClip::Apply(MutableTensors gradients) const {
-  if (clipnorm > 0) {
-    for (const std::span<float> gradient : gradients) {
-      Scale(gradient, clipnorm, std::sqrt(SumOfSquares(gradient)));
-    }
+  const auto clipped = [&](size_t i) { return i >= exempt.size() || !exempt[i]; };
+  for (size_t i = 0; clipnorm > 0 && i < gradients.size(); ++i) {
+    if (clipped(i)) Scale(gradients[i], clipnorm, std::sqrt(SumOfSquares(gradients[i])));
   }
   if (global_clipnorm <= 0) return;
   double sum = 0;
-  for (const std::span<float> gradient : gradients) sum += SumOfSquares(gradient);
-  for (const std::span<float> gradient : gradients) {
-    Scale(gradient, global_clipnorm, std::sqrt(sum));
+  for (size_t i = 0; i < gradients.size(); ++i) sum += clipped(i) ? SumOfSquares(gradients[i]) : 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (clipped(i)) Scale(gradients[i], global_clipnorm, std::sqrt(sum));
   }
 }
 
-GradientClip ReadGradientClip(const NamedSpec& optimizer) {
-  return {Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm")};
+GradientClip ReadGradientClip(const NamedSpec& optimizer, std::span<const VariableSpec> variables) {
+  GradientClip clip{Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm"), {}};
+  for (const VariableSpec& variable : variables) {
+    clip.exempt.push_back(variable.moving_average() > 0);
+  }
+  return clip;
 }
 
 }  // namespace paracord

@@ -11,11 +11,14 @@ namespace paracord {
 struct GradientClip {
   double clipnorm = 0;         // 0: off
   double global_clipnorm = 0;  // 0: off
+  std::vector<bool> exempt;    // of each variable: a moving average is given no gradient
 
   void Apply(MutableTensors gradients) const;
 };
 
-// From the optimizer's options, which the ps checks: absent, null and other types are off.
-GradientClip ReadGradientClip(const NamedSpec& optimizer);
+// From the optimizer's options, which the ps checks: absent, null and other types are off. Moving
+// averages among the variables are left alone.
+GradientClip ReadGradientClip(const NamedSpec& optimizer,
+                              std::span<const VariableSpec> variables = {});
 
 }  // namespace paracord

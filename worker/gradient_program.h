@@ -30,7 +30,8 @@ class GradientProgram {
   // Of an evaluation: "loss" first, then the job's metrics.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
-  // Mean loss over the batch and its gradient by every trainable variable. `batch_key` is a pure
+  // Mean loss over the batch and its gradient by every trainable variable; for a moving average,
+  // what it is to be given instead. `batch_key` is a pure
   // function of the job's seed and the batch's identity (dropout). `gradients` has an empty span
   // where the variable is not trainable. Does not check for finite values. INVALID_ARGUMENT: the
   // batch does not fit the model (shape, label out of range).
@@ -43,8 +44,10 @@ class GradientProgram {
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
-  // Model outputs in inference mode, row-major; for `paracord compute`.
-  virtual absl::StatusOr<Column> Predict(const Batch& batch, ConstTensors values) = 0;
+  // Model outputs in inference mode, row-major and with their names; for `paracord compute`.
+  virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
+  // The model layer by layer, for people; empty lines where there are no layers.
+  virtual std::string Summary() const { return ""; }
 };
 
 // The value of a metric from its merged state.

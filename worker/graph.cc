@@ -63,6 +63,7 @@ absl::Status Graph::Prepare(int64_t batch) {
 }
 
 const float* Graph::Data(Value value) const {
+  if (value == kNone) return nullptr;
   const Storage& storage = storages_[nodes_[value].storage];
   return storage.input.has_value() ? inputs_[*storage.input] : storage.data.get();
 }
@@ -91,13 +92,30 @@ void Graph::Forward(const GraphCall& call, bool training) {
 
 void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add) {
   storage_written_.assign(storages_.size(), false);
+  for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
   variable_written_.assign(variables_.size(), add);
-  for (size_t i = loss_value_ + 1; i-- > 0;) {
-    const Node& node = nodes_[i];
-    if (node.in_training && node.needs_gradient && current_->nodes[i] != nullptr) {
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (nodes_[i].in_backward && current_->nodes[i] != nullptr) {
       BackwardNode(i, call, d_parameters);
     }
   }
+  // No loss depends on these.
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (variable_written_[v] || d_parameters[v] == nullptr) continue;
+    const int64_t n = VariableElements(variables_[v]);
+    ops_.Fill(n, 0, d_parameters[v]);
+    if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+  }
+}
+
+double Graph::Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters) {
+  double sum = 0;
+  for (const PenaltyOn& on : penalties_) {
+    float* gradient = scale == 0 ? nullptr : d_parameters[on.variable];
+    sum += ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
+                        call.parameters[on.variable], scale, gradient);
+  }
+  return sum;
 }
 
 // Kernels write gradients and never add: where something is there already they write into the
@@ -121,12 +139,15 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
 
   call_inputs_.clear();
   call_d_inputs_.clear();
-  for (const Value input : node.inputs) {
-    const size_t storage = nodes_[input].storage;
-    float* to = nodes_[input].needs_gradient ? Gradient(input) : nullptr;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value input = node.inputs[i];
     call_inputs_.push_back(Data(input));
-    call_d_inputs_.push_back(
-        target(call.batch * storages_[storage].size, to, storage_written_, storage));
+    float* to = nullptr;
+    if (i < node.data_inputs && nodes_[input].needs_gradient) {
+      const size_t storage = nodes_[input].storage;
+      to = target(call.batch * storages_[storage].size, Gradient(input), storage_written_, storage);
+    }
+    call_d_inputs_.push_back(to);
   }
   const size_t count = node.layer->variables().size();
   call_d_parameters_.clear();
@@ -142,7 +163,8 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
        .d_inputs = call_d_inputs_,
        .d_parameters = call_d_parameters_,
        .key = Mix64(call.key, node.salt),
-       .first_example = call.first_example});
+       .first_example = call.first_example,
+       .share = call.share});
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
 }
 

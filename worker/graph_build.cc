@@ -52,41 +52,39 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
 
 }  // namespace
 
-absl::Status Graph::AddInput(const LayerSpec& layer, bool keras2, const Shape& data) {
-  ASSIGN_OR_RETURN(const std::optional<Shape> declared, DeclaredShape(layer, keras2));
-  Node node;
-  absl::StatusOr<Shape> shape = FitInput(declared, data);
-  if (!shape.ok()) return At(layer.class_name, layer.name, shape.status());
-  node.shape = *std::move(shape);
-  node.storage = storages_.size();
-  Storage storage;
-  storage.size = Elements(node.shape);
-  storage.input = std::count_if(storages_.begin(), storages_.end(),
-                                [](const Storage& s) { return s.input.has_value(); });
-  storages_.push_back(std::move(storage));
-  nodes_.push_back(std::move(node));
-  return absl::OkStatus();
+void Graph::AddVariables(Layer& layer, Node& node) {
+  const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
+  node.first_variable = first->second;
+  if (!is_new) return;
+  variables_.insert(variables_.end(), layer.variables().begin(), layer.variables().end());
+  for (size_t v = node.first_variable; v < variables_.size(); ++v) {
+    for (const Regularizer& r : layer.regularizers()) {
+      if (variables_[v].name().ends_with("/" + r.variable)) penalties_.push_back({v, r.l1, r.l2});
+    }
+  }
 }
 
-absl::Status Graph::AddCall(Layer& layer, std::vector<Value> inputs) {
+absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inputs,
+                                            size_t data_inputs) {
   Node node;
   node.layer = &layer;
-  for (const Value input : inputs) node.input_shapes.push_back(nodes_[input].shape);
+  node.data_inputs = data_inputs;
+  for (const Value input : inputs) {
+    node.input_shapes.push_back(input == kNone ? Shape() : nodes_[input].shape);
+  }
   node.inputs = std::move(inputs);
   absl::StatusOr<Shape> shape = layer.OutputShape(node.input_shapes);
   absl::Status fits = shape.ok() ? CheckElements(*shape) : shape.status();
   if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
   node.shape = *std::move(shape);
 
-  const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
-  node.first_variable = first->second;
-  if (is_new) {
-    variables_.insert(variables_.end(), layer.variables().begin(), layer.variables().end());
-  }
-  node.needs_gradient = std::any_of(layer.variables().begin(), layer.variables().end(),
-                                    [](const VariableSpec& v) { return v.trainable(); }) ||
-                        std::any_of(node.inputs.begin(), node.inputs.end(),
-                                    [&](Value input) { return nodes_[input].needs_gradient; });
+  AddVariables(layer, node);
+  const auto data = std::span(node.inputs).first(data_inputs);
+  node.needs_gradient =
+      layer.differentiable() &&
+      (std::any_of(layer.variables().begin(), layer.variables().end(),
+                   [](const VariableSpec& v) { return v.trainable(); }) ||
+       std::any_of(data.begin(), data.end(), [&](Value v) { return nodes_[v].needs_gradient; }));
   node.salt = Mix64(nodes_.size(), layer.name());
   if (layer.is_view()) {
     node.storage = nodes_[node.inputs[0]].storage;
@@ -95,121 +93,180 @@ absl::Status Graph::AddCall(Layer& layer, std::vector<Value> inputs) {
     storages_.emplace_back().size = Elements(node.shape);
   }
   nodes_.push_back(std::move(node));
+  return nodes_.size() - 1;
+}
+
+// Adds the calls of a model file to a graph.
+class Graph::Builder {
+ public:
+  Builder(Graph& graph, const ModelSpec& model)
+      : graph_(graph), model_(model), layers_(model.layers.size(), nullptr) {}
+
+  absl::Status Add(std::span<const Shape> data);
+
+ private:
+  absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
+  absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
+  absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
+  std::vector<Value> MasksOf(const NodeSpec& node, std::span<const Value> inputs) const;
+  absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
+  absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
+  void SetMask(Value value, Value mask) {
+    masks_.resize(graph_.nodes_.size(), kNone);
+    masks_[value] = mask;
+  }
+  Value MaskOf(Value value) const { return value < masks_.size() ? masks_[value] : kNone; }
+  Layer& Own(std::unique_ptr<Layer> layer) {
+    graph_.layers_.push_back(std::move(layer));
+    return *graph_.layers_.back();
+  }
+
+  Graph& graph_;
+  const ModelSpec& model_;
+  std::vector<Layer*> layers_;
+  std::vector<Value> values_;  // by node of the model
+  std::vector<Value> masks_;   // by value
+};
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
+  const LayerSpec& layer = model_.layers[model_.nodes[model_.inputs[input].node].layer];
+  ASSIGN_OR_RETURN(const std::optional<Shape> declared, DeclaredShape(layer, model_.keras2));
+  Node node;
+  absl::StatusOr<Shape> shape = FitInput(declared, data);
+  if (!shape.ok()) return At(layer.class_name, layer.name, shape.status());
+  node.shape = *std::move(shape);
+  node.storage = graph_.storages_.size();
+  Storage storage;
+  storage.size = Elements(node.shape);
+  storage.input = input;
+  graph_.storages_.push_back(std::move(storage));
+  graph_.nodes_.push_back(std::move(node));
+  return graph_.nodes_.size() - 1;
+}
+
+absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
+  Layer*& layer = layers_[node.layer];
+  if (layer != nullptr) return layer;
+  const LayerSpec& spec = model_.layers[node.layer];
+  LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
+  config.SetCall(node.args, node.kwargs);
+  ASSIGN_OR_RETURN(std::unique_ptr<Layer> made, MakeLayer(config, spec.operation));
+  layer = &Own(std::move(made));
+  return layer;
+}
+
+// The mask of each input: the one that the call names, or else the one that came with the input.
+std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node,
+                                                  std::span<const Value> inputs) const {
+  static constexpr const char* kNames[] = {"query_mask", "value_mask", "key_mask"};
+  std::vector<Value> masks;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value mask = MaskOf(inputs[i]);
+    if (i == 0 && node.masks.count("mask") != 0) mask = values_[node.masks.at("mask")];
+    if (i < 3 && node.masks.count(kNames[i]) != 0) mask = values_[node.masks.at(kNames[i])];
+    masks.push_back(mask);
+  }
+  return masks;
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddActivation(Layer& layer, Activation activation,
+                                                           Value input) {
+  return graph_.AddCall(Own(MakeActivationLayer(layer, activation)), {input}, 1);
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
+                                                       std::span<const Value> inputs) {
+  Value value = inputs[0];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, {value, inputs[i]}, 2));
+  }
+  if (const auto after = layer.after_folding(inputs.size())) {
+    return AddActivation(layer, *after, value);
+  }
+  return value;
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
+                                                        std::span<const Value> inputs) {
+  std::vector<Value> masks;
+  for (const Value input : inputs) masks.push_back(MaskOf(input));
+  const bool all = std::find(masks.begin(), masks.end(), kNone) == masks.end();
+  switch (layer.mask_rule()) {
+    case Layer::MaskRule::kStop:
+      return kNone;
+    case Layer::MaskRule::kPass:
+      return masks[0];
+    case Layer::MaskRule::kOr: {
+      if (!all) return kNone;
+      Value mask = masks[0];
+      for (size_t i = 1; i < masks.size(); ++i) {
+        ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
+      }
+      return mask;
+    }
+    case Layer::MaskRule::kCompute:
+      break;
+  }
+  std::vector<Shape> shapes;
+  std::vector<Value> all_inputs(inputs.begin(), inputs.end());
+  all_inputs.insert(all_inputs.end(), masks.begin(), masks.end());
+  for (const Value v : all_inputs) shapes.push_back(v == kNone ? Shape() : graph_.shape(v));
+  std::unique_ptr<Layer> made = layer.MakeMaskLayer(shapes);
+  if (made == nullptr) return kNone;
+  return graph_.AddCall(Own(std::move(made)), std::move(all_inputs), 0);
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
+  ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
+  std::vector<Value> inputs;
+  for (const size_t input : node.inputs) inputs.push_back(values_[input]);
+  const size_t data_inputs = inputs.size();
+  ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
+  Value value = kNone;
+  if (layer->folds()) {
+    ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
+  } else {
+    if (layer->takes_masks()) {
+      const std::vector<Value> masks = MasksOf(node, inputs);
+      inputs.insert(inputs.end(), masks.begin(), masks.end());
+      const auto more = node.masks.find("attention_mask");
+      if (more != node.masks.end()) inputs.push_back(values_[more->second]);
+    }
+    ASSIGN_OR_RETURN(value, graph_.AddCall(*layer, std::move(inputs), data_inputs));
+  }
+  if (const auto activation = layer->activation_after()) {
+    ASSIGN_OR_RETURN(value, AddActivation(*layer, *activation, value));
+  }
+  if (mask != kNone) SetMask(value, mask);
+  return value;
+}
+
+absl::Status Graph::Builder::Add(std::span<const Shape> data) {
+  for (const NodeSpec& node : model_.nodes) {
+    Value value = kNone;
+    if (node.inputs.empty()) {
+      const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
+                                   [&](const Endpoint& e) { return e.node == values_.size(); });
+      const auto index = static_cast<size_t>(at - model_.inputs.begin());
+      ASSIGN_OR_RETURN(value, AddInput(index, data[index]));
+    } else {
+      ASSIGN_OR_RETURN(value, AddNode(node));
+    }
+    values_.push_back(value);
+  }
+  for (const Endpoint& output : model_.outputs) {
+    graph_.outputs_.push_back(values_[output.node]);
+    graph_.output_masks_.push_back(MaskOf(values_[output.node]));
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(Ops& ops, const ModelSpec& model,
                                                     std::span<const Shape> data) {
   std::unique_ptr<Graph> graph(new Graph(ops));
-  std::vector<Value> values;  // by node of the model
-  std::vector<Layer*> layers(model.layers.size(), nullptr);
-  for (const NodeSpec& node : model.nodes) {
-    const LayerSpec& spec = model.layers[node.layer];
-    if (node.inputs.empty()) {
-      const auto at = std::find(model.inputs.begin(), model.inputs.end(), values.size());
-      const auto index = static_cast<size_t>(at - model.inputs.begin());
-      RETURN_IF_ERROR(graph->AddInput(spec, model.keras2, data[index]));
-      values.push_back(graph->nodes_.size() - 1);
-      continue;
-    }
-    LayerConfig config(spec.class_name, spec.name, spec.config, model.keras2);
-    if (layers[node.layer] == nullptr) {
-      ASSIGN_OR_RETURN(std::unique_ptr<Layer> layer, MakeLayer(config));
-      layers[node.layer] = layer.get();
-      graph->layers_.push_back(std::move(layer));
-    }
-    Layer& layer = *layers[node.layer];
-    std::vector<Value> inputs;
-    for (const size_t input : node.inputs) inputs.push_back(values[input]);
-    RETURN_IF_ERROR(graph->AddCall(layer, std::move(inputs)));
-    if (const auto activation = layer.activation_after()) {
-      graph->layers_.push_back(MakeActivationLayer(config, *activation));
-      RETURN_IF_ERROR(graph->AddCall(*graph->layers_.back(), {graph->nodes_.size() - 1}));
-    }
-    values.push_back(graph->nodes_.size() - 1);
-  }
-  graph->output_ = values[model.outputs[0]];
+  RETURN_IF_ERROR(Builder(*graph, model).Add(data));
   return graph;
-}
-
-std::optional<Graph::Value> Graph::Before(ActivationKind kind) const {
-  const Node& last = nodes_[output_];
-  if (last.layer == nullptr) return std::nullopt;
-  const auto activation = last.layer->activation();
-  if (!activation.has_value() || activation->kind != kind) return std::nullopt;
-  return last.inputs[0];
-}
-
-size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
-  // The one that fits best; growing a slot that is too small still beats another.
-  auto best = free.end();
-  for (auto it = free.begin(); it != free.end(); ++it) {
-    if (best == free.end() ||
-        std::abs(slots_[*it].size - size) < std::abs(slots_[*best].size - size)) {
-      best = it;
-    }
-  }
-  size_t slot = slots_.size();
-  if (best == free.end()) {
-    slots_.emplace_back();
-  } else {
-    slot = *best;
-    free.erase(best);
-  }
-  slots_[slot].size = std::max(slots_[slot].size, size);
-  return slot;
-}
-
-// Of nodes in training: what they must write aside because others have written before.
-void Graph::PlanScratch(bool add) {
-  std::vector<bool> storage_written(storages_.size(), false);
-  std::vector<bool> variable_written(variables_.size(), add);
-  for (size_t i = loss_value_ + 1; i-- > 0;) {
-    const Node& node = nodes_[i];
-    if (!node.in_training || !node.needs_gradient || node.layer->is_view()) continue;
-    int64_t inputs = 0, parameters = 0;
-    for (const Value input : node.inputs) {
-      const size_t storage = nodes_[input].storage;
-      if (!nodes_[input].needs_gradient) continue;
-      if (storage_written[storage]) inputs += RoundUp(storages_[storage].size);
-      storage_written[storage] = true;
-    }
-    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
-      const size_t at = node.first_variable + v;
-      if (variable_written[at]) parameters += RoundUp(VariableElements(variables_[at]));
-      variable_written[at] = true;
-    }
-    scratch_inputs_ = std::max(scratch_inputs_, inputs);
-    scratch_parameters_ = std::max(scratch_parameters_, parameters);
-  }
-}
-
-void Graph::PlanTraining(Value loss_value, bool add) {
-  loss_value_ = loss_value;
-  nodes_[loss_value].in_training = true;
-  std::vector<size_t> free;
-  const auto take = [&](Value value) {
-    Storage& storage = storages_[nodes_[value].storage];
-    if (!storage.gradient_slot.has_value()) {
-      storage.gradient_slot = TakeSlot(storage.size, free);
-    }
-  };
-  take(loss_value);
-  // In the order of Backward: a gradient lives from its first write, by the last node that reads
-  // the value, to the node that made the value.
-  for (size_t i = loss_value + 1; i-- > 0;) {
-    Node& node = nodes_[i];
-    if (!node.in_training || node.layer == nullptr) continue;
-    for (const Value input : node.inputs) {
-      nodes_[input].in_training = true;
-      if (nodes_[input].needs_gradient) take(input);
-    }
-    Storage& own = storages_[node.storage];
-    if (!node.layer->is_view() && own.gradient_slot.has_value()) {
-      free.push_back(*own.gradient_slot);
-    }
-  }
-  PlanScratch(add);
 }
 
 }  // namespace paracord

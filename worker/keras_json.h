@@ -1,8 +1,11 @@
 // Reads a Keras model file (model.to_json() of Keras 3, of Keras 2, of tf_keras) into a graph of
-// layer calls. Knows the dialects and nothing of what a layer does: layers.cc reads their configs,
-// graph.h builds them. Sequential for now; a Functional model becomes the same ModelSpec. Pure.
+// layer calls: Sequential and Functional models, models inside models (made flat: their layers get
+// the inner model's name in front), shared layers, operators on tensors. Knows the dialects and
+// nothing of what a layer does: layers.cc reads their configs, graph.h builds them. Pure.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,23 +16,40 @@ namespace paracord {
 
 inline constexpr const char* kInputLayer = "InputLayer";
 
+// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node.
+inline constexpr const char* kTensorKey = "$tensor";
+
 struct LayerSpec {
   std::string class_name;
   std::string name;
   nlohmann::json config;
+  bool operation = false;  // "Multiply" is x * y, not the layer Multiply()
 };
 
 // One call of a layer on the outputs of earlier nodes.
 struct NodeSpec {
   size_t layer = 0;
-  std::vector<size_t> inputs;  // nodes; empty for an InputLayer
+  std::vector<size_t> inputs;           // nodes; empty for an InputLayer
+  std::map<std::string, size_t> masks;  // "mask", "query_mask", ...: the nodes given by name
+  bool mask_off = false;                // "mask": null was written, which says nothing
+  nlohmann::json args;                  // of an operation: a list
+  nlohmann::json kwargs;                // what else the call says
+};
+
+// An input or an output of the model. In a model made from a dict it has two names.
+struct Endpoint {
+  size_t node = 0;
+  std::string layer;  // its name; made unique with a number where two outputs are of one layer
+  std::string key;    // empty: none
+  bool Is(const std::string& name) const { return name == layer || (!key.empty() && name == key); }
+  const std::string& name() const { return key.empty() ? layer : key; }
 };
 
 struct ModelSpec {
   std::vector<LayerSpec> layers;
   std::vector<NodeSpec> nodes;  // in an order in which every input comes before its use
-  std::vector<size_t> inputs;   // nodes
-  std::vector<size_t> outputs;  // nodes
+  std::vector<Endpoint> inputs;
+  std::vector<Endpoint> outputs;
   bool keras2 = false;
 };
 

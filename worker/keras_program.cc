@@ -13,7 +13,8 @@
 #include "worker/gradient_program.h"
 #include "worker/graph.h"
 #include "worker/keras_json.h"
-#include "worker/losses.h"
+#include "worker/model_head.h"
+#include "worker/model_summary.h"
 #include "worker/ops_cpu.h"
 
 namespace paracord {
@@ -35,13 +36,12 @@ absl::Status CheckColumn(const std::string& what, const Column& column) {
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema) {
   if (model.inputs.size() == 1 && schema.inputs.size() == 1) return std::vector<size_t>{0};
   std::vector<size_t> columns;
-  for (const size_t node : model.inputs) {
-    const std::string& name = model.layers[model.nodes[node].layer].name;
+  for (const Endpoint& input : model.inputs) {
     const auto at = std::find_if(schema.inputs.begin(), schema.inputs.end(),
-                                 [&](const Column& column) { return column.name == name; });
+                                 [&](const Column& column) { return input.Is(column.name); });
     if (at == schema.inputs.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("layer \"", name, "\" (InputLayer): the data has no input of that name"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer \"", input.layer, "\" (InputLayer): the data has no input of that name"));
     }
     columns.push_back(static_cast<size_t>(at - schema.inputs.begin()));
   }
@@ -51,9 +51,9 @@ absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Ba
 class KerasProgram : public GradientProgram {
  public:
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
-      : accumulate_(std::max<uint32_t>(job.accumulate, 1)), ops_(std::move(ops)) {}
+      : job_(job), accumulate_(std::max<uint32_t>(job.accumulate, 1)), ops_(std::move(ops)) {}
 
-  absl::Status Init(const Job& job, const Batch& schema);
+  absl::Status Init(const Batch& schema);
 
   const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
@@ -62,85 +62,65 @@ class KerasProgram : public GradientProgram {
                                           ConstTensors values, MutableTensors gradients) override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
-  absl::StatusOr<Column> Predict(const Batch& batch, ConstTensors values) override;
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
+  std::string Summary() const override { return SummaryOf(graph_->Describe()); }
 
  private:
-  absl::Status CheckInputs(const Batch& batch) const;
-  absl::Status CheckTargets(const Batch& batch) const;
+  absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
+  absl::Status CheckIds(const Batch& batch) const;
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
-  // A run over examples [first, first + count) of the batch.
   bool InputsFinite(const Batch& batch) const;
+  void HideRows(const Batch& batch, std::vector<float>& values) const;
+  // A run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
-  const float* Targets(const Batch& batch, int64_t first) const {
-    return batch.targets[0].values.data() + first * targets_each_;
+  const float* Mask(const ModelHead& head) const {
+    return head.mask == Graph::kNone ? nullptr : graph_->value(head.mask);
   }
-  LossShape LossOver(int64_t examples) const {
-    return {loss_.kind, loss_from_logits_, loss_.rows * examples, loss_.columns};
-  }
+  // By what the sum of a head's losses over all rows of a batch is to be divided.
+  absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
+  double HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call, double each,
+                  bool gradient);
 
+  const Job job_;
   const int64_t accumulate_;
   const std::unique_ptr<Ops> ops_;
   std::unique_ptr<Graph> graph_;  // before ops_ goes
   std::vector<Column> inputs_schema_;
   std::vector<size_t> input_columns_;  // of each input of the graph
-  int64_t targets_each_ = 0;           // floats an example
-  Shape targets_shape_;
-  LossSpec loss_;
-  Graph::Value loss_value_ = 0;
-  bool loss_from_logits_ = false;
-  int64_t classes_ = 0;  // targets are indices below; 0: they are not
-  std::vector<MetricSpec> metrics_;
+  std::vector<ModelHead> heads_;
+  std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
   // Of a run.
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
+  std::vector<float> weights_;
 };
 
-absl::Status KerasProgram::Init(const Job& job, const Batch& schema) {
-  ASSIGN_OR_RETURN(const ModelSpec model, ReadKerasModel(job.model));
-  if (schema.targets.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the data has ", schema.targets.size(), " targets; supported: 1"));
-  }
+absl::Status KerasProgram::Init(const Batch& schema) {
+  ASSIGN_OR_RETURN(const ModelSpec model, ReadKerasModel(job_.model));
   for (const Column& column : schema.inputs) RETURN_IF_ERROR(CheckColumn("data: input", column));
-  RETURN_IF_ERROR(CheckColumn("data: targets", schema.targets[0]));
+  for (const Column& column : schema.targets) RETURN_IF_ERROR(CheckColumn("data: targets", column));
   ASSIGN_OR_RETURN(input_columns_, MatchInputs(model, schema));
   inputs_schema_ = schema.inputs;
   std::vector<Shape> shapes;
   for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
   ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
+  ASSIGN_OR_RETURN(heads_, MakeHeads(job_, model, *graph_, schema));
 
-  const Shape& output = graph_->shape(graph_->output());
-  targets_shape_ = ShapeOf(schema.targets[0]);
-  targets_each_ = Elements(targets_shape_);
-  ASSIGN_OR_RETURN(loss_, ResolveLoss(job.loss, output, targets_shape_));
-  for (const NamedSpec& spec : job.metrics) {
-    ASSIGN_OR_RETURN(MetricSpec metric, ResolveMetric(spec, output, targets_shape_));
-    metric_names_.push_back(metric.name);
-    metrics_.push_back(std::move(metric));
+  std::vector<Graph::Value> loss_values;
+  for (const ModelHead& head : heads_) {
+    if (head.has_loss) loss_values.push_back(head.loss_value);
+    if (head.has_loss && heads_.size() > 1) metric_names_.push_back(head.name + "_loss");
+    for (const MetricSpec& metric : head.metrics) metric_names_.push_back(metric.name);
   }
-  const bool sparse_metric = std::any_of(metrics_.begin(), metrics_.end(),
-                                         [](const MetricSpec& m) { return IsSparse(m); });
-  if (IsSparse(loss_) || sparse_metric) classes_ = loss_.columns;
-
-  // Keras takes the logits where it can see them, which loses no digits.
-  loss_value_ = graph_->output();
-  loss_from_logits_ = loss_.from_logits;
-  const bool binary = loss_.kind == LossKind::kBinaryCrossentropy;
-  if (binary || IsSparse(loss_) || loss_.kind == LossKind::kCategoricalCrossentropy) {
-    const auto kind = binary ? ActivationKind::kSigmoid : ActivationKind::kSoftmax;
-    if (const auto logits = graph_->Before(kind)) {
-      loss_value_ = *logits;
-      loss_from_logits_ = true;
-    }
-  }
-  graph_->PlanTraining(loss_value_, accumulate_ > 1);
-  const int64_t usual = (job.batch + accumulate_ - 1) / accumulate_;
+  for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
+  graph_->PlanTraining(loss_values, accumulate_ > 1);
+  const int64_t usual = (job_.batch + accumulate_ - 1) / accumulate_;
   return graph_->Prepare(std::max<int64_t>(usual, 1));
 }
 
-absl::Status KerasProgram::CheckInputs(const Batch& batch) const {
+absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
   if (batch.inputs.size() != inputs_schema_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
@@ -156,27 +136,35 @@ absl::Status KerasProgram::CheckInputs(const Batch& batch) const {
           ", the model was built for ", ShapeName(ShapeOf(inputs_schema_[i]))));
     }
   }
+  RETURN_IF_ERROR(CheckIds(batch));
+  if (!with_targets) return absl::OkStatus();
+  for (const ModelHead& head : heads_) {
+    RETURN_IF_ERROR(CheckTargets(head, batch));
+    if (!head.weight.has_value()) continue;
+    const size_t given =
+        *head.weight < batch.weights.size() ? batch.weights[*head.weight].values.size() : 0;
+    if (given != batch.examples && given != batch.examples * static_cast<size_t>(head.loss.rows)) {
+      return absl::InvalidArgumentError("the batch's weights do not fit its targets");
+    }
+  }
   return absl::OkStatus();
 }
 
-absl::Status KerasProgram::CheckTargets(const Batch& batch) const {
-  if (batch.targets.size() != 1 || ShapeOf(batch.targets[0]) != targets_shape_ ||
-      batch.targets[0].values.size() !=
-          batch.examples * static_cast<uint64_t>(Elements(targets_shape_))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch's targets are not of shape ", ShapeName(targets_shape_)));
-  }
-  if (classes_ == 0) return absl::OkStatus();
-  const std::vector<float>& labels = batch.targets[0].values;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const float label = labels[i];
-    if (label >= 0 && label < static_cast<float>(classes_) && label == std::floor(label)) continue;
-    const size_t example = i / static_cast<size_t>(targets_each_);
-    const std::string where = batch.source != nullptr && example < batch.records.size()
-                                  ? batch.source->Where(batch.records[example])
-                                  : absl::StrCat("example ", example, " of the batch");
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, ": label ", label, " is not a class of the model, 0 to ", classes_ - 1));
+// Ids that go straight into an embedding.
+absl::Status KerasProgram::CheckIds(const Batch& batch) const {
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    const std::optional<int64_t> below = graph_->ids_below(i);
+    if (!below.has_value()) continue;
+    const std::vector<float>& ids = batch.inputs[input_columns_[i]].values;
+    for (size_t k = 0; k < ids.size(); ++k) {
+      if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
+      const size_t example = k * batch.examples / ids.size();
+      const std::string where = batch.source != nullptr && example < batch.records.size()
+                                    ? batch.source->Where(batch.records[example])
+                                    : absl::StrCat("example ", example, " of the batch");
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": id ", ids[k], " is not in the model's embedding, 0 to ", *below - 1));
+    }
   }
   return absl::OkStatus();
 }
@@ -217,7 +205,57 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
           .inputs = inputs_,
           .parameters = parameters_,
           .key = key,
-          .first_example = first};
+          .first_example = first,
+          .share = static_cast<float>(count) / static_cast<float>(batch.examples)};
+}
+
+// The loss of a head over the call's examples, times its weight; its gradient goes into the graph.
+double KerasProgram::HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call,
+                              double each, bool gradient) {
+  const bool weighted = RowWeights(head, job_, batch, call.first_example, call.batch, Mask(head),
+                                   /*for_loss=*/true, weights_);
+  const double scale = each * static_cast<double>(head.loss_weight);
+  return scale * ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+                            head.Targets(batch, call.first_example),
+                            weighted ? weights_.data() : nullptr, static_cast<float>(scale),
+                            gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+}
+
+// Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
+// forward pass; where a batch is computed in slices that takes a pass over all of them.
+absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
+                                                           int64_t slices) {
+  std::vector<double> divisors;
+  for (const ModelHead& head : heads_) {
+    double rows = static_cast<double>(batch.examples * head.loss.rows);
+    if (head.mask != Graph::kNone || head.loss.ignore_class.has_value()) {
+      rows = 1e-7;  // as Keras
+    }
+    divisors.push_back(head.loss.sum ? 1 : rows);
+  }
+  const int64_t examples = batch.examples;
+  const bool forward = std::any_of(heads_.begin(), heads_.end(),
+                                   [](const ModelHead& head) { return head.mask != Graph::kNone; });
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = examples * slice / slices;
+    const int64_t count = examples * (slice + 1) / slices - first;
+    if (forward && slices > 1) {
+      RETURN_IF_ERROR(graph_->Prepare(count));
+      graph_->Forward(Slice(batch, first, count, key), /*training=*/true);
+    }
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const ModelHead& head = heads_[h];
+      const float* mask = Mask(head);
+      if (head.loss.sum || (mask == nullptr && !head.loss.ignore_class)) continue;
+      for (int64_t i = 0; i < count * head.loss.rows; ++i) {
+        const bool ignored =
+            head.loss.ignore_class &&
+            head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
+        if (!ignored) divisors[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
+      }
+    }
+  }
+  return divisors;
 }
 
 // oneDNN's fused ReLU and its max-pooling take a NaN for a small number: what goes into a forward
@@ -227,94 +265,119 @@ bool KerasProgram::InputsFinite(const Batch& batch) const {
                      [&](size_t column) { return AllFinite(batch.inputs[column].values); });
 }
 
+// What an input that is not finite leads to is not known.
+void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) const {
+  const size_t each = values.size() / batch.examples;
+  for (const size_t column : input_columns_) {
+    const std::span<const float> input(batch.inputs[column].values);
+    const size_t size = input.size() / batch.examples;
+    for (size_t e = 0; e < batch.examples; ++e) {
+      if (AllFinite(input.subspan(e * size, size))) continue;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
+                  std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
 absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                       ConstTensors values,
                                                       MutableTensors gradients) {
   const FlushDenormals flush;
   ops_->Enter();
-  RETURN_IF_ERROR(CheckInputs(batch));
-  RETURN_IF_ERROR(CheckTargets(batch));
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));
   const int64_t examples = batch.examples;
   const int64_t slices = std::min(accumulate_, examples);
-  // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
-  const double each = 1.0 / static_cast<double>(examples * loss_.rows);
-  double sum = 0;
+  std::vector<double> divisors;
+  double loss = 0;
   for (int64_t slice = 0; slice < slices; ++slice) {
     const int64_t first = examples * slice / slices;
     const int64_t count = examples * (slice + 1) / slices - first;
+    if (slices > 1 && slice == 0) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices));
+    }
     RETURN_IF_ERROR(graph_->Prepare(count));
     const GraphCall call = Slice(batch, first, count, batch_key);
     graph_->Forward(call, /*training=*/true);
-    sum += ops_->Loss(LossOver(count), graph_->value(loss_value_), Targets(batch, first),
-                      static_cast<float>(each), graph_->loss_gradient());
+    if (slices == 1) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, 1));
+    }
+    // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);
+    }
     graph_->Backward(call, gradients_, /*add=*/slice > 0);
+    if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
   }
   RETURN_IF_ERROR(ops_->Finish());
-  return sum * each;
+  return loss;
 }
 
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
   const FlushDenormals flush;
   ops_->Enter();
-  RETURN_IF_ERROR(CheckInputs(batch));
-  RETURN_IF_ERROR(CheckTargets(batch));
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   const int64_t examples = batch.examples;
   RETURN_IF_ERROR(graph_->Prepare(examples));
-  graph_->Forward(Slice(batch, 0, examples, 0), /*training=*/false);
-  const float* targets = Targets(batch, 0);
-  const float* outputs = graph_->value(graph_->output());
+  const GraphCall call = Slice(batch, 0, examples, 0);
+  graph_->Forward(call, /*training=*/false);
+  ASSIGN_OR_RETURN(const std::vector<double> divisors, Divisors(batch, 0, 1));
   // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  const double unless_nan = InputsFinite(batch) ? 0 : kNaN;
+  const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
   std::vector<MetricState> added(metric_names_.size());
-  const auto set = [&](size_t i, double sum, int64_t rows) {
-    added[i].add_values(sum);
-    added[i].add_values(static_cast<double>(rows));
+  const auto mean = [&](size_t i, double value) {
+    added[i].add_values(value * static_cast<double>(examples));
+    added[i].add_values(static_cast<double>(examples));
   };
-  set(0,
-      unless_nan + ops_->Loss(LossOver(examples), graph_->value(loss_value_), targets, 0, nullptr),
-      loss_.rows * examples);
-  for (size_t i = 0; i < metrics_.size(); ++i) {
-    const MetricSpec& m = metrics_[i];
-    const int64_t rows = m.rows * examples;
-    set(i + 1,
-        m.is_match ? ops_->CountMatches(m.match, rows, m.columns, m.threshold, outputs, targets)
-                   : unless_nan +
-                         ops_->Loss({m.loss, false, rows, m.columns}, outputs, targets, 0, nullptr),
-        rows);
+  double loss = unless_nan + graph_->Penalty(call, 0, {});
+  size_t i = 1;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.has_loss) {
+      const double own = HeadLoss(head, batch, call, 1 / divisors[h], false);
+      loss += own;
+      if (heads_.size() > 1) mean(i++, unless_nan + own / static_cast<double>(head.loss_weight));
+    }
+    for (const MetricSpec& metric : head.metrics) {
+      ModelHead plain = head;
+      if (!metric.weighted) plain.weight.reset();
+      plain.loss.ignore_class.reset();
+      const bool weighted = RowWeights(plain, job_, batch, 0, examples, Mask(head),
+                                       /*for_loss=*/false, weights_);
+      AddToMetric(metric, metric.rows * examples, graph_->value(head.value), head.Targets(batch, 0),
+                  weighted ? std::span<const float>(weights_) : std::span<const float>(),
+                  added[i++]);
+    }
   }
+  mean(0, loss);
   RETURN_IF_ERROR(ops_->Finish());
   states.resize(added.size());
-  for (size_t i = 0; i < added.size(); ++i) MergeMetric(added[i], states[i]);
+  for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Column> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
+absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
   const FlushDenormals flush;
   ops_->Enter();
-  RETURN_IF_ERROR(CheckInputs(batch));
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/false));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(graph_->Prepare(batch.examples));
   graph_->Forward(Slice(batch, 0, batch.examples, 0), /*training=*/false);
   RETURN_IF_ERROR(ops_->Finish());
-  const Shape& shape = graph_->shape(graph_->output());
-  const float* output = graph_->value(graph_->output());
-  const auto each = static_cast<size_t>(Elements(shape));
-  Column predicted{"", {shape.begin(), shape.end()}, {output, output + batch.examples * each}};
-  for (const size_t column : input_columns_) {
-    const std::span<const float> input(batch.inputs[column].values);
-    const size_t size = input.size() / batch.examples;
-    for (size_t e = 0; e < batch.examples; ++e) {
-      if (AllFinite(input.subspan(e * size, size))) continue;
-      std::fill_n(predicted.values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
-                  std::numeric_limits<float>::quiet_NaN());
-    }
+  std::vector<Column> outputs;
+  for (size_t i = 0; i < output_names_.size(); ++i) {
+    const Graph::Value value = graph_->outputs()[i];
+    const Shape& shape = graph_->shape(value);
+    const float* output = graph_->value(value);
+    outputs.push_back({output_names_[i],
+                       {shape.begin(), shape.end()},
+                       {output, output + batch.examples * Elements(shape)}});
+    HideRows(batch, outputs.back().values);
   }
-  return predicted;
+  return outputs;
 }
 
 }  // namespace
@@ -323,7 +386,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& jo
                                                                    const Batch& schema,
                                                                    int threads) {
   auto program = std::make_unique<KerasProgram>(job, MakeCpuOps(std::max(threads, 1)));
-  RETURN_IF_ERROR(program->Init(job, schema));
+  RETURN_IF_ERROR(program->Init(schema));
   return program;
 }
 

@@ -54,6 +54,7 @@ struct BackwardCall {
   std::span<float* const> d_parameters;
   uint64_t key = 0;
   int64_t first_example = 0;
+  float share = 1;  // of these examples in the batch, which may be computed in slices
 };
 
 class Kernel {
@@ -79,6 +80,31 @@ class Layer {
 
   // An activation that the graph computes after this layer, as a node of its own.
   virtual std::optional<Activation> activation_after() const { return std::nullopt; }
+  // True: more inputs than two are taken two by two, from the left.
+  virtual bool folds() const { return false; }
+  // Set: ReduceMean and the like, computed after `count` inputs were folded.
+  virtual std::optional<Activation> after_folding(size_t /*count*/) const { return std::nullopt; }
+
+  // What becomes of the masks of the inputs. A mask is a tensor of ones and zeros, an element a
+  // step, as Keras propagates it.
+  enum class MaskRule {
+    kStop,
+    kPass,     // that of the first input
+    kOr,       // of all, if all have one
+    kCompute,  // by MakeMaskLayer
+  };
+  virtual MaskRule mask_rule() const { return MaskRule::kStop; }
+  // True: after the inputs come as many masks, null (and of shape ()) for those without.
+  virtual bool takes_masks() const { return false; }
+  // A layer that computes the mask of the output from the inputs and their masks, given as for
+  // takes_masks. Null: there is none.
+  virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {
+    return nullptr;
+  }
+  // Set: its input is ids, which must be whole numbers from 0 to below this.
+  virtual std::optional<int64_t> ids_below() const { return std::nullopt; }
+  // False: no gradient goes through it.
+  virtual bool differentiable() const { return true; }
   // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
   virtual std::optional<Activation> activation() const { return std::nullopt; }
 
@@ -88,23 +114,42 @@ class Layer {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                              std::span<const Shape> inputs) = 0;
 
+  // Multiply-adds of a forward pass over one example.
+  virtual int64_t Arithmetic(std::span<const Shape> /*inputs*/, const Shape& output) const {
+    return Elements(output);
+  }
+
+  const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+
  protected:
   explicit Layer(const LayerConfig& config)
-      : name_(config.name()), class_name_(config.class_name()), trainable_(config.trainable()) {}
+      : name_(config.name()),
+        class_name_(config.class_name()),
+        trainable_(config.trainable()),
+        regularizers_(config.regularizers()) {}
+  // A part of another layer, with its name.
+  explicit Layer(const Layer& like)
+      : name_(like.name_), class_name_(like.class_name_), trainable_(like.trainable_) {}
+  bool trainable() const { return trainable_; }
 
   // Declares a variable, or checks that an earlier call declared the same.
   absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
                        const Initializer& initializer);
+  // The variable just declared takes no gradients: it is constant, or a moving average that keeps
+  // so much at each update.
+  void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
+  void MakeMoving(size_t index, double keep) { variables_[index].set_moving_average(keep); }
 
  private:
   const std::string name_;
   const std::string class_name_;
   const bool trainable_;
+  const std::vector<Regularizer> regularizers_;
   std::vector<VariableSpec> variables_;
 };
 
-// Makes the layer that a model file describes. The error names the layer, the key, and what is
-// supported.
-absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config);
+// Makes the layer, or the operation on tensors, that a model file describes. The error names the
+// layer, the key, and what is supported.
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation);
 
 }  // namespace paracord

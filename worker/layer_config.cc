@@ -1,6 +1,6 @@
 #include "worker/layer_config.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -18,25 +18,41 @@ struct NamedActivation {
   Activation activation;
 };
 
-constexpr std::array<NamedActivation, 17> kActivations{{
-    {"linear", {ActivationKind::kLinear, 0}},
-    {"relu", {ActivationKind::kRelu, 0}},
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+constexpr NamedActivation kActivations[] = {
+    {"linear", {ActivationKind::kLinear}},
+    {"relu", {ActivationKind::kRelu}},
+    {"relu6", {ActivationKind::kReluGeneral, 0, 6, 0}},
     {"leaky_relu", {ActivationKind::kLeakyRelu, 0.2f}},
     {"elu", {ActivationKind::kElu, 1}},
-    {"selu", {ActivationKind::kSelu, 0}},
-    {"sigmoid", {ActivationKind::kSigmoid, 0}},
+    {"selu", {ActivationKind::kSelu}},
+    {"celu", {ActivationKind::kCelu, 1}},
+    {"sigmoid", {ActivationKind::kSigmoid}},
     {"hard_sigmoid", {ActivationKind::kHardSigmoid, 1.f / 6}},
-    {"tanh", {ActivationKind::kTanh, 0}},
-    {"softplus", {ActivationKind::kSoftplus, 0}},
-    {"softsign", {ActivationKind::kSoftsign, 0}},
-    {"exponential", {ActivationKind::kExponential, 0}},
-    {"silu", {ActivationKind::kSilu, 0}},
-    {"swish", {ActivationKind::kSilu, 0}},
-    {"gelu", {ActivationKind::kGelu, 0}},
-    {"gelu_tanh", {ActivationKind::kGeluTanh, 0}},
-    {"softmax", {ActivationKind::kSoftmax, 0}},
-    {"identity", {ActivationKind::kLinear, 0}},
-}};
+    {"log_sigmoid", {ActivationKind::kLogSigmoid}},
+    {"sparse_sigmoid", {ActivationKind::kSparseSigmoid}},
+    {"tanh", {ActivationKind::kTanh}},
+    {"hard_tanh", {ActivationKind::kHardTanh}},
+    {"tanh_shrink", {ActivationKind::kTanhShrink}},
+    {"soft_shrink", {ActivationKind::kSoftShrink, 0.5f}},
+    {"hard_shrink", {ActivationKind::kHardShrink, 0.5f}},
+    {"softplus", {ActivationKind::kSoftplus}},
+    {"sparse_plus", {ActivationKind::kSparsePlus}},
+    {"squareplus", {ActivationKind::kSquareplus, 4}},
+    {"softsign", {ActivationKind::kSoftsign}},
+    {"exponential", {ActivationKind::kExponential}},
+    {"silu", {ActivationKind::kSilu}},
+    {"swish", {ActivationKind::kSilu}},
+    {"hard_silu", {ActivationKind::kHardSilu}},
+    {"hard_swish", {ActivationKind::kHardSilu}},
+    {"mish", {ActivationKind::kMish}},
+    {"gelu", {ActivationKind::kGelu}},
+    {"gelu_tanh", {ActivationKind::kGeluTanh}},
+    {"softmax", {ActivationKind::kSoftmax}},
+    {"log_softmax", {ActivationKind::kLogSoftmax}},
+    {"identity", {ActivationKind::kLinear}},
+};
 
 struct NamedInitializer {
   std::string_view class_name, name;
@@ -113,6 +129,7 @@ LayerConfig::LayerConfig(std::string class_name, std::string name, const json& c
   }
   trainable_ = Flag("trainable", true);
   CheckDType();
+  ReadRegularizers();
 }
 
 bool LayerConfig::Has(absl::string_view key) const {
@@ -202,6 +219,81 @@ std::pair<int64_t, int64_t> LayerConfig::Pair(absl::string_view key, int64_t fal
   return {fallback, fallback};
 }
 
+int64_t LayerConfig::AnyInteger(absl::string_view key, int64_t fallback) {
+  const json* value = Find(key);
+  if (value == nullptr) return fallback;
+  const json& one = value->is_array() && value->size() == 1 ? (*value)[0] : *value;
+  if (one.is_number_integer() && std::abs(one.get<double>()) < 1e9) return one.get<int64_t>();
+  Fail(key, absl::StrCat("must be a whole number, not ", Shown(*value)));
+  return fallback;
+}
+
+std::vector<int64_t> LayerConfig::Integers(absl::string_view key) {
+  const json* value = Find(key);
+  std::vector<int64_t> numbers;
+  bool good = value != nullptr && value->is_array();
+  for (size_t i = 0; good && i < value->size(); ++i) {
+    const json& number = (*value)[i];
+    good = number.is_number_integer() && std::abs(number.get<double>()) < 1e9;
+    if (good) numbers.push_back(number.get<int64_t>());
+  }
+  if (!good) Fail(key, "must be a list of whole numbers");
+  return numbers;
+}
+
+std::vector<std::pair<int64_t, int64_t>> LayerConfig::Frame(absl::string_view key, size_t axes) {
+  std::vector<std::pair<int64_t, int64_t>> frame(axes, {1, 1});
+  const json* value = Find(key);
+  if (value == nullptr) return frame;
+  const auto size = [](const json& v) {
+    const bool good = v.is_number_integer() && v.get<int64_t>() >= 0 && v.get<int64_t>() < 1 << 20;
+    return good ? v.get<int64_t>() : -1;
+  };
+  bool good = value->is_number() || (value->is_array() && value->size() == (axes == 1 ? 2 : axes));
+  for (size_t i = 0; good && i < axes; ++i) {
+    const json& entry = value->is_array() && axes > 1 ? (*value)[i] : *value;
+    if (entry.is_array() && entry.size() == 2) {
+      frame[i] = {size(entry[0]), size(entry[1])};
+    } else {
+      frame[i] = {size(entry), size(entry)};
+    }
+    good = frame[i].first >= 0 && frame[i].second >= 0;
+  }
+  if (!good)
+    Fail(key, absl::StrCat("must be sizes before and after each axis, not ", Shown(*value)));
+  return frame;
+}
+
+void LayerConfig::ReadRegularizers() {
+  for (auto it = config_.begin(); it != config_.end(); ++it) {
+    const std::string& key = it.key();
+    if (key.ends_with("_constraint") && !it.value().is_null()) {
+      Fail(key,
+           "constraints are not supported: a parameter server updates its part of a variable "
+           "without seeing the rest");
+    }
+    constexpr std::string_view kSuffix = "_regularizer";
+    if (!key.ends_with(kSuffix) || key == "activity_regularizer" || it.value().is_null()) continue;
+    const json& value = it.value();
+    const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
+    const json* config = ConfigOf(value);
+    const bool l1 = name == "L1" || name == "l1", l2 = name == "L2" || name == "l2";
+    const bool both = name == "L1L2" || name == "l1_l2";
+    if (!l1 && !l2 && !both) {
+      Fail(key, absl::StrCat(Shown(value), " is not supported; supported: L1, L2, L1L2"));
+      continue;
+    }
+    Ignore(key);
+    const double fallback = value.is_string() ? 0.01 : 0;
+    std::string variable = key.substr(0, key.size() - kSuffix.size());
+    if (variable == "recurrent") variable = "recurrent_kernel";
+    if (variable == "depthwise" || variable == "pointwise") variable += "_kernel";
+    regularizers_.push_back(
+        {variable, l1 || both ? static_cast<float>(NumberIn(config, "l1", fallback)) : 0.f,
+         l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f});
+  }
+}
+
 std::vector<int64_t> LayerConfig::Dims(absl::string_view key) {
   const json* value = Find(key);
   std::vector<int64_t> dims;
@@ -225,23 +317,43 @@ Activation LayerConfig::ActivationOf(absl::string_view key, absl::string_view fa
   if (value->is_string() && FindActivation(value->get<std::string>(), keras2_, activation)) {
     return activation;
   }
-  if (value->is_object()) {
-    const std::string name = ClassOf(*value);
-    const json* config = ConfigOf(*value);
-    const auto of = [](ActivationKind kind, double alpha) {
-      return Activation{kind, static_cast<float>(alpha)};
-    };
-    if (name == "LeakyReLU") {
-      const double slope = NumberIn(config, "negative_slope", NumberIn(config, "alpha", 0.3));
-      return of(ActivationKind::kLeakyRelu, slope);
+  if (value->is_object() && ConfigOf(*value) != nullptr) {
+    LayerConfig own(ClassOf(*value), name_, *ConfigOf(*value), keras2_);
+    if (own.ActivationOfClass(activation)) {
+      const absl::Status status = own.Finish();
+      if (!status.ok() && error_.ok()) error_ = status;
+      return activation;
     }
-    if (name == "ELU") return of(ActivationKind::kElu, NumberIn(config, "alpha", 1.0));
   }
   std::vector<std::string_view> known;
   for (const NamedActivation& entry : kActivations) known.push_back(entry.name);
   const std::string wrong = value->is_string() ? value->get<std::string>() : ClassOf(*value);
   Fail(key, absl::StrCat("activation ", Shown(*value), NotSupported(wrong, known)));
   return activation;
+}
+
+bool LayerConfig::ActivationOfClass(Activation& activation) {
+  const auto number = [&](const char* key, double fallback) {
+    return static_cast<float>(Number(key, fallback));
+  };
+  if (class_name_ == "LeakyReLU") {
+    const float old = number("alpha", 0.3);
+    activation = {ActivationKind::kLeakyRelu, number("negative_slope", static_cast<double>(old))};
+  } else if (class_name_ == "ELU") {
+    activation = {ActivationKind::kElu, number("alpha", 1)};
+  } else if (class_name_ == "ReLU") {
+    activation = {ActivationKind::kReluGeneral, number("negative_slope", 0),
+                  Has("max_value") ? number("max_value", 0) : kInfinity, number("threshold", 0)};
+    Ignore("max_value");
+  } else if (class_name_ == "ThresholdedReLU") {
+    activation = {ActivationKind::kThreshold, number("theta", 1), 0};
+  } else if (class_name_ == "Softmax") {
+    activation = {ActivationKind::kSoftmax};
+    if (AnyInteger("axis", -1) != -1) Fail("axis", "is not supported; must be -1");
+  } else {
+    return false;
+  }
+  return true;
 }
 
 Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view fallback) {
@@ -256,7 +368,9 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
   std::vector<std::string_view> known;
   for (const NamedInitializer& entry : Initializers()) {
     known.push_back(entry.class_name);
-    if (wanted != entry.class_name && wanted != entry.name) continue;
+    const bool by_old_name = (wanted == "uniform" && entry.name == "random_uniform") ||
+                             (wanted == "normal" && entry.name == "random_normal");
+    if (wanted != entry.class_name && wanted != entry.name && !by_old_name) continue;
     result.set_name(std::string(entry.name));
     for (auto it = config == nullptr ? json::const_iterator() : config->begin();
          config != nullptr && it != config->end(); ++it) {

@@ -18,6 +18,12 @@
 
 namespace paracord {
 
+// A penalty on a variable: loss += l1 sum |x| + l2 sum x^2.
+struct Regularizer {
+  std::string variable;  // its name within the layer: "kernel"
+  float l1 = 0, l2 = 0;
+};
+
 class LayerConfig {
  public:
   // `config` must outlive this. `keras2`: a file of Keras 2, where some defaults differ.
@@ -28,6 +34,14 @@ class LayerConfig {
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
   bool Has(absl::string_view key) const;
+  const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  // The arguments of the (first) call: see NodeSpec.
+  const nlohmann::json& args() const { return args_; }
+  const nlohmann::json& kwargs() const { return kwargs_; }
+  void SetCall(const nlohmann::json& args, const nlohmann::json& kwargs) {
+    args_ = args;
+    kwargs_ = kwargs;
+  }
 
   // A key that is not there gives `fallback`.
   double Number(absl::string_view key, double fallback);
@@ -39,9 +53,21 @@ class LayerConfig {
                      std::vector<std::string_view> known);
   // A number for both axes, or two of them.
   std::pair<int64_t, int64_t> Pair(absl::string_view key, int64_t fallback);
+  // Any whole number; one in a list, as Keras 2 writes axes, counts too.
+  int64_t AnyInteger(absl::string_view key, int64_t fallback);
+  // What lies before and after each of so many axes: n, [n, m], or [[a, b], [c, d]]; for one axis
+  // [a, b].
+  std::vector<std::pair<int64_t, int64_t>> Frame(absl::string_view key, size_t axes);
+  // A list of whole numbers, negative ones too.
+  std::vector<int64_t> Integers(absl::string_view key);
+  // The raw value; null if there is none.
+  const nlohmann::json* Value(absl::string_view key) { return Find(key); }
   // Numbers; -1 stands for null.
   std::vector<int64_t> Dims(absl::string_view key);
   Activation ActivationOf(absl::string_view key, absl::string_view fallback = "linear");
+  // Of a layer that is an activation (LeakyReLU, ...), by this config's own keys; false if it is
+  // none.
+  bool ActivationOfClass(Activation& activation);
   Initializer InitializerOf(absl::string_view key, absl::string_view fallback);
   void Ignore(absl::string_view key) { read_.insert(std::string(key)); }
 
@@ -54,12 +80,15 @@ class LayerConfig {
   // Null if the key is absent or null, and marks it as read.
   const nlohmann::json* Find(absl::string_view key);
   void CheckDType();
+  void ReadRegularizers();
 
   const std::string class_name_;
   const std::string name_;
   const nlohmann::json& config_;
   const bool keras2_;
   bool trainable_ = true;
+  std::vector<Regularizer> regularizers_;
+  nlohmann::json args_, kwargs_;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;
 };

@@ -1,6 +1,6 @@
 #include "worker/layers.h"
 
-#include <array>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,17 +15,87 @@ struct LayerEntry {
   std::unique_ptr<Layer> (*make)(LayerConfig&);
 };
 
-constexpr std::array<LayerEntry, 9> kLayers{{
+constexpr LayerEntry kLayers[] = {
     {"Activation", MakeActivation},
-    {"AveragePooling2D", MakeAveragePooling2D},
-    {"Conv2D", MakeConv2D},
+    {"Add", MakeMerge},
+    {"Average", MakeMerge},
+    {"AveragePooling1D", MakePooling},
+    {"AveragePooling2D", MakePooling},
+    {"BatchNormalization", MakeBatchNormalization},
+    {"Concatenate", MakeConcatenate},
+    {"Conv1D", MakeConv},
+    {"Conv2D", MakeConv},
+    {"Cropping1D", MakeFrame},
+    {"Cropping2D", MakeFrame},
     {"Dense", MakeDense},
+    {"DepthwiseConv1D", MakeConv},
+    {"DepthwiseConv2D", MakeConv},
+    {"Dot", MakeDot},
     {"Dropout", MakeDropout},
+    {"ELU", MakeActivation},
+    {"Embedding", MakeEmbedding},
     {"Flatten", MakeFlatten},
-    {"MaxPooling2D", MakeMaxPooling2D},
+    {"GaussianDropout", MakeDropout},
+    {"GaussianNoise", MakeDropout},
+    {"GlobalAveragePooling1D", MakeGlobalPooling},
+    {"GlobalAveragePooling2D", MakeGlobalPooling},
+    {"GlobalMaxPooling1D", MakeGlobalPooling},
+    {"GlobalMaxPooling2D", MakeGlobalPooling},
+    {"Identity", MakeIdentity},
+    {"LayerNormalization", MakeLayerNormalization},
+    {"LeakyReLU", MakeActivation},
+    {"Masking", MakeMasking},
+    {"MaxPooling1D", MakePooling},
+    {"MaxPooling2D", MakePooling},
+    {"Maximum", MakeMerge},
+    {"Minimum", MakeMerge},
+    {"Multiply", MakeMerge},
+    {"Normalization", MakeNormalization},
+    {"Permute", MakePermute},
+    {"ReLU", MakeActivation},
+    {"RepeatVector", MakeRepeatVector},
     {"Rescaling", MakeRescaling},
     {"Reshape", MakeReshape},
-}};
+    {"SeparableConv1D", MakeConv},
+    {"SeparableConv2D", MakeConv},
+    {"Softmax", MakeActivation},
+    {"SpatialDropout1D", MakeDropout},
+    {"SpatialDropout2D", MakeDropout},
+    {"Subtract", MakeMerge},
+    {"ThresholdedReLU", MakeActivation},
+    {"UpSampling1D", MakeUpSampling},
+    {"UpSampling2D", MakeUpSampling},
+    {"ZeroPadding1D", MakeFrame},
+    {"ZeroPadding2D", MakeFrame},
+};
+
+// Operations on tensors: x * y, ops.exp(x), x[:, 1:].
+constexpr LayerEntry kOperations[] = {
+    {"Absolute", MakeUnary},      {"Add", MakeOperator},
+    {"Clip", MakeUnary},          {"Concatenate", MakeConcatenate},
+    {"Cos", MakeUnary},           {"Divide", MakeOperator},
+    {"Elu", MakeUnary},           {"Exp", MakeUnary},
+    {"ExpandDims", MakeAxisView}, {"Expm1", MakeUnary},
+    {"Gelu", MakeUnary},          {"GetItem", MakeSlice},
+    {"LeakyRelu", MakeUnary},     {"Log", MakeUnary},
+    {"Log1p", MakeUnary},         {"LogSoftmax", MakeUnary},
+    {"LogicalOr", MakeOperator},  {"Matmul", MakeMatmulOperation},
+    {"Maximum", MakeOperator},    {"Mean", MakeReduce},
+    {"Minimum", MakeOperator},    {"Multiply", MakeOperator},
+    {"Negative", MakeUnary},      {"NotEqual", MakeOperator},
+    {"Power", MakeOperator},      {"Reciprocal", MakeUnary},
+    {"Relu", MakeUnary},          {"Relu6", MakeUnary},
+    {"Reshape", MakeReshape},     {"Rsqrt", MakeUnary},
+    {"Selu", MakeUnary},          {"Sigmoid", MakeUnary},
+    {"Sign", MakeUnary},          {"Silu", MakeUnary},
+    {"Sin", MakeUnary},           {"Softmax", MakeUnary},
+    {"Softplus", MakeUnary},      {"Softsign", MakeUnary},
+    {"Sqrt", MakeUnary},          {"Square", MakeUnary},
+    {"Squeeze", MakeAxisView},    {"Stack", MakeConcatenate},
+    {"Subtract", MakeOperator},   {"Sum", MakeReduce},
+    {"Tanh", MakeUnary},          {"Transpose", MakePermute},
+    {"TrueDivide", MakeOperator},
+};
 
 // No tensor of ours is larger, whatever a model file says; products below stay far from overflow.
 constexpr int64_t kElementsMax = int64_t{1} << 40;
@@ -83,9 +153,12 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config) {
-  std::vector<std::string_view> known{"InputLayer"};
-  for (const LayerEntry& entry : kLayers) {
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation) {
+  std::vector<std::string_view> known;
+  if (!operation) known.push_back("InputLayer");
+  const std::span<const LayerEntry> table =
+      operation ? std::span<const LayerEntry>(kOperations) : std::span<const LayerEntry>(kLayers);
+  for (const LayerEntry& entry : table) {
     if (entry.class_name == config.class_name()) {
       std::unique_ptr<Layer> layer = entry.make(config);
       RETURN_IF_ERROR(config.Finish());
@@ -94,6 +167,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config) {
     known.push_back(entry.class_name);
   }
   return absl::InvalidArgumentError(absl::StrCat(LayerTitle(config.class_name(), config.name()),
+                                                 operation ? " as an operation on tensors" : "",
                                                  NotSupported(config.class_name(), known)));
 }
 

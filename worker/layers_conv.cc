@@ -1,204 +1,210 @@
-// Layers over images, channels last.
+// Convolutions over steps (1D) and images (2D), channels last: whole, by groups, by channel
+// (depthwise), and separable. Steps are images of one row.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers.h"
+#include "worker/window.h"
 
 namespace paracord {
 namespace {
 
-// Sets `axis.out` and the padding: TensorFlow's rules, where "same" puts the odd pixel at the end.
-absl::Status Slide(const char* name, bool same, WindowAxis& axis) {
-  const int64_t reach = (axis.size - 1) * axis.dilation + 1;
-  if (same) {
-    axis.out = (axis.in + axis.stride - 1) / axis.stride;
-    const int64_t pad = std::max<int64_t>((axis.out - 1) * axis.stride + reach - axis.in, 0);
-    axis.pad_before = pad / 2;
-    axis.pad_after = pad - pad / 2;
-  } else {
-    axis.out = axis.in < reach ? 0 : (axis.in - reach) / axis.stride + 1;
-  }
-  if (axis.out < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the ", name, " of its input, ", axis.in,
-                                                   ", is smaller than its window, ", reach));
-  }
-  return absl::OkStatus();
-}
-
-// Height and width of a window, as its layer's keys say.
-struct Window {
-  Window(LayerConfig& config, absl::string_view size_key, absl::string_view dilation_key,
-         std::pair<int64_t, int64_t> default_strides)
-      : same(config.Choice("padding", "valid", {"valid", "same"}) == "same") {
-    config.Choice("data_format", "channels_last", {"channels_last"});
-    if (!config.Has(size_key)) config.Fail(size_key, "is missing");
-    const auto size = config.Pair(size_key, 1);
-    auto strides = default_strides;
-    if (config.Has("strides")) {
-      strides = config.Pair("strides", 1);
-    } else {
-      config.Ignore("strides");
-    }
-    std::pair<int64_t, int64_t> dilation{1, 1};
-    if (!dilation_key.empty()) dilation = config.Pair(dilation_key, 1);
-    height = {.size = size.first, .stride = strides.first, .dilation = dilation.first};
-    width = {.size = size.second, .stride = strides.second, .dilation = dilation.second};
-    if ((strides.first > 1 || strides.second > 1) && (dilation.first > 1 || dilation.second > 1)) {
-      config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");  // as Keras
-    }
-  }
-
-  absl::StatusOr<std::pair<WindowAxis, WindowAxis>> Over(const Shape& input) const {
-    if (input.size() != 3) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("needs an input of (height, width, channels), not ", ShapeName(input)));
-    }
-    auto axes = std::make_pair(height, width);
-    axes.first.in = input[0];
-    axes.second.in = input[1];
-    RETURN_IF_ERROR(Slide("height", same, axes.first));
-    RETURN_IF_ERROR(Slide("width", same, axes.second));
-    return axes;
-  }
-
-  WindowAxis height, width;
-  bool same;
-};
-
-class Conv2DKernel : public Kernel {
+// A convolution and its gradients, as a part of a kernel.
+class ConvPart {
  public:
-  Conv2DKernel(Ops& ops, const ConvShape& shape, std::unique_ptr<Conv2D> conv)
+  ConvPart(Ops& ops, const ConvShape& shape, std::unique_ptr<Conv2D> conv)
       : ops_(ops), shape_(shape), conv_(std::move(conv)) {}
 
-  void Forward(const ForwardCall& call) override {
-    conv_->Forward(call.inputs[0], call.parameters[0], shape_.bias ? call.parameters[1] : nullptr,
-                   call.output);
+  void Forward(const float* x, const float* kernel, const float* bias, float* y) {
+    conv_->Forward(x, kernel, bias, y);
   }
-  void Backward(const BackwardCall& call) override {
+  // `y` for the ReLU; any of the results may be null.
+  void Backward(const float* x, const float* kernel, const float* y, float* dy, float* dx,
+                float* dkernel, float* dbias) {
     if (shape_.relu) {
-      ops_.ActivateBackward(
-          {ActivationKind::kRelu, 0}, shape_.batch * shape_.height.out * shape_.width.out,
-          shape_.out_channels, nullptr, call.output, call.d_output, call.d_output);
+      const int64_t rows = shape_.batch * shape_.height.out * shape_.width.out;
+      ops_.ActivateBackward({ActivationKind::kRelu}, rows, shape_.out_channels, nullptr, y, dy, dy);
     }
-    if (call.d_parameters[0] != nullptr) {
-      conv_->BackwardKernel(call.inputs[0], call.d_output, call.d_parameters[0],
-                            shape_.bias ? call.d_parameters[1] : nullptr);
-    }
-    if (call.d_inputs[0] != nullptr) {
-      conv_->BackwardInput(call.d_output, call.parameters[0], call.d_inputs[0]);
-    }
+    if (dkernel != nullptr) conv_->BackwardKernel(x, dy, dkernel, dbias);
+    if (dx != nullptr) conv_->BackwardInput(dy, kernel, dx);
+  }
+  int64_t outputs() const {
+    return shape_.batch * shape_.height.out * shape_.width.out * shape_.out_channels;
   }
 
  private:
   Ops& ops_;
-  const ConvShape shape_;
-  const std::unique_ptr<Conv2D> conv_;
+  ConvShape shape_;
+  std::unique_ptr<Conv2D> conv_;
 };
 
-class Conv2DLayer : public Layer {
+class ConvKernel : public Kernel {
  public:
-  explicit Conv2DLayer(LayerConfig& config)
+  ConvKernel(ConvPart part, bool bias) : part_(std::move(part)), bias_(bias) {}
+  void Forward(const ForwardCall& call) override {
+    part_.Forward(call.inputs[0], call.parameters[0], bias_ ? call.parameters[1] : nullptr,
+                  call.output);
+  }
+  void Backward(const BackwardCall& call) override {
+    part_.Backward(call.inputs[0], call.parameters[0], call.output, call.d_output, call.d_inputs[0],
+                   call.d_parameters[0], bias_ ? call.d_parameters[1] : nullptr);
+  }
+
+ private:
+  ConvPart part_;
+  const bool bias_;
+};
+
+// By channel, then over the channels.
+class SeparableKernel : public Kernel {
+ public:
+  SeparableKernel(ConvPart depth, ConvPart point, bool bias, DeviceArray between, DeviceArray back)
+      : depth_(std::move(depth)),
+        point_(std::move(point)),
+        bias_(bias),
+        between_(std::move(between)),
+        back_(std::move(back)) {}
+  void Forward(const ForwardCall& call) override {
+    depth_.Forward(call.inputs[0], call.parameters[0], nullptr, between_.get());
+    point_.Forward(between_.get(), call.parameters[1], bias_ ? call.parameters[2] : nullptr,
+                   call.output);
+  }
+  void Backward(const BackwardCall& call) override {
+    point_.Backward(between_.get(), call.parameters[1], call.output, call.d_output, back_.get(),
+                    call.d_parameters[1], bias_ ? call.d_parameters[2] : nullptr);
+    depth_.Backward(call.inputs[0], call.parameters[0], nullptr, back_.get(), call.d_inputs[0],
+                    call.d_parameters[0], nullptr);
+  }
+
+ private:
+  ConvPart depth_, point_;
+  const bool bias_;
+  const DeviceArray between_, back_;
+};
+
+class ConvLayer : public Layer {
+ public:
+  enum class Kind { kWhole, kDepthwise, kSeparable };
+  ConvLayer(LayerConfig& config, Kind kind, size_t axes)
       : Layer(config),
-        filters_(config.RequiredInteger("filters", 1)),
-        window_(config, "kernel_size", "dilation_rate", {1, 1}),
+        kind_(kind),
+        axes_(axes),
+        filters_(kind == Kind::kDepthwise ? 0 : config.RequiredInteger("filters", 1)),
+        multiplier_(kind == Kind::kWhole ? 1 : config.Integer("depth_multiplier", 1, 1)),
+        window_(config, axes, "kernel_size", "dilation_rate", 1),
         groups_(config.Integer("groups", 1, 1)),
         bias_(config.Flag("use_bias", true)),
         activation_(config.ActivationOf("activation")),
-        kernel_initializer_(config.InitializerOf("kernel_initializer", "glorot_uniform")),
         bias_initializer_(config.InitializerOf("bias_initializer", "zeros")) {
+    const bool whole = kind == Kind::kWhole;
+    if (!whole && groups_ != 1) config.Fail("groups", "must be 1");
     if (filters_ % groups_ != 0) config.Fail("groups", "must divide filters");
-    config.Ignore("rank");  // 2, written by some releases
+    // Keras writes these for every convolution; only some have a meaning.
+    for (const char* key : {"rank", "kernel_initializer", "filters", "kernel_regularizer"}) {
+      config.Ignore(key);
+    }
+    initializer_ = config.InitializerOf(whole ? "kernel_initializer" : "depthwise_initializer",
+                                        "glorot_uniform");
+    if (kind == Kind::kSeparable) {
+      point_initializer_ = config.InitializerOf("pointwise_initializer", "glorot_uniform");
+    }
+    // Keras 3 calls it kernel, Keras 2 depthwise_kernel.
+    const bool plain = whole || (kind == Kind::kDepthwise && !config.keras2());
+    kernel_name_ = plain ? "kernel" : "depthwise_kernel";
   }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto axes, window_.Over(inputs[0]));
-    const int64_t channels = inputs[0][2];
+    ASSIGN_OR_RETURN(const Window::Axes axes, window_.Over(inputs[0]));
+    const int64_t channels = inputs[0].back();
+    const int64_t wide = channels * multiplier_;
     if (channels % groups_ != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("key \"groups\": ", groups_, " does not divide ", channels, " channels"));
     }
-    RETURN_IF_ERROR(Declare(0, "kernel",
-                            {axes.first.size, axes.second.size, channels / groups_, filters_},
-                            kernel_initializer_));
-    if (bias_) RETURN_IF_ERROR(Declare(1, "bias", {filters_}, bias_initializer_));
-    return Shape{axes.first.out, axes.second.out, filters_};
+    Shape kernel{axes.width.size};
+    if (axes_ == 2) kernel.insert(kernel.begin(), axes.height.size);
+    const bool whole = kind_ == Kind::kWhole;
+    kernel.push_back(whole ? channels / groups_ : channels);
+    kernel.push_back(whole ? filters_ : multiplier_);
+    size_t index = 0;
+    RETURN_IF_ERROR(Declare(index++, kernel_name_, kernel, initializer_));
+    if (kind_ == Kind::kSeparable) {
+      Shape point(axes_, 1);
+      point.insert(point.end(), {wide, filters_});
+      RETURN_IF_ERROR(Declare(index++, "pointwise_kernel", point, point_initializer_));
+    }
+    const int64_t out = kind_ == Kind::kDepthwise ? wide : filters_;
+    if (bias_) RETURN_IF_ERROR(Declare(index, "bias", {out}, bias_initializer_));
+    return axes.Output(axes_, out);
   }
+
   std::optional<Activation> activation_after() const override {
     if (fused()) return std::nullopt;
     return activation_;
   }
+
+  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
+    const int64_t window = window_.height.size * window_.width.size, in = inputs[0].back();
+    const int64_t places = Elements(output) / output.back();
+    if (kind_ == Kind::kWhole) return Elements(output) * window * in / groups_;
+    const int64_t depth = places * in * multiplier_ * window;
+    return kind_ == Kind::kDepthwise ? depth : depth + Elements(output) * in * multiplier_;
+  }
+
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto axes, window_.Over(inputs[0]));
-    const ConvShape shape{.batch = batch,
-                          .in_channels = inputs[0][2],
-                          .out_channels = filters_,
-                          .groups = groups_,
-                          .height = axes.first,
-                          .width = axes.second,
-                          .bias = bias_,
-                          .relu = fused()};
+    ASSIGN_OR_RETURN(const Window::Axes axes, window_.Over(inputs[0]));
+    const int64_t channels = inputs[0].back(), wide = channels * multiplier_;
+    ConvShape shape{.batch = batch,
+                    .in_channels = channels,
+                    .out_channels = kind_ == Kind::kWhole ? filters_ : wide,
+                    .groups = kind_ == Kind::kWhole ? groups_ : channels,
+                    .height = axes.height,
+                    .width = axes.width,
+                    .bias = bias_ && kind_ != Kind::kSeparable,
+                    .relu = fused() && kind_ != Kind::kSeparable};
     ASSIGN_OR_RETURN(auto conv, ops.MakeConv2D(shape));
-    return std::make_unique<Conv2DKernel>(ops, shape, std::move(conv));
+    ConvPart part(ops, shape, std::move(conv));
+    if (kind_ != Kind::kSeparable) return std::make_unique<ConvKernel>(std::move(part), bias_);
+    const int64_t height = axes.height.out, width = axes.width.out;
+    ConvShape point{.batch = batch,
+                    .in_channels = wide,
+                    .out_channels = filters_,
+                    .height = {.in = height, .out = height},
+                    .width = {.in = width, .out = width},
+                    .bias = bias_,
+                    .relu = fused()};
+    ASSIGN_OR_RETURN(auto point_conv, ops.MakeConv2D(point));
+    ASSIGN_OR_RETURN(auto between, ops.Allocate(part.outputs()));
+    ASSIGN_OR_RETURN(auto back, ops.Allocate(part.outputs()));
+    return std::make_unique<SeparableKernel>(std::move(part),
+                                             ConvPart(ops, point, std::move(point_conv)), bias_,
+                                             std::move(between), std::move(back));
   }
 
  private:
   bool fused() const { return activation_.kind == ActivationKind::kRelu; }
 
-  const int64_t filters_;
+  const Kind kind_;
+  const size_t axes_;
+  const int64_t filters_, multiplier_;
   const Window window_;
   const int64_t groups_;
   const bool bias_;
   const Activation activation_;
-  const Initializer kernel_initializer_, bias_initializer_;
-};
-
-class Pool2DLayer : public Layer {
- public:
-  Pool2DLayer(LayerConfig& config, bool max)
-      : Layer(config), max_(max), window_(config, "pool_size", "", {config.Pair("pool_size", 2)}) {}
-
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto axes, window_.Over(inputs[0]));
-    return Shape{axes.first.out, axes.second.out, inputs[0][2]};
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto axes, window_.Over(inputs[0]));
-    ASSIGN_OR_RETURN(auto pool, ops.MakePool2D({.max = max_,
-                                                .batch = batch,
-                                                .channels = inputs[0][2],
-                                                .height = axes.first,
-                                                .width = axes.second}));
-    return std::make_unique<Pool2DKernel>(std::move(pool));
-  }
-
- private:
-  class Pool2DKernel : public Kernel {
-   public:
-    explicit Pool2DKernel(std::unique_ptr<Pool2D> pool) : pool_(std::move(pool)) {}
-    void Forward(const ForwardCall& call) override { pool_->Forward(call.inputs[0], call.output); }
-    void Backward(const BackwardCall& call) override {
-      if (call.d_inputs[0] != nullptr) pool_->Backward(call.d_output, call.d_inputs[0]);
-    }
-
-   private:
-    const std::unique_ptr<Pool2D> pool_;
-  };
-
-  const bool max_;
-  const Window window_;
+  const Initializer bias_initializer_;
+  Initializer initializer_, point_initializer_;
+  std::string kernel_name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeConv2D(LayerConfig& config) {
-  return std::make_unique<Conv2DLayer>(config);
-}
-std::unique_ptr<Layer> MakeMaxPooling2D(LayerConfig& config) {
-  return std::make_unique<Pool2DLayer>(config, true);
-}
-std::unique_ptr<Layer> MakeAveragePooling2D(LayerConfig& config) {
-  return std::make_unique<Pool2DLayer>(config, false);
+std::unique_ptr<Layer> MakeConv(LayerConfig& config) {
+  using Kind = ConvLayer::Kind;
+  const std::string& name = config.class_name();
+  const Kind kind = name.starts_with("Depthwise")   ? Kind::kDepthwise
+                    : name.starts_with("Separable") ? Kind::kSeparable
+                                                    : Kind::kWhole;
+  return std::make_unique<ConvLayer>(config, kind, name.ends_with("2D") ? 2 : 1);
 }
 
 }  // namespace paracord

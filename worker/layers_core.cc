@@ -16,8 +16,11 @@ struct Rows {
 
 class ActivationLayer : public Layer {
  public:
-  ActivationLayer(const LayerConfig& config, Activation activation)
-      : Layer(config), activation_(activation) {}
+  // `of`: the layer's config, or the layer whose activation this is.
+  template <class Of>
+  ActivationLayer(const Of& of, Activation activation) : Layer(of), activation_(activation) {}
+
+  MaskRule mask_rule() const override { return MaskRule::kPass; }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
   bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
@@ -106,9 +109,13 @@ class DenseLayer : public Layer {
     output.back() = units_;
     return output;
   }
+  MaskRule mask_rule() const override { return MaskRule::kPass; }
   std::optional<Activation> activation_after() const override {
     if (fused()) return std::nullopt;
     return activation_;
+  }
+  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
+    return Elements(output) * inputs[0].back();
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
@@ -133,98 +140,38 @@ class DenseLayer : public Layer {
   const Initializer kernel_initializer_, bias_initializer_;
 };
 
-class DropoutLayer : public Layer {
- public:
-  explicit DropoutLayer(LayerConfig& config) : Layer(config), rate_(config.Number("rate", 0)) {
-    config.Ignore("seed");  // the batch's key decides
-    if (!(rate_ >= 0 && rate_ < 1)) config.Fail("rate", "must be at least 0 and below 1");
-  }
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
-  bool is_view() const override { return rate_ == 0; }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    return std::make_unique<DropoutKernel>(ops, static_cast<float>(rate_), batch,
-                                           Elements(inputs[0]));
-  }
-
- private:
-  class DropoutKernel : public Kernel {
-   public:
-    DropoutKernel(Ops& ops, float rate, int64_t batch, int64_t each)
-        : ops_(ops), rate_(rate), each_(each), n_(batch * each) {}
-    void Forward(const ForwardCall& call) override {
-      if (call.training) {
-        ops_.Dropout(call.key, rate_, call.first_example * each_, n_, call.inputs[0], call.output);
-      } else {
-        ops_.Affine(n_, 1, 0, call.inputs[0], call.output);
-      }
-    }
-    void Backward(const BackwardCall& call) override {
-      if (call.d_inputs[0] == nullptr) return;
-      ops_.Dropout(call.key, rate_, call.first_example * each_, n_, call.d_output,
-                   call.d_inputs[0]);
-    }
-
-   private:
-    Ops& ops_;
-    const float rate_;
-    const int64_t each_, n_;
-  };
-
-  const double rate_;
-};
-
-// y = scale x + offset
-class RescalingLayer : public Layer {
- public:
-  explicit RescalingLayer(LayerConfig& config)
-      : Layer(config),
-        scale_(static_cast<float>(config.Number("scale", 1))),
-        offset_(static_cast<float>(config.Number("offset", 0))) {}
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    return std::make_unique<RescalingKernel>(ops, scale_, offset_, batch * Elements(inputs[0]));
-  }
-
- private:
-  class RescalingKernel : public Kernel {
-   public:
-    RescalingKernel(Ops& ops, float scale, float offset, int64_t n)
-        : ops_(ops), scale_(scale), offset_(offset), n_(n) {}
-    void Forward(const ForwardCall& call) override {
-      ops_.Affine(n_, scale_, offset_, call.inputs[0], call.output);
-    }
-    void Backward(const BackwardCall& call) override {
-      if (call.d_inputs[0] != nullptr) ops_.Affine(n_, scale_, 0, call.d_output, call.d_inputs[0]);
-    }
-
-   private:
-    Ops& ops_;
-    const float scale_, offset_;
-    const int64_t n_;
-  };
-
-  const float scale_, offset_;
-};
-
-// Flatten and Reshape: the same memory under another shape.
+// The same memory under another shape: Flatten, Reshape, and the operations Reshape, ExpandDims and
+// Squeeze.
 class ViewLayer : public Layer {
  public:
-  explicit ViewLayer(LayerConfig& config)
-      : Layer(config),
-        flatten_(config.class_name() == "Flatten"),
-        target_(flatten_ ? Shape() : config.Dims("target_shape")) {
-    if (flatten_) {
-      // Only decides the order of axes in Keras, and our images are channels_last.
-      config.Choice("data_format", "channels_last", {"channels_last"});
-    } else if (!config.Has("target_shape")) {
-      config.Fail("target_shape", "is missing");
-    }
-  }
+  enum class Kind { kFlatten, kReshape, kExpand, kSqueeze };
+  ViewLayer(LayerConfig& config, Kind kind, Shape target, int64_t axis)
+      : Layer(config), kind_(kind), target_(std::move(target)), axis_(axis) {}
+
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    const int64_t elements = Elements(inputs[0]);
-    if (flatten_) return Shape{elements};
+    const Shape& input = inputs[0];
+    if (kind_ == Kind::kFlatten) return Shape{Elements(input)};
+    if (kind_ == Kind::kReshape) return Reshaped(input);
+    Shape output = input;
+    const auto rank = static_cast<int64_t>(input.size()) + (kind_ == Kind::kExpand ? 2 : 1);
+    const int64_t axis = axis_ < 0 ? axis_ + rank : axis_;
+    const auto at = output.begin() + (axis - 1);
+    if (axis >= 1 && axis < rank && (kind_ == Kind::kExpand || *at == 1)) {
+      kind_ == Kind::kExpand ? (void)output.insert(at, 1) : (void)output.erase(at);
+      return output;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"axis\": ", axis_, " does not fit an input of ", ShapeName(input)));
+  }
+  bool is_view() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops&, int64_t,
+                                                     std::span<const Shape>) override {
+    return absl::InternalError("a view has no kernel");
+  }
+
+ private:
+  absl::StatusOr<Shape> Reshaped(const Shape& input) const {
+    const int64_t elements = Elements(input);
     Shape output = target_;
     int64_t known = 1, unknown = 0;
     for (const int64_t dim : output) {
@@ -240,44 +187,63 @@ class ViewLayer : public Layer {
     }
     if (unknown > 1 || CheckElements(output) != absl::OkStatus() || Elements(output) != elements) {
       return absl::InvalidArgumentError(
-          absl::StrCat("cannot reshape ", ShapeName(inputs[0]), " into ", ShapeName(target_)));
+          absl::StrCat("cannot reshape ", ShapeName(input), " into ", ShapeName(target_)));
     }
     return output;
   }
-  bool is_view() const override { return true; }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops&, int64_t,
-                                                     std::span<const Shape>) override {
-    return absl::InternalError("a view has no kernel");
-  }
 
- private:
-  const bool flatten_;
+  const Kind kind_;
   const Shape target_;
+  const int64_t axis_;
 };
 
 }  // namespace
 
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config) {
-  if (!config.Has("activation")) config.Fail("activation", "is missing");
-  return std::make_unique<ActivationLayer>(config, config.ActivationOf("activation"));
+  Activation activation;
+  if (!config.ActivationOfClass(activation)) {
+    if (!config.Has("activation")) config.Fail("activation", "is missing");
+    activation = config.ActivationOf("activation");
+  }
+  return std::make_unique<ActivationLayer>(config, activation);
 }
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation) {
   return std::make_unique<ActivationLayer>(of, activation);
 }
+std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation) {
+  return std::make_unique<ActivationLayer>(of, activation);
+}
+std::unique_ptr<Layer> MakeIdentity(LayerConfig& config) {
+  return std::make_unique<ActivationLayer>(config, Activation{});
+}
 std::unique_ptr<Layer> MakeDense(LayerConfig& config) {
   return std::make_unique<DenseLayer>(config);
 }
-std::unique_ptr<Layer> MakeDropout(LayerConfig& config) {
-  return std::make_unique<DropoutLayer>(config);
-}
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
-  return std::make_unique<ViewLayer>(config);
+  // Only decides the order of axes in Keras, and our images are channels_last.
+  config.Choice("data_format", "channels_last", {"channels_last"});
+  return std::make_unique<ViewLayer>(config, ViewLayer::Kind::kFlatten, Shape(), 0);
 }
+// y = scale x + offset
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config) {
-  return std::make_unique<RescalingLayer>(config);
+  const auto scale = static_cast<float>(config.Number("scale", 1));
+  const auto offset = static_cast<float>(config.Number("offset", 0));
+  return MakeActivationLayer(config, {ActivationKind::kAffine, scale, offset, 0});
 }
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config) {
-  return std::make_unique<ViewLayer>(config);
+  const bool operation = config.class_name() == "Reshape" && !config.Has("target_shape");
+  const char* key = operation ? "newshape" : "target_shape";
+  if (!config.Has(key)) config.Fail("target_shape", "is missing");
+  Shape target = config.Dims(key);
+  if (operation && !target.empty()) target.erase(target.begin());
+  return std::make_unique<ViewLayer>(config, ViewLayer::Kind::kReshape, std::move(target), 0);
+}
+std::unique_ptr<Layer> MakeAxisView(LayerConfig& config) {
+  const bool expand = config.class_name() == "ExpandDims";
+  if (!config.Has("axis")) config.Fail("axis", "is missing");
+  return std::make_unique<ViewLayer>(config,
+                                     expand ? ViewLayer::Kind::kExpand : ViewLayer::Kind::kSqueeze,
+                                     Shape(), config.AnyInteger("axis", -1));
 }
 
 }  // namespace paracord

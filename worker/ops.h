@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,11 +34,64 @@ enum class ActivationKind {
   kGelu,      // by the error function
   kGeluTanh,  // the approximation by tanh
   kSoftmax,   // along the last axis
+  kLogSoftmax,
+  kReluGeneral,  // x up to beta from gamma on, alpha (x - gamma) below
+  kAffine,       // alpha x + beta
+  kPower,        // alpha x ^ beta
+  kClip,         // between alpha and beta
+  kExpm1,
+  kLog,
+  kLog1p,
+  kSin,
+  kCos,
+  kAbs,
+  kSign,
+  kCelu,      // alpha
+  kHardSilu,  // x hard_sigmoid(x)
+  kHardTanh,
+  kHardShrink,  // alpha: zero within
+  kSoftShrink,
+  kTanhShrink,
+  kLogSigmoid,
+  kMish,
+  kSquareplus,  // alpha: b of (x + sqrt(x^2 + b)) / 2
+  kSparsePlus,
+  kSparseSigmoid,
+  kThreshold,  // x where it is above alpha, else beta
+  kNotEqual,   // 1 where x is not alpha, else 0
 };
 
 struct Activation {
   ActivationKind kind = ActivationKind::kLinear;
-  float alpha = 0;
+  float alpha = 0, beta = 0, gamma = 0;
+};
+
+// Indices over a few axes, and how far one step along each goes in the operands (in floats): a
+// broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
+// output may be 0 where values are added.
+struct Walk {
+  std::vector<int64_t> dims, a, b, y;  // b: empty unless there are two operands
+};
+
+enum class BinaryKind {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kMaximum,
+  kMinimum,
+  kGreaterEqual,  // 1 or 0
+  kLess,
+  kLessEqual,
+  kGreater,
+};
+
+// Mean and variance over the rows of each column, or over the columns of each row; scale and offset
+// have an element a column either way.
+struct NormShape {
+  bool by_column = false;
+  int64_t rows = 0, columns = 0;
+  float epsilon = 0;
 };
 
 // c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
@@ -46,6 +100,7 @@ struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
   bool bias = false, relu = false;
+  int64_t batch = 1;  // so many of each operand, one after the other, but for the bias
 };
 
 class Matmul {
@@ -95,21 +150,27 @@ class Pool2D {
 enum class LossKind {
   kSparseCategoricalCrossentropy,  // targets: one class index a row
   kCategoricalCrossentropy,        // targets: (rows, columns), as for the rest
-  kBinaryCrossentropy,
+  kBinaryCrossentropy,             // from here on the mean over the columns
   kMeanSquaredError,
   kMeanAbsoluteError,
+  kMeanSquaredLogarithmicError,
+  kMeanAbsolutePercentageError,
+  kHuber,
+  kLogCosh,
+  kHinge,  // targets that are all 0 or 1 stand for -1 and 1
+  kSquaredHinge,
+  kPoisson,
+  kCategoricalHinge,  // from here on over the columns together
+  kKlDivergence,
+  kCosineSimilarity,  // negative
 };
 
 struct LossShape {
   LossKind kind = LossKind::kMeanSquaredError;
   bool from_logits = false;  // crossentropies: outputs come before the softmax or sigmoid
   int64_t rows = 0, columns = 0;
-};
-
-enum class MatchKind {
-  kSparse,       // argmax of the outputs against a class index
-  kCategorical,  // argmax against argmax
-  kBinary,       // outputs above `threshold` against targets, averaged over the columns
+  float label_smoothing = 0;  // crossentropies with targets for each class
+  float delta = 1;            // Huber's
 };
 
 class Ops {
@@ -131,7 +192,7 @@ class Ops {
   virtual void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
                         float* y) = 0;
   // dx = dy * activation'(x), where y = activation(x). dy == dx is allowed. x may be null where the
-  // activation is ReLU.
+  // slope is a function of y (ReLU, sigmoid, tanh and others).
   virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns,
                                 const float* x, const float* y, const float* dy, float* dx) = 0;
   // y = scale * x + offset
@@ -145,14 +206,42 @@ class Ops {
   virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
                        float* y) = 0;
 
-  // The sum over rows of the loss of a row (over a row's columns: the mean, where the loss is not a
-  // categorical crossentropy). d_outputs, unless null, gets `scale` times the gradient of that sum.
-  // Class indices must have been checked.
+  virtual void Fill(int64_t n, float value, float* y) = 0;
+  // y = a, or y += a, along the walk.
+  virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
+  // y = a op b along the walk.
+  virtual void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
+                      float* y) = 0;
+
+  // Mean and variance (the mean of squared differences) of each column or row.
+  virtual void Moments(const NormShape& shape, const float* x, float* mean, float* variance) = 0;
+  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset]; both may be null.
+  virtual void Normalize(const NormShape& shape, const float* x, const float* mean,
+                         const float* variance, const float* scale, const float* offset,
+                         float* y) = 0;
+  // The gradients of it; `constant`: mean and variance do not depend on x. Outputs may be null.
+  virtual void NormalizeBackward(const NormShape& shape, bool constant, const float* x,
+                                 const float* mean, const float* variance, const float* scale,
+                                 const float* dy, float* dx, float* dscale, float* doffset) = 0;
+
+  // y[i, :] = table[ids[i], :]; an id outside of the table gives zeros.
+  virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                      const float* table, float* y) = 0;
+  // dtable = 0, then dtable[ids[i], :] += dy[i, :].
+  virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                          const float* dy, float* dtable) = 0;
+
+  // y = x + stddev * a normal number, a pure function of (key, first + index).
+  virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
+                        float* y) = 0;
+  // The sum of l1 |x| + l2 x^2. dx, unless null, gets += scale times its gradient.
+  virtual double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) = 0;
+
+  // The sum over rows of the loss of a row, times its weight (null: 1). A row of weight 0 takes no
+  // part, whatever its targets. d_outputs, unless null, gets `scale` times the gradient of that
+  // sum. Class indices of the other rows must have been checked.
   virtual double Loss(const LossShape& shape, const float* outputs, const float* targets,
-                      float scale, float* d_outputs) = 0;
-  // The number of rows whose prediction matches.
-  virtual double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
-                              const float* outputs, const float* targets) = 0;
+                      const float* weights, float scale, float* d_outputs) = 0;
 };
 
 }  // namespace paracord

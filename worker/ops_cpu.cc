@@ -59,13 +59,44 @@ class CpuOps : public Ops {
                float* y) override {
     cpu::Dropout(key, rate, first, n, x, y);
   }
-  double Loss(const LossShape& shape, const float* outputs, const float* targets, float scale,
-              float* d_outputs) override {
-    return cpu::Loss(shape, outputs, targets, scale, d_outputs);
+  void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
+  void Copy(const Walk& walk, bool add, const float* a, float* y) override {
+    cpu::Copy(walk, add, a, y);
   }
-  double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
-                      const float* outputs, const float* targets) override {
-    return cpu::CountMatches(kind, rows, columns, threshold, outputs, targets);
+  void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
+              float* y) override {
+    cpu::Binary(kind, walk, a, b, y);
+  }
+  void Moments(const NormShape& shape, const float* x, float* mean, float* variance) override {
+    cpu::Moments(shape, x, mean, variance);
+  }
+  void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
+                 const float* scale, const float* offset, float* y) override {
+    cpu::Normalize(shape, x, mean, variance, scale, offset, y);
+  }
+  void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                         const float* variance, const float* scale, const float* dy, float* dx,
+                         float* dscale, float* doffset) override {
+    cpu::NormalizeBackward(shape, constant, x, mean, variance, scale, dy, dx, dscale, doffset);
+  }
+  void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+              const float* table, float* y) override {
+    cpu::Gather(count, width, table_rows, ids, table, y);
+  }
+  void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                  const float* dy, float* dtable) override {
+    cpu::ScatterAdd(count, width, table_rows, ids, dy, dtable);
+  }
+  void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
+                float* y) override {
+    cpu::AddNoise(key, stddev, first, n, x, y);
+  }
+  double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) override {
+    return cpu::Penalty(n, l1, l2, x, scale, dx);
+  }
+  double Loss(const LossShape& shape, const float* outputs, const float* targets,
+              const float* weights, float scale, float* d_outputs) override {
+    return cpu::Loss(shape, outputs, targets, weights, scale, d_outputs);
   }
 
  private:
@@ -74,6 +105,11 @@ class CpuOps : public Ops {
 };
 
 }  // namespace
+
+double CpuLoss(const LossShape& shape, const float* outputs, const float* targets,
+               const float* weights) {
+  return cpu::Loss(shape, outputs, targets, weights, 0, nullptr);
+}
 
 std::unique_ptr<Ops> MakeCpuOps(int threads) { return std::make_unique<CpuOps>(threads); }
 

@@ -11,4 +11,8 @@ namespace paracord {
 // `threads` is the number of OpenMP threads that oneDNN may use in the thread that computes.
 std::unique_ptr<Ops> MakeCpuOps(int threads);
 
+// Ops::Loss of the CPU, without gradients: metrics are taken on the host.
+double CpuLoss(const LossShape& shape, const float* outputs, const float* targets,
+               const float* weights);
+
 }  // namespace paracord

@@ -33,13 +33,21 @@ dnnl::primitive_attr ReluAfter(bool relu) {
 class DnnlMatmul : public Matmul {
  public:
   DnnlMatmul(Device& device, const MatmulShape& s) : device_(device) {
-    const auto strides = [](bool transpose, int64_t rows, int64_t columns) {
-      return transpose ? memory::dims{1, rows} : memory::dims{columns, 1};
+    const auto operand = [&](bool transpose, int64_t rows, int64_t columns) {
+      memory::dims dims{rows, columns};
+      memory::dims steps = transpose ? memory::dims{1, rows} : memory::dims{columns, 1};
+      if (s.batch > 1) {
+        dims.insert(dims.begin(), s.batch);
+        steps.insert(steps.begin(), rows * columns);
+      }
+      return memory::desc(dims, kF32, steps);
     };
-    const memory::desc a({s.m, s.k}, kF32, strides(s.transpose_a, s.m, s.k));
-    const memory::desc b({s.k, s.n}, kF32, strides(s.transpose_b, s.k, s.n));
-    const memory::desc bias({1, s.n}, kF32, memory::dims{s.n, 1});
-    const memory::desc c({s.m, s.n}, kF32, memory::dims{s.n, 1});
+    const memory::desc a = operand(s.transpose_a, s.m, s.k);
+    const memory::desc b = operand(s.transpose_b, s.k, s.n);
+    const memory::desc c = operand(false, s.m, s.n);
+    const memory::desc bias = s.batch > 1
+                                  ? memory::desc({1, 1, s.n}, kF32, memory::dims{s.n, s.n, 1})
+                                  : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
     const auto desc = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
     matmul_ = dnnl::matmul(dnnl::matmul::primitive_desc(desc, ReluAfter(s.relu), device.engine));
     a_ = WithoutData(a, device.engine);

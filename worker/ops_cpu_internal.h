@@ -40,9 +40,22 @@ void Affine(int64_t n, float scale, float offset, const float* x, float* y);
 void Add(int64_t n, const float* x, float* y);
 void SumRows(int64_t rows, int64_t columns, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
-double Loss(const LossShape& shape, const float* outputs, const float* targets, float scale,
-            float* d_outputs);
-double CountMatches(MatchKind kind, int64_t rows, int64_t columns, float threshold,
-                    const float* outputs, const float* targets);
+void Fill(int64_t n, float value, float* y);
+void Copy(const Walk& walk, bool add, const float* a, float* y);
+void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);
+void Moments(const NormShape& shape, const float* x, float* mean, float* variance);
+void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
+               const float* scale, const float* offset, float* y);
+void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                       const float* variance, const float* scale, const float* dy, float* dx,
+                       float* dscale, float* doffset);
+void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
+            float* y);
+void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
+                float* dtable);
+void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
+double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
+double Loss(const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs);
 
 }  // namespace paracord::cpu

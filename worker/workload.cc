@@ -80,7 +80,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, int threads)
     *facts.add_variables() = variable;
   }
   for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
-  workload.clip = ReadGradientClip(job.optimizer);
+  workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
   workload.feed = std::make_unique<PreparedBatches>(std::move(train));
   return workload;
 }

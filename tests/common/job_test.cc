@@ -341,8 +341,16 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
   CHECK(job->metrics.size() == 2);
 
   document["model"]["compile_config"]["loss"] = {"mse", "mae"};
+  job = ParseJob(document.dump());
+  REQUIRE(job.ok());
+  REQUIRE(job->losses.size() == 2);
+  CHECK(job->losses[1].output == "#1");
+  const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));
+  REQUIRE(again.ok());
+  CHECK(JobToJson(*again) == JobToJson(*job));
+  document["model"]["compile_config"]["loss"] = 3;
   CHECK(absl::StrContains(ParseJob(document.dump()).status().message(),
-                          "model.compile_config.loss: must be of one output"));
+                          "model.compile_config.loss: must be a name"));
   document["loss"] = "mse";
   document["optimizer"] = "sgd";
   document["metrics"] = json::array();

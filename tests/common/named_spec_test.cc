@@ -113,35 +113,60 @@ TEST_CASE("compile_config gives optimizer, loss and metrics as each version of K
       "weighted_metrics": null, "run_eagerly": false, "steps_per_execution": 1,
       "jit_compile": true})");
   CHECK(config.optimizer->name == "sgd");
-  CHECK(config.loss->name == "binary_crossentropy");
-  CHECK(config.loss->options == json{{"from_logits", true}, {"axis", -1}});
+  REQUIRE(config.losses.size() == 1);
+  CHECK(config.losses[0].name == "binary_crossentropy");
+  CHECK(config.losses[0].options == json{{"from_logits", true}, {"axis", -1}});
   REQUIRE(config.metrics->size() == 2);
   CHECK((*config.metrics)[1].name == "auc");
 
-  CHECK(Compiled(R"({"optimizer": "adam", "loss": ["mse"]})").loss->name == "mean_squared_error");
-  CHECK(Compiled(R"({"loss": {"out": "mae"}})").loss->name == "mean_absolute_error");
+  CHECK(Compiled(R"({"loss": ["mse"]})").losses[0].name == "mean_squared_error");
+  CHECK(Compiled(R"({"loss": {"out": "mae"}})").losses[0].name == "mean_absolute_error");
   CHECK(Compiled(R"({"metrics": {"out": ["acc"]}})").metrics->size() == 1);
   CHECK(Compiled(R"({"metrics": [["acc", "mse"]]})").metrics->size() == 2);
   CHECK(!Compiled(R"({"metrics": null, "loss": null})").metrics);
 }
 
+TEST_CASE("compile_config gives losses, weights and metrics by output") {
+  const CompileConfig named = Compiled(R"({
+      "loss": {"a": "mse", "b": {"class_name": "Huber", "config": {"name": "huber"}}, "c": null},
+      "loss_weights": {"a": 1.0, "b": 0.5}, "metrics": {"b": ["mae", "mse"]}})");
+  REQUIRE(named.losses.size() == 2);
+  CHECK(named.losses[0].output == "a");
+  CHECK(named.losses[1].name == "huber");
+  CHECK(named.losses[1].output == "b");
+  CHECK(named.loss_weights == std::map<std::string, double>{{"a", 1}, {"b", 0.5}});
+  REQUIRE(named.metrics->size() == 2);
+  CHECK((*named.metrics)[1].output == "b");
+
+  const CompileConfig placed = Compiled(R"({"loss": ["mse", null, "mae"],
+      "loss_weights": [1, null, 2], "metrics": [["acc"], [], ["mae"]],
+      "weighted_metrics": [{"class_name": "AUC", "config": {"name": "area"}}]})");
+  REQUIRE(placed.losses.size() == 2);
+  CHECK(placed.losses[1].output == "#2");
+  CHECK(placed.loss_weights == std::map<std::string, double>{{"#0", 1}, {"#2", 2}});
+  REQUIRE(placed.metrics->size() == 3);
+  CHECK((*placed.metrics)[1].output == "#2");
+  CHECK((*placed.metrics)[2].weighted);
+  CHECK((*placed.metrics)[2].options["label"] == "area");
+}
+
 TEST_CASE("a model that was not compiled sets nothing") {
   for (const char* text : {"{}", "null"}) {
     const CompileConfig config = Compiled(text);
-    CHECK((!config.optimizer && !config.loss && !config.metrics));
+    CHECK((!config.optimizer && config.losses.empty() && !config.metrics));
   }
   Problems problems;
-  CHECK(!ReadCompileConfig(json::object(), problems).loss);
-  CHECK(!ReadCompileConfig(json(), problems).loss);
+  CHECK(ReadCompileConfig(json::object(), problems).losses.empty());
+  CHECK(ReadCompileConfig(json(), problems).losses.empty());
 }
 
 TEST_CASE("what cannot be taken from compile_config is named") {
   std::string problems;
-  Compiled(R"({"loss": ["mse", "mae"], "loss_weights": [1, 2], "metrics": [3],
+  Compiled(R"({"loss": ["mse", 4], "loss_weights": ["a", 2], "metrics": [3],
                "optimizer": {"class_name": 1}})",
            &problems);
-  for (const char* expected : {"model.compile_config.loss: must be of one output, has 2",
-                               "model.compile_config.loss_weights: is not supported",
+  for (const char* expected : {"model.compile_config.loss[1]: must be a name",
+                               "model.compile_config.loss_weights.0: must be a number",
                                "model.compile_config.metrics[0]: must be a name",
                                "model.compile_config.optimizer.class_name: must be a string"}) {
     INFO(problems);

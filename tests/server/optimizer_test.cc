@@ -152,6 +152,24 @@ TEST_CASE("every optimizer follows Keras' formula, computed in double") {
   }
 }
 
+TEST_CASE("a moving average keeps its share and takes the rest from what is pushed") {
+  Optimizer adam;
+  adam.rule = Optimizer::Rule::kAdam;
+  adam.slots = {{"momentum"}, {"velocity"}};
+  adam.clipvalue = 0.5;
+  const Optimizer average = OptimizerFor(0.75, adam);
+  CHECK(average.slots.empty());
+  CHECK(OptimizerFor(0, adam).rule == Optimizer::Rule::kAdam);
+  std::vector<float> value = {4, -1};
+  const std::vector<float> observed = {8, 3};
+  UpdateArrays arrays;
+  arrays.gradient = observed;
+  arrays.value_in = value.data();
+  arrays.value_out = value.data();
+  CHECK(Update(average, ScalarsAt(average, 7), arrays));
+  CHECK(value == std::vector<float>{5, 0});
+}
+
 TEST_CASE("in place and into other memory give the same bits") {
   for (const Case& c : Cases()) {
     CAPTURE(c.name, c.options);

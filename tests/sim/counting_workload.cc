@@ -113,7 +113,7 @@ class CountingProgram : public GradientProgram {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Column> Predict(const Batch&, ConstTensors) override {
+  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
     return absl::UnimplementedError("a counting program predicts nothing");
   }
 

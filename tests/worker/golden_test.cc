@@ -55,7 +55,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
 
   const auto output = program.Predict(batch, variables.value_spans());
   REQUIRE(output.ok());
-  CheckClose("output", output->values, golden["output"]);
+  CheckClose("output", (*output)[0].values, golden["output"]);
   const auto loss =
       program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
   REQUIRE(loss.ok());

@@ -28,6 +28,18 @@ TEST_CASE("global_clipnorm scales all gradients by one factor") {
   CHECK(gradients.b == std::vector<float>{0, 6});
 }
 
+TEST_CASE("what a moving average is given is neither clipped nor counted in a norm") {
+  std::vector<VariableSpec> variables(3);
+  variables[1].set_moving_average(0.9);
+  Gradients gradients;
+  gradients.Clip(ReadGradientClip({"sgd", {{"global_clipnorm", 2.5}}}, variables));
+  CHECK(gradients.a == std::vector<float>{1.5, 2});
+  CHECK(gradients.b == std::vector<float>{0, 12});
+  gradients.Clip(ReadGradientClip({"sgd", {{"clipnorm", 1.25}}}, variables));
+  CHECK(gradients.a == std::vector<float>{0.75, 1});
+  CHECK(gradients.b == std::vector<float>{0, 12});
+}
+
 TEST_CASE("without clipping gradients keep their bits") {
   Gradients gradients;
   gradients.Clip(ReadGradientClip({"sgd"}));

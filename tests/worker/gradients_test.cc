@@ -36,6 +36,7 @@ void CheckGradients(const json& model, const std::string& loss, const Batch& sch
   std::mt19937 random(seed);
   for (size_t i = 0; i < variables.values.size(); ++i) {
     INFO(variables.names[i]);
+    if ((*program)->variables()[i].moving_average() > 0) continue;  // no gradient
     const std::vector<float> at = variables.values[i];
     double slope = 0, norm = 0;
     std::vector<float> direction(at.size());
@@ -142,6 +143,56 @@ TEST_CASE("gradients of every loss agree with differences, fused and not") {
           SequentialJson({LayerJson("Dense", {{"units", 5}, {"activation", "tanh"}}),
                           LayerJson("Dense", {{"units", 4}, {"activation", c.activation}})});
       CheckGradients(model, c.loss, SchemaOf({3}, c.targets), c.classes, seed);
+    }
+  }
+}
+
+// Between a Dense or Conv before (so that its own input has a gradient) and a Dense after.
+json Around(json first, json layer) {
+  return SequentialJson({std::move(first), std::move(layer), LayerJson("Flatten", json::object()),
+                         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+}
+
+TEST_CASE("gradients of layers over steps agree with differences") {
+  const std::vector<std::pair<const char*, json>> layers = {
+      {"Conv1D", {{"filters", 3}, {"kernel_size", 2}, {"padding", "causal"}}},
+      {"SeparableConv1D", {{"filters", 3}, {"kernel_size", 2}, {"activation", "tanh"}}},
+      {"AveragePooling1D", {{"pool_size", 2}, {"padding", "same"}}},
+      {"GlobalAveragePooling1D", json::object()},
+      {"LayerNormalization", json::object()},
+      {"BatchNormalization", json::object()},
+      {"Permute", {{"dims", {2, 1}}}},
+      {"ZeroPadding1D", {{"padding", {1, 2}}}},
+      {"Cropping1D", {{"cropping", 1}}},
+      {"UpSampling1D", {{"size", 2}}},
+      {"SpatialDropout1D", {{"rate", 0.4}}},
+      {"GaussianNoise", {{"stddev", 0.4}}},
+      {"GaussianDropout", {{"rate", 0.2}}},
+  };
+  for (const auto& [name, config] : layers) {
+    for (uint32_t seed = 1; seed < 5; ++seed) {
+      const json first = LayerJson("Dense", {{"units", 2 + seed % 3}, {"activation", "tanh"}});
+      CheckGradients(Around(first, LayerJson(name, config)), "mse",
+                     SchemaOf({4 + seed % 3, 1 + seed % 2}, {2}), 0, seed);
+    }
+  }
+}
+
+TEST_CASE("gradients of more layers over images agree with differences") {
+  const std::vector<std::pair<const char*, json>> layers = {
+      {"DepthwiseConv2D", {{"kernel_size", {2, 3}}, {"depth_multiplier", 2}}},
+      {"SeparableConv2D", {{"filters", 3}, {"kernel_size", 2}, {"strides", 2}}},
+      {"GlobalAveragePooling2D", json::object()},
+      {"ZeroPadding2D", {{"padding", {{1, 0}, {2, 1}}}}},
+      {"Cropping2D", {{"cropping", {1, 0}}}},
+      {"UpSampling2D", {{"size", {2, 1}}}},
+      {"SpatialDropout2D", {{"rate", 0.3}}},
+      {"BatchNormalization", {{"epsilon", 0.01}}},
+  };
+  for (const auto& [name, config] : layers) {
+    for (uint32_t seed = 1; seed < 4; ++seed) {
+      CheckGradients(Around(Conv(2, {1, 1}, {{"use_bias", false}}), LayerJson(name, config)), "mse",
+                     SchemaOf({5 + seed % 2, 6, 1 + seed % 2}, {2}), 0, seed);
     }
   }
 }

@@ -93,8 +93,9 @@ TEST_CASE(
     CHECK(states[1].values(1) == 16);  // the prediction counts all the same
     const auto predicted = (*program)->Predict(batch, variables.value_spans());
     REQUIRE(predicted.ok());
-    for (size_t i = 0; i < predicted->values.size(); ++i) {
-      CHECK(std::isnan(predicted->values[i]) == (i / 3 == 3));
+    const std::vector<float>& values = (*predicted)[0].values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      CHECK(std::isnan(values[i]) == (i / 3 == 3));
     }
     const auto loss =
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());

@@ -1,0 +1,284 @@
+"""The models of make_graphs.py. Each takes (keras, whether it is Keras 2, a random generator) and
+gives model, inputs, targets and what compile() is told, or None where this Keras cannot."""
+import numpy as np
+
+CASES = {}
+
+
+def case(build):
+    CASES[build.__name__] = build
+    return build
+
+
+def draw(rng, *shape):
+    return (np.round(rng.uniform(-1, 1, shape) * 256) / 256).astype("float32")
+
+
+def one(keras, layers, x, y, loss="mean_squared_error", **more):
+    """A Sequential of these layers."""
+    model = keras.Sequential([keras.layers.Input(x.shape[1:], name="in")] + layers, name="m")
+    return {"model": model, "x": x, "y": y, "loss": loss, **more}
+
+
+def plain(name, layers, *shape, out=None, **more):
+    """A case of layers of one input, against random targets like its output."""
+    def build(keras, keras2, rng):
+        made = layers(keras.layers) if layers.__code__.co_argcount == 1 else layers(
+            keras.layers, keras)
+        x = draw(rng, 3, *shape)
+        spec = one(keras, made, x, None, **more)
+        spec["y"] = draw(rng, *(3 if d is None else d for d in spec["model"].output_shape))
+        return spec
+    CASES[name] = build
+
+
+@case
+def two_inputs_two_outputs(keras, keras2, rng):
+    L = keras.layers
+    a, b = L.Input((4,), name="a"), L.Input((3,), name="b")
+    h = L.Concatenate(name="join")([a, L.Dense(2, activation="relu", name="db")(b)])
+    main = L.Dense(3, activation="softmax", name="main")(h)
+    aux = L.Dense(1, name="aux")(h)
+    return {"model": keras.Model([a, b], [main, aux], name="m"),
+            "x": {"a": draw(rng, 5, 4), "b": draw(rng, 5, 3)},
+            "y": {"main": rng.integers(0, 3, (5,)).astype("float32"), "aux": draw(rng, 5, 1)},
+            "loss": {"main": "sparse_categorical_crossentropy", "aux": "mse"},
+            "loss_weights": {"main": 1.0, "aux": 0.5},
+            "metrics": {"main": ["accuracy"], "aux": ["mae"]}}
+
+
+@case
+def shared_layer(keras, keras2, rng):
+    L = keras.layers
+    a, b = L.Input((4,), name="a"), L.Input((4,), name="b")
+    d = L.Dense(3, activation="tanh", name="d")
+    p, q = d(a), d(b)
+    out = L.Dense(1, name="out")(L.Subtract(name="sub")([p, q]))
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": draw(rng, 4, 4), "b": draw(rng, 4, 4)}, "y": draw(rng, 4, 1),
+            "loss": "mse", "metrics": ["mae"]}
+
+
+@case
+def nested_models(keras, keras2, rng):
+    L = keras.layers
+    i = L.Input((4,), name="i")
+    h = L.Dense(3, activation="relu", name="h")(i)
+    inner = keras.Model(i, [h, L.Dense(2, name="g")(h)], name="inner")
+    seq = keras.Sequential([L.Input((3,)), L.Dense(2, name="s", activation="sigmoid")], name="seq")
+    a, b = L.Input((4,), name="a"), L.Input((4,), name="b")
+    p, q = inner(a)
+    r, s = inner(b)
+    out = L.Add(name="sum")([q, s, seq(p), seq(r)])
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": draw(rng, 4, 4), "b": draw(rng, 4, 4)}, "y": draw(rng, 4, 2), "loss": "mse"}
+
+
+@case
+def operators(keras, keras2, rng):
+    L = keras.layers
+    a = L.Input((4,), name="a")
+    h = L.Dense(4, name="d")(a)
+    g = 2.0 * h - a / 2 + h * a
+    s = h[:, 1:3] + (1.0 - a[:, ::2])
+    out = L.Concatenate(name="cat")([g, s, -h])
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 4, 4)},
+            "y": draw(rng, 4, 10), "loss": "mse"}
+
+
+@case
+def operations(keras, keras2, rng):
+    if keras2:
+        return None
+    from keras import ops
+    L = keras.layers
+    a = L.Input((3, 4), name="a")
+    h = L.Dense(4, name="d")(a)
+    outs = [ops.exp(h), h ** 2, ops.mean(h, axis=1, keepdims=True) + h, ops.relu(h),
+            ops.softmax(h), ops.matmul(h, ops.transpose(h, (0, 2, 1)))[:, :, :1] * h,
+            ops.maximum(h, 0.25), ops.clip(h, -0.5, 0.5), abs(h), 1 / (2.5 + ops.sigmoid(h)),
+            ops.sum(h, axis=-1)[:, :, None] * h, h[:, ::-1], ops.reshape(h, (-1, 3, 4)),
+            ops.sqrt(ops.square(h) + 1.0)]
+    out = L.Flatten(name="f")(ops.concatenate(outs, axis=1))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 3, 3, 4)},
+            "y": draw(rng, 3, out.shape[1]), "loss": "mse"}
+
+
+@case
+def merges(keras, keras2, rng):
+    L = keras.layers
+    a, b = L.Input((3, 4), name="a"), L.Input((3, 1), name="b")
+    p, q = L.Dense(4, name="p")(a), L.Dense(4, name="q")(b)
+    r = L.Dense(1, name="r")(a)
+    outs = [L.Add()([p, q, a]), L.Multiply()([p, q, r]), L.Average()([p, q, a]),
+            L.Maximum()([p, q, a]), L.Minimum()([p, q]), L.Subtract()([p, r])]
+    out = L.Flatten(name="f")(L.Concatenate(axis=1, name="cat")(outs))
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": draw(rng, 3, 3, 4), "b": draw(rng, 3, 3, 1)}, "y": draw(rng, 3, 72),
+            "loss": "mse"}
+
+
+@case
+def dots(keras, keras2, rng):
+    L = keras.layers
+    a, b = L.Input((3, 4), name="a"), L.Input((5, 4), name="b")
+    p, q = L.Dense(4, name="p")(a), L.Dense(4, name="q")(b)
+    u, v = L.Flatten()(L.Dense(2, name="u")(a)), L.Dense(6, name="v")(L.Flatten()(b))
+    outs = [L.Flatten()(L.Dot(axes=2, name="d1")([p, q])), L.Dot(axes=1, name="d2")([u, v]),
+            L.Flatten()(L.Dot(axes=(1, 2), name="d3")([p, L.Permute((2, 1), name="t")(
+                L.Dense(3, name="w")(b))])) if False else L.Flatten()(q)]
+    return {"model": keras.Model([a, b], L.Concatenate(name="cat")(outs), name="m"),
+            "x": {"a": draw(rng, 3, 3, 4), "b": draw(rng, 3, 5, 4)}, "y": draw(rng, 3, 36),
+            "loss": "mse"}
+
+
+@case
+def embeddings_dot(keras, keras2, rng):
+    L = keras.layers
+    u, i = L.Input((1,), name="user", dtype="int32"), L.Input((1,), name="item", dtype="int32")
+    eu = L.Flatten(name="fu")(L.Embedding(6, 3, name="eu", embeddings_regularizer="l2")(u))
+    ei = L.Flatten(name="fi")(L.Embedding(7, 3, name="ei")(i))
+    out = L.Add(name="s")([L.Dot(axes=1, name="dot")([eu, ei]),
+                           L.Flatten(name="fb")(L.Embedding(6, 1, name="bu")(u))])
+    return {"model": keras.Model([u, i], out, name="m"),
+            "x": {"user": rng.integers(0, 6, (5, 1)).astype("float32"),
+                  "item": rng.integers(0, 7, (5, 1)).astype("float32")},
+            "y": draw(rng, 5, 1), "loss": "mse",
+            "metrics": None if keras2 else [keras.metrics.RootMeanSquaredError()]}
+
+
+@case
+def dict_model(keras, keras2, rng):
+    L = keras.layers
+    a, b = L.Input((3,), name="a"), L.Input((2,), name="b")
+    h = L.Concatenate(name="c")([a, b])
+    outs = {"x": L.Dense(2, name="dx")(h), "y": L.Dense(1, activation="sigmoid", name="dy")(h)}
+    if keras2:
+        return None
+    return {"model": keras.Model({"a": a, "b": b}, outs, name="m"),
+            "x": {"a": draw(rng, 4, 3), "b": draw(rng, 4, 2)},
+            "y": {"x": draw(rng, 4, 2), "y": rng.integers(0, 2, (4, 1)).astype("float32")},
+            "loss": {"x": "mse", "y": "binary_crossentropy"}}
+
+
+@case
+def output_feeds_output(keras, keras2, rng):
+    L = keras.layers
+    a = L.Input((3,), name="a")
+    p = L.Dense(3, activation="softmax", name="p")(a)
+    q = L.Dense(2, name="q")(p)
+    return {"model": keras.Model(a, [p, q], name="m"), "x": {"a": draw(rng, 4, 3)},
+            "y": {"p": np.eye(3, dtype="float32")[rng.integers(0, 3, 4)], "q": draw(rng, 4, 2)},
+            "loss": {"p": "categorical_crossentropy", "q": "mae"}}
+
+
+# Layers one by one.
+plain("conv1d", lambda L: [L.Conv1D(4, 3, padding="same", activation="relu"), L.Conv1D(3, 2,
+      strides=2)], 7, 2)
+plain("conv1d_causal", lambda L: [L.Conv1D(3, 3, padding="causal", dilation_rate=2),
+                                  L.Conv1D(2, 2, padding="causal", strides=2)], 8, 2)
+plain("depthwise", lambda L: [L.DepthwiseConv2D(3, depth_multiplier=2, padding="same",
+      activation="relu"), L.DepthwiseConv2D(2, strides=2)], 6, 5, 3)
+plain("separable", lambda L: [L.SeparableConv2D(4, (3, 2), depth_multiplier=2, padding="same",
+      activation="tanh"), L.SeparableConv2D(2, 2, activation="relu", use_bias=False)], 6, 5, 3)
+plain("separable1d", lambda L: [L.SeparableConv1D(3, 3, activation="relu")], 7, 2)
+plain("pool1d", lambda L: [L.Conv1D(3, 1), L.MaxPooling1D(3, strides=2, padding="same"),
+      L.Conv1D(2, 1), L.AveragePooling1D(2)], 9, 2)
+plain("global_pool", lambda L: [L.Conv2D(3, 2), L.GlobalAveragePooling2D(), L.Dense(2)], 5, 4, 2)
+plain("global_max", lambda L: [L.Conv2D(3, 2), L.GlobalMaxPooling2D(keepdims=True)], 5, 4, 2)
+plain("global_pool1d", lambda L: [L.Conv1D(3, 2), L.GlobalAveragePooling1D(), L.Dense(2)], 5, 4)
+plain("global_max1d", lambda L: [L.Conv1D(3, 2), L.GlobalMaxPooling1D(), L.Dense(2)], 5, 4)
+plain("frames", lambda L: [L.ZeroPadding2D(((1, 0), (2, 3))), L.Conv2D(2, 2), L.Cropping2D(
+      ((1, 0), (0, 2))), L.ZeroPadding2D(1)], 4, 3, 2)
+plain("frames1d", lambda L: [L.ZeroPadding1D((1, 2)), L.Conv1D(2, 2), L.Cropping1D(1)], 5, 3)
+plain("upsampling", lambda L: [L.Conv2D(2, 2), L.UpSampling2D((2, 3)), L.Conv2D(1, 2)], 4, 3, 2)
+plain("permute_repeat", lambda L: [L.Dense(4), L.Permute((2, 1)), L.Flatten(), L.RepeatVector(3),
+                                   L.Dense(2)], 3, 2)
+plain("batch_norm", lambda L: [L.Dense(4), L.BatchNormalization(momentum=0.75), L.ReLU(),
+                               L.Dense(2)], 5)
+plain("batch_norm_conv", lambda L: [L.BatchNormalization(scale=False), L.Conv2D(3, 2),
+      L.BatchNormalization(center=False, epsilon=0.01), L.Flatten(), L.Dense(2)], 4, 3, 2)
+plain("layer_norm", lambda L: [L.Dense(4), L.LayerNormalization(), L.Dense(3),
+                               L.LayerNormalization(center=False, epsilon=0.1)], 3, 5)
+plain("layer_norm_axes", lambda L: [L.Dense(4), L.LayerNormalization(axis=[1, 2])], 3, 5)
+plain("normalization", lambda L: [L.Normalization(mean=[0.1, 0.2, 0.3], variance=[1, 2, 3]),
+                                  L.Dense(2)], 3)
+plain("regularized", lambda L: [L.Dense(3, kernel_regularizer="l2", bias_regularizer="l1"),
+                                L.Dense(2, kernel_regularizer="l2")], 4)
+plain("activation_layers", lambda L: [L.Dense(6), L.LeakyReLU(), L.Dense(5), L.ELU(0.5),
+      L.Dense(4), L.ReLU(max_value=0.5, negative_slope=0.1, threshold=0.1), L.Dense(3),
+      L.Softmax()], 4)
+for _name in ["celu", "hard_silu", "hard_tanh", "hard_shrink", "soft_shrink", "tanh_shrink",
+              "log_sigmoid", "mish", "squareplus", "sparse_plus", "sparse_sigmoid", "threshold",
+              "relu6", "log_softmax"]:
+    def _activation(keras, keras2, rng, name=_name):
+        if keras2 or name == "threshold":
+            return None
+        L = keras.layers
+        return one(keras, [L.Dense(6, activation=name), L.Dense(2)], draw(rng, 3, 4) * 4,
+                   draw(rng, 3, 2))
+    CASES["more_" + _name] = _activation
+
+
+# Losses.
+def loss_case(name, make, targets, last="linear", metrics=(), weight=False):
+    def build(keras, keras2, rng):
+        if keras2:
+            return None
+        L = keras.layers
+        x = draw(rng, 6, 4)
+        return one(keras, [L.Dense(5, activation="tanh"), L.Dense(4, activation=last)], x,
+                   targets(rng), make(keras), metrics=[m(keras) for m in metrics],
+                   **({"weight": np.abs(draw(rng, 6))} if weight else {}))
+    CASES["loss_" + name] = build
+
+
+def unit(rng):
+    return np.abs(draw(rng, 6, 4))
+
+
+def hot(rng):
+    return np.eye(4, dtype="float32")[rng.integers(0, 4, 6)]
+
+
+def ids(rng):
+    return rng.integers(0, 4, (6,)).astype("float32")
+
+
+def bits(rng):
+    return rng.integers(0, 2, (6, 4)).astype("float32")
+
+
+def any_of(rng):
+    return draw(rng, 6, 4)
+
+
+loss_case("msle", lambda k: k.losses.MeanSquaredLogarithmicError(), unit, "sigmoid",
+          [lambda k: k.metrics.MeanSquaredLogarithmicError()])
+loss_case("mape", lambda k: k.losses.MeanAbsolutePercentageError(), any_of)
+loss_case("huber", lambda k: k.losses.Huber(), any_of, metrics=[
+    lambda k: k.metrics.RootMeanSquaredError(), lambda k: k.metrics.R2Score(),
+    lambda k: k.metrics.CosineSimilarity()])
+loss_case("log_cosh", lambda k: "log_cosh", any_of)
+loss_case("hinge", lambda k: "hinge", bits)
+loss_case("squared_hinge", lambda k: "squared_hinge", any_of)
+loss_case("categorical_hinge", lambda k: "categorical_hinge", hot)
+loss_case("kl", lambda k: "kl_divergence", lambda r: unit(r) / 2, "softmax")
+loss_case("poisson", lambda k: "poisson", unit, "exponential")
+loss_case("cosine", lambda k: "cosine_similarity", any_of)
+loss_case("smooth_categorical", lambda k: k.losses.CategoricalCrossentropy(label_smoothing=0.2),
+          hot, "softmax", [lambda k: k.metrics.F1Score(average="macro"),
+                           lambda k: k.metrics.F1Score(average="weighted", threshold=0.3,
+                                                       name="f1w"),
+                           lambda k: k.metrics.TopKCategoricalAccuracy(k=2)])
+loss_case("smooth_binary", lambda k: k.losses.BinaryCrossentropy(label_smoothing=0.1,
+          from_logits=True), bits)
+loss_case("binary_metrics", lambda k: "binary_crossentropy", bits, "sigmoid", [
+    lambda k: k.metrics.AUC(), lambda k: k.metrics.AUC(curve="PR", name="pr"),
+    lambda k: k.metrics.Precision(), lambda k: k.metrics.Recall(thresholds=0.4),
+    lambda k: k.metrics.BinaryAccuracy(threshold=0.6)])
+loss_case("ignore_class", lambda k: k.losses.SparseCategoricalCrossentropy(ignore_class=2), ids,
+          "softmax")
+loss_case("weighted", lambda k: k.losses.SparseCategoricalCrossentropy(from_logits=True), ids,
+          "linear", [lambda k: k.metrics.SparseTopKCategoricalAccuracy(k=2)], weight=True)
+loss_case("weighted_mse", lambda k: "mse", any_of, weight=True)

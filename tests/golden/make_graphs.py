@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes graphs3.json (or, with --keras2, graphs2.json): compiled models of any shape with Keras'
+own numbers: outputs, the loss in training mode, its gradients, the variables after three steps of
+SGD, and the scores of an evaluation. Loss and metrics are in their compile_config (Keras 3), or
+beside them (Keras 2, which does not write them). As make_models.py, but for any inputs and outputs:
+
+  /tmp/golden/bin/python tests/golden/make_graphs.py
+  /tmp/golden/bin/python tests/golden/make_graphs.py --keras2
+"""
+import json
+import os
+import sys
+
+import numpy as np
+
+KERAS2 = "--keras2" in sys.argv
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+import tensorflow as tf
+if KERAS2:
+    import tf_keras as keras
+else:
+    import keras
+
+from graph_cases import CASES
+
+RATE = 0.125
+ONLY = [a for a in sys.argv[1:] if not a.startswith("--")]
+
+
+def rounded(rng, shape, scale=1.0):
+    return (np.round(rng.uniform(-scale, scale, shape) * 256) / 256).astype("float32")
+
+
+def listed(array):
+    return [float(f"{v:.8g}") for v in np.asarray(array, dtype="float64").ravel()]
+
+
+def column(array):
+    return {"shape": list(array.shape[1:]), "values": listed(array)}
+
+
+def paths(model, prefix=""):
+    """[inner model/]layer/variable of each variable, by its identity."""
+    found = {}
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            found.update(paths(layer, prefix + layer.name + "/"))
+            continue
+        for v in layer.variables:
+            path = v.name.split(":")[0] if KERAS2 else v.path
+            tail = path.split(layer.name + "/", 1)[-1]
+            found[id(v)] = prefix + layer.name + "/" + tail
+    return found
+
+
+def path_of(model, variable):
+    return paths(model)[id(variable)]
+
+
+def kept(variable):
+    return "seed" not in variable.name
+
+
+def first_step(model, x, y, weight):
+    """Loss and gradients in training mode."""
+    with tf.GradientTape() as tape:
+        out = model(x, training=True)
+        if KERAS2:
+            value = model.compiled_loss(tf.nest.map_structure(tf.constant, y), out,
+                                        sample_weight=weight,
+                                        regularization_losses=model.losses)
+        else:
+            value = model.compute_loss(x, y, out, weight, training=True)
+    grads = tape.gradient(value, [v if KERAS2 else v.value for v in model.trainable_variables])
+    return float(value), [tf.convert_to_tensor(g).numpy() for g in grads]
+
+
+def run(name, build):
+    keras.backend.clear_session()
+    rng = np.random.default_rng(sum(map(ord, name)))
+    spec = build(keras, KERAS2, rng)
+    if spec is None:
+        return None
+    model, x, y = spec["model"], spec["x"], spec["y"]
+    weight = spec.get("weight")
+    scale = spec.get("scale", 1.0)
+    model.set_weights([w if "int" in str(w.dtype) else
+                       rounded(rng, w.shape, scale) if "moving_variance" not in v.name
+                       and "variance" not in v.name else 0.5 + np.abs(rounded(rng, w.shape))
+                       for v, w in zip(model.weights, model.get_weights())])
+    model.compile(optimizer=keras.optimizers.SGD(RATE), loss=spec["loss"],
+                  loss_weights=spec.get("loss_weights"), metrics=spec.get("metrics"),
+                  weighted_metrics=spec.get("weighted_metrics"), run_eagerly=True)
+    start = {path_of(model, v): listed(v) for v in model.variables if kept(v)}
+    before = model.get_weights()
+    scores = model.evaluate(x, y, sample_weight=weight, verbose=0, return_dict=True)
+    outputs = model.predict(x, verbose=0)
+    names = list(outputs) if isinstance(outputs, dict) else list(
+        getattr(model, "output_names", None) or [model.layers[-1].name])
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    elif not isinstance(outputs, (list, tuple)):
+        outputs = [outputs]
+    value, grads = first_step(model, x, y, weight)
+    result = {"name": name, "model": json.loads(model.to_json()), "rate": RATE,
+              "outputs": [column(np.asarray(o)) for o in outputs], "loss_value": value,
+              "scores": {k: float(v) for k, v in scores.items() if np.ndim(v) == 0},
+              "weights": start,
+              "gradients": {path_of(model, v): listed(g)
+                            for v, g in zip(model.trainable_variables, grads)}}
+    model.set_weights(before)  # moving statistics have moved
+    for _ in range(3):
+        model.train_on_batch(x, y, sample_weight=weight)
+    result["after"] = {path_of(model, v): listed(v) for v in model.variables if kept(v)}
+    model.set_weights(before)
+    if KERAS2:
+        result["compile"] = {"loss": spec.get("loss_name", spec["loss"]),
+                             "loss_weights": spec.get("loss_weights"),
+                             "metrics": spec.get("metrics_name", spec.get("metrics"))}
+    ins = x if isinstance(x, dict) else {model.inputs[0].name.split(":")[0]: x}
+    result["inputs"] = {k: column(v) for k, v in ins.items()}
+    ys = y if isinstance(y, (dict, list)) else [y]
+    result["targets"] = ({k: column(np.asarray(v, dtype="float32")) for k, v in ys.items()}
+                         if isinstance(ys, dict) else
+                         {n: column(np.asarray(v, dtype="float32")) for n, v in zip(names, ys)})
+    if weight is not None:
+        result["sample_weight"] = column(np.asarray(weight, dtype="float32"))
+    result["examples"] = int(next(iter(ins.values())).shape[0])
+    print(f"{name}: loss {value:.6f}", flush=True)
+    return result
+
+
+results, failed = [], False
+for case_name, case_build in CASES.items():
+    if ONLY and case_name not in ONLY:
+        continue
+    try:
+        result = run(case_name, case_build)
+    except Exception as error:  # say all that fail, then fail
+        print(f"{case_name}: {type(error).__name__}: {error}"[:400], flush=True)
+        failed = True
+        continue
+    if result is not None:
+        results.append(result)
+if not ONLY:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                        "graphs2.json" if KERAS2 else "graphs3.json")
+    with open(path, "w") as out:
+        out.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in results)
+                  + "\n]\n")
+sys.exit(1 if failed else 0)

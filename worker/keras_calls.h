@@ -1,0 +1,42 @@
+// The calls of the layers of a Functional model, as the three dialects of Keras' files write them,
+// brought into one form. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+// keras_history: [layer, which call of it, which output].
+struct TensorRef {
+  std::string layer;
+  size_t call = 0;
+  size_t output = 0;
+};
+
+// One entry of inbound_nodes.
+struct CallSpec {
+  std::vector<TensorRef> inputs;
+  std::vector<std::pair<std::string, TensorRef>> masks;  // tensors given as "mask", "query_mask"
+  nlohmann::json args = nlohmann::json::array();         // with {kTensorKey: i} for inputs[i]
+  nlohmann::json kwargs = nlohmann::json::object();      // without tensors
+};
+
+// Of any dialect. The error does not name the layer.
+absl::StatusOr<CallSpec> ReadCall(const nlohmann::json& inbound_node);
+
+struct NamedRef {
+  std::string key;  // of a dict
+  TensorRef tensor;
+};
+// `input_layers` or `output_layers`, in any of their shapes.
+absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const nlohmann::json& value);
+
+// An operation of Keras 2 ("math.multiply" of a TFOpLambda, a SlicingOpLambda) as Keras 3 calls it
+// ("Multiply", "GetItem"); "" if it is not known.
+std::string OperationOfKeras2(const std::string& function);
+
+}  // namespace paracord
