@@ -69,7 +69,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DrivePs();
     DriveFormation();
     DriveRounds();
-    ServeParked();
+    ServeParked(std::holds_alternative<TickEvent>(event));
   } else if (exit_.has_value()) {
     const auto code = static_cast<ExitCode>(exit_->code);
     const bool tell = code != ExitCode::kDrained && code != ExitCode::kFenced;
@@ -81,8 +81,8 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     // Workers between two attempts to join have no session: they hear of the end when they ask.
     // A job that never trained may end before its workers, just started, ask at all.
     constexpr int64_t kAskMs = 500;
-    const bool all_asked = (trained_once_ || !tell) &&
-                           (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
+    const bool all_asked =
+        (trained_once_ || !tell) && (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
     if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
