@@ -141,17 +141,21 @@ void Train(Bench& bench, Exchanger& worker, double seconds, int rounds) {
 }
 
 // Way by way in turns, with nobody pushing.
-void WriteAndRestore(Bench& bench, int rounds) {
+void WriteAndRestore(Bench& bench, int ps, int rounds) {
   std::vector<double> raw_write;
   std::vector<double> write;
   std::vector<double> raw_read;
   std::vector<double> restore;
   std::vector<double> restore_cached;
+  std::vector<double> write_cpu;
+  std::vector<double> restore_cpu;
   double gb = 0;
   for (int i = 0; i < rounds; ++i) {
     double begin = Seconds();
+    double cpu = CpuSecondsOf(ps);
     const SnapshotReply written = bench.Snapshot();
     write.push_back(Seconds() - begin);
+    write_cpu.push_back(CpuSecondsOf(ps) - cpu);
     gb = static_cast<double>(written.bytes()) / 1e9;
     const std::string raw = bench.dir + "/raw";
     raw_write.push_back(RawWrite(raw, written.bytes()));
@@ -163,9 +167,11 @@ void WriteAndRestore(Bench& bench, int rounds) {
     Evict(directory + "/" + written.file());
     for (std::vector<double>* times : {&restore, &restore_cached}) {
       begin = Seconds();
+      cpu = CpuSecondsOf(ps);
       bench.fence = LoadPs(bench.link, bench.job, bench.fence.generation() + 1, name);
       times->push_back(Seconds() - begin);
     }
+    restore_cpu.push_back(CpuSecondsOf(ps) - cpu);
     std::filesystem::remove_all(directory);
   }
   const auto line = [gb](const char* what, const std::vector<double>& seconds) {
@@ -178,6 +184,8 @@ void WriteAndRestore(Bench& bench, int rounds) {
   line("raw reads from the disk", raw_read);
   line("restore from the disk, verified", restore);
   line("restore from the page cache, verified", restore_cached);
+  std::printf("  processor time of the ps: checkpoint %.0f ms, restore from the cache %.0f ms\n",
+              Quantile(write_cpu, 0.5) * 1e3, Quantile(restore_cpu, 0.5) * 1e3);
   PrintGoal("checkpoint beside raw writes", Quantile(raw_write, 0.5) / Quantile(write, 0.5) * 100,
             Bound::kAtLeast, 80, "%");
   PrintGoal("restore from the page cache", gb / Quantile(restore_cached, 0.5), Bound::kAtLeast, 1,
@@ -220,7 +228,7 @@ int Main(int argc, char** argv) {
       Exchanger worker(*shared, bench.fence, job, 0);
       Train(bench, worker, std::max(0.2, static_cast<double>(seconds)), static_cast<int>(rounds));
     }
-    WriteAndRestore(bench, static_cast<int>(rounds));
+    WriteAndRestore(bench, ps->pid(), static_cast<int>(rounds));
   }
   std::fflush(stdout);
   std::filesystem::remove_all(temp.path());
