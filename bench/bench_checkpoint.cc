@@ -52,11 +52,13 @@ void Evict(const std::string& path) {
 
 struct Pushes {
   double rate = 0;  // a second
+  double cpu = 0;   // of the ps, in all
   std::vector<double> seconds;
 };
 
-Pushes PushFor(Exchanger& worker, double seconds) {
+Pushes PushFor(Exchanger& worker, int ps, double seconds) {
   Pushes pushes;
+  const double cpu = CpuSecondsOf(ps);
   const double begin = Seconds();
   double now = begin;
   while (now - begin < seconds) {
@@ -66,6 +68,7 @@ Pushes PushFor(Exchanger& worker, double seconds) {
     pushes.seconds.push_back(now - then);
   }
   pushes.rate = static_cast<double>(pushes.seconds.size()) / (now - begin);
+  pushes.cpu = CpuSecondsOf(ps) - cpu;
   return pushes;
 }
 
@@ -82,19 +85,22 @@ struct Bench {
   }
 };
 
-void Train(Bench& bench, Exchanger& worker, double seconds, int rounds) {
+void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) {
   std::vector<double> alone;
   std::vector<double> beside;
   std::vector<double> lost;  // seconds of training that one snapshot costs
   std::vector<double> snapshots;
+  std::vector<double> cpu;  // of the ps, for one snapshot
+  std::vector<double> longest_alone;
+  std::vector<double> longest_beside;
   Pushes quiet;
   Pushes busy;
   const auto add = [](Pushes& all, const Pushes& some) {
     all.seconds.insert(all.seconds.end(), some.seconds.begin(), some.seconds.end());
   };
-  PushFor(worker, 0.2);
+  PushFor(worker, ps, 0.2);
   for (int i = 0; i < rounds; ++i) {
-    const Pushes before = PushFor(worker, seconds);
+    const Pushes before = PushFor(worker, ps, seconds);
     std::atomic<bool> stop = false;
     int written = 0;
     std::thread writer([&] {
@@ -107,16 +113,22 @@ void Train(Bench& bench, Exchanger& worker, double seconds, int rounds) {
       }
     });
     const double begin = Seconds();
-    const Pushes during = PushFor(worker, seconds);
+    const Pushes during = PushFor(worker, ps, seconds);
     stop = true;
     const double pushing = Seconds() - begin;
     writer.join();
     const double all = Seconds() - begin;  // the last snapshot ends after the last push
-    const Pushes after = PushFor(worker, seconds);
+    const Pushes after = PushFor(worker, ps, seconds);
     const double rate = (before.rate + after.rate) / 2;
     alone.push_back(rate);
     beside.push_back(during.rate);
-    lost.push_back((1 - during.rate / rate) * pushing / (written * pushing / all));
+    const double snapshots_begun = written * pushing / all;
+    lost.push_back((1 - during.rate / rate) * pushing / snapshots_begun);
+    const auto count = [](const Pushes& p) { return static_cast<double>(p.seconds.size()); };
+    const double push_cpu = (before.cpu + after.cpu) / (count(before) + count(after));
+    cpu.push_back((during.cpu - count(during) * push_cpu) / snapshots_begun);
+    longest_alone.push_back(Quantile(before.seconds, 1));
+    longest_beside.push_back(Quantile(during.seconds, 1));
     add(quiet, before);
     add(quiet, after);
     add(busy, during);
@@ -130,13 +142,17 @@ void Train(Bench& bench, Exchanger& worker, double seconds, int rounds) {
   };
   line("pushes alone", alone, quiet);
   line("pushes, one checkpoint after another", beside, busy);
-  std::printf("  a checkpoint beside pushes %.0f ms; it costs %.0f ms of training (%.0f - %.0f)\n",
-              Quantile(snapshots, 0.5) * 1e3, Quantile(lost, 0.5) * 1e3, Quantile(lost, 0.25) * 1e3,
-              Quantile(lost, 0.75) * 1e3);
+  std::printf(
+      "  a checkpoint beside pushes %.0f ms; it costs %.0f ms of training (%.0f - %.0f) and %.0f "
+      "ms "
+      "of the ps' processor time, copies of written blocks included\n",
+      Quantile(snapshots, 0.5) * 1e3, Quantile(lost, 0.5) * 1e3, Quantile(lost, 0.25) * 1e3,
+      Quantile(lost, 0.75) * 1e3, Quantile(cpu, 0.5) * 1e3);
   PrintGoal("slower at a checkpoint each 30 s", Quantile(lost, 0.5) / 30 * 100, Bound::kAtMost, 1,
             "%");
-  PrintGoal("longest push beside checkpoints, over the median alone",
-            (Quantile(busy.seconds, 1) - Quantile(quiet.seconds, 0.5)) * 1e3, Bound::kAtMost, 5,
+  // Pauses that other programs on the machine cause are in both.
+  PrintGoal("longest push of a round (median), over that without checkpoints",
+            (Quantile(longest_beside, 0.5) - Quantile(longest_alone, 0.5)) * 1e3, Bound::kAtMost, 5,
             "ms");
 }
 
@@ -226,7 +242,8 @@ int Main(int argc, char** argv) {
       const std::unique_ptr<Link> shared =
           daemon.environment().network.DialBoot(address, bench.fence.boot_id());
       Exchanger worker(*shared, bench.fence, job, 0);
-      Train(bench, worker, std::max(0.2, static_cast<double>(seconds)), static_cast<int>(rounds));
+      Train(bench, worker, ps->pid(), std::max(0.2, static_cast<double>(seconds)),
+            static_cast<int>(rounds));
     }
     WriteAndRestore(bench, ps->pid(), static_cast<int>(rounds));
   }
