@@ -249,12 +249,15 @@ int Main(int argc, char** argv) {
   std::printf("\nresident memory, idle: started, waiting for the others\n");
   for (const auto& [role, memory] : idle) PrintMemory(role, memory);
   {
-    const Run run = StartTraining(WriteJob(data, "npy", 1000000));
+    Run run = StartTraining(WriteJob(data, "npy", 1000000));
     std::this_thread::sleep_for(std::chrono::seconds(1));  // of training
     std::printf("resident memory after a second of training (the largest of each kind)\n");
     for (const auto& [name, memory] : MemoryOfChildren(run.train->pid())) {
       PrintMemory(name, memory);
     }
+    kill(run.train->pid(),
+         SIGINT);  // and not its end, which would leave daemons behind for a while
+    run.train->Wait();
   }
   PrintGoal("coordinator, idle", idle["coordinator"].all, Bound::kAtMost, 30, "MB");
   PrintGoal("ps, idle", idle["ps"].all, Bound::kAtMost, 30, "MB");
