@@ -327,6 +327,7 @@ int Main(int argc, char** argv) {
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   unlink(at.unix_path.sun_path);
+  unlink((dir + "/grpc").c_str());
   rmdir(dir.c_str());
   LeaveProcess(0);
 }

@@ -12,30 +12,30 @@
 namespace paracord::bench {
 namespace {
 
+int peer_pid = 0;
+
+double CpuSeconds() { return CpuSecondsOf(0) + (peer_pid != 0 ? CpuSecondsOf(peer_pid) : 0); }
+
+}  // namespace
+
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double Quantile(const std::vector<double>& sorted, double q) {
-  return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
+double CpuSecondsOf(int pid) {
+  clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+  timespec spent{};
+  if (pid != 0 && clock_getcpuclockid(pid, &clock) != 0) return 0;
+  if (clock_gettime(clock, &spent) != 0) return 0;
+  return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
 }
 
-int peer_pid = 0;
-
-double CpuSeconds() {
-  double sum = 0;
-  for (const int pid : {0, peer_pid}) {
-    clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
-    if (pid != 0) clock_getcpuclockid(pid, &clock);
-    timespec spent{};
-    clock_gettime(clock, &spent);
-    sum += static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
-    if (peer_pid == 0) break;
-  }
-  return sum;
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  const auto at = static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(at), values.end());
+  return values[at];
 }
-
-}  // namespace
 
 void CountProcess(int pid) { peer_pid = pid; }
 
@@ -54,8 +54,6 @@ std::vector<Timing> TakeTurns(const std::vector<Way>& ways, int rounds) {
   }
   std::vector<Timing> timings;
   for (size_t i = 0; i < ways.size(); ++i) {
-    std::sort(times[i].begin(), times[i].end());
-    std::sort(cpus[i].begin(), cpus[i].end());
     timings.push_back({Quantile(times[i], 0.5), Quantile(times[i], 0.25), Quantile(times[i], 0.75),
                        Quantile(cpus[i], 0.5)});
   }
@@ -83,6 +81,14 @@ void PrintTurns(const std::string& title, uint64_t bytes, const std::vector<Way>
     std::printf("\n");
     std::fflush(stdout);
   }
+}
+
+void PrintGoal(const std::string& what, double value, Bound bound, double goal,
+               const std::string& unit) {
+  const bool met = bound == Bound::kAtLeast ? value >= goal : value <= goal;
+  std::printf("  goal: %s %.4g %s, %s %.4g: %s\n", what.c_str(), value, unit.c_str(),
+              bound == Bound::kAtLeast ? "at least" : "at most", goal, met ? "met" : "MISSED");
+  std::fflush(stdout);
 }
 
 void PrintMachine() {

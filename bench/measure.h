@@ -23,6 +23,10 @@ struct Timing {
   double cpu = 0;  // median of processor seconds, of this process and the one it works with
 };
 
+double Seconds();                                       // of a clock that only goes forward
+double CpuSecondsOf(int pid);                           // that a process has used; 0: this one
+double Quantile(std::vector<double> values, double q);  // 0.5: the median; 0 of none
+
 // Another process whose processor time counts.
 void CountProcess(int pid);
 
@@ -31,6 +35,11 @@ std::vector<Timing> TakeTurns(const std::vector<Way>& ways, int rounds);
 
 // TakeTurns and a table: one line a way, GB/s of `bytes` (0: microseconds), ratio to `against`.
 void PrintTurns(const std::string& title, uint64_t bytes, const std::vector<Way>& ways, int rounds);
+
+// One line: what was measured, what it should be at least or at most, and whether it is.
+enum class Bound { kAtLeast, kAtMost };
+void PrintGoal(const std::string& what, double value, Bound bound, double goal,
+               const std::string& unit);
 
 // Processor, cores, what else runs: the first lines of every output.
 void PrintMachine();

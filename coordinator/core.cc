@@ -69,7 +69,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DrivePs();
     DriveFormation();
     DriveRounds();
-    ServeParked();
+    ServeParked(std::holds_alternative<TickEvent>(event));
   } else if (exit_.has_value()) {
     const auto code = static_cast<ExitCode>(exit_->code);
     const bool tell = code != ExitCode::kDrained && code != ExitCode::kFenced;

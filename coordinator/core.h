@@ -193,7 +193,8 @@ class CoordinatorCore {
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
   bool TryGiveTask(WorkerSession& session, CallId call);
-  void ServeParked();
+  bool WorkIsFree() const;
+  void ServeParked(bool tick);
   void DriveSessions();
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
@@ -269,8 +270,10 @@ class CoordinatorCore {
   bool reread_ = false;  // a worker met a gap
 
   std::map<uint64_t, WorkerSession> sessions_;
-  std::set<std::string> outside_;  // tasks that asked to join and have no session
-  uint64_t last_id_ = 0;           // of sessions and leases
+  std::map<std::string, uint64_t> session_of_;  // by task
+  std::set<uint64_t> parked_;                   // sessions that are parked, or were
+  std::set<std::string> outside_;               // tasks that asked to join and have no session
+  uint64_t last_id_ = 0;                        // of sessions and leases
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -118,13 +118,9 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
 
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   // A task has one session: its earlier life is over.
-  std::vector<uint64_t> earlier;
-  for (const auto& [id, session] : sessions_) {
-    if (session.task == request.task()) earlier.push_back(id);
-  }
-  for (const uint64_t id : earlier) {
-    const bool restarted = sessions_.at(id).boot_id != request.boot_id();
-    EndSession(id, "the same task joined again", restarted);
+  if (const auto earlier = session_of_.find(request.task()); earlier != session_of_.end()) {
+    const bool restarted = sessions_.at(earlier->second).boot_id != request.boot_id();
+    EndSession(earlier->second, "the same task joined again", restarted);
   }
   if (sessions_.size() >= kSessionsMax) {
     return AnswerJoinWith(call, WaitReply("there are too many workers"));
@@ -149,6 +145,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   *opened.mutable_plan() = state_.plan;
   outside_.erase(session.task);
   Info(absl::StrCat(session.task, " joined (", session.device, ")"));
+  session_of_[session.task] = session.id;
   sessions_.emplace(session.id, std::move(session));
   AnswerJoinWith(call, std::move(reply));
 }
@@ -233,6 +230,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   if (TryGiveTask(session, event.call)) return;
   session.parked = event.call;
   session.parked_ms = now_ms_;
+  parked_.insert(session.id);
 }
 
 // A worker asks for one task at a time and names what it has: the rest of its grants went with
@@ -316,14 +314,26 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   return true;
 }
 
-// After every event: something may have become free, or complete.
-void CoordinatorCore::ServeParked() {
+bool CoordinatorCore::WorkIsFree() const {
+  if (phase_ == Phase::kEvaluating) return evaluation_.has_value() && evaluation_->HasFree();
+  return phase_ == Phase::kTraining && table_.has_value() && table_->HasFree();
+}
+
+// After every event: something may have become free, or complete. What time alone brings (an old
+// lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
+// workers and events.
+void CoordinatorCore::ServeParked(bool tick) {
   if (phase_ == Phase::kTraining && table_.has_value() && AllPs(PsStage::kReady) &&
       (table_->AllDone() || (reread_ && now_ms_ - ledgers_read_ms_ >= kTickMs))) {
     ReadLedgers();
   }
-  for (auto& [id, session] : sessions_) {
-    if (!session.parked.has_value()) continue;
+  for (auto it = parked_.begin(); it != parked_.end() && (tick || WorkIsFree());) {
+    const auto found = sessions_.find(*it);
+    if (found == sessions_.end() || !found->second.parked.has_value()) {
+      it = parked_.erase(it);
+      continue;
+    }
+    WorkerSession& session = found->second;
     if (TryGiveTask(session, *session.parked)) {
       session.parked.reset();
     } else if (now_ms_ - session.parked_ms >= kParkMs) {
@@ -332,6 +342,7 @@ void CoordinatorCore::ServeParked() {
                                                         : WaitReason());
       Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), std::move(reply)});
     }
+    it = session.parked.has_value() ? std::next(it) : parked_.erase(it);
   }
 }
 
@@ -350,6 +361,7 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   if (it == sessions_.end()) return;
   const WorkerSession session = std::move(it->second);
   sessions_.erase(it);
+  session_of_.erase(session.task);
   if (phase_ != Phase::kEnded) Info(absl::StrCat(session.task, " left: ", why));
   if (session.hold.has_value()) {
     WorkerHoldReply reply;

@@ -17,6 +17,11 @@ Evaluation::Evaluation(uint64_t generation, uint64_t epoch, uint64_t records,
       metric_names_(std::move(metric_names)),
       pieces_((records + piece_records - 1) / piece_records) {}
 
+bool Evaluation::HasFree() const {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [](const Piece& piece) { return !piece.done && piece.lease == 0; });
+}
+
 std::optional<EvaluationLease> Evaluation::Grant(uint64_t lease_id, uint64_t session) {
   for (uint64_t i = 0; i < pieces_.size(); ++i) {
     if (pieces_[i].done || pieces_[i].lease != 0) continue;

@@ -22,6 +22,7 @@ class Evaluation {
 
   uint64_t epoch() const { return epoch_; }
 
+  bool HasFree() const;  // whether there is a piece to grant
   std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
   // Takes the result of a leased piece. One that is not leased (any more) changes nothing. An error
   // says that the report does not fit; the piece is then free again.

@@ -38,6 +38,7 @@ Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index,
   ++split.holders;
   free_.erase(index);
   leases_[lease_id] = {lease_id, session, index, split.next, now_ms};
+  leases_of_.emplace(session, lease_id);
   Lease lease;
   lease.set_id(lease_id);
   lease.set_epoch(epoch_);
@@ -57,14 +58,13 @@ std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int6
 
 std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                             int64_t age_ms, const std::set<uint64_t>& withheld) {
-  const LeaseState* oldest = nullptr;
-  for (const auto& [id, lease] : leases_) {
+  for (const auto& [id, lease] : leases_) {  // the oldest first
+    if (now_ms - lease.granted_ms < age_ms) break;
     if (lease.session == session || splits_[lease.split].holders > 1) continue;
     if (withheld.contains(lease.split)) continue;
-    if (oldest == nullptr || lease.granted_ms < oldest->granted_ms) oldest = &lease;
+    return MakeLease(lease_id, session, lease.split, now_ms);
   }
-  if (oldest == nullptr || now_ms - oldest->granted_ms < age_ms) return std::nullopt;
-  return MakeLease(lease_id, session, oldest->split, now_ms);
+  return std::nullopt;
 }
 
 const LeaseState* SplitTable::Find(uint64_t lease_id) const {
@@ -83,6 +83,7 @@ void SplitTable::End(uint64_t lease_id) {
   const auto it = leases_.find(lease_id);
   if (it == leases_.end()) return;
   const uint64_t index = it->second.split;
+  leases_of_.erase({it->second.session, lease_id});
   leases_.erase(it);
   --splits_[index].holders;
   SetNext(index, splits_[index].next);
@@ -90,8 +91,9 @@ void SplitTable::End(uint64_t lease_id) {
 
 std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<uint64_t>& held) {
   std::vector<LeaseState> ended;
-  for (const auto& [id, lease] : leases_) {
-    if (lease.session == session && !held.contains(id)) ended.push_back(lease);
+  for (auto it = leases_of_.lower_bound({session, 0});
+       it != leases_of_.end() && it->first == session; ++it) {
+    if (!held.contains(it->second)) ended.push_back(leases_.at(it->second));
   }
   for (const LeaseState& lease : ended) End(lease.id);
   return ended;

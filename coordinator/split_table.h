@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "proto/paracord.pb.h"
@@ -35,8 +36,10 @@ class SplitTable {
   // True if every split is done as far as is known here.
   bool AllDone() const { return open_splits_ == 0; }
 
+  // Whether there is a split that is not done and not leased.
+  bool HasFree() const { return !free_.empty(); }
   // The first split that is not done, not leased and not in `withheld`; nullopt if there is none.
-  // The caller fills in which batches are rejected.
+  // The caller fills in which batches are rejected. Later leases have greater ids and times.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
                              const std::set<uint64_t>& withheld = {});
   // A second lease on the split whose lease is oldest, if that is older than `age_ms` and this
@@ -70,6 +73,7 @@ class SplitTable {
   uint64_t open_splits_ = 0;
   std::set<uint64_t> free_;  // open and not leased
   std::map<uint64_t, LeaseState> leases_;
+  std::set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
 };
 
 // For each split of `epoch` the least first-missing batch over the ledgers given.

@@ -1,0 +1,282 @@
+// What becomes of a ps as workers are added: each worker is a process that exchanges (push and
+// pull) as fast as it can with one or two real ps, through shared memory, unix sockets or TCP.
+//   bench_fan_in [--links shared,unix,tcp] [--kb N] [--partitions N] [--ms N] [--rounds N]
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/grpc_daemon.h"
+#include "measure.h"
+#include "ps_client.h"
+
+namespace paracord::bench {
+namespace {
+
+struct Options {
+  PsJob job;  // of each ps
+  double seconds = 0.4;
+  std::string link;
+};
+
+struct PsPlace {
+  std::string address;
+  std::string boot_id;
+};
+
+void Write(int fd, const void* data, size_t bytes) {
+  if (write(fd, data, bytes) != static_cast<ssize_t>(bytes)) Fail("a pipe broke");
+}
+bool Read(int fd, void* data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t got = read(fd, static_cast<char*>(data) + done, bytes - done);
+    if (got <= 0) return false;
+    done += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// Forks; the child writes to the pipe that the parent gets, and reads from `go`.
+class Fork {
+ public:
+  explicit Fork(const std::function<void(int out, int go)>& child) {
+    int out[2];
+    int go[2];
+    if (pipe(out) != 0 || pipe(go) != 0) Fail("pipe");
+    std::fflush(stdout);
+    pid_ = fork();
+    if (pid_ < 0) Fail("cannot fork");
+    if (pid_ == 0) {
+      close(out[0]);
+      close(go[1]);
+      child(out[1], go[0]);
+      LeaveProcess(0);
+    }
+    close(out[1]);
+    close(go[0]);
+    from_ = out[0];
+    to_ = go[1];
+  }
+  ~Fork() {
+    close(from_);
+    close(to_);
+    waitpid(pid_, nullptr, 0);
+  }
+  Fork(const Fork&) = delete;
+  Fork& operator=(const Fork&) = delete;
+  int from() const { return from_; }
+  int to() const { return to_; }
+
+ private:
+  pid_t pid_;
+  int from_;
+  int to_;
+};
+
+std::unique_ptr<Link> Dial(Network& network, const Options& options, const PsPlace& ps) {
+  return options.link == "shared" ? network.DialBoot(ps.address, ps.boot_id)
+                                  : GrpcNetwork().Dial(ps.address);
+}
+
+Fence FenceOf(const PsPlace& ps, const Fence& any) {
+  Fence fence = any;
+  fence.set_boot_id(ps.boot_id);
+  return fence;
+}
+
+// What a worker measured: the seconds of each exchange with all ps, and its processor time.
+struct Result {
+  double cpu = 0;
+  std::vector<double> seconds;
+};
+
+void Work(const Options& options, const std::vector<PsPlace>& ps, const Fence& fence,
+          uint64_t split, int out, int go) {
+  Daemon daemon;
+  std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<Exchanger>> exchangers;
+  for (const PsPlace& place : ps) {
+    links.push_back(Dial(daemon.environment().network, options, place));
+    exchangers.push_back(
+        std::make_unique<Exchanger>(*links.back(), FenceOf(place, fence), options.job, split));
+  }
+  const auto exchange = [&] {
+    for (const auto& exchanger : exchangers) exchanger->Start(true, true);
+    for (const auto& exchanger : exchangers) exchanger->Finish();
+  };
+  for (int warm = 0; warm < 3; ++warm) exchange();
+  char byte = 1;
+  Write(out, &byte, 1);
+  if (!Read(go, &byte, 1)) return;
+  std::vector<double> seconds;
+  const double cpu = CpuSecondsOf(0);
+  const double end = Seconds() + options.seconds;
+  for (double now = Seconds(); now < end;) {
+    exchange();
+    const double then = std::exchange(now, Seconds());
+    seconds.push_back(now - then);
+  }
+  const double used = CpuSecondsOf(0) - cpu;
+  const uint64_t count = seconds.size();
+  Write(out, &used, sizeof(used));
+  Write(out, &count, sizeof(count));
+  Write(out, seconds.data(), count * sizeof(double));
+}
+
+std::vector<Result> RunWorkers(const Options& options, const std::vector<PsPlace>& ps,
+                               const Fence& fence, int workers, uint64_t& next_split) {
+  std::vector<std::unique_ptr<Fork>> forks;
+  for (int i = 0; i < workers; ++i) {
+    const uint64_t split = next_split++;
+    forks.push_back(
+        std::make_unique<Fork>([&](int out, int go) { Work(options, ps, fence, split, out, go); }));
+  }
+  char byte = 0;
+  for (const auto& fork : forks) {
+    if (!Read(fork->from(), &byte, 1)) Fail("a worker did not start");
+  }
+  for (const auto& fork : forks) Write(fork->to(), &byte, 1);
+  std::vector<Result> results(forks.size());
+  for (size_t i = 0; i < forks.size(); ++i) {
+    uint64_t count = 0;
+    bool ok = Read(forks[i]->from(), &results[i].cpu, sizeof(double)) &&
+              Read(forks[i]->from(), &count, sizeof(count));
+    results[i].seconds.resize(count);
+    ok = ok && Read(forks[i]->from(), results[i].seconds.data(), count * sizeof(double));
+    if (!ok) Fail("a worker ended");
+  }
+  return results;
+}
+
+struct Row {
+  std::vector<double> rates;  // exchanges a second of all workers, by round
+  std::vector<double> seconds;
+  std::vector<double> cpu;  // of an exchange, workers and ps
+};
+
+void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& worker_counts,
+             int rounds) {
+  TempDir temp;
+  std::vector<std::unique_ptr<Child>> daemons;
+  std::vector<PsPlace> ps(ps_count);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / ps_count));
+  for (uint32_t i = 0; i < ps_count; ++i) {
+    const std::string dir = absl::StrCat(temp.path(), "/", i);
+    std::filesystem::create_directory(dir);
+    ps[i].address = options.link == "tcp" ? FreeTcpAddress() : absl::StrCat("unix:", dir, "/ps");
+    daemons.push_back(StartPs(ps[i].address, dir, threads));
+  }
+  // In a process of its own, because this one forks and must have no threads.
+  Fence fence;
+  {
+    const Fork loader([&](int out, int) {
+      for (const PsPlace& place : ps) {
+        const std::string text =
+            LoadPs(*GrpcNetwork().Dial(place.address), options.job, 1).SerializeAsString();
+        const uint64_t size = text.size();
+        Write(out, &size, sizeof(size));
+        Write(out, text.data(), size);
+      }
+    });
+    for (PsPlace& place : ps) {
+      uint64_t size = 0;
+      if (!Read(loader.from(), &size, sizeof(size))) Fail("cannot load a ps");
+      std::string text(size, '\0');
+      if (!Read(loader.from(), text.data(), size)) Fail("cannot load a ps");
+      fence.ParseFromString(text);
+      place.boot_id = fence.boot_id();
+    }
+  }
+  std::map<int, Row> rows;
+  uint64_t split = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const int workers : worker_counts) {
+      double before = 0;
+      for (const auto& daemon : daemons) before += CpuSecondsOf(daemon->pid());
+      const std::vector<Result> results = RunWorkers(options, ps, fence, workers, split);
+      double cpu = -before;
+      for (const auto& daemon : daemons) cpu += CpuSecondsOf(daemon->pid());
+      Row& row = rows[workers];
+      double rate = 0;
+      double exchanges = 0;
+      for (const Result& result : results) {
+        double busy = 0;
+        for (const double seconds : result.seconds) busy += seconds;
+        rate += static_cast<double>(result.seconds.size()) / busy;
+        exchanges += static_cast<double>(result.seconds.size());
+        cpu += result.cpu;
+        row.seconds.insert(row.seconds.end(), result.seconds.begin(), result.seconds.end());
+      }
+      row.rates.push_back(rate);
+      row.cpu.push_back(cpu / exchanges);
+    }
+  }
+  const uint64_t step_bytes = options.job.partitions * options.job.partition_bytes * ps_count;
+  std::printf("\n%s, %u ps: exchanges of %.3f MB each way (median of %d, quartiles)\n",
+              options.link.c_str(), ps_count, static_cast<double>(step_bytes) / 1e6, rounds);
+  double best = 0;
+  double kept = 1;  // the least ratio of a total to the one with fewer workers
+  double last = 0;
+  for (const auto& [workers, row] : rows) {
+    const double rate = Quantile(row.rates, 0.5);
+    const auto gb = [&](double q) {
+      return Quantile(row.rates, q) * 2 * static_cast<double>(step_bytes) / 1e9;
+    };
+    std::printf(
+        "  %d workers  %6.2f GB/s (%.2f - %.2f)  %7.0f updates/s  p50 %7.2f ms  p99 %7.2f ms  "
+        "cpu %.2f ms\n",
+        workers, gb(0.5), gb(0.25), gb(0.75), rate * options.job.partitions * ps_count,
+        Quantile(row.seconds, 0.5) * 1e3, Quantile(row.seconds, 0.99) * 1e3,
+        Quantile(row.cpu, 0.5) * 1e3);
+    if (last > 0) kept = std::min(kept, rate / last);
+    best = std::max(best, rate);
+    last = rate;
+  }
+  // "Never falls", as far as can be told from noise.
+  PrintGoal("least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
+  PrintGoal("most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");
+}
+
+int Main(int argc, char** argv) {
+  std::string links = "shared,unix,tcp";
+  int64_t kb = 4000;
+  int64_t partitions = 4;
+  int64_t ms = 400;
+  int64_t rounds = 7;
+  int64_t workers_max = 8;
+  Flags flags("bench_fan_in", "Exchanges with one and two ps from more and more workers.");
+  flags.String("links", "LIST", "of shared, unix and tcp", &links);
+  flags.Integer("kb", "N", "kilobytes of parameters on each ps", 4, 1000000, &kb);
+  flags.Integer("partitions", "N", "in which they lie", 1, 1000, &partitions);
+  flags.Integer("ms", "N", "of one measurement", 1, 100000, &ms);
+  flags.Integer("workers", "N", "at most", 1, 64, &workers_max);
+  flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
+  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  PrintMachine();
+  Options options;
+  options.job.partitions = static_cast<uint32_t>(partitions);
+  options.job.partition_bytes = static_cast<uint64_t>(kb * 1000 / partitions / 4 * 4);
+  options.seconds = static_cast<double>(ms) / 1e3;
+  std::vector<int> worker_counts;
+  for (int workers = 1; workers <= workers_max; workers *= 2) worker_counts.push_back(workers);
+  const std::vector<std::string> link_names = absl::StrSplit(links, ',');
+  for (const std::string& link : link_names) {
+    options.link = link;
+    for (const uint32_t ps : {1u, 2u}) {
+      Measure(options, ps, worker_counts, static_cast<int>(rounds));
+    }
+  }
+  LeaveProcess(0);
+}
+
+}  // namespace
+}  // namespace paracord::bench
+
+int main(int argc, char** argv) { return paracord::bench::Main(argc, argv); }

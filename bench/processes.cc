@@ -1,0 +1,103 @@
+#include "processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+namespace paracord::bench {
+namespace {
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& s : strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+std::string Program(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+Child::Child(std::vector<std::string> command, std::vector<std::string> environment,
+             const std::string& log) {
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  const std::vector<char*> argv = Pointers(command);
+  const std::vector<char*> env = Pointers(environment);
+  pid_ = fork();
+  if (pid_ < 0) Fail("cannot fork");
+  if (pid_ > 0) return;
+  // Nothing but what is safe after fork.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+  execve(argv[0], argv.data(), env.data());
+  _exit(127);
+}
+
+Child::~Child() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+int Child::Wait() {
+  int status = 0;
+  if (pid_ == 0 || waitpid(pid_, &status, 0) != pid_) return -1;
+  pid_ = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Memory MemoryOf(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  Memory memory;
+  for (std::string line; std::getline(status, line);) {
+    const auto take = [&line](const char* key, double& to) {
+      if (line.starts_with(key)) to = std::stod(line.substr(std::strlen(key))) * 1024 / 1e6;
+    };
+    take("VmRSS:", memory.all);
+    take("RssAnon:", memory.own);
+    take("RssFile:", memory.file);
+    take("RssShmem:", memory.shared);
+  }
+  return memory;
+}
+
+TempDir::TempDir(const std::string& below) {
+  const std::filesystem::path parent =
+      below.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(below);
+  path_ = (parent / "paracord-bench-XXXXXX").string();
+  if (mkdtemp(path_.data()) == nullptr) Fail("cannot make " + path_);
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TempDir::Write(const std::string& name, const std::string& contents) const {
+  const std::string path = path_ + "/" + name;
+  std::ofstream(path, std::ios::binary) << contents;
+  return path;
+}
+
+void Fail(const std::string& what) {
+  std::cerr << program_invocation_short_name << ": " << what << "\n";
+  std::_Exit(1);
+}
+
+}  // namespace paracord::bench

@@ -1,0 +1,72 @@
+// A real ps and what a coordinator and a worker say to it: it is started as a process, adopted,
+// given partitions, and exchanged with. For benchmarks; whatever goes wrong ends the process.
+// Each object in one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/exchange_codec.h"
+#include "common/rpc.h"
+#include "common/shared_memory.h"
+#include "processes.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord::bench {
+
+// Partitions of one size, all on one ps, and the plan of a job that never ends.
+struct PsJob {
+  std::string optimizer = "sgd";
+  uint32_t partitions = 1;
+  uint64_t partition_bytes = 0;
+
+  std::string JobJson() const;
+  DataPlan Plan() const;
+  std::vector<VariableSpec> Variables() const;
+  std::vector<PartitionSpec> Partitions() const;
+};
+
+// "unix:/path" or "127.0.0.1:port"; `dir` is the job's DIR.
+std::unique_ptr<Child> StartPs(const std::string& address, const std::string& dir, int threads);
+std::string FreeTcpAddress();
+
+// The reply, or the end of the process.
+template <class Reply, class Request>
+Reply Ask(Link& link, std::string_view method, const Request& request);
+extern template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
+extern template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest&);
+
+// Raises the generation and makes it hold the job's partitions, anew or from a checkpoint. The
+// fence of what follows.
+Fence LoadPs(Link& link, const PsJob& job, uint64_t generation, const std::string& checkpoint = "");
+// Orders a snapshot into DIR/checkpoints, and waits until it is durable.
+SnapshotReply OrderSnapshot(Link& link, const Fence& fence, const std::string& dir, uint64_t round);
+// The manifest that a coordinator would write about it. The checkpoint's name.
+std::string CommitSnapshot(const PsJob& job, const Fence& fence, const std::string& dir,
+                           uint64_t round, const SnapshotReply& written);
+
+// What a worker does each step with one ps: pushes a gradient for each partition, gets all values.
+class Exchanger {
+ public:
+  // `split`: of the data plan; of nobody else.
+  Exchanger(Link& link, Fence fence, const PsJob& job, uint64_t split);
+
+  void Start(bool push, bool pull);  // the next batch
+  void Finish();                     // waits for it, checks and copies what came
+
+ private:
+  struct Waiting;
+  using SharedFloats = std::vector<float, SharedAllocator<float>>;
+
+  Link& link_;
+  const Fence fence_;
+  const uint64_t split_;
+  uint32_t next_batch_ = 0;
+  std::vector<std::shared_ptr<SharedFloats>> gradients_;
+  std::vector<std::vector<float>> values_;
+  std::shared_ptr<Waiting> waiting_;
+};
+
+}  // namespace paracord::bench

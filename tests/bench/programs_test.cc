@@ -1,0 +1,52 @@
+// Each benchmark once, with sizes so small that its numbers mean nothing: that it runs to its end,
+// prints what its README promises and says of each goal whether it is met.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Output {
+  int status = -1;
+  std::string text;
+};
+
+Output Run(const std::string& command) {
+  Output output;
+  FILE* const pipe = popen((PARACORD_BIN_DIR "/" + command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe)) output.text.append(buffer, got);
+  output.status = pclose(pipe);
+  return output;
+}
+
+void CheckRuns(const std::string& command, const std::string& prints) {
+  const Output output = Run(command);
+  INFO(command << "\n" << output.text);
+  CHECK(output.status == 0);
+  CHECK(output.text.find("cores, load") != std::string::npos);
+  CHECK(output.text.find(prints) != std::string::npos);
+}
+
+TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adamw"); }
+
+TEST_CASE("bench_wire runs") { CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory"); }
+
+TEST_CASE("bench_fan_in runs") {
+  CheckRuns("bench_fan_in --kb 40 --ms 5 --workers 2 --rounds 1", "goal: most workers");
+}
+
+TEST_CASE("bench_checkpoint runs") {
+  CheckRuns("bench_checkpoint --mb 1 --seconds 0 --rounds 1", "goal: restore");
+}
+
+TEST_CASE("bench_start runs") {
+  CheckRuns("bench_start --records 640 --rounds 1", "goal: worker, idle");
+}
+
+TEST_CASE("bench_coordinator runs") {
+  CheckRuns("bench_coordinator --workers 20 --operations 100 --rounds 1", "goal: memory");
+}
+
+}  // namespace
