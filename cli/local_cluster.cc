@@ -133,7 +133,10 @@ absl::Status LocalCluster::Spawn(Process& process) {
   return absl::OkStatus();
 }
 
-void LocalCluster::BatchesApplied(uint64_t applied) { applied_ = std::max(applied_, applied); }
+void LocalCluster::BatchesApplied(uint64_t applied) {
+  if (applied > last_applied_) ++applied_;  // a ps that lost some has them applied again
+  last_applied_ = applied;
+}
 
 std::vector<LocalCluster::Death> LocalCluster::Reap() {
   std::vector<Death> deaths;

@@ -83,7 +83,8 @@ class LocalCluster {
   std::string coordinator_address_;
   std::string tf_config_;
   std::vector<Process> processes_;
-  uint64_t applied_ = 0;
+  uint64_t applied_ = 0;  // how often batches have been applied since they were last asked for
+  uint64_t last_applied_ = 0;
   bool draining_ = false;
   std::optional<int> coordinator_exit_;
   std::optional<std::string> given_up_;

@@ -21,6 +21,7 @@
 #include "common/flags.h"
 #include "common/grpc_network.h"
 #include "common/job.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "worker/device.h"
 
@@ -259,6 +260,9 @@ int RunTrain(Args args) {
     return 0;
   }
   if (!parsed.ok()) return Fail(parsed, ExitCode::kConfiguration);
+  if (const std::string wrong = CheckLogLevel(own.log_level); !wrong.empty()) {
+    return Fail(absl::InvalidArgumentError(wrong), ExitCode::kConfiguration);
+  }
   return Train(std::move(own));
 }
 

@@ -19,6 +19,9 @@ constexpr uint64_t kPartitionTag = 1 << 3 | 0;
 constexpr uint64_t kOffsetTag = 2 << 3 | 0;
 constexpr uint64_t kDataTag = 3 << 3 | 2;
 
+// Everything but the pieces is copied.
+constexpr size_t kHeaderBytesMax = 64 << 20;
+
 void AppendVarint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
@@ -123,6 +126,9 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
       continue;
     }
     ASSIGN_OR_RETURN(const absl::Cord value, reader.Value(tag));
+    if (value.size() > kHeaderBytesMax - std::min(kHeaderBytesMax, header_bytes.size())) {
+      return Malformed("a header of more than 64 MiB");
+    }
     AppendVarint(header_bytes, tag);
     for (const absl::string_view chunk : value.Chunks()) {
       header_bytes.append(chunk.data(), chunk.size());

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +42,9 @@ void DaemonFlags::AddTo(Flags& flags) {
 }
 
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
+  if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
+    return absl::InvalidArgumentError(wrong);
+  }
   std::string json;
   std::string from = "TF_CONFIG";
   if (!flags.cluster_file.empty()) {
@@ -106,6 +110,7 @@ bool Daemon::Prepare() {
   const sigset_t signals = LeaveSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, of memory files too
   // Freed memory is kept: a fresh page costs more than the socket that fills it.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
@@ -139,7 +144,13 @@ int Daemon::Run(std::function<void()> drain) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) return;
     loop_.Post(drain);
-    if (sigwait(&signals, &signal) == 0) _exit(static_cast<int>(ExitCode::kDrained));
+    // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
+    // parent) may all send one: what comes at once is no second wish.
+    const auto first = std::chrono::steady_clock::now();
+    do {
+      if (sigwait(&signals, &signal) != 0) return;
+    } while (std::chrono::steady_clock::now() - first < std::chrono::seconds(1));
+    _exit(static_cast<int>(ExitCode::kDrained));
   }).detach();
   loop_.Run();
   return exit_code_;

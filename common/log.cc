@@ -4,6 +4,14 @@
 
 namespace paracord {
 
+std::string CheckLogLevel(const std::string& level) {
+  for (const char* known : {"debug", "info", "warn", "error", "off"}) {
+    if (level == known) return "";
+  }
+  return "--log-level: there is no level \"" + level +
+         "\"; there are debug, info, warn, error, off";
+}
+
 void SetUpLogging(const std::string& level) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("paracord"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");

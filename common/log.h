@@ -41,7 +41,10 @@ class Logger {
   const std::string task_;
 };
 
-// To stderr; `level` is spdlog's name for it ("debug", "info", "warn", "error", "off").
+// "" or what is wrong with a level: debug, info, warn, error and off exist.
+std::string CheckLogLevel(const std::string& level);
+
+// To stderr.
 void SetUpLogging(const std::string& level);
 
 }  // namespace paracord

@@ -117,7 +117,7 @@ bool SharedConnection::ReadPacket() {
   header.msg_iov = &data;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
-  header.msg_controllen = control.size();
+  header.msg_controllen = CMSG_LEN(sizeof(int));  // one descriptor; the kernel closes others
   const ssize_t size = recvmsg(fd_, &header, MSG_CMSG_CLOEXEC);
   if (size < 0) return errno == EINTR || errno == EAGAIN;
   int fd = -1;
@@ -126,7 +126,7 @@ bool SharedConnection::ReadPacket() {
     std::memcpy(&fd, CMSG_DATA(with), sizeof(fd));
   }
   SharedPacket packet;
-  if (size == 0 || (header.msg_flags & MSG_TRUNC) != 0 ||
+  if (size == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       !packet.ParseFromArray(buffer_.data(), static_cast<int>(size))) {
     if (fd >= 0) close(fd);
     return false;

@@ -83,7 +83,8 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     constexpr int64_t kAskMs = 500;
     const bool all_asked =
         (trained_once_ || !tell) && (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
-    if ((all_told && all_asked) || now_ms_ - ended_ms_ > kTellMs) {
+    const bool written = !summary_pending_ && !save_pending_;
+    if ((all_told && all_asked && written) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
   }
@@ -373,6 +374,7 @@ void CoordinatorCore::StartFinishing() {
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
+  summary_pending_ = false;
   if (phase_ == Phase::kEnded) return;
   if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
   PROBE("coordinator.summary.failed");
@@ -392,6 +394,7 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
     Error(reason);
   }
   Emit(WriteSummary{SummaryText(status, reason)});
+  summary_pending_ = true;
   Leave(code, reason);
 }
 

@@ -251,6 +251,7 @@ class CoordinatorCore {
   bool job_fixed_ = false;
   JobState state_;
   std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
+  bool summary_pending_ = false;       // the last word of a job that failed or was drained
   bool save_pending_ = false;          // a WriteJobState is under way
   bool save_again_ = false;
   int64_t save_at_ms_ = 0;           // after a write that failed

@@ -110,6 +110,9 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
     nodes_[value].in_training = true;
     nodes_[value].in_backward = nodes_[value].needs_gradient;
   }
+  for (const Value mask : output_masks_) {  // losses leave out what they leave out
+    if (mask != kNone) nodes_[mask].in_training = true;
+  }
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     if (!node.in_training) continue;

@@ -1,5 +1,8 @@
 // paracord-worker: computes gradients, or scores checkpoints.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -89,4 +92,14 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace paracord
 
-int main(int argc, char** argv) { paracord::LeaveProcess(paracord::Main(argc, argv)); }
+int main(int argc, char** argv) {
+  // OpenMP's threads would spin while they wait, on cores that other daemons need; it reads this
+  // when it is loaded, before main.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    std::error_code none;
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe", none).string();
+    if (!none) execv(self.c_str(), argv);
+  }
+  paracord::LeaveProcess(paracord::Main(argc, argv));
+}

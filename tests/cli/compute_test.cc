@@ -154,13 +154,15 @@ TEST_CASE("batches and weights that do not fit are refused by name") {
   const std::pair<std::vector<RawTensor>, const char*> batches[] = {
       {{x}, "no tensor targets"},
       {{y}, "no tensor inputs/<name>"},
-      {{x, y, Raw<float>("extra", "F32", {2}, {0, 0})}, "extra is none of inputs/<input layer>, targets"},
+      {{x, y, Raw<float>("extra", "F32", {2}, {0, 0})},
+       "extra is none of inputs/<input layer>, targets"},
       {{x, Raw<float>("targets", "F32", {1, 1}, {0})}, "targets has 1 examples"},
       {{x, Raw<float>("targets", "F32", {}, {0})}, "targets has no examples"},
       {{x, Raw<float>("targets", "F32", {0, 1}, {})}, "targets has no examples"},
       {{x, Raw<double>("targets", "F64", {2, 1}, {0, 0})}, "targets is F64; supported: F32"},
       {{x, Raw<int64_t>("targets", "I64", {2, 1}, {0, int64_t{1} << 40})}, "beyond 2^24"},
-      {{x, y, Raw<float>("targets/b", "F32", {2, 1}, {0, 0})}, "the data has no targets of that name"},
+      {{x, y, Raw<float>("targets/b", "F32", {2, 1}, {0, 0})},
+       "the data has no targets of that name"},
       {{Raw<float>("inputs/in", "F32", {2, 3}, {1, 0, 0, 1, 0, 0}), y},
        "layer \"in\" (InputLayer): expects examples of shape (2,)"},
   };

@@ -178,6 +178,19 @@ TEST_CASE("malformed bytes are refused") {
   }
 }
 
+TEST_CASE("a header is not copied without end") {
+  const std::string unknown = "\xa2\x06\x80\x80\x80\x10";  // field 100 with 32 MiB
+  const absl::Cord filler(std::string(32 << 20, 'x'));
+  absl::Cord bytes;
+  for (int i = 0; i < 3; ++i) {
+    bytes.Append(unknown);
+    bytes.Append(filler);
+  }
+  const absl::Status refused = DecodeExchangeRequest(bytes).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(std::string(refused.message()).find("64 MiB") != std::string::npos);
+}
+
 TEST_CASE("every prefix of a message is refused or read as protobuf reads it") {
   ExchangeRequest request = FullHeader();
   request.add_pieces()->set_data("some data");

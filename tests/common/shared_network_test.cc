@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -220,21 +221,22 @@ class RawPeer {
     close(fd_);
     thread_.join();
   }
-  void Send(const std::string& bytes, int attached = -1) {
+  void Send(const std::string& bytes, int attached = -1, size_t copies = 1) {
     std::string copy = bytes;
     iovec data{copy.data(), copy.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
     msghdr header{};
     header.msg_iov = &data;
     header.msg_iovlen = 1;
     if (attached >= 0) {
       header.msg_control = control.data();
-      header.msg_controllen = control.size();
+      header.msg_controllen = CMSG_SPACE(copies * sizeof(int));
       cmsghdr* const with = CMSG_FIRSTHDR(&header);
       with->cmsg_level = SOL_SOCKET;
       with->cmsg_type = SCM_RIGHTS;
-      with->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(with), &attached, sizeof(int));
+      with->cmsg_len = CMSG_LEN(copies * sizeof(int));
+      const std::array<int, 2> files{attached, attached};
+      std::memcpy(CMSG_DATA(with), files.data(), copies * sizeof(int));
     }
     REQUIRE(sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0);
   }
@@ -302,6 +304,17 @@ TEST_CASE("a peer that breaks the rules is dropped, and nothing of it is served"
     SharedPacket packet;
     packet.set_kind(SharedPacket::CALL);
     peer.Send(packet.SerializeAsString(), fd);
+  }
+  SECTION("two files in one packet, of which neither stays open") {
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    const auto open_files = [] {
+      const std::filesystem::directory_iterator all("/proc/self/fd");
+      return std::distance(begin(all), end(all));
+    };
+    const auto before = open_files();
+    peer.Send(SegmentPacket(8192).SerializeAsString(), fd, /*copies=*/2);
+    CHECK(peer.Refused());
+    CHECK(open_files() == before);
   }
   SECTION("places outside of a segment") {
     REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);

@@ -81,7 +81,7 @@ class CoreHarness {
   }
   void Take(WriteSummary& e) {
     summary = e.contents;
-    queue.push_back(SummaryWrittenEvent{absl::OkStatus()});
+    if (!hold_summary) queue.push_back(SummaryWrittenEvent{absl::OkStatus()});
   }
   void Take(Log& e) { log += e.text + "\n"; }
   void Take(Exit& e) { exit = e; }
@@ -196,6 +196,7 @@ class CoreHarness {
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
   std::string summary;
+  bool hold_summary = false;  // WriteSummary is not answered
   std::string job_state;
   std::string log;
   std::optional<Exit> exit;

@@ -45,6 +45,20 @@ TEST_CASE("the start-up deadline names the tasks that are missing") {
   CHECK(missing.exit->reason.find("timeouts.start_s") != std::string::npos);
 }
 
+TEST_CASE("a drained coordinator stays until its summary is written, though not for ever") {
+  CoreHarness harness;
+  harness.Join("worker:0");
+  harness.hold_summary = true;
+  harness.Feed(DrainEvent{});
+  harness.Run(1000);
+  CHECK_FALSE(harness.summary.empty());
+  CHECK_FALSE(harness.exit.has_value());
+  SECTION("written") { harness.Feed(SummaryWrittenEvent{absl::OkStatus()}); }
+  SECTION("never") { harness.Run(3000); }
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == static_cast<int>(ExitCode::kDrained));
+}
+
 TEST_CASE("a job that fails at once tells every ps that can be reached, adopted or not") {
   CoreHarness cluster;
   cluster.dead = {0, 1};

@@ -282,3 +282,73 @@ loss_case("ignore_class", lambda k: k.losses.SparseCategoricalCrossentropy(ignor
 loss_case("weighted", lambda k: k.losses.SparseCategoricalCrossentropy(from_logits=True), ids,
           "linear", [lambda k: k.metrics.SparseTopKCategoricalAccuracy(k=2)], weight=True)
 loss_case("weighted_mse", lambda k: "mse", any_of, weight=True)
+
+
+def steps(rng, *shape):
+    """Some steps of zeros, which Masking leaves out."""
+    x = draw(rng, *shape)
+    x[0, 3:] = 0
+    x[2, :2] = 0
+    return x
+
+
+def tokens(rng):
+    x = rng.integers(1, 6, (3, 5)).astype("float32")
+    x[1, 2:] = 0
+    x[2, 4:] = 0
+    return x
+
+
+@case
+def mask_pooled(keras, keras2, rng):
+    L = keras.layers
+    return one(keras, [L.Masking(name="mask"), L.Dense(4, activation="tanh", name="d"),
+                       L.GlobalAveragePooling1D(name="gap"), L.Dense(2, name="out")],
+               steps(rng, 3, 5, 3), draw(rng, 3, 2))
+
+
+@case
+def mask_loss(keras, keras2, rng):
+    L = keras.layers
+    return one(keras, [L.Masking(name="mask"), L.Dropout(0.0, name="drop"),
+                       L.Dense(2, name="out")], steps(rng, 3, 5, 3), draw(rng, 3, 5, 2),
+               metrics=["mae"])
+
+
+@case
+def mask_value(keras, keras2, rng):
+    L = keras.layers
+    x = draw(rng, 3, 4, 2)
+    x[1, 2:] = 0.5
+    return one(keras, [L.Masking(mask_value=0.5, name="mask"), L.Activation("tanh", name="a"),
+                       L.GlobalAveragePooling1D(name="gap")], x, draw(rng, 3, 2))
+
+
+@case
+def mask_tokens(keras, keras2, rng):
+    L = keras.layers
+    return one(keras, [L.Embedding(6, 4, mask_zero=True, name="e"),
+                       L.GlobalAveragePooling1D(name="gap"), L.Dense(2, name="out")],
+               tokens(rng), draw(rng, 3, 2))
+
+
+@case
+def mask_tokens_loss(keras, keras2, rng):
+    L = keras.layers
+    return one(keras, [L.Embedding(6, 4, mask_zero=True, name="e"),
+                       L.Dense(3, activation="softmax", name="out")],
+               tokens(rng), rng.integers(0, 3, (3, 5)).astype("float32"),
+               loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+
+
+@case
+def mask_joined(keras, keras2, rng):
+    if not keras2:
+        return None  # writes how the masks are computed into the model, as operations
+    L = keras.layers
+    a, b = L.Input((5, 3), name="a"), L.Input((5, 3), name="b")
+    h = L.Add(name="add")([L.Masking(name="ma")(a), L.Masking(name="mb")(b)])
+    out = L.GlobalAveragePooling1D(name="gap")(L.Dense(2, name="d")(h))
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 3)}, "y": draw(rng, 3, 2),
+            "loss": "mse"}

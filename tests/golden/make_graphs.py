@@ -6,6 +6,7 @@ beside them (Keras 2, which does not write them). As make_models.py, but for any
 
   /tmp/golden/bin/python tests/golden/make_graphs.py
   /tmp/golden/bin/python tests/golden/make_graphs.py --keras2
+  /tmp/golden/bin/python tests/golden/make_graphs.py NAME...   # these cases alone anew
 """
 import json
 import os
@@ -143,10 +144,13 @@ for case_name, case_build in CASES.items():
         continue
     if result is not None:
         results.append(result)
-if not ONLY:
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                        "graphs2.json" if KERAS2 else "graphs3.json")
-    with open(path, "w") as out:
-        out.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in results)
-                  + "\n]\n")
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                    "graphs2.json" if KERAS2 else "graphs3.json")
+if ONLY:  # these alone anew, the others as they are
+    with open(path) as before:
+        kept_cases = [r for r in json.load(before) if r["name"] not in ONLY]
+    results = kept_cases + results
+with open(path, "w") as out:
+    out.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in results)
+              + "\n]\n")
 sys.exit(1 if failed else 0)
