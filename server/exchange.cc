@@ -38,8 +38,7 @@ bool AllFiniteIn(const absl::Cord& gradient) {
   std::array<float, kFloatsAtOnce> buffer;
   for (uint64_t left = gradient.size() / sizeof(float); left > 0;) {
     const size_t count = std::min<uint64_t>(kFloatsAtOnce, left);
-    reader.Read(std::span(buffer).first(count));
-    if (!AllFinite(std::span(buffer).first(count))) return false;
+    if (!AllFinite(reader.Next(std::span(buffer).first(count)))) return false;
     left -= count;
   }
   return true;

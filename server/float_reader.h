@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -17,6 +18,21 @@ class FloatReader {
     if (at_ != chunks_.end()) rest_ = *at_;
   }
 
+  // The next buffer.size() floats, which the Cord has left: where they lie, or in `buffer` if they
+  // lie in several pieces or at an odd place.
+  std::span<const float> Next(std::span<float> buffer) {
+    while (rest_.empty() && !buffer.empty()) rest_ = *++at_;
+    const auto* const here = reinterpret_cast<const float*>(rest_.data());
+    if (rest_.size() < buffer.size_bytes() ||
+        reinterpret_cast<uintptr_t>(here) % alignof(float) != 0) {
+      Read(buffer);
+      return buffer;
+    }
+    rest_.remove_prefix(buffer.size_bytes());
+    return {here, buffer.size()};
+  }
+
+ private:
   // Fills all of `out`; the Cord has that much left.
   void Read(std::span<float> out) {
     char* to = reinterpret_cast<char*>(out.data());
@@ -35,7 +51,6 @@ class FloatReader {
     }
   }
 
- private:
   absl::Cord::ChunkRange chunks_;
   absl::Cord::ChunkIterator at_;
   absl::string_view rest_;

@@ -57,8 +57,7 @@ bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const abs
   alignas(64) std::array<float, kFloatsAtOnce> buffer;
   for (size_t done = 0; done < value_in.size();) {
     const size_t count = std::min(kFloatsAtOnce, value_in.size() - done);
-    gradient.Read(std::span(buffer).first(count));
-    UpdateArrays arrays{.gradient = std::span(buffer).first(count),
+    UpdateArrays arrays{.gradient = gradient.Next(std::span(buffer).first(count)),
                         .value_in = value_in.data() + done,
                         .value_out = value_out.mutable_values().data() + done};
     for (size_t s = 0; s < contents_.slots.size(); ++s) {
