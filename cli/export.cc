@@ -59,7 +59,10 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
                                              {"checkpoint", manifest.name.ToString()},
                                              {"step", absl::StrCat(manifest.name.step)},
                                              {"run_id", manifest.run_id}});
-  if (!written.ok()) return fail(std::string(written.message()), ExitCode::kPeerLost);
+  if (!written.ok()) {
+    return fail(std::string(written.message()),
+                absl::IsInvalidArgument(written) ? ExitCode::kConfiguration : ExitCode::kPeerLost);
+  }
   out << path << ": " << tensors.size() << " variables, " << HumanBytes(bytes) << ", of checkpoint "
       << manifest.name.ToString() << "\n";
   return static_cast<int>(ExitCode::kDone);

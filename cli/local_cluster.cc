@@ -21,7 +21,8 @@
 namespace paracord {
 namespace {
 
-constexpr int kRestartMayHelp = 128;  // exit codes from here on
+constexpr int kRestartMayHelp = 128;                   // exit codes from here on
+constexpr std::chrono::milliseconds kFirstPause(250);  // before the second restart, then doubled
 
 std::string FileName(const Task& task) {
   return task.role == Role::kCoordinator ? "coordinator"
@@ -108,6 +109,16 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   return arguments;
 }
 
+// Its directory may be gone, or the disk: then ours shows what the daemon says.
+int LocalCluster::OpenLog(const Task& task) const {
+  const std::string dir = options_.dir + "/logs";
+  const std::string path = absl::StrCat(dir, "/", FileName(task), ".log");
+  std::error_code ignored;
+  std::filesystem::create_directories(dir, ignored);
+  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  return log >= 0 ? log : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
 absl::Status LocalCluster::Spawn(Process& process) {
   std::vector<std::string> arguments = Arguments(process);
   if (access(arguments[0].c_str(), X_OK) != 0) {
@@ -119,9 +130,7 @@ absl::Status LocalCluster::Spawn(Process& process) {
   }
   // Spinning threads of several workers would fight for the same cores.
   environment.emplace_back("OMP_WAIT_POLICY=passive");
-  const std::string log_path = absl::StrCat(options_.dir, "/logs/", FileName(process.task), ".log");
-  const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return absl::ErrnoToStatus(errno, "cannot write " + log_path);
+  const int log = OpenLog(process.task);
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> env = Pointers(environment);
   const pid_t pid = fork();
@@ -138,32 +147,44 @@ void LocalCluster::BatchesApplied(uint64_t applied) {
   last_applied_ = applied;
 }
 
+LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::string how) {
+  Death death{process.task.ToString(), std::move(how), code, ""};
+  if (applied_ > process.applied) process.restarts = 0;
+  if (draining_ || coordinator_exit_.has_value()) return death;
+  if (code >= kRestartMayHelp && process.restarts < kRestartsMax) {
+    const auto pause = process.restarts == 0 ? std::chrono::milliseconds(0)
+                                             : kFirstPause * (1 << (process.restarts - 1));
+    ++process.restarts;
+    process.restart_at = std::chrono::steady_clock::now() + pause;
+    death.then = pause.count() == 0 ? "and was restarted"
+                                    : absl::StrCat("and is restarted in ", pause.count(), " ms");
+    return death;
+  }
+  const Role role = process.task.role;
+  if (role == Role::kCoordinator) coordinator_exit_ = code;
+  const bool needed = role == Role::kPs || (role == Role::kWorker && !Running(Role::kWorker));
+  if (code >= kRestartMayHelp && needed) given_up_ = death.task;
+  return death;
+}
+
 std::vector<LocalCluster::Death> LocalCluster::Reap() {
   std::vector<Death> deaths;
   for (Process& process : processes_) {
     int status = 0;
-    if (process.pid == 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
-    process.pid = 0;
-    Death death;
-    death.task = process.task.ToString();
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    death.code = code;
-    death.how = WIFEXITED(status) ? absl::StrCat("exit code ", code)
-                                  : absl::StrCat("signal ", WTERMSIG(status));
-    if (applied_ > process.applied) process.restarts = 0;
-    const bool again = !draining_ && code >= kRestartMayHelp && process.restarts < kRestartsMax &&
-                       !coordinator_exit_.has_value();
-    if (again) {
-      ++process.restarts;
-      death.restarted = Spawn(process).ok();
+    if (process.pid != 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
+      process.pid = 0;
+      const bool left = WIFEXITED(status);
+      const int code = left ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      deaths.push_back(AfterDeath(
+          process, code,
+          left ? absl::StrCat("exit code ", code) : absl::StrCat("signal ", WTERMSIG(status))));
     }
-    if (process.task.role == Role::kCoordinator && !death.restarted) coordinator_exit_ = code;
-    const bool needed = process.task.role == Role::kPs ||
-                        (process.task.role == Role::kWorker && !Running(Role::kWorker));
-    if (!draining_ && code >= kRestartMayHelp && !death.restarted && needed) {
-      given_up_ = death.task;
-    }
-    deaths.push_back(std::move(death));
+    if (std::chrono::steady_clock::now() < process.restart_at.value_or(Time::max())) continue;
+    process.restart_at.reset();
+    const absl::Status started = Spawn(process);
+    if (started.ok()) continue;
+    deaths.push_back(
+        AfterDeath(process, static_cast<int>(ExitCode::kPeerLost), std::string(started.message())));
   }
   return deaths;
 }
@@ -176,7 +197,8 @@ void LocalCluster::Signal(Role role, int signal) {
 
 bool LocalCluster::Running(std::optional<Role> role) const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
-    return process.pid != 0 && (!role.has_value() || process.task.role == *role);
+    return (process.pid != 0 || process.restart_at.has_value()) &&
+           (!role.has_value() || process.task.role == *role);
   });
 }
 
@@ -190,8 +212,13 @@ bool LocalCluster::WaitFor(std::optional<Role> role, int64_t wait_ms) {
   }
 }
 
-void LocalCluster::Drain(int64_t group_ms) {
+void LocalCluster::BeginDraining() {
   draining_ = true;
+  for (Process& process : processes_) process.restart_at.reset();
+}
+
+void LocalCluster::Drain(int64_t group_ms) {
+  BeginDraining();
   for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
     Signal(role, SIGTERM);
     WaitFor(role, group_ms);
@@ -199,7 +226,7 @@ void LocalCluster::Drain(int64_t group_ms) {
 }
 
 void LocalCluster::WaitAll(int64_t wait_ms) {
-  draining_ = true;
+  BeginDraining();
   if (WaitFor(std::nullopt, wait_ms)) return;
   if (wait_ms > 0) {  // whom the coordinator could not tell
     for (const Process& process : processes_) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,12 +42,13 @@ class LocalCluster {
 
   struct Death {
     std::string task;
-    std::string how;  // "exit code 3", "signal 9"
-    int code = 0;     // 128 + the signal
-    bool restarted = false;
+    std::string how;   // "exit code 3", "signal 9"
+    int code = 0;      // 128 + the signal
+    std::string then;  // "and was restarted"; "": it stays dead
   };
   // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
-  // times each without a batch applied in between.
+  // times each without a batch applied in between: at once, then after longer and longer pauses. A
+  // start that fails counts as a death.
   std::vector<Death> Reap();
   void BatchesApplied(uint64_t applied);
   // A daemon that is not restarted any more and without which the job cannot go on: a ps, or the
@@ -66,16 +68,22 @@ class LocalCluster {
   static constexpr uint32_t kRestartsMax = 5;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   struct Process {
     Task task;
     pid_t pid = 0;          // 0: not running
     uint32_t restarts = 0;  // without a batch applied in between
     uint64_t applied = 0;   // when it was last started
+    std::optional<Time> restart_at = std::nullopt;
   };
+  // A restart, or none; what it says of it.
+  Death AfterDeath(Process& process, int code, std::string how);
+  void BeginDraining();
   absl::Status Spawn(Process& process);
+  int OpenLog(const Task& task) const;
   std::vector<std::string> Arguments(const Process& process) const;
   void Signal(Role role, int signal);
-  bool Running(std::optional<Role> role) const;
+  bool Running(std::optional<Role> role) const;  // or about to
   bool WaitFor(std::optional<Role> role, int64_t wait_ms);
 
   const LocalClusterOptions options_;

@@ -191,6 +191,9 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
     dir = std::filesystem::absolute(dir).lexically_normal().string();
     const absl::StatusOr<std::string> found = files.ReadWhole(dir + "/coordinator.address");
     if (found.ok()) address = std::string(absl::StripAsciiWhitespace(*found));
+    const absl::Status checked =
+        address.empty() ? absl::OkStatus() : CheckAddress(address, dir + "/coordinator.address");
+    if (!checked.ok()) return ShowDir(files, dir, checked, as_json, out, err);
   }
   const absl::StatusOr<json> status =
       address.empty() ? absl::NotFoundError(dir + "/coordinator.address is not there")

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -69,6 +70,12 @@ absl::Status ConvertTensor(const TensorInfo& info, const std::string& bytes,
 absl::Status WriteTensors(Files& files, const std::string& path,
                           std::span<const NamedTensor> tensors,
                           const std::map<std::string, std::string>& metadata) {
+  std::error_code absent;
+  const std::filesystem::file_status there = std::filesystem::status(path, absent);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no regular file: it is left as it is"));
+  }
   const std::string temporary = absl::StrCat(path, ".tmp-", getpid());
   absl::Status written = WriteAll(files, temporary, tensors, metadata);
   if (written.ok()) written = files.Rename(temporary, path);

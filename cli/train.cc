@@ -91,7 +91,7 @@ void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, const std::strin
     if (death.code == 0) continue;  // it left because the job is done
     progress.Event("death",
                    absl::StrCat(death.task, " ended (", death.how, ")",
-                                death.restarted ? " and was restarted" : "; see " + dir + "/logs"));
+                                death.then.empty() ? "; see " + dir + "/logs" : " " + death.then));
   }
 }
 
@@ -153,6 +153,11 @@ std::string StopReason(const TrainFlags& flags) {
   return summary.is_object() ? summary.value("reason", "") : "the coordinator left no summary";
 }
 
+std::string ToGoOn(const TrainFlags& flags) {
+  return absl::StrCat("paracord train ", flags.job_file, " --ps ", flags.ps, " --workers ",
+                      flags.workers, " --dir ", flags.dir);
+}
+
 int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& flags,
               const sigset_t& signals, Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
@@ -177,9 +182,8 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
       ::signal(SIGTERM, SIG_DFL);
       sigprocmask(SIG_UNBLOCK, &leave, nullptr);
       cluster.Drain(kDrainMs);
-      progress.Event("stopped", absl::StrCat("stopped (", StopReason(flags),
-                                             "); to go on: ", "paracord train ", flags.job_file,
-                                             " --dir ", flags.dir));
+      progress.Event("stopped",
+                     absl::StrCat("stopped (", StopReason(flags), "); to go on: ", ToGoOn(flags)));
       return static_cast<int>(ExitCode::kDrained);
     }
     if (const auto status = watch.newest(); status.has_value()) {

@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/flags.h"
 #include "common/job.h"
+#include "server/loader.h"
 #include "server/optimizer.h"
 #include "worker/data_source.h"
 #include "worker/gradient_program.h"
@@ -87,6 +88,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto program = BuildKerasProgram(job, (*train)->schema(), /*threads=*/1);
   if (!report.Take(where, program)) return;
   out << (*program)->Summary();
+  report.Take(where, CheckInitialWeights(files, job, (*program)->variables()));
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
 }

@@ -34,6 +34,8 @@ auto NoInterrupt(Call call) {
   return result;
 }
 
+constexpr uint64_t kWholeBytesMax = uint64_t{1} << 30;
+
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -123,6 +125,10 @@ std::string Parent(const std::string& path) {
 
 absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, Open(path));
+  if (file->size() > kWholeBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", file->size(), " bytes; at most ", kWholeBytesMax, " are read"));
+  }
   std::string contents(file->size(), '\0');
   RETURN_IF_ERROR(file->ReadAt(0, contents));
   return contents;
@@ -142,7 +148,9 @@ absl::Status Files::WriteAtomic(const std::string& path, std::string_view conten
 }
 
 absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& path) {
-  const int fd = NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  // Without waiting for the other end of a pipe, which is refused below.
+  const int fd =
+      NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -165,9 +173,11 @@ absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_vi
       [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
   if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
   PosixWriteFile file(fd, path);
-  RETURN_IF_ERROR(file.Append(contents));
-  RETURN_IF_ERROR(file.Sync());
-  return SyncDirectory(Parent(path));
+  absl::Status written = file.Append(contents);
+  if (written.ok()) written = file.Sync();
+  if (written.ok()) written = SyncDirectory(Parent(path));
+  if (!written.ok()) (void)::unlink(path.c_str());  // nobody has acted on it
+  return written;
 }
 
 absl::Status PosixFiles::Rename(const std::string& from, const std::string& to) {

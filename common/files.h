@@ -48,7 +48,7 @@ class Files {
   // A file, or a directory with all below it; may be gone.
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 
-  // Convenience over the above.
+  // Convenience over the above. At most 1 GiB.
   absl::StatusOr<std::string> ReadWhole(const std::string& path);
   // The one way to replace a file durably: temporary file, sync, rename, sync the directory.
   absl::Status WriteAtomic(const std::string& path, std::string_view contents);

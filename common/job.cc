@@ -93,6 +93,10 @@ Job JobReader::Read(json model) {
   job_.model = std::move(model);
   if (fields_.Find("name") == nullptr) fields_.Problem("name", "is missing");
   fields_.String("name", job_.name);
+  const auto unfit = [](unsigned char c) { return c == '/' || c < ' ' || c == 127; };
+  if (job_.name.size() > 128 || std::any_of(job_.name.begin(), job_.name.end(), unfit)) {
+    fields_.Problem("name", "names a directory: at most 128 bytes, no / and no control characters");
+  }
   ReadData();
   ReadCounts();
   ReadLearning();

@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/checkpoint.h"
-#include "common/crc32c.h"
+#include "common/data_plan.h"
+#include "common/sealed_json.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -17,10 +18,7 @@ using nlohmann::ordered_json;
 
 constexpr char kFormatName[] = "paracord.checkpoint";
 constexpr char kPsFormatName[] = "paracord.ps";
-// The last line of a manifest: its checksum is over all bytes before it.
-constexpr std::string_view kTrailerBegin = ",\n \"manifest_crc32c\": \"";
-constexpr std::string_view kTrailerEnd = "\"\n}\n";
-constexpr size_t kTrailerBytes = kTrailerBegin.size() + 8 + kTrailerEnd.size();
+constexpr char kChecksumKey[] = "manifest_crc32c";
 
 ordered_json PlanToJson(const DataPlan& plan) {
   return {{"records", plan.records()},
@@ -165,6 +163,7 @@ absl::Status CheckCut(const Manifest& manifest) {
 }
 
 absl::Status CheckManifest(const Manifest& manifest) {
+  RETURN_IF_ERROR(CheckDataPlan(manifest.plan));
   RETURN_IF_ERROR(CheckVariables(manifest.variables));
   for (const ManifestPartition& partition : manifest.partitions) {
     RETURN_IF_ERROR(CheckPartition(manifest.variables, partition.spec));
@@ -255,28 +254,15 @@ std::string ManifestToText(const Manifest& manifest) {
   }
   if (!manifest.summary.is_null()) root["summary"] = manifest.summary;
   root["job"] = manifest.job_json;
-  std::string text = root.dump(1, ' ', false, ordered_json::error_handler_t::replace);
-  text.resize(text.size() - 2);  // "\n}"
-  const uint32_t crc = Crc32c(text);
-  text.append(kTrailerBegin).append(absl::StrFormat("%08x", crc)).append(kTrailerEnd);
-  return text;
+  return SealJson(root, kChecksumKey);
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path) {
   const auto damaged = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat(path, ": ", what));
   };
-  if (text.size() < kTrailerBytes || !text.ends_with(kTrailerEnd)) {
-    return damaged("torn: it does not end as a manifest does");
-  }
-  const std::string_view body = text.substr(0, text.size() - kTrailerBytes);
-  const std::string_view trailer = text.substr(body.size());
-  const std::string crc = absl::StrFormat("%08x", Crc32c(body));
-  if (!trailer.starts_with(kTrailerBegin) || trailer.substr(kTrailerBegin.size(), 8) != crc) {
-    return damaged("damaged: its checksum is wrong");
-  }
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object() || root.value("format", json()) != kFormatName) {
+  ASSIGN_OR_RETURN(const json root, OpenSealedJson(text, kChecksumKey, path));
+  if (root.value("format", json()) != kFormatName) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
   }
   const json version = root.value("min_reader_version", json());

@@ -5,9 +5,11 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "common/mutex.h"
+#include "common/try_thread.h"
 
 namespace paracord {
 namespace {
@@ -38,7 +40,11 @@ class Pool {
  public:
   explicit Pool(int helpers) {
     // Never joined: the pool lives as long as the process.
-    for (int i = 0; i < helpers; ++i) std::thread([this] { Help(); }).detach();
+    for (int i = 0; i < helpers; ++i) {
+      std::optional<std::thread> helper = TryThread([this] { Help(); });
+      if (!helper.has_value()) return;  // whoever calls Run does the work alone
+      helper->detach();
+    }
   }
 
   void Run(const std::shared_ptr<Loop>& loop) {

@@ -1,6 +1,7 @@
 #include "common/shared_network.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -8,17 +9,20 @@
 #include <atomic>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/shared_connection.h"
+#include "common/try_thread.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kBytesMax = uint64_t{64} << 30;  // of one message: only places travel
 constexpr size_t kConnectionsMax = 1024;
+constexpr int kReapMs = 1000;  // so long the memory of a peer that died may stay
 
 struct Name {
   sockaddr_un address{};
@@ -47,10 +51,7 @@ bool SameUser(int fd) {
 class SharedLink : public Link {
  public:
   SharedLink(std::unique_ptr<Link> beneath, std::shared_ptr<SharedConnection> connection)
-      : beneath_(std::move(beneath)), connection_(std::move(connection)) {
-    // It outlives this link until the peer has let go of what was sent.
-    std::thread([connection = connection_] { connection->Run(); }).detach();
-  }
+      : beneath_(std::move(beneath)), connection_(std::move(connection)) {}
   ~SharedLink() override { connection_->Close(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
@@ -91,28 +92,41 @@ class SharedListener : public Listener {
 
   void Accept() {
     while (true) {
-      const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (fd < 0 && (errno == EINVAL || errno == EBADF)) return;  // shut down
+      pollfd wanted{.fd = fd_, .events = POLLIN, .revents = 0};
+      poll(&wanted, 1, kReapMs);
       std::erase_if(served_, [](Served& served) {
         if (!served.over) return false;
         served.thread.join();
         return true;
       });
-      if (fd < 0) {
+      if (wanted.revents == 0) continue;
+      const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) {
+        Serve(fd);
+      } else if (errno == EINVAL || errno == EBADF) {
+        return;  // shut down
+      } else {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));  // no descriptors left
-        continue;
       }
-      if (!SameUser(fd) || served_.size() >= kConnectionsMax) {
-        close(fd);
-        continue;
-      }
-      Served& served = served_.emplace_back();
-      served.connection =
-          std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
-      served.thread = std::thread([&served] {
-        served.connection->Run();
-        served.over = true;
-      });
+    }
+  }
+
+  void Serve(int fd) {
+    if (!SameUser(fd) || served_.size() >= kConnectionsMax) {
+      close(fd);
+      return;
+    }
+    Served& served = served_.emplace_back();
+    served.connection =
+        std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
+    std::optional<std::thread> thread = TryThread([&served] {
+      served.connection->Run();
+      served.over = true;
+    });
+    if (thread.has_value()) {
+      served.thread = *std::move(thread);
+    } else {
+      served_.pop_back();  // the peer goes by its other way
     }
   }
 
@@ -139,8 +153,12 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
     close(fd);
     return link;
   }
-  return std::make_unique<SharedLink>(
-      std::move(link), std::make_shared<SharedConnection>(fd, nullptr, kBytesMax, address));
+  auto connection = std::make_shared<SharedConnection>(fd, nullptr, kBytesMax, address);
+  // It outlives the link until the peer has let go of what was sent.
+  std::optional<std::thread> reader = TryThread([connection] { connection->Run(); });
+  if (!reader.has_value()) return link;
+  reader->detach();
+  return std::make_unique<SharedLink>(std::move(link), std::move(connection));
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,

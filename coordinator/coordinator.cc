@@ -16,6 +16,8 @@
 namespace paracord {
 namespace {
 
+constexpr int64_t kRetryStorageMs = 1000;
+
 std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
 
 // An older coordinator may have completed the job after this one had looked. It is done then.
@@ -75,6 +77,19 @@ bool SaysDamaged(const absl::Status& status) {
          absl::IsFailedPrecondition(status);
 }
 
+// Of storage at the start: room may be made, and a mount may answer again.
+bool MayRecover(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+         absl::IsUnknown(status);
+}
+
+ExitCode ExitCodeFor(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) return ExitCode::kConfiguration;
+  if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
+  if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
+  return ExitCode::kPeerLost;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
@@ -86,13 +101,6 @@ Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
       alive_(std::make_shared<bool>(true)) {}
 
 Coordinator::~Coordinator() { *alive_ = false; }
-
-ExitCode Coordinator::ExitCodeFor(const absl::Status& status) {
-  if (absl::IsInvalidArgument(status)) return ExitCode::kConfiguration;
-  if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
-  if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
-  return ExitCode::kPeerLost;
-}
 
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   Files& files = environment_.files;
@@ -154,7 +162,35 @@ absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
   return newest + 1;
 }
 
-absl::Status Coordinator::Start() {
+void Coordinator::Start(std::string address) {
+  address_ = std::move(address);
+  TryToBegin();
+}
+
+void Coordinator::TryToBegin() {
+  if (exiting_) return;
+  const absl::Status begun = Begin();
+  if (begun.ok() || exiting_) return;
+  const int64_t now_ms = environment_.loop.NowMs();
+  const int64_t patience_ms = static_cast<int64_t>(options_.job.timeouts.start_s * 1000);
+  const int64_t since_ms = storage_awaited_since_ms_.value_or(now_ms);
+  if (!MayRecover(begun) || now_ms - since_ms >= patience_ms) {
+    exiting_ = true;
+    exit_(static_cast<int>(ExitCodeFor(begun)), std::string(begun.message()));
+    return;
+  }
+  if (!storage_awaited_since_ms_.has_value()) {
+    log_.Warn("waits for the storage, at most {} s: {}", patience_ms / 1000,
+              std::string(begun.message()));
+    PROBE("coordinator.storage.awaited");
+    storage_awaited_since_ms_ = now_ms;
+  }
+  environment_.loop.PostAfter(kRetryStorageMs, [this, alive = alive_] {
+    if (*alive) TryToBegin();
+  });
+}
+
+absl::Status Coordinator::Begin() {
   Files& files = environment_.files;
   RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
   ASSIGN_OR_RETURN(FoundInDir found, LookInDir());
@@ -198,6 +234,9 @@ absl::Status Coordinator::Start() {
                    environment_.loop.UnixMs()};
   core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
                                             environment_.loop.NowMs());
+  if (!address_.empty()) {
+    (void)files.WriteAtomic(Path("coordinator.address"), address_ + "\n");
+  }
   Tick();
   return absl::OkStatus();
 }
@@ -266,7 +305,11 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
   });
 }
 
-void Coordinator::Drain() { Feed(DrainEvent()); }
+void Coordinator::Drain() {
+  if (core_ != nullptr) return Feed(DrainEvent());
+  exiting_ = true;
+  exit_(static_cast<int>(ExitCode::kDrained), "SIGTERM before the start");
+}
 
 void Coordinator::OnFiles(std::function<Event()> work) {
   const auto result = std::make_shared<std::optional<Event>>();
@@ -345,8 +388,7 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 
 void Coordinator::CarryOut(WriteJobState& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    Event event =
-        JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.contents)};
+    Event event = JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.contents)};
     FAILPOINT("coordinator.job_state.written");
     return event;
   });

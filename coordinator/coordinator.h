@@ -31,10 +31,10 @@ class Coordinator : public Service {
               std::function<void(int exit_code, std::string reason)> exit);
   ~Coordinator() override;
 
-  // Reads DIR and starts. An error means that the job cannot begin or go on here; its code is the
-  // one that ExitCodeFor gives.
-  absl::Status Start();
-  static ExitCode ExitCodeFor(const absl::Status& status);
+  // Reads DIR and begins; exits where the job cannot begin or go on here. Storage that may recover
+  // (full, input and output errors) is tried again for timeouts.start_s. `address` is written to
+  // DIR, for `paracord status --dir`; "": it is not.
+  void Start(std::string address);
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
@@ -67,6 +67,8 @@ class Coordinator : public Service {
   void CarryOut(Log& effect);
   void CarryOut(Exit& effect);
 
+  void TryToBegin();
+  absl::Status Begin();
   absl::StatusOr<FoundInDir> LookInDir();
   // Whether this job may go on with what was found; true if it is done already.
   absl::StatusOr<bool> CheckFound(const FoundInDir& found) const;
@@ -74,6 +76,7 @@ class Coordinator : public Service {
   std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
 
   CoordinatorOptions options_;
+  std::string address_;
   const Environment environment_;
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
@@ -84,6 +87,7 @@ class Coordinator : public Service {
   std::map<CallId, std::shared_ptr<ServerCall>> calls_;
   CallId last_call_ = 0;
   bool exiting_ = false;
+  std::optional<int64_t> storage_awaited_since_ms_;
 };
 
 }  // namespace paracord

@@ -83,34 +83,17 @@ int Main(int argc, char** argv) {
   // One that is draining is gone by then.
   const int64_t patience_ms = drain_ms + 1000;
   RivalCheck rival(daemon.environment(), dir, (*listener)->address(), patience_ms);
-  absl::Status started;
-  bool begun = false;
   const auto start = [&](const absl::Status& alone) {
-    started = alone;
     if (!alone.ok()) {
       daemon.Exit(static_cast<int>(ExitCode::kInUse), std::string(alone.message()));
       return;
     }
-    begun = true;
-    started = coordinator.Start();
-    if (!started.ok()) {
-      daemon.Exit(static_cast<int>(Coordinator::ExitCodeFor(started)),
-                  std::string(started.message()));
-      return;
-    }
-    // `paracord status --dir` finds the coordinator by this.
-    (void)daemon.environment().files.WriteAtomic(dir + "/coordinator.address",
-                                                 (*listener)->address() + "\n");
+    coordinator.Start((*listener)->address());
   };
   daemon.environment().loop.Post([&] { rival.Start(start); });
   Logger("coordinator").Info("listens at {}", (*listener)->address());
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
-  const int code = daemon.Run([&] {
-    if (begun) return coordinator.Drain();
-    daemon.Exit(static_cast<int>(ExitCode::kDrained), "SIGTERM before the start");
-  });
-  if (!started.ok()) Complain(argv[0], started, ExitCode::kConfiguration);
-  return code;
+  return daemon.Run([&] { coordinator.Drain(); });
 }
 
 }  // namespace

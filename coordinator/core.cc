@@ -285,7 +285,7 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   DecideRejections(ledgers);
   // Whole epochs that every ledger has without a hole need no closer look.
-  uint64_t epoch = TotalEpochs();
+  uint64_t epoch = ledgers.empty() ? 0 : TotalEpochs();
   for (const Ledger* ledger : ledgers) {
     const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
     epoch = std::min(epoch, from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0);

@@ -294,8 +294,9 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
   if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
   // Of several ps that load the same one, the first to fail strikes it out for all.
   const bool restoring = !ps.loading_from.empty();
-  if (restoring && (absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-                    absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status))) {
+  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
+                       absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
+  if (restoring && damaged) {
     Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", Text(status),
                        "; trying the one before it"));
     PROBE("coordinator.checkpoint.unusable");
@@ -303,8 +304,7 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
     ps.retry_at_ms = now_ms_;
     return;
   }
-  if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
-      absl::IsNotFound(status)) {
+  if (damaged || absl::IsInvalidArgument(status)) {
     return EndJob(ExitCode::kConfiguration, "failed",
                   absl::StrCat("ps:", index, ": ", Text(status)));
   }

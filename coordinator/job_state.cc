@@ -3,14 +3,18 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
+#include "common/checkpoint.h"
+#include "common/data_plan.h"
+#include "common/sealed_json.h"
+#include "common/status_macros.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
+constexpr char kChecksumKey[] = "state_crc32c";
 
 template <class Message>
 json ToJson(const Message& message) {
@@ -84,6 +88,16 @@ std::map<std::string, double> MetricsFromJson(const json& value) {
   return metrics;
 }
 
+absl::Status Check(const JobState& state) {
+  if (state.variables.empty()) return absl::OkStatus();  // the job is not fixed yet
+  RETURN_IF_ERROR(CheckDataPlan(state.plan));
+  RETURN_IF_ERROR(CheckVariables(state.variables));
+  for (const PartitionSpec& partition : state.partitions) {
+    RETURN_IF_ERROR(CheckPartition(state.variables, partition));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string JobStateToText(const JobState& state) {
@@ -95,30 +109,30 @@ std::string JobStateToText(const JobState& state) {
   for (const RejectedBatch& batch : state.rejected) {
     rejected.push_back({batch.epoch, batch.split, batch.batch, batch.nonfinite});
   }
-  json value = {{"format", kFormat},
-                {"run_id", state.run_id},
-                {"job", state.job_json},
-                {"plan", ToJson(state.plan)},
-                {"variables", ListToJson(state.variables)},
-                {"partitions", ListToJson(state.partitions)},
-                {"metric_names", state.metric_names},
-                {"evaluations", evaluations},
-                {"stop", nullptr},
-                {"rejected", std::move(rejected)},
-                {"counters", CountersToJson(state.counters)}};
+  nlohmann::ordered_json value = {{"format", kFormat},
+                                  {"run_id", state.run_id},
+                                  {"job", state.job_json},
+                                  {"plan", ToJson(state.plan)},
+                                  {"variables", ListToJson(state.variables)},
+                                  {"partitions", ListToJson(state.partitions)},
+                                  {"metric_names", state.metric_names},
+                                  {"evaluations", evaluations},
+                                  {"stop", nullptr},
+                                  {"rejected", std::move(rejected)},
+                                  {"counters", CountersToJson(state.counters)}};
   if (state.stop.has_value()) {
     value["stop"] = {{"epochs", state.stop->epochs}, {"reason", state.stop->reason}};
   }
-  return value.dump(1) + "\n";
+  return SealJson(value, kChecksumKey);
 }
 
 absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::string& path) {
+  ASSIGN_OR_RETURN(const json value, OpenSealedJson(text, kChecksumKey, path));
+  JobState state;
   try {
-    const json value = json::parse(text);
     if (value.at("format").get<int>() != kFormat) {
       return absl::UnimplementedError(absl::StrCat(path, " is of another format"));
     }
-    JobState state;
     value.at("run_id").get_to(state.run_id);
     value.at("job").get_to(state.job_json);
     state.plan = FromJson<DataPlan>(value.at("plan"));
@@ -138,10 +152,14 @@ absl::StatusOr<JobState> ParseJobState(const std::string& text, const std::strin
                                 item.at(2).get<uint32_t>(), item.at(3).get<bool>()});
     }
     state.counters = CountersFromJson(value.at("counters"));
-    return state;
   } catch (const json::exception& error) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged: ", error.what()));
+    return absl::DataLossError(absl::StrCat(path, ": damaged: ", error.what()));
   }
+  const absl::Status fits = Check(state);
+  if (!fits.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": damaged: ", std::string(fits.message())));
+  }
+  return state;
 }
 
 }  // namespace paracord

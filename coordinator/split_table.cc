@@ -109,7 +109,7 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch) {
   const uint64_t splits = (batches + split_batches - 1) / split_batches;
-  std::vector<uint32_t> least(splits, split_batches);
+  std::vector<uint32_t> least(splits, ledgers.empty() ? 0 : split_batches);
   const uint64_t base = epoch * splits_per_epoch;
   for (const Ledger* ledger : ledgers) {
     std::vector<uint32_t> next(splits, 0);

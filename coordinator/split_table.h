@@ -76,7 +76,8 @@ class SplitTable {
   std::set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
 };
 
-// For each split of `epoch` the least first-missing batch over the ledgers given.
+// For each split of `epoch` the least first-missing batch over the ledgers given; 0 if there are
+// none: nothing is done that no ledger says.
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch);

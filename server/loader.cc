@@ -48,18 +48,35 @@ void FillSlots(const Optimizer& optimizer, uint64_t elements, PartitionContents&
   }
 }
 
-absl::Status ReadInitialWeights(const SafetensorsFile& file, const VariableSpec& variable,
-                                uint64_t begin, const Block& value) {
+// Null: the job has none.
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenInitialWeights(Files& files, const Job& job) {
+  if (!job.initial_weights.has_value()) return nullptr;
+  absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
+      SafetensorsFile::Open(files, *job.initial_weights);
+  if (file.ok()) return file;
+  return absl::Status(file.status().code(),
+                      absl::StrCat("initial_weights: ", file.status().message()));
+}
+
+absl::StatusOr<const TensorInfo*> InitialTensor(const SafetensorsFile& file,
+                                                const VariableSpec& variable) {
   const TensorInfo* tensor = file.header().Find(variable.name());
   if (tensor == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": holds no tensor ", variable.name()));
+        absl::StrCat("initial_weights: ", file.path(), ": holds no tensor ", variable.name()));
   }
   if (!std::equal(tensor->shape.begin(), tensor->shape.end(), variable.shape().begin(),
                   variable.shape().end())) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": tensor ", tensor->name,
+    return absl::InvalidArgumentError(absl::StrCat("initial_weights: ", file.path(), ": tensor ",
+                                                   tensor->name,
                                                    " has another shape than the variable"));
   }
+  return tensor;
+}
+
+absl::Status ReadInitialWeights(const SafetensorsFile& file, const VariableSpec& variable,
+                                uint64_t begin, const Block& value) {
+  ASSIGN_OR_RETURN(const TensorInfo* tensor, InitialTensor(file, variable));
   for (const ChunkRef& chunk : value.chunks()) {
     RETURN_IF_ERROR(file.ReadElements(*tensor, begin, chunk.mutable_values()));
     begin += chunk.values().size();
@@ -124,10 +141,7 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request, Content& content) {
-  std::unique_ptr<SafetensorsFile> weights;
-  if (job.initial_weights.has_value()) {
-    ASSIGN_OR_RETURN(weights, SafetensorsFile::Open(files, *job.initial_weights));
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> weights, OpenInitialWeights(files, job));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     ASSIGN_OR_RETURN(PartitionContents contents,
@@ -188,6 +202,16 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
 }
 
 }  // namespace
+
+absl::Status CheckInitialWeights(Files& files, const Job& job,
+                                 std::span<const VariableSpec> variables) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> weights, OpenInitialWeights(files, job));
+  if (weights == nullptr) return absl::OkStatus();
+  for (const VariableSpec& variable : variables) {
+    RETURN_IF_ERROR(InitialTensor(*weights, variable).status());
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,

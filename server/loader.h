@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "common/job.h"
 #include "server/content.h"
 
 namespace paracord {
@@ -18,5 +20,10 @@ namespace paracord {
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
                                                            const LoadRequest& request);
+
+// Whether the job's initial weights, where it has any, are there and fit the variables: what
+// LoadContent would say of them.
+absl::Status CheckInitialWeights(Files& files, const Job& job,
+                                 std::span<const VariableSpec> variables);
 
 }  // namespace paracord

@@ -245,7 +245,7 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
     MutexLock lock(mu_);
     refused = CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true);
     if (refused.ok() && (closed_ || holds_.size() >= kWaitingMax)) refused = TooMany();
-    draining = draining_;
+    draining = checkpoint_asked_;
     if (refused.ok() && !draining) holds_.push_back(call);
   }
   if (!refused.ok()) return call->Reply(refused);

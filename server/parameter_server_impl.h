@@ -91,6 +91,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- by itself, presence.cc
   void HeardFromCoordinator();  // any thread
+  void AskForCheckpoint();
   void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs
   void OrphanTimer();
   // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
@@ -114,6 +115,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never adopted
   std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);

@@ -16,6 +16,9 @@ namespace {
 // A coordinator that gives a complete job more to do has this long to show itself.
 constexpr int64_t kCompleteMs = 3000;
 
+// In which the end of a coordinator that left just before us is noticed.
+constexpr int64_t kLookAgainMs = 100;
+
 }  // namespace
 
 void ParameterServer::Impl::Start() {
@@ -78,14 +81,28 @@ void ParameterServer::Impl::OrphanTimer() {
 }
 
 void ParameterServer::Impl::Drain() {
-  Answers answers;
-  int64_t drain_ms = 0;
+  bool alone = false;
   {
     MutexLock lock(mu_);
     if (draining_) return;
     draining_ = true;
     // Without contents or a coordinator that could take a checkpoint, there is nothing to wait for.
-    if (!holds_.empty() && content_ != nullptr) drain_ms = timeouts_.drain_ms;
+    alone = holds_.empty() || content_ == nullptr;
+  }
+  environment_.loop.PostAfter(alone ? 0 : kLookAgainMs, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->AskForCheckpoint();
+  });
+}
+
+void ParameterServer::Impl::AskForCheckpoint() {
+  Answers answers;
+  int64_t drain_ms = 0;
+  {
+    MutexLock lock(mu_);
+    checkpoint_asked_ = true;
+    if (!holds_.empty() && content_ != nullptr) {
+      drain_ms = std::max<int64_t>(0, timeouts_.drain_ms - kLookAgainMs);
+    }
     PsHoldReply reply;
     reply.set_draining(true);
     for (CallPtr& call : holds_) answers.emplace_back(std::move(call), ToParts(reply));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -94,23 +95,34 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   }
 }
 
-absl::Status ResolveHead(const Job& job, const ModelSpec& model, Graph& graph, size_t index,
-                         const NamedSpec* loss, ModelHead& head) {
+// All that is wrong with the loss and the metrics of an output, a line each.
+std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
+                                     size_t index, const NamedSpec* loss, ModelHead& head) {
+  std::vector<std::string> problems;
   const Shape& output = graph.shape(head.value);
   const RowsAndColumns size(output);
   head.loss.rows = size.rows;
   head.loss.columns = size.columns;
   head.has_loss = loss != nullptr;
   if (loss != nullptr) {
-    ASSIGN_OR_RETURN(head.loss, ResolveLoss(*loss, output, head.target_shape));
-    TakeLogits(graph, head);
+    absl::StatusOr<LossSpec> resolved = ResolveLoss(*loss, output, head.target_shape);
+    if (resolved.ok()) {
+      head.loss = *std::move(resolved);
+      TakeLogits(graph, head);
+    } else {
+      problems.emplace_back(resolved.status().message());
+    }
   }
   bool sparse = head.has_loss && IsSparse(head.loss);
   for (const NamedSpec& spec : MetricsOf(job, model, index)) {
-    ASSIGN_OR_RETURN(MetricSpec metric, ResolveMetric(spec, output, head.target_shape));
-    if (model.outputs.size() > 1) metric.name = absl::StrCat(head.name, "_", metric.name);
-    sparse = sparse || IsSparse(metric);
-    head.metrics.push_back(std::move(metric));
+    absl::StatusOr<MetricSpec> metric = ResolveMetric(spec, output, head.target_shape);
+    if (!metric.ok()) {
+      problems.emplace_back(metric.status().message());
+      continue;
+    }
+    if (model.outputs.size() > 1) metric->name = absl::StrCat(head.name, "_", metric->name);
+    sparse = sparse || IsSparse(*metric);
+    head.metrics.push_back(*std::move(metric));
   }
   if (sparse) head.classes = head.loss.columns;
   for (const auto& [name, weight] : job.loss_weights) {
@@ -119,7 +131,7 @@ absl::Status ResolveHead(const Job& job, const ModelSpec& model, Graph& graph, s
   if (head.mask != Graph::kNone && Elements(graph.shape(head.mask)) != head.loss.rows) {
     head.mask = Graph::kNone;  // not a mask of this output's rows
   }
-  return absl::OkStatus();
+  return problems;
 }
 
 }  // namespace
@@ -129,6 +141,7 @@ absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec
   RETURN_IF_ERROR(CheckNames(job, model));
   const bool one = model.outputs.size() == 1;
   std::vector<ModelHead> heads;
+  std::vector<std::string> problems;
   for (size_t i = 0; i < model.outputs.size(); ++i) {
     const Endpoint& output = model.outputs[i];
     const NamedSpec* loss = LossOf(job, output, i);
@@ -146,11 +159,8 @@ absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec
     head.target_shape = ShapeOf(schema.targets[*target]);
     head.targets_each = Elements(head.target_shape);
     head.weight = FindColumn(schema.weights, output, one);
-    const absl::Status resolved = ResolveHead(job, model, graph, i, loss, head);
-    if (!resolved.ok()) {
-      return one ? resolved
-                 : absl::InvalidArgumentError(absl::StrCat(
-                       "output \"", output.name(), "\": ", std::string(resolved.message())));
+    for (const std::string& problem : ResolveHead(job, model, graph, i, loss, head)) {
+      problems.push_back(one ? problem : absl::StrCat("output \"", output.name(), "\": ", problem));
     }
     for (const ModelHead& other : heads) {
       if (!head.has_loss || !other.has_loss) continue;
@@ -160,6 +170,7 @@ absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec
     }
     heads.push_back(std::move(head));
   }
+  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   if (std::none_of(heads.begin(), heads.end(), [](const ModelHead& h) { return h.has_loss; })) {
     return absl::InvalidArgumentError("no output of the model has a loss");
   }

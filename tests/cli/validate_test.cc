@@ -128,6 +128,23 @@ TEST_CASE("problems of optimizer, data and model are found too") {
     CHECK(example.Run() == 2);
     CHECK(absl::StrContains(example.err, expected));
   }
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job, {{"\"adam\"", "\"adamm\""},
+                                                  {"[\"accuracy\"]", "[\"acuracy\", \"aucc\"]"}}));
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "3 problems"));
+}
+
+TEST_CASE("initial weights that are damaged or of another model are found") {
+  Example example;
+  const std::string weights = example.Write("w.safetensors", "no safetensors");
+  example.Write(
+      "job.json",
+      absl::StrReplaceAll(example.job,
+                          {{"\"adam\",", "\"adam\", \"initial_weights\": \"w.safetensors\","}}));
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "job.json: initial_weights: "));
+  CHECK(absl::StrContains(example.err, weights));
 }
 
 TEST_CASE("missing files and wrong flags are problems, help is not") {

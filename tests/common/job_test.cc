@@ -167,6 +167,8 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/name", "erase", "name: is missing"},
       {"/name", "\"\"", "name: must be a string"},
       {"/name", "3", "name: must be a string"},
+      {"/name", "\"a/../b\"", "name: names a directory"},
+      {"/name", "\"a\\nb\"", "name: names a directory"},
       {"/model", "erase", "model: is missing"},
       {"/model", "\"m.json\"", "model: must be the JSON"},
       {"/model", "[]", "model: must be the JSON"},

@@ -96,6 +96,7 @@ class CoreHarness {
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return;
+      if (!load_status.ok()) return Answer(e, load_status);
       mine.set_run_id(load->fence().run_id());
       mine.clear_partitions();
       for (const PartitionSpec& partition : load->partitions()) {
@@ -183,6 +184,7 @@ class CoreHarness {
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
   bool silent_load = false;
+  absl::Status load_status;  // what a ps says to a Load
   bool hold_commit = false;  // a commit does not end
   bool hold_state = false;   // a write of job.state does not end
   absl::Status round_status;

@@ -246,6 +246,29 @@ TEST_CASE("a lease that went with a lost answer is granted again when its worker
   CHECK(again.lease().id() != lost.lease().id());
 }
 
+TEST_CASE("initial weights that cannot be read end the job, a full disk does not") {
+  for (const absl::Status& lasting :
+       {absl::DataLossError("initial_weights: /w: damaged"), absl::NotFoundError("/w"),
+        absl::FailedPreconditionError("/w"), absl::InvalidArgumentError("/w")}) {
+    CoreHarness harness;
+    harness.load_status = lasting;
+    harness.Join("worker:0");
+    harness.Run(20000);
+    REQUIRE(harness.exit.has_value());
+    CHECK(harness.exit->code == 2);
+    CHECK(harness.exit->reason.find(std::string(lasting.message())) != std::string::npos);
+  }
+  CoreHarness harness;
+  harness.load_status = absl::ResourceExhaustedError("no space");
+  harness.Join("worker:0");
+  harness.Run(5000);
+  CHECK_FALSE(harness.exit.has_value());
+  harness.load_status = absl::OkStatus();
+  harness.Run(5000);
+  CHECK(harness.core->generation() != 0);
+  CHECK(harness.Work(harness.Join("worker:0")).has_lease());
+}
+
 TEST_CASE("a ps that dies while it loads is noticed although the order never ends") {
   CoreHarness harness;
   harness.silent_load = true;

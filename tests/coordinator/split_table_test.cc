@@ -99,6 +99,7 @@ TEST_CASE("what is left of an epoch is the least over the ledgers") {
   const Ledger behind = MakeLedger({{0, 2}}, {{3, 1}, {4, 4}});
   CHECK(LeastNext({&ahead}, 1, 10, 4, 3) == std::vector<uint32_t>{4, 3, 1});
   CHECK(LeastNext({&ahead, &behind}, 1, 10, 4, 3) == std::vector<uint32_t>{1, 3, 0});
+  CHECK(LeastNext({}, 1, 10, 4, 3) == std::vector<uint32_t>{0, 0, 0});
   SplitTable table(0, 10, 4);
   table.Load(LeastNext({&ahead, &behind}, 0, 10, 4, 3));
   CHECK(table.AllDone());

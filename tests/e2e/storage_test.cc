@@ -86,7 +86,10 @@ TEST_CASE("training goes on while the disk is full or read-only, and says so") {
   PosixFiles files;
   CHECK(VerifyCheckpoint(files, kept).ok());
   CHECK(cluster.WaitForBatches(cluster.BatchesDone() + 50));
-  if (full) {
+  if (full) {  // a coordinator that starts now has nowhere to claim its generation
+    cluster.at("coordinator").Kill();
+    cluster.Start("coordinator");
+    CHECK(WaitUntil(15000, [&] { return cluster.Logged("coordinator", "waits for the storage"); }));
     fs::remove(ballast);
   } else {
     REQUIRE(disk.ReadOnly(false));

@@ -26,6 +26,7 @@ FinishRequest FinishOrder(TestPs& ps, int code) {
 void WriteManifest(TestPs& ps, const CheckpointName& name, bool complete) {
   Manifest manifest;
   manifest.run_id = TestPs::kRun;
+  manifest.plan = TestModel().plan;
   manifest.name = name;
   manifest.complete = complete;
   const std::string directory = ps.dir() + "/checkpoints/" + name.ToString();
@@ -242,6 +243,8 @@ TEST_CASE("Hold is parked until the ps drains, the coordinator changes, or it go
 
   const auto third = ps.Send(method::kPsHold, HoldOrder(ps, "c2"));
   ps.ps->Drain();
+  CHECK(third->answered == 0);
+  ps.loop.Advance(100);
   CHECK(ps.Answer<PsHoldReply>(third)->draining());
   CHECK(ps.Describe().draining());
   CHECK(ps.Call<PsHoldReply>(method::kPsHold, HoldOrder(ps, "c2"))->draining());
@@ -282,6 +285,13 @@ TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a check
   alone.ps->Drain();
   alone.loop.Advance(0);
   CHECK(alone.exits == std::vector<int>{143});
+  TestPs left;  // its coordinator ended just before: the news is under way
+  left.Ready();
+  const auto hold = left.Send(method::kPsHold, HoldOrder(left));
+  left.ps->Drain();
+  hold->Cancel();
+  left.loop.Advance(100);
+  CHECK(left.exits == std::vector<int>{143});
 }
 
 TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's end") {

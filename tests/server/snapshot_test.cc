@@ -364,6 +364,7 @@ TEST_CASE("initial weights are cut into partitions, and must fit") {
     CHECK_FALSE(status.ok());
     CHECK(status.ToString().find(named) != std::string::npos);
     CHECK(status.ToString().find(directory / "w") != std::string::npos);
+    CHECK(status.ToString().find("initial_weights: ") != std::string::npos);
   };
   write({{.name = "dense/kernel", .shape = {5, 3}}}, kernel);
   refused("dense/bias");

@@ -232,11 +232,7 @@ class SimCluster::Chief : public Role, public Service {
       return;
     }
     listener_ = *std::move(listener);
-    node.environment().loop.Post([this, &cluster, &node] {
-      const absl::Status started = coordinator_.Start();
-      if (started.ok()) return;
-      cluster.supervisor_.Exit(node, static_cast<int>(Coordinator::ExitCodeFor(started)));
-    });
+    node.environment().loop.Post([this] { coordinator_.Start(/*address=*/""); });
   }
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override {

@@ -20,7 +20,7 @@ inline constexpr KnownMutant kMutants[] = {
     {"evaluations_not_voided", 0},    {"old_round_is_kept", 9},
     {"loading_is_not_watched", 6142}, {"commit_is_not_repeated", 0},
     {"lost_grant_is_kept", 402},      {"claim_after_look", 0},
-    {"claim_not_checked", 1388},      {"rejected_by_one_ps", 6},
+    {"claim_not_checked", 2079},      {"rejected_by_one_ps", 6},
     {"rejected_where_missing", 53},
 };
 

@@ -1,0 +1,124 @@
+// Daemons that end, with scripts in their place: who is started again, how often, and who gives up.
+#include "cli/local_cluster.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+constexpr char kStays[] = "exec sleep 60\n";
+
+class Scripts {
+ public:
+  Scripts(const std::string& coordinator, const std::string& ps, const std::string& worker) {
+    std::filesystem::create_directories(directory_ / "bin");
+    Write("coordinator", coordinator);
+    Write("ps", ps);
+    Write("worker", worker);
+  }
+  LocalClusterOptions Options() const {
+    LocalClusterOptions options;
+    options.bin_dir = directory_ / "bin";
+    options.job_file = "/no/job";
+    options.dir = directory_ / "job";
+    return options;
+  }
+  std::string job_dir() const { return directory_ / "job"; }
+  std::string program(const std::string& role) const {
+    return directory_ / ("bin/paracord-" + role);
+  }
+
+ private:
+  void Write(const std::string& role, const std::string& body) {
+    std::ofstream(program(role)) << "#!/bin/sh\n" << body;
+    ::chmod(program(role).c_str(), 0755);
+  }
+  TestDirectory directory_;
+};
+
+// Until so many deaths were seen, or a minute is over.
+std::vector<LocalCluster::Death> Deaths(LocalCluster& cluster, size_t count) {
+  std::vector<LocalCluster::Death> all;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (all.size() < count && std::chrono::steady_clock::now() < until) {
+    for (LocalCluster::Death& death : cluster.Reap()) all.push_back(std::move(death));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until a child ends
+  }
+  return all;
+}
+
+TEST_CASE("a ps that keeps dying is started again five times, then the cluster gives up") {
+  const Scripts scripts(kStays, "exit 202\n", kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  const auto deaths = Deaths(cluster, LocalCluster::kRestartsMax + 1);
+  REQUIRE(deaths.size() == LocalCluster::kRestartsMax + 1);
+  CHECK(deaths[0].task == "ps:0");
+  CHECK(deaths[0].how == "exit code 202");
+  CHECK(deaths[0].then == "and was restarted");
+  CHECK(deaths[1].then == "and is restarted in 250 ms");
+  CHECK(deaths[4].then == "and is restarted in 2000 ms");
+  CHECK(deaths[5].then.empty());
+  CHECK(cluster.given_up() == "ps:0");
+  CHECK_FALSE(cluster.coordinator_exit().has_value());
+}
+
+TEST_CASE("batches applied in between make the count of restarts begin anew") {
+  const Scripts scripts(kStays, "exit 202\n", kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  for (uint64_t applied = 1; applied <= LocalCluster::kRestartsMax + 3; ++applied) {
+    cluster.BatchesApplied(applied);
+    const auto deaths = Deaths(cluster, 1);
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].then == "and was restarted");
+  }
+  CHECK_FALSE(cluster.given_up().has_value());
+}
+
+TEST_CASE("a coordinator that ends with a code of its own is not started again") {
+  const Scripts scripts("exit 6\n", kStays, kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  const auto deaths = Deaths(cluster, 1);
+  REQUIRE(deaths.size() == 1);
+  CHECK(deaths[0].then.empty());
+  CHECK(cluster.coordinator_exit() == 6);
+}
+
+TEST_CASE("a start that fails is said with its reason, and tried again") {
+  const Scripts scripts(kStays, "mv $0 $0.away; exit 202\n", kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  const auto deaths = Deaths(cluster, 2);
+  REQUIRE(deaths.size() == 2);
+  CHECK(deaths[1].how.find("there is no program") != std::string::npos);
+  CHECK(deaths[1].then == "and is restarted in 250 ms");
+  std::filesystem::rename(scripts.program("ps") + ".away", scripts.program("ps"));
+  const auto later = Deaths(cluster, 1);
+  REQUIRE(later.size() == 1);
+  CHECK(later[0].how == "exit code 202");  // it ran
+}
+
+TEST_CASE("a logs directory that was removed is made again by a restart") {
+  const Scripts scripts(kStays, "echo here\nexit 202\n", kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  std::filesystem::remove_all(scripts.job_dir() + "/logs");
+  REQUIRE(Deaths(cluster, 2).size() == 2);
+  std::ifstream log(scripts.job_dir() + "/logs/ps-0.log");
+  std::string line;
+  CHECK(std::getline(log, line));
+  CHECK(line == "here");
+}
+
+}  // namespace
+}  // namespace paracord
