@@ -303,6 +303,7 @@ void CoordinatorCore::AdvanceEpoch() {
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
     SetPhase(Phase::kTraining);
+    CountDeaths(next);
     return CheckRejected();
   }
   if (epoch != epochs_closed_) {
@@ -310,6 +311,8 @@ void CoordinatorCore::AdvanceEpoch() {
     failures_.ForgetBefore(std::min(epoch, FirstEpochToReplay()));
   }
   table_.reset();
+  deaths_.clear();
+  deaths_read_.clear();
   if (epoch > 0 && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
     return StartEvaluation(epoch - 1);
   }

@@ -201,6 +201,7 @@ class CoordinatorCore {
   std::string WaitReason() const;
 
   // core_failures.cc
+  void CountDeaths(const std::vector<uint32_t>& next);
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);
   bool MayBePushed(uint64_t split) const;
@@ -268,7 +269,7 @@ class CoordinatorCore {
   uint64_t last_tag_ = 0;
   bool reading_ledgers_ = false;
   int64_t ledgers_read_ms_ = 0;
-  bool reread_ = false;  // a worker met a gap
+  bool reread_ = false;  // a worker met a gap, or died
 
   std::map<uint64_t, WorkerSession> sessions_;
   std::map<std::string, uint64_t> session_of_;  // by task
@@ -284,6 +285,15 @@ class CoordinatorCore {
   std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
   bool fence_wanted_ = false;     // a new generation, before a rejection is decided
   std::string last_failure_;
+  // Leases of workers that died. What they reported last is older than what the ledgers say, so
+  // which batch each died of is known when all ledgers have been read; the splits wait for that.
+  struct Death {
+    std::string task;
+    std::string why;
+    LeaseState lease;
+  };
+  std::vector<Death> deaths_;       // since ledgers were last asked for
+  std::vector<Death> deaths_read_;  // the ledgers that are being read tell
 
   std::vector<Manifest> manifests_;  // committed, newest first
   std::set<std::string> unusable_;   // checkpoints that failed to restore

@@ -1,6 +1,7 @@
 // What becomes of batches that fail: counted, tried again, rejected by all partitions alike, or the
 // end of the job.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -54,6 +55,17 @@ void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& le
     case BatchFailures::Verdict::kFailJob:
       return EndJob(kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed,
                     "failed", absl::StrCat("failures.policy is fail: ", last_failure_));
+  }
+}
+
+void CoordinatorCore::CountDeaths(const std::vector<uint32_t>& next) {
+  for (Death& death : std::exchange(deaths_read_, {})) {
+    if (phase_ != Phase::kTraining) return;
+    const uint64_t split = death.lease.split;
+    if (split >= next.size() || next[split] >= BatchesInSplit(state_.plan, split)) continue;
+    death.lease.next = next[split];
+    CountFailure(death.task, death.lease, FailureKind::kWorkerDied,
+                 "the worker died: " + death.why);
   }
 }
 

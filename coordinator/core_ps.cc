@@ -334,6 +334,8 @@ void CoordinatorCore::PsLost(uint32_t index, const std::string& why) {
   ps.problem = why;
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ledgers_ = false;
+  deaths_.clear();  // nobody can say what they died of
+  deaths_read_.clear();
   Warn(absl::StrCat("ps:", index, " is away: ", why));
   if (round_.has_value() && !round_->manifest.has_value()) {
     FailRound(absl::StrCat("ps:", index, " is away"));
@@ -373,6 +375,7 @@ void CoordinatorCore::ReadLedgers() {
   if (!AllPs(PsStage::kReady) || reading_ledgers_) return;
   reading_ledgers_ = true;
   reread_ = false;
+  deaths_read_ = std::exchange(deaths_, {});
   ledgers_read_ms_ = now_ms_;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     DescribeRequest describe;

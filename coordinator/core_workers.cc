@@ -295,7 +295,10 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value() && !draining_) {
-    const std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
+    std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
+    for (const auto* deaths : {&deaths_, &deaths_read_}) {
+      for (const Death& death : *deaths) withheld.insert(death.lease.split);
+    }
     std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
     if (!lease.has_value()) {
       lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
@@ -379,7 +382,8 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   for (const LeaseState& lease : table_->EndSession(id)) {
     abandoned_.insert(lease.split);
     if (died && phase_ == Phase::kTraining && AllPs(PsStage::kReady)) {
-      CountFailure(session.task, lease, FailureKind::kWorkerDied, "the worker died: " + why);
+      deaths_.push_back({session.task, why, lease});
+      reread_ = true;
     }
   }
 }

@@ -119,6 +119,9 @@ void Trainer::Compute(const BatchId& batch) {
   environment_.executor.Run(
       [result, workload = workload_, copy = copy_, batch, end = leases_.front().end_batch(),
        key = BatchKey(session_.plan(), batch)] {
+        FAILPOINT(
+            absl::StrCat("worker.batch.", batch.epoch(), ".", batch.split(), ".", batch.batch())
+                .c_str());
         const absl::StatusOr<const Batch*> data = workload->feed->Get(batch, end);
         result->data = data.status();
         if (!data.ok()) return;

@@ -82,5 +82,33 @@ TEST_CASE("a batch that a partition has is not rejected, and pushes under way ar
   CHECK(harness.log.find("is not rejected: some partition has it") != std::string::npos);
 }
 
+TEST_CASE("a batch that kills its workers is known by the ledgers, not by what they reported last") {
+  CoreHarness harness([](Job& job) {
+    job.failures = {true, 3, 1.0};
+    job.split_batches = 4;
+  });
+  WorkReply reply = harness.Work(harness.Join("worker:0"));
+  REQUIRE(reply.has_lease());
+  const uint64_t split = reply.lease().split();
+  // Nobody reports that batches 0 and 1 are done: number 2 is what kills.
+  for (PsDescription& p : harness.ps) {
+    for (PartitionDescription& partition : *p.mutable_partitions()) {
+      OpenSplit& open = *partition.mutable_ledger()->add_open();
+      open.set_split(split);
+      open.set_next(2);
+    }
+  }
+  for (int death = 1; death <= 3; ++death) {
+    const std::string next = death % 2 == 0 ? "worker:0" : "worker:1";
+    harness.Run(20000);  // it is silent
+    reply = harness.Work(harness.Join(next));
+    REQUIRE(reply.has_lease());
+    CHECK(reply.lease().split() == split);
+    CHECK(reply.lease().first_batch() == 2);
+    CHECK(reply.lease().rejected_size() == (death == 3 ? 1 : 0));
+  }
+  CHECK(reply.lease().rejected(0) == 2);
+}
+
 }  // namespace
 }  // namespace paracord

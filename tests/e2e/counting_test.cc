@@ -38,7 +38,7 @@ TEST_CASE("every batch is applied exactly once through 50 kills of random roles"
   std::cout << "PARACORD_E2E_SEED=" << seed << "\n";
   CAPTURE(seed);
   std::mt19937 random(seed);
-  constexpr uint64_t kSteps = 8000;
+  constexpr uint64_t kSteps = 10000;
   constexpr int kKills = 50;
   Cluster cluster({.ps = 2, .workers = 2, .batch_ms = 5, .job = {{"steps", kSteps}}});
   cluster.StartAll();
@@ -53,6 +53,7 @@ TEST_CASE("every batch is applied exactly once through 50 kills of random roles"
     cluster.at(task).Signal(SIGKILL);
     ++kills;
   }
+  WaitUntil(5000, [&] { return cluster.Supervise().empty() && cluster.BatchesDone() > 0; });
   std::cout << kills << " kills at batch " << cluster.BatchesDone() << "\n";
   CHECK(kills == kKills);
   CHECK(cluster.Finish(120000) == 0);

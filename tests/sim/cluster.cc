@@ -99,7 +99,7 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.failures.per_batch = 1000;  // nothing may be rejected
   job.failures.rejected_max = 0;
   if (random.Chance(0.3)) {
-    job.failures.per_batch = static_cast<uint32_t>(random.Between(1, 3));
+    job.failures.per_batch = static_cast<uint32_t>(std::max<int64_t>(1, random.Between(0, 3)));
     job.failures.rejected_max = 1;
     const auto last = static_cast<int64_t>(counting.batches) - 1;
     for (auto* bad : {&counting.unreadable, &counting.nonfinite}) {
