@@ -93,6 +93,10 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
                                         options_.dir,
                                         "--log-level",
                                         options_.log_level};
+  if (!options_.trace_dir.empty()) {
+    const std::string name = absl::StrCat(FileName(process.task), "-", process.starts);
+    arguments.insert(arguments.end(), {"--trace", options_.trace_dir + "/" + name});
+  }
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
@@ -120,6 +124,7 @@ int LocalCluster::OpenLog(const Task& task) const {
 }
 
 absl::Status LocalCluster::Spawn(Process& process) {
+  ++process.starts;
   std::vector<std::string> arguments = Arguments(process);
   if (access(arguments[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("there is no program ", arguments[0]));

@@ -28,6 +28,7 @@ struct LocalClusterOptions {
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
   std::string log_level = "info";
+  std::string trace_dir;  // each life of a daemon writes its spans there; "": none
 };
 
 class LocalCluster {
@@ -71,7 +72,8 @@ class LocalCluster {
   using Time = std::chrono::steady_clock::time_point;
   struct Process {
     Task task;
-    pid_t pid = 0;          // 0: not running
+    pid_t pid = 0;  // 0: not running
+    uint32_t starts = 0;
     uint32_t restarts = 0;  // without a batch applied in between
     uint64_t applied = 0;   // when it was last started
     std::optional<Time> restart_at = std::nullopt;

@@ -15,6 +15,7 @@
 #include "cli/local_cluster.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
+#include "cli/trace_file.h"
 #include "common/checkpoint.h"
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -38,6 +39,7 @@ struct TrainFlags {
   bool evaluator = false;
   bool fresh = false;
   bool json = false;
+  std::string trace;
   std::string summary_before;  // text of the summary that an earlier run left
 };
 
@@ -63,9 +65,10 @@ absl::StatusOr<int> LockDir(const std::string& dir) {
 absl::Status Clear(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
-    const bool ours = name == "checkpoints" || name == "logs" || name.starts_with("job.state-") ||
-                      name == "summary.json" || name == "evaluations.jsonl" ||
-                      name == "coordinator.address" || name.starts_with("generation-");
+    const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
+                      name.starts_with("job.state-") || name == "summary.json" ||
+                      name == "evaluations.jsonl" || name == "coordinator.address" ||
+                      name.starts_with("generation-");
     if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();
@@ -233,6 +236,15 @@ int Train(TrainFlags flags) {
   options.evaluator = flags.evaluator;
   options.device = flags.device;
   options.log_level = flags.log_level;
+  if (!flags.trace.empty()) {
+    options.trace_dir = flags.dir + "/trace";
+    flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
+    // Before the job runs: a file that cannot be written is known at once.
+    absl::Status ready = files.RemoveTree(options.trace_dir);
+    if (ready.ok()) ready = files.MakeDirectories(options.trace_dir);
+    if (ready.ok()) ready = MergeTraces(files, options.trace_dir, flags.trace);
+    if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
+  }
   LocalCluster cluster(options);
   // Processes are forked before gRPC starts threads here.
   const absl::Status started = cluster.Start();
@@ -240,7 +252,14 @@ int Train(TrainFlags flags) {
   progress.Event("start", absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ",
                                        flags.workers, " workers in ", flags.dir));
   GrpcNetwork network;
-  return Supervise(cluster, network, flags, signals, progress);
+  const int code = Supervise(cluster, network, flags, signals, progress);
+  if (flags.trace.empty()) return code;
+  cluster.WaitAll(0);
+  absl::Status merged = MergeTraces(files, options.trace_dir, flags.trace);
+  if (merged.ok()) merged = files.RemoveTree(options.trace_dir);
+  if (!merged.ok()) return Fail(merged, ExitCode::kFailed);
+  progress.Event("trace", absl::StrCat("trace: ", flags.trace, " (open it in Perfetto)"));
+  return code;
 }
 
 }  // namespace
@@ -257,6 +276,8 @@ int RunTrain(Args args) {
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &own.evaluator);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);
+  flags.String("trace", "FILE",
+               "write what every process did when, for Perfetto or chrome://tracing", &own.trace);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
   const absl::Status parsed = flags.Parse(args);
   if (flags.help_wanted()) {

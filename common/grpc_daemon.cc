@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
+#include "common/trace.h"
 
 namespace paracord {
 namespace {
@@ -39,6 +40,8 @@ void DaemonFlags::AddTo(Flags& flags) {
   flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
   flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
   flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
+  flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
+               &trace);
 }
 
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
@@ -77,7 +80,18 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   return std::nullopt;
 }
 
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program) {
+  SetUpLogging(flags.log_level);
+  if (flags.trace.empty()) return std::nullopt;
+  PosixFiles files;
+  const absl::Status started = StartTrace(
+      files, std::filesystem::absolute(flags.trace).lexically_normal().string(), task.ToString());
+  if (started.ok()) return std::nullopt;
+  return Complain(program, started, ExitCode::kConfiguration);
+}
+
 void LeaveProcess(int exit_code) {
+  FlushTrace();
   std::cout.flush();
   std::cerr.flush();
   spdlog::shutdown();

@@ -27,6 +27,7 @@ struct DaemonFlags {
   std::string dir;
   std::string listen;
   std::string log_level = "info";
+  std::string trace;
 
   void AddTo(Flags& flags);
 };
@@ -37,6 +38,9 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 
 // Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
+
+// Logging, and the trace if one is wanted; before the daemon's threads.
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program);
 
 // Ends the process with what has been written so far, and without the destructors of static
 // objects: gRPC's threads may still use them.

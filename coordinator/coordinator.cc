@@ -10,6 +10,7 @@
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
+#include "common/trace.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
 
@@ -251,6 +252,7 @@ void Coordinator::Tick() {
 
 void Coordinator::Feed(const Event& event) {
   if (core_ == nullptr || exiting_) return;
+  const TraceSpan span("event");
   std::vector<Effect> effects = core_->Step(environment_.loop.NowMs(), event);
   for (Effect& effect : effects) {
     std::visit([this](auto& e) { CarryOut(e); }, effect);

@@ -54,7 +54,7 @@ int Main(int argc, char** argv) {
         absl::InvalidArgumentError("needs --job, --dir and the task coordinator (or chief)"));
   }
   Daemon daemon;
-  SetUpLogging(own.shared.log_level);
+  if (const auto code = SetUpOrExit(own.shared, *cluster->task, argv[0])) return *code;
   CoordinatorOptions options;
   absl::StatusOr<Job> job =
       ReadJobFile(daemon.environment().files, std::filesystem::absolute(own.job).string());

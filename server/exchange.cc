@@ -13,6 +13,7 @@
 #include "common/mutant.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
+#include "common/trace.h"
 #include "server/float_reader.h"
 
 namespace paracord {
@@ -175,7 +176,9 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
 absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
                                   ExchangeCounters& counters) {
   FAILPOINT("ps.push.received");
+  const int64_t received = TraceBegin();
   absl::StatusOr<std::optional<Pushed>> pushed = Check(content, request);
+  TraceEnd("check", received);
   if (!pushed.ok()) {
     if (request.header.has_batch()) ++counters.refused;
     return pushed.status();
@@ -193,6 +196,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
     return state;
   };
   if (pushed->has_value()) {
+    const TraceSpan span("apply");
     for (const PartitionPushed& entry : (*pushed)->partitions) {
       const Partition::PushResult result =
           entry.partition->Push((*pushed)->batch, entry.rejected, entry.gradient);
@@ -204,6 +208,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
     }
     FAILPOINT("ps.push.applied");
   }
+  const TraceSpan span("pull");
   std::vector<PieceView> pieces;
   for (const PartitionPull& pull : request.header.pull()) {
     const Partition* partition = content.Find(pull.partition());

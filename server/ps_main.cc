@@ -38,7 +38,7 @@ int Main(int argc, char** argv) {
   }
   Daemon daemon;
   SetParallelThreads(static_cast<int>(threads));
-  SetUpLogging(shared.log_level);
+  if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
     return *code;
   }

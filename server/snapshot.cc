@@ -10,6 +10,7 @@
 #include "common/mutant.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "common/trace.h"
 
 namespace paracord {
 namespace {
@@ -83,6 +84,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   if (voided.load()) return absl::AbortedError("the snapshot was voided by a newer order");
   const std::string name = PsFileName(identity.ps, identity.ps_count);
   const std::string path = absl::StrCat(directory, "/", name);
+  const TraceSpan span("snapshot");
   std::vector<Taken> taken = TakeAll(content);
 
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,

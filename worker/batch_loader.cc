@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/trace.h"
+
 namespace paracord {
 
 BatchLoader::BatchLoader(const DataSource& source, size_t depth) : source_(source) {
@@ -63,7 +65,10 @@ void BatchLoader::Loop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     lock.unlock();
     records.clear();
     (*sequence)(index, records);
-    if (!records.empty()) slot->status = source_.Read(records, slot->batch);
+    if (!records.empty()) {
+      const TraceSpan span("data");
+      slot->status = source_.Read(records, slot->batch);
+    }
     lock.lock();
 
     const bool wanted = run == run_ && !records.empty();

@@ -10,6 +10,7 @@
 #include "common/flush_denormals.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
+#include "common/trace.h"
 #include "worker/gradient_program.h"
 #include "worker/graph.h"
 #include "worker/keras_json.h"
@@ -299,10 +300,14 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     }
     RETURN_IF_ERROR(graph_->Prepare(count));
     const GraphCall call = Slice(batch, first, count, batch_key);
-    graph_->Forward(call, /*training=*/true);
+    {
+      const TraceSpan span("forward");
+      graph_->Forward(call, /*training=*/true);
+    }
     if (slices == 1) {
       ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, 1));
     }
+    const TraceSpan span("backward");
     // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
     for (size_t h = 0; h < heads_.size(); ++h) {
       if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);

@@ -122,7 +122,9 @@ void Trainer::Compute(const BatchId& batch) {
         FAILPOINT(
             absl::StrCat("worker.batch.", batch.epoch(), ".", batch.split(), ".", batch.batch())
                 .c_str());
+        const int64_t asked = TraceBegin();
         const absl::StatusOr<const Batch*> data = workload->feed->Get(batch, end);
+        TraceEnd("wait for data", asked);
         result->data = data.status();
         if (!data.ok()) return;
         result->examples = (*data)->examples;
@@ -264,6 +266,7 @@ void Trainer::StartExchange(const BatchId* batch, bool rejected, std::function<v
   ++exchange_id_;
   if (batch != nullptr) exchange_.batch = *batch;
   exchange_.rejected = rejected;
+  exchange_.begun = TraceBegin();
   exchange_.outcome.next = std::numeric_limits<uint32_t>::max();
   exchange_.open = static_cast<uint32_t>(links_.size());
   exchange_.tries.resize(links_.size(), 0);
@@ -285,6 +288,8 @@ void Trainer::Send(uint32_t ps) {
 }
 
 void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
+  constexpr int64_t kTracks = 1000;  // a line of its own for each ps: they overlap
+  TraceEnd(exchange_.batch.has_value() ? "push, pull" : "pull", exchange_.begun, kTracks + ps);
   absl::Status error = reply.status();
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");

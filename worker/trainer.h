@@ -14,6 +14,7 @@
 
 #include "common/environment.h"
 #include "common/log.h"
+#include "common/trace.h"
 #include "proto/paracord.pb.h"
 #include "worker/parameter_copy.h"
 #include "worker/workload.h"
@@ -64,6 +65,7 @@ class Trainer {
     std::optional<BatchId> batch;  // of a push
     bool rejected = false;
     uint32_t open = 0;  // ps that have not answered
+    int64_t begun = kTraceOff;
     std::vector<uint32_t> tries;
     ExchangeOutcome outcome;
     absl::Status error;

@@ -67,7 +67,7 @@ int Main(int argc, char** argv) {
   const std::string task = cluster->task->ToString();
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
-    SetUpLogging(shared.log_level);
+    if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
     const std::string dir = std::filesystem::absolute(shared.dir).lexically_normal().string();
     return RunEvaluator({.task = task, .dir = dir}, threads);
   }
@@ -85,7 +85,7 @@ int Main(int argc, char** argv) {
   }
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
-  SetUpLogging(shared.log_level);
+  if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
   return RunWorker(std::move(options), threads);
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("a batch that a partition has is not rejected, and pushes under way ar
   CHECK(harness.log.find("is not rejected: some partition has it") != std::string::npos);
 }
 
-TEST_CASE("a batch that kills its workers is known by the ledgers, not by what they reported last") {
+TEST_CASE("a batch that kills its workers is known by the ledgers, not by reports") {
   CoreHarness harness([](Job& job) {
     job.failures = {true, 3, 1.0};
     job.split_batches = 4;

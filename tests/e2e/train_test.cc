@@ -4,8 +4,10 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -77,9 +79,10 @@ class Train {
   TempDir temp_;
 };
 
-TEST_CASE("train survives the death of each of its daemons") {
+TEST_CASE("train survives the death of each of its daemons, and its trace shows all their lives") {
   Train train;
-  const auto command = train.Start({"--ps", "2", "--workers", "2"});
+  const std::string trace = train.dir() + ".trace";
+  const auto command = train.Start({"--ps", "2", "--workers", "2", "--trace", trace});
   REQUIRE(train.WaitForCheckpoint());
   for (int i = 0; i < 5; ++i) {
     const std::vector<pid_t> daemons = train.Daemons();
@@ -91,6 +94,23 @@ TEST_CASE("train survives the death of each of its daemons") {
   CHECK(train.Said("and was restarted"));
   CheckCounted(train.dir(), kSteps);
   CHECK(train.Daemons().empty());
+  std::map<std::string, std::set<int64_t>> lives;
+  std::set<std::string> spans;
+  const json whole = json::parse(ReadText(trace));
+  for (const json& event : whole.at("traceEvents")) {
+    if (event.at("name") == "process_name") {
+      lives[event.at("args").at("name")].insert(event.at("pid").get<int64_t>());
+    }
+    if (event.at("ph") == "X") spans.insert(event.at("name").get<std::string>());
+  }
+  size_t all = 0;
+  for (const auto& [task, pids] : lives) all += pids.size();
+  CHECK(lives.size() == 5);
+  CHECK(all > 5);  // some were killed before they began to write
+  for (const char* span : {"data", "forward", "backward", "push, pull", "apply", "event"}) {
+    CAPTURE(span);
+    CHECK(spans.contains(span));
+  }
 }
 
 TEST_CASE("after Ctrl-C train goes on from its checkpoint") {

@@ -1,0 +1,29 @@
+#include "cli/trace_file.h"
+
+#include <catch2/catch.hpp>
+
+#include "nlohmann/json.hpp"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("what all processes wrote is one trace, without what a killed one left unfinished") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string parts = directory / "trace";
+  REQUIRE(files.MakeDirectories(parts).ok());
+  const auto event = [](const std::string& name) { return "{\"name\":\"" + name + "\"},\n"; };
+  REQUIRE(Overwrite(files, parts + "/ps-0-1", event("a") + event("b")));
+  REQUIRE(Overwrite(files, parts + "/ps-0-2", event("c") + "{\"name\":\"tor"));
+  REQUIRE(Overwrite(files, parts + "/worker-0-1", "{\"na"));
+  REQUIRE(MergeTraces(files, parts, directory / "t.json").ok());
+  const auto events =
+      nlohmann::json::parse(*files.ReadWhole(directory / "t.json")).at("traceEvents");
+  REQUIRE(events.size() == 4);
+  CHECK(events[2].at("name") == "c");
+  CHECK_FALSE(MergeTraces(files, parts, directory / "none/t.json").ok());
+}
+
+}  // namespace
+}  // namespace paracord
