@@ -220,7 +220,7 @@ int Main(int argc, char** argv) {
   flags.String("dir", "DIR", "on the disk to write to; default: the temporary directory", &where);
   flags.Integer("seconds", "N", "of pushing, each way", 0, 600, &seconds);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   const TempDir temp(where);
   const std::string address = absl::StrCat("unix:", temp.path(), "/ps");

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
-#include <iostream>
 #include <random>
 #include <vector>
 
@@ -218,11 +217,7 @@ int Main(int argc, char** argv) {
   flags.Integer("workers", "N", "simulated workers", 2, 100000, &workers);
   flags.Integer("operations", "N", "operations in a repetition", 1, 1000000, &operations);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (const absl::Status parsed = flags.Parse(arguments); !parsed.ok() || flags.help_wanted()) {
-    std::cout << (parsed.ok() ? flags.Help() : std::string(parsed.message()) + "\n");
-    return parsed.ok() ? 0 : 2;
-  }
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   std::printf("\n%ld workers on one core (median of %ld, quartiles)\n", workers, rounds);
   const auto count = static_cast<uint64_t>(workers);

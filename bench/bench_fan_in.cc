@@ -235,13 +235,16 @@ void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& 
         workers, gb(0.5), gb(0.25), gb(0.75), rate * options.job.partitions * ps_count,
         Quantile(row.seconds, 0.5) * 1e3, Quantile(row.seconds, 0.99) * 1e3,
         Quantile(row.cpu, 0.5) * 1e3);
+    PrintResult({absl::StrCat("fan_in_", options.link, "_", ps_count, "ps_", workers, "workers"),
+                 gb(0.5), "GB/s"});
     if (last > 0) kept = std::min(kept, rate / last);
     best = std::max(best, rate);
     last = rate;
   }
   // "Never falls", as far as can be told from noise.
-  PrintGoal("least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
-  PrintGoal("most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");
+  const std::string of = absl::StrCat(options.link, ", ", ps_count, " ps: ");
+  PrintGoal(of + "least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
+  PrintGoal(of + "most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");
 }
 
 int Main(int argc, char** argv) {
@@ -258,7 +261,7 @@ int Main(int argc, char** argv) {
   flags.Integer("ms", "N", "of one measurement", 1, 100000, &ms);
   flags.Integer("workers", "N", "at most", 1, 64, &workers_max);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   Options options;
   options.job.partitions = static_cast<uint32_t>(partitions);

@@ -213,7 +213,7 @@ int Main(int argc, char** argv) {
   Flags flags("bench_start", "Starts jobs.");
   flags.Integer("records", "N", "of the training data", 64, 1000000, &records);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   const TempDir data;
   WriteData(data, static_cast<uint32_t>(records));

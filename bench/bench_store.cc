@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/flags.h"
 #include "common/parallel.h"
 #include "measure.h"
@@ -54,11 +54,7 @@ int Main(int argc, char** argv) {
   Flags flags("bench_store", "Applies pushes without network.");
   flags.Integer("mb", "N", "megabytes of parameters", 1, 4096, &mb);
   flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (const absl::Status parsed = flags.Parse(arguments); !parsed.ok() || flags.help_wanted()) {
-    std::cout << (parsed.ok() ? flags.Help() : std::string(parsed.message()) + "\n");
-    return parsed.ok() ? 0 : 2;
-  }
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   const uint64_t elements = static_cast<uint64_t>(mb) * 1000000 / sizeof(float);
   const uint64_t bytes = elements * sizeof(float);
@@ -82,8 +78,8 @@ int Main(int argc, char** argv) {
     if (threads > static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) break;
     SetParallelThreads(threads);
     std::vector<Way> ways;
-    ways.push_back({"memcpy, one thread", [&] { std::memcpy(b.data(), gradient.data(), bytes); }});
-    ways.push_back({"bare Adam loop, one thread",
+    ways.push_back({"memcpy", [&] { std::memcpy(b.data(), gradient.data(), bytes); }});
+    ways.push_back({"bare Adam loop",
                     [&] { BareAdam(gradient.data(), a.data(), b.data(), c.data(), elements); }});
     std::vector<std::unique_ptr<Partition>> partitions;
     for (size_t i = 0; i < optimizers.size(); ++i) {
@@ -97,10 +93,13 @@ int Main(int argc, char** argv) {
                             partition.Push({0, next++, kSplitBatches}, false, pushed);
                         if (result.outcome != PUSH_APPLIED) std::abort();
                       },
-                      adam ? ways[1].name : ways[0].name});
+                      adam ? ways[1].name : ways[0].name,
+                      absl::StrCat("apply_", absl::StrReplaceAll(name, {{" ", "_"}}), "_", mb,
+                                   "MB_", threads, "threads")});
     }
-    PrintTurns(absl::StrCat("apply a push of ", mb, " MB, ", threads, " threads"), bytes, ways,
-               static_cast<int>(rounds));
+    PrintTurns(absl::StrCat("apply a push of ", mb, " MB, ", threads,
+                            " threads (memcpy and the bare loop: one)"),
+               bytes, ways, static_cast<int>(rounds));
   }
   return 0;
 }

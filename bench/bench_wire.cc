@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/exchange_codec.h"
 #include "common/flags.h"
 #include "common/grpc_daemon.h"
@@ -224,8 +225,14 @@ class Client {
   uint32_t& next_batch_;
 };
 
+struct NamedLink {
+  std::string name;
+  std::string suffix;  // of the names of its results
+  Link* link;
+};
+
 struct Peers {
-  std::vector<std::pair<std::string, Link*>> links;
+  std::vector<NamedLink> links;
   RawPeer* raw_tcp;
   RawPeer* raw_unix;
 };
@@ -237,7 +244,10 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds) {
   std::vector<float> other(elements, 0);
   std::map<std::string, uint32_t> next;  // batch, by optimizer
   std::vector<std::unique_ptr<Client>> clients;
-  const auto table = [&](const char* what, const char* optimizer, bool push, bool pull) {
+  const std::string size =
+      bytes < 1000000 ? absl::StrCat(bytes / 1000, " KB") : absl::StrCat(bytes / 1000000, " MB");
+  const auto table = [&](const char* what, const std::string& result, const char* optimizer,
+                         bool push, bool pull) {
     const uint64_t moved = bytes * ((push ? 1 : 0) + (pull ? 1 : 0));
     const auto raw = [&, push, pull](RawPeer* peer) {
       return [&, peer, push, pull] { peer->Transfer(other, push ? bytes : 0, pull ? bytes : 0); };
@@ -249,22 +259,21 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds) {
                                 }
                               }},
                              {"raw TCP", raw(peers.raw_tcp)},
-                             {"raw unix socket", raw(peers.raw_unix)}};
-    for (const auto& [name, link] : peers.links) {
+                             {"raw unix", raw(peers.raw_unix)}};
+    for (const auto& [name, suffix, link] : peers.links) {
       clients.push_back(
           std::make_unique<Client>(*link, optimizer, gradient, values, next[optimizer]));
       ways.push_back({name,
                       [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
-                      name == "gRPC on TCP" ? "raw TCP" : "raw unix socket"});
+                      suffix.empty() ? "raw TCP" : "raw unix",
+                      absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix)});
     }
-    const std::string size =
-        bytes < 1000000 ? absl::StrCat(bytes, " B") : absl::StrCat(bytes / 1000000, " MB");
     PrintTurns(absl::StrCat(size, ": ", what), bytes < 1000000 ? 0 : moved, ways, rounds);
   };
-  table("pull", "sgd", false, true);
-  table("push, SGD applied", "sgd", true, false);
-  table("push, Adam applied", "adam", true, false);
-  table("exchange (push and pull), SGD applied", "sgd", true, true);
+  table("pull", "pull", "sgd", false, true);
+  table("push, SGD applied", "push_sgd", "sgd", true, false);
+  table("push, Adam applied", "push_adam", "adam", true, false);
+  table("exchange (push and pull), SGD applied", "exchange", "sgd", true, true);
 }
 
 int Main(int argc, char** argv) {
@@ -273,7 +282,7 @@ int Main(int argc, char** argv) {
   Flags flags("bench_wire", "Moves parameters between two processes.");
   flags.Integer("mb-max", "N", "megabytes of the largest variable", 1, 1024, &mb_max);
   flags.Integer("rounds", "N", "repetitions of each way", 1, 1000, &rounds);
-  if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   std::vector<uint64_t> sizes = {4000};
   for (const int64_t mb : {1, 16, 64, 256}) {
     if (mb <= mb_max) sizes.push_back(static_cast<uint64_t>(mb) * 1000000);
@@ -314,9 +323,9 @@ int Main(int argc, char** argv) {
         daemon.environment().network.DialBoot(at.grpc_unix, kBootId);
     RawPeer raw_tcp(reinterpret_cast<sockaddr*>(&at.tcp), sizeof(at.tcp));
     RawPeer raw_unix(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
-    const Peers peers{{{"gRPC on TCP", grpc_tcp.get()},
-                       {"gRPC on a unix socket", grpc_unix.get()},
-                       {"shared memory", shared.get()}},
+    const Peers peers{{{"gRPC on TCP", "", grpc_tcp.get()},
+                       {"gRPC on a unix socket", "_unix", grpc_unix.get()},
+                       {"shared memory", "_shared", shared.get()}},
                       &raw_tcp,
                       &raw_unix};
     for (const uint64_t bytes : sizes) {

@@ -2,17 +2,36 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <thread>
 
+#include "nlohmann/json.hpp"
+
 namespace paracord::bench {
 namespace {
 
 int peer_pid = 0;
+
+FILE* results = nullptr;  // where results go, if they are wanted
+
+// "raw TCP" -> "raw_tcp"
+std::string Slug(const std::string& text) {
+  std::string slug;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      slug += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!slug.empty() && slug.back() != '_') {
+      slug += '_';
+    }
+  }
+  return slug;
+}
 
 double CpuSeconds() { return CpuSecondsOf(0) + (peer_pid != 0 ? CpuSecondsOf(peer_pid) : 0); }
 
@@ -35,6 +54,36 @@ double Quantile(std::vector<double> values, double q) {
   const auto at = static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5);
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(at), values.end());
   return values[at];
+}
+
+std::optional<int> ParseBench(Flags& flags, int argc, char** argv) {
+  bool json = false;
+  flags.Switch("json", "one JSON object a line for each result, instead of tables", &json);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const absl::Status parsed = flags.Parse(arguments);
+  if (!parsed.ok() || flags.help_wanted()) {
+    std::printf("%s\n", parsed.ok() ? flags.Help().c_str() : std::string(parsed.message()).c_str());
+    return parsed.ok() ? 0 : 2;
+  }
+  if (json) {
+    results = fdopen(dup(STDOUT_FILENO), "w");
+    if (results == nullptr || freopen("/dev/null", "w", stdout) == nullptr) return 1;
+  }
+  return std::nullopt;
+}
+
+void PrintResult(const Result& result) {
+  if (results == nullptr) return;
+  nlohmann::ordered_json object = {{"name", result.name},
+                                   {"value", result.value},
+                                   {"unit", result.unit},
+                                   {"higher_is_better", result.higher_is_better}};
+  if (!result.ratio_to.empty()) {
+    object["ratio_to"] = result.ratio_to;
+    object["ratio"] = result.ratio;
+  }
+  std::fprintf(results, "%s\n", object.dump().c_str());
+  std::fflush(results);
 }
 
 void CountProcess(int pid) { peer_pid = pid; }
@@ -73,13 +122,16 @@ void PrintTurns(const std::string& title, uint64_t bytes, const std::vector<Way>
     std::printf("  %-28s %9.2f  (%.2f - %.2f)  cpu %.0f us", ways[i].name.c_str(), shown(t.median),
                 std::min(shown(t.low), shown(t.high)), std::max(shown(t.low), shown(t.high)),
                 t.cpu * 1e6);
+    Result result{ways[i].result, shown(t.median), bytes == 0 ? "us" : "GB/s", bytes != 0};
     for (size_t k = 0; k < ways.size() && !ways[i].against.empty(); ++k) {
       if (ways[k].name != ways[i].against) continue;
-      const double ratio = bytes == 0 ? t.median / timings[k].median : timings[k].median / t.median;
-      std::printf("   %.2fx %s", ratio, ways[k].name.c_str());
+      result.ratio_to = Slug(ways[k].name);
+      result.ratio = result.value / shown(timings[k].median);
+      std::printf("   %.2fx %s", result.ratio, ways[k].name.c_str());
     }
     std::printf("\n");
     std::fflush(stdout);
+    if (!result.name.empty()) PrintResult(result);
   }
 }
 
@@ -89,6 +141,7 @@ void PrintGoal(const std::string& what, double value, Bound bound, double goal,
   std::printf("  goal: %s %.4g %s, %s %.4g: %s\n", what.c_str(), value, unit.c_str(),
               bound == Bound::kAtLeast ? "at least" : "at most", goal, met ? "met" : "MISSED");
   std::fflush(stdout);
+  PrintResult({Slug(what), value, unit, bound == Bound::kAtLeast});
 }
 
 void PrintMachine() {

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/flags.h"
 
 namespace paracord::bench {
 
@@ -14,6 +17,7 @@ struct Way {
   std::string name;
   std::function<void()> run;  // once; not timed before the first round
   std::string against = {};   // name of the way it is compared with; empty: none
+  std::string result = {};    // name of what it measures, for --json: "pull_16MB"; empty: none
 };
 
 struct Timing {
@@ -26,6 +30,20 @@ struct Timing {
 double Seconds();                                       // of a clock that only goes forward
 double CpuSecondsOf(int pid);                           // that a process has used; 0: this one
 double Quantile(std::vector<double> values, double q);  // 0.5: the median; 0 of none
+
+// Parses the flags and --json, which has results printed, one JSON object a line, instead of
+// tables; prints help or problems and gives the exit code to leave with.
+std::optional<int> ParseBench(Flags& flags, int argc, char** argv);
+
+struct Result {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  bool higher_is_better = true;
+  std::string ratio_to = {};  // a peer or a limit that ran beside it, such as raw_tcp; empty: none
+  double ratio = 0;           // of the value to its
+};
+void PrintResult(const Result& result);  // only with --json
 
 // Another process whose processor time counts.
 void CountProcess(int pid);

@@ -2,7 +2,11 @@
 // prints what its README promises and says of each goal whether it is met.
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <map>
+#include <sstream>
 #include <string>
+
+#include "nlohmann/json.hpp"
 
 namespace {
 
@@ -34,7 +38,7 @@ TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adam
 TEST_CASE("bench_wire runs") { CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory"); }
 
 TEST_CASE("bench_fan_in runs") {
-  CheckRuns("bench_fan_in --kb 40 --ms 5 --workers 2 --rounds 1", "goal: most workers");
+  CheckRuns("bench_fan_in --kb 40 --ms 5 --workers 2 --rounds 1", "most workers beside the best");
 }
 
 TEST_CASE("bench_checkpoint runs") {
@@ -47,6 +51,38 @@ TEST_CASE("bench_start runs") {
 
 TEST_CASE("bench_coordinator runs") {
   CheckRuns("bench_coordinator --workers 20 --operations 100 --rounds 1", "goal: memory");
+}
+
+// name -> the result.
+std::map<std::string, nlohmann::json> Results(const std::string& command) {
+  const Output output = Run(command + " --json");
+  INFO(output.text);
+  REQUIRE(output.status == 0);
+  std::map<std::string, nlohmann::json> results;
+  std::istringstream lines(output.text);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json result = nlohmann::json::parse(line);
+    CHECK(result.at("value").is_number());
+    CHECK(result.at("unit").is_string());
+    CHECK(result.at("higher_is_better").is_boolean());
+    CHECK(result.contains("ratio_to") == result.contains("ratio"));
+    CHECK(results.emplace(result.at("name"), result).second);  // each name once
+  }
+  return results;
+}
+
+TEST_CASE("with --json each result is a line of its own, beside what ran with it") {
+  const auto wire = Results("bench_wire --mb-max 1 --rounds 1");
+  CHECK(wire.at("pull_1MB").at("ratio_to") == "raw_tcp");
+  CHECK(wire.at("push_sgd_1MB").at("unit") == "GB/s");
+  CHECK(wire.at("pull_1MB_shared").at("ratio_to") == "raw_unix");
+  CHECK(wire.at("exchange_4KB").at("higher_is_better") == false);
+  const auto store = Results("bench_store --mb 1 --rounds 1");
+  CHECK(store.at("apply_sgd_1MB_1threads").at("ratio_to") == "memcpy");
+  const auto coordinator = Results("bench_coordinator --workers 20 --operations 100 --rounds 1");
+  CHECK(coordinator.at("lease_operations").at("unit") == "/s");
+  CHECK(Results("bench_fan_in --kb 40 --ms 5 --workers 2 --rounds 1")
+            .contains("fan_in_tcp_2ps_2workers"));
 }
 
 }  // namespace
