@@ -124,7 +124,8 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
       return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
     default:
       SayOnce("waits: " + reply->wait());
-      return JoinLater(kJoinAgainMs);
+      JoinLater(join_again_ms_);
+      join_again_ms_ = std::min(2 * join_again_ms_, kJoinAgainMs);
   }
 }
 
@@ -155,6 +156,7 @@ void Worker::Open(const std::string& job_json) {
 
 void Worker::StartSession(const Session& session) {
   last_said_.clear();
+  join_again_ms_ = kJoinSoonMs;
   session_ = session.id();
   coordinator_lost_ = false;
   reports_.clear();

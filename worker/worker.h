@@ -74,6 +74,9 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   int64_t coordinator_seen_ms_ = 0;
+  // Told to wait it asks again soon, since a job begins in less, and then less and less often.
+  static constexpr int64_t kJoinSoonMs = 10;
+  int64_t join_again_ms_ = kJoinSoonMs;
   bool looked_in_dir_ = false;  // since the coordinator was last seen
   std::string last_said_;
 
