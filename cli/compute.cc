@@ -154,12 +154,8 @@ class Store {
       const VariableSpec& variable = variables[i];
       PartitionContents contents{.value = Block(values[i].size()), .slots = {}, .ledger = {}};
       contents.value.Assign(values[i]);
-      const Optimizer own = OptimizerFor(variable.moving_average(), optimizer_);
-      for (const SlotSpec& slot : own.slots) {
-        if (!variable.trainable()) break;
-        contents.slots.emplace_back(values[i].size());
-        contents.slots.back().Fill(slot.initial);
-      }
+      const Optimizer own = OptimizerFor(variable, optimizer_);
+      if (variable.trainable()) FillSlots(own, contents);
       Partition::Facts facts{.id = static_cast<uint32_t>(i),
                              .name = variable.name(),
                              .shape = {variable.shape().begin(), variable.shape().end()},
@@ -193,6 +189,18 @@ class Store {
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
+  // Of use_ema, the last slot.
+  std::vector<std::vector<float>> Averages() const {
+    std::vector<std::vector<float>> averages(partitions_.size());
+    for (size_t i = 0; i < partitions_.size(); ++i) {
+      const Partition::Image image = partitions_[i]->TakeImage();
+      if (!optimizer_.use_ema || image.slots.empty()) continue;
+      for (const ChunkRef& chunk : image.slots.back()) {
+        averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
+      }
+    }
+    return averages;
+  }
 
  private:
   const Optimizer optimizer_;
@@ -203,6 +211,7 @@ struct Results {
   std::vector<Column> outputs;
   std::vector<float> losses;  // before each step and after the last
   std::vector<std::vector<float>> gradients, after;
+  std::vector<std::vector<float>> averages;  // with use_ema; empty for variables that have none
 };
 
 absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
@@ -251,6 +260,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     store.Pull(values);
   }
   results.after = std::move(values);
+  results.averages = store.Averages();
   return results;
 }
 
@@ -272,6 +282,9 @@ absl::Status WriteResults(Files& files, const std::string& path,
       tensors.push_back({"gradients/" + variables[i].name(), shape, results.gradients[i]});
     }
     tensors.push_back({"after/" + variables[i].name(), shape, results.after[i]});
+    if (!results.averages[i].empty()) {
+      tensors.push_back({"averages/" + variables[i].name(), shape, results.averages[i]});
+    }
   }
   return WriteTensors(files, path, tensors, {});
 }
@@ -313,7 +326,7 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   Flags flags("paracord compute",
               "One batch through the code that trains, without a cluster, to compare with Keras.\n"
               "All files are safetensors. OUT gets output, loss, losses, gradients/<variable> and\n"
-              "after/<variable>.");
+              "after/<variable>; with use_ema also averages/<variable>.");
   flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
   flags.String("batch", "FILE", "the examples: inputs/<input layer> and targets", &own.batch);
