@@ -1,11 +1,11 @@
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 #include <array>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/array_source.h"
+#include "worker/data/array_source.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
