@@ -20,6 +20,12 @@ constexpr std::array<Format, 2> kFormats{{{"idx", OpenIdx}, {"npy", OpenNpy}}};
 
 }  // namespace
 
+std::string Where(const Batch& batch, size_t example) {
+  return batch.source != nullptr && example < batch.records.size()
+             ? batch.source->Where(batch.records[example])
+             : absl::StrCat("example ", example, " of the batch");
+}
+
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) {
