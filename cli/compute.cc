@@ -29,6 +29,7 @@
 #include "worker/device.h"
 #include "worker/gradient_clip.h"
 #include "worker/gradient_program.h"
+#include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {
 namespace {
@@ -82,8 +83,22 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   return job;
 }
 
-absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
-  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
+// What an input of the model takes decides how its tensor is read.
+TensorForm FormOf(const std::map<std::string, RawKind>& kinds, const std::string& tensor) {
+  if (!tensor.starts_with("inputs/")) return TensorForm::kNumbers;
+  const auto named = kinds.find(tensor.substr(7));
+  const auto it = kinds.size() == 1 ? kinds.begin() : named;
+  if (it == kinds.end() || it->second == RawKind::kFloat) return TensorForm::kNumbers;
+  return it->second == RawKind::kString ? TensorForm::kText : TensorForm::kWhole;
+}
+
+absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
+                                const std::string& path) {
+  using Kinds = std::map<std::string, RawKind>;
+  ASSIGN_OR_RETURN(const Kinds kinds, InputKinds(model));
+  ASSIGN_OR_RETURN(
+      std::vector<ReadTensor> tensors,
+      ReadTensors(files, path, [&](const std::string& tensor) { return FormOf(kinds, tensor); }));
   Batch batch;
   for (ReadTensor& tensor : tensors) {
     const auto refuse = [&](const std::string& what) {
@@ -100,6 +115,8 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
     Column column;
     column.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
     column.values = std::move(tensor.values);
+    column.text = !tensor.strings.empty();
+    column.strings = std::move(tensor.strings);
     if (tensor.name.starts_with("inputs/")) {
       column.name = tensor.name.substr(7);
       batch.inputs.push_back(std::move(column));
@@ -293,10 +310,11 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
   RETURN_IF_ERROR(ChooseDevice(flags.device).status());
   PosixFiles files;
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
-  ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, flags.batch));
+  ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, job.model, flags.batch));
   Batch schema;
-  for (const Column& column : batch.inputs)
-    schema.inputs.push_back({column.name, column.shape, {}});
+  for (const Column& column : batch.inputs) {
+    schema.inputs.push_back({column.name, column.shape, {}, column.text});
+  }
   for (const Column& column : batch.targets) {
     schema.targets.push_back({column.name, column.shape, {}});
   }
@@ -329,7 +347,10 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
               "after/<variable>; with use_ema also averages/<variable>.");
   flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
-  flags.String("batch", "FILE", "the examples: inputs/<input layer> and targets", &own.batch);
+  flags.String("batch", "FILE",
+               "the examples: inputs/<input layer> and targets; strings are U8 of shape (examples, "
+               "..., bytes)",
+               &own.batch);
   flags.String("out", "FILE", "where the results go", &own.out);
   flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
   flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);

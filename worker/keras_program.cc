@@ -95,16 +95,16 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
   for (const Column& column : schema.inputs) RETURN_IF_ERROR(CheckColumn("data: input", column));
   for (const Column& column : schema.targets) RETURN_IF_ERROR(CheckColumn("data: targets", column));
   ASSIGN_OR_RETURN(input_columns_, MatchInputs(model, schema));
+  inputs_schema_ = schema.inputs;
+  std::vector<Shape> shapes;
+  for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
+  ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
   for (const size_t column : input_columns_) {
     if (!schema.inputs[column].text) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("data: input \"", schema.inputs[column].name,
                      "\" is strings, which only preprocessing layers take"));
   }
-  inputs_schema_ = schema.inputs;
-  std::vector<Shape> shapes;
-  for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
-  ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
   ASSIGN_OR_RETURN(heads_, MakeHeads(job_, model, *graph_, schema));
 
   std::vector<Graph::Value> loss_values;
