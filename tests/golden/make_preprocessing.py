@@ -116,6 +116,16 @@ def cases():
     yield case("ids_hashed", {"i": ids(2), "w": words(2)}, lambda i, w: [
         L.Hashing(6, output_mode="count")(i), L.Hashing(5, output_mode="multi_hot")(w),
         L.CategoryEncoding(9, output_mode="count")(L.Hashing(9, mask_value="")(w))])
+    salted = [] if KERAS2 else [dict(salt=[5, 6]), dict(salt=9, oov_method="farmhash")]
+    if salted:
+        yield case("salted", {"i": ids(), "w": words()}, lambda i, w: [
+            L.StringLookup(vocabulary=["red"], num_oov_indices=5, output_mode="one_hot",
+                           **salted[0])(w),
+            L.IntegerLookup(vocabulary=[3], num_oov_indices=5, output_mode="one_hot",
+                            **salted[1])(i),
+            L.IntegerLookup(vocabulary=[3], num_oov_indices=5, oov_method="farmhash")(i)])
+    yield case("salted_hashing", {"i": ids(), "w": words()}, lambda i, w: [
+        L.Hashing(50, salt=[133, 137], output_mode="one_hot")(w), L.Hashing(9, salt=7)(i)])
     yield case("crossed", {"i": ids(), "w": words(), "x": floats(1)}, lambda i, w, x: [
         L.HashedCrossing(11, output_mode="one_hot")([w, i]),
         L.HashedCrossing(8, output_mode="one_hot")(

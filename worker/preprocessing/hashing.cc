@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
 #include "worker/preprocessing/step.h"
+#include "worker/preprocessing/token_hash.h"
 
 namespace paracord {
 namespace {
@@ -14,9 +15,7 @@ class HashingStep : public PreprocessingStep {
   explicit HashingStep(LayerConfig& config) : PreprocessingStep(config) {
     ReadMode(config, "int", {"int", "one_hot", "multi_hot", "count"});
     encoding_.depth = config.RequiredInteger("num_bins", 1);
-    if (config.Has("salt")) {
-      config.Fail("salt", "is not supported: bins are by the fingerprint without one");
-    }
+    hash_.ReadSalt(config);
     bins_ = static_cast<uint64_t>(encoding_.depth);
     const nlohmann::json* mask = config.Value("mask_value");
     if (mask == nullptr) return;
@@ -71,10 +70,9 @@ class HashingStep : public PreprocessingStep {
   }
 
  private:
-  int64_t Bin(const std::string& text) const {
-    return static_cast<int64_t>(Fingerprint64(text) % bins_) + shift_;
-  }
+  int64_t Bin(const std::string& text) const { return hash_.Bin(text, bins_) + shift_; }
 
+  TokenHash hash_;
   uint64_t bins_ = 1;
   int64_t shift_ = 0;
   std::optional<std::string> mask_text_;

@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "common/fingerprint64.h"
 #include "worker/preprocessing/step.h"
+#include "worker/preprocessing/token_hash.h"
 
 namespace paracord {
 namespace {
@@ -42,12 +42,11 @@ class LookupStep : public PreprocessingStep {
     if (config.Flag("invert", false)) {
       config.Fail("invert", "is not supported: its output is what a model does not compute with");
     }
-    if (config.Has("salt")) {
-      config.Fail("salt", "is not supported: hashes are those without one");
-    }
+    hash_.ReadSalt(config);
     // Of strings there is no other method.
     const std::string method = config.Choice("oov_method", "floormod", {"floormod", "farmhash"});
     by_hash_ = kText || method == "farmhash";
+    if (hash_.salted() && !by_hash_) config.Fail("salt", "needs oov_method \"farmhash\"");
     if (kText && config.Choice("encoding", "utf-8", {"utf-8"}).empty()) return;
     for (const char* key : {"vocabulary_dtype", "vocabulary_size", "has_input_vocabulary"}) {
       config.Ignore(key);
@@ -208,7 +207,7 @@ class LookupStep : public PreprocessingStep {
     }
     index = first_;
     if (oov_ > 1 && by_hash_) {
-      index += static_cast<int64_t>(Fingerprint64(Text(token)) % static_cast<uint64_t>(oov_));
+      index += hash_.Bin(Text(token), static_cast<uint64_t>(oov_));
     } else if (oov_ > 1) {
       index += Modulo(token, oov_);
     }
@@ -218,6 +217,7 @@ class LookupStep : public PreprocessingStep {
   int64_t oov_ = 1;
   int64_t first_ = 0;  // of the indices of words that are not known
   bool by_hash_ = false;
+  TokenHash hash_;
   std::optional<Token> mask_;
   absl::flat_hash_map<Token, int64_t> index_;
 };
