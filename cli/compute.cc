@@ -29,6 +29,7 @@
 #include "worker/device.h"
 #include "worker/gradient_clip.h"
 #include "worker/gradient_program.h"
+#include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {
 namespace {
@@ -82,8 +83,22 @@ absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   return job;
 }
 
-absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
-  ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
+// What an input of the model takes decides how its tensor is read.
+TensorForm FormOf(const std::map<std::string, RawKind>& kinds, const std::string& tensor) {
+  if (!tensor.starts_with("inputs/")) return TensorForm::kNumbers;
+  const auto named = kinds.find(tensor.substr(7));
+  const auto it = kinds.size() == 1 ? kinds.begin() : named;
+  if (it == kinds.end() || it->second == RawKind::kFloat) return TensorForm::kNumbers;
+  return it->second == RawKind::kString ? TensorForm::kText : TensorForm::kWhole;
+}
+
+absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
+                                const std::string& path) {
+  using Kinds = std::map<std::string, RawKind>;
+  ASSIGN_OR_RETURN(const Kinds kinds, InputKinds(model));
+  ASSIGN_OR_RETURN(
+      std::vector<ReadTensor> tensors,
+      ReadTensors(files, path, [&](const std::string& tensor) { return FormOf(kinds, tensor); }));
   Batch batch;
   for (ReadTensor& tensor : tensors) {
     const auto refuse = [&](const std::string& what) {
@@ -100,6 +115,8 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const std::string& path) {
     Column column;
     column.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
     column.values = std::move(tensor.values);
+    column.text = !tensor.strings.empty();
+    column.strings = std::move(tensor.strings);
     if (tensor.name.starts_with("inputs/")) {
       column.name = tensor.name.substr(7);
       batch.inputs.push_back(std::move(column));
@@ -154,12 +171,8 @@ class Store {
       const VariableSpec& variable = variables[i];
       PartitionContents contents{.value = Block(values[i].size()), .slots = {}, .ledger = {}};
       contents.value.Assign(values[i]);
-      const Optimizer own = OptimizerFor(variable.moving_average(), optimizer_);
-      for (const SlotSpec& slot : own.slots) {
-        if (!variable.trainable()) break;
-        contents.slots.emplace_back(values[i].size());
-        contents.slots.back().Fill(slot.initial);
-      }
+      const Optimizer own = OptimizerFor(variable, optimizer_);
+      if (variable.trainable()) FillSlots(own, contents);
       Partition::Facts facts{.id = static_cast<uint32_t>(i),
                              .name = variable.name(),
                              .shape = {variable.shape().begin(), variable.shape().end()},
@@ -193,6 +206,18 @@ class Store {
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
+  // Of use_ema, the last slot.
+  std::vector<std::vector<float>> Averages() const {
+    std::vector<std::vector<float>> averages(partitions_.size());
+    for (size_t i = 0; i < partitions_.size(); ++i) {
+      const Partition::Image image = partitions_[i]->TakeImage();
+      if (!optimizer_.use_ema || image.slots.empty()) continue;
+      for (const ChunkRef& chunk : image.slots.back()) {
+        averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
+      }
+    }
+    return averages;
+  }
 
  private:
   const Optimizer optimizer_;
@@ -203,6 +228,7 @@ struct Results {
   std::vector<Column> outputs;
   std::vector<float> losses;  // before each step and after the last
   std::vector<std::vector<float>> gradients, after;
+  std::vector<std::vector<float>> averages;  // with use_ema; empty for variables that have none
 };
 
 absl::Status CheckFinite(const std::vector<VariableSpec>& variables, float loss,
@@ -251,6 +277,7 @@ absl::StatusOr<Results> Compute(GradientProgram& program, const Job& job, const 
     store.Pull(values);
   }
   results.after = std::move(values);
+  results.averages = store.Averages();
   return results;
 }
 
@@ -272,6 +299,9 @@ absl::Status WriteResults(Files& files, const std::string& path,
       tensors.push_back({"gradients/" + variables[i].name(), shape, results.gradients[i]});
     }
     tensors.push_back({"after/" + variables[i].name(), shape, results.after[i]});
+    if (!results.averages[i].empty()) {
+      tensors.push_back({"averages/" + variables[i].name(), shape, results.averages[i]});
+    }
   }
   return WriteTensors(files, path, tensors, {});
 }
@@ -280,10 +310,11 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
   RETURN_IF_ERROR(ChooseDevice(flags.device).status());
   PosixFiles files;
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
-  ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, flags.batch));
+  ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, job.model, flags.batch));
   Batch schema;
-  for (const Column& column : batch.inputs)
-    schema.inputs.push_back({column.name, column.shape, {}});
+  for (const Column& column : batch.inputs) {
+    schema.inputs.push_back({column.name, column.shape, {}, column.text});
+  }
   for (const Column& column : batch.targets) {
     schema.targets.push_back({column.name, column.shape, {}});
   }
@@ -313,10 +344,13 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   Flags flags("paracord compute",
               "One batch through the code that trains, without a cluster, to compare with Keras.\n"
               "All files are safetensors. OUT gets output, loss, losses, gradients/<variable> and\n"
-              "after/<variable>.");
+              "after/<variable>; with use_ema also averages/<variable>.");
   flags.Positional("MODEL", "model.to_json() of Keras", &own.model);
   flags.String("weights", "FILE", "the variables, <layer>/<variable>", &own.weights);
-  flags.String("batch", "FILE", "the examples: inputs/<input layer> and targets", &own.batch);
+  flags.String("batch", "FILE",
+               "the examples: inputs/<input layer> and targets; strings are U8 of shape (examples, "
+               "..., bytes)",
+               &own.batch);
   flags.String("out", "FILE", "where the results go", &own.out);
   flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
   flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);

@@ -65,6 +65,48 @@ absl::Status ConvertTensor(const TensorInfo& info, const std::string& bytes,
   return exact ? absl::OkStatus() : refuse("holds an integer beyond 2^24, which float32 lacks");
 }
 
+// Decimal text of each integer.
+template <class T>
+void ConvertToText(const std::string& bytes, std::vector<std::string>& out) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    out.push_back(absl::StrCat(value));
+  }
+}
+
+absl::Status ConvertStrings(const TensorInfo& info, const std::string& bytes, ReadTensor& tensor) {
+  if (info.dtype != "U8" || info.shape.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", info.name, " is ", info.dtype, " ", ShapeText(info.shape),
+                     "; strings are U8 of shape (examples, ..., bytes), with zeros behind each"));
+  }
+  const size_t width = info.shape.back();
+  tensor.shape.pop_back();
+  size_t count = 1;
+  for (const uint64_t dim : tensor.shape) count *= dim;
+  for (size_t i = 0; i < count; ++i) {
+    std::string& text = tensor.strings.emplace_back(bytes, i * width, width);
+    text.resize(text.find_last_not_of('\0') + 1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConvertAs(TensorForm form, const TensorInfo& info, const std::string& bytes,
+                       ReadTensor& tensor) {
+  if (form == TensorForm::kText) return ConvertStrings(info, bytes, tensor);
+  absl::Status converted = ConvertTensor(info, bytes, tensor.values);
+  const bool wide = info.dtype == "I64" || info.dtype == "I32";
+  if (converted.ok() || form != TensorForm::kWhole || !wide) return converted;
+  tensor.values.clear();
+  if (info.dtype == "I64") {
+    ConvertToText<int64_t>(bytes, tensor.strings);
+  } else {
+    ConvertToText<int32_t>(bytes, tensor.strings);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status WriteTensors(Files& files, const std::string& path,
@@ -86,7 +128,9 @@ absl::Status WriteTensors(Files& files, const std::string& path,
   return files.SyncDirectory(path.substr(0, path.rfind('/') + 1));
 }
 
-absl::StatusOr<std::vector<ReadTensor>> ReadTensors(Files& files, const std::string& path) {
+absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
+    Files& files, const std::string& path,
+    const std::function<TensorForm(const std::string& name)>& form_of) {
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> checked,
                    SafetensorsFile::Open(files, path));
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));
@@ -99,7 +143,8 @@ absl::StatusOr<std::vector<ReadTensor>> ReadTensors(Files& files, const std::str
     tensor.shape = info.shape;
     bytes.resize(info.end - info.begin);
     RETURN_IF_ERROR(file->ReadAt(header.data_begin + info.begin, bytes));
-    const absl::Status converted = ConvertTensor(info, bytes, tensor.values);
+    const TensorForm form = form_of ? form_of(info.name) : TensorForm::kNumbers;
+    const absl::Status converted = ConvertAs(form, info, bytes, tensor);
     if (!converted.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": ", converted.message()));
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -29,11 +30,18 @@ struct ReadTensor {
   std::string name;
   std::vector<uint64_t> shape;
   std::vector<float> values;
+  std::vector<std::string> strings = {};  // in place of the values
 };
 
+// How a tensor is read. kText: U8, of which the last axis is the bytes of a string, with zeros
+// behind it. kWhole: as kNumbers, but I64 and I32 that float32 does not have come as decimal text.
+enum class TensorForm { kNumbers, kWhole, kText };
+
 // All tensors of a file, in the order of the file. F32, I32, I64 and U8; an integer that float32
-// does not have is an error.
-absl::StatusOr<std::vector<ReadTensor>> ReadTensors(Files& files, const std::string& path);
+// does not have is an error. `form_of` null: all are numbers.
+absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
+    Files& files, const std::string& path,
+    const std::function<TensorForm(const std::string& name)>& form_of = nullptr);
 
 std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 

@@ -16,7 +16,7 @@
 #include "common/job.h"
 #include "server/loader.h"
 #include "server/optimizer.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 #include "worker/gradient_program.h"
 
 namespace paracord {

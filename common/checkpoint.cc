@@ -49,7 +49,7 @@ PsFileIdentity IdentityOf(const Manifest& manifest, uint32_t ps) {
 // Where the tensors of one file go.
 class FilePlan {
  public:
-  explicit FilePlan(bool with_slots) : with_slots_(with_slots) {}
+  explicit FilePlan(StoredTensors wanted) : wanted_(wanted) {}
   void Add(StoredPartition& partition, const std::string& name) {
     targets_.emplace(name, &partition);
   }
@@ -60,16 +60,16 @@ class FilePlan {
     const auto it = targets_.find(full.substr(0, slot));
     if (it == targets_.end()) return {};
     const bool is_value = slot == std::string_view::npos;
-    if (!is_value && !with_slots_) return {};
-    std::vector<float>& out =
-        is_value ? it->second->value : it->second->slots[std::string(full.substr(slot + 7))];
+    const std::string name(is_value ? "" : full.substr(slot + 7));
+    if (!is_value && wanted_ == StoredTensors::kModel && name != kAverageSlot) return {};
+    std::vector<float>& out = is_value ? it->second->value : it->second->slots[name];
     out.resize((tensor.end - tensor.begin) / sizeof(float));
     return out;
   }
   const std::map<std::string, StoredPartition*, std::less<>>& targets() const { return targets_; }
 
  private:
-  const bool with_slots_;
+  const StoredTensors wanted_;
   std::map<std::string, StoredPartition*, std::less<>> targets_;  // by partition name
 };
 
@@ -271,7 +271,7 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
     for (const ManifestPartition& partition : manifest->partitions) {
       if (partition.spec.ps() == ps) partitions.emplace_back().id = partition.spec.id();
     }
-    FilePlan plan(/*with_slots=*/true);
+    FilePlan plan(StoredTensors::kAll);
     for (StoredPartition& partition : partitions) {
       plan.Add(partition, manifest->partitions[partition.id].spec.name());
     }
@@ -290,7 +290,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
                                                             std::span<const uint32_t> ids,
-                                                            bool with_slots) {
+                                                            StoredTensors wanted) {
   std::vector<StoredPartition> partitions(ids.size());
   std::map<uint32_t, FilePlan> plans;  // by ps
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -299,7 +299,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
     }
     partitions[i].id = ids[i];
     const PartitionSpec& spec = manifest.partitions[ids[i]].spec;
-    plans.try_emplace(spec.ps(), with_slots).first->second.Add(partitions[i], spec.name());
+    plans.try_emplace(spec.ps(), wanted).first->second.Add(partitions[i], spec.name());
   }
   for (auto& [ps, plan] : plans) {
     RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan));
@@ -314,12 +314,15 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
   std::vector<uint32_t> ids(manifest.partitions.size());
   for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;
   ASSIGN_OR_RETURN(std::vector<StoredPartition> partitions,
-                   ReadPartitions(files, directory, manifest, ids, /*with_slots=*/false));
+                   ReadPartitions(files, directory, manifest, ids, StoredTensors::kModel));
   // A variable's partitions follow one another by id (checked with the manifest).
   for (StoredPartition& partition : partitions) {
     std::vector<float>& whole = variables[manifest.partitions[partition.id].spec.variable()];
-    whole.insert(whole.end(), partition.value.begin(), partition.value.end());
-    partition.value = {};
+    const auto average = partition.slots.find(kAverageSlot);
+    const std::vector<float>& values =
+        average != partition.slots.end() ? average->second : partition.value;
+    whole.insert(whole.end(), values.begin(), values.end());
+    partition = {};
   }
   return variables;
 }

@@ -112,15 +112,19 @@ struct StoredPartition {
   bool healthy = true;
 };
 
+// What is read of a partition: all, or what makes the model. Of a job that averages its values
+// (use_ema of Keras) that is the slot with the average, which Keras' fit() leaves in the model.
+enum class StoredTensors { kAll, kModel };
+inline constexpr char kAverageSlot[] = "average";
+
 // The partitions `ids` (any order; the result has the same), each file that holds one of them read
 // once and verified before anything is handed out.
-absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
-                                                            const std::string& directory,
-                                                            const Manifest& manifest,
-                                                            std::span<const uint32_t> ids,
-                                                            bool with_slots = true);
+absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(
+    Files& files, const std::string& directory, const Manifest& manifest,
+    std::span<const uint32_t> ids, StoredTensors wanted = StoredTensors::kAll);
 
-// All variables, whole, in the order of manifest.variables; verified. For export and evaluation.
+// All variables, whole, in the order of manifest.variables and as kModel says; verified. For export
+// and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest);

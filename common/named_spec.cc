@@ -49,16 +49,17 @@ std::string SnakeCase(std::string_view name) {
 
 // Options that Keras writes for every object of a kind and that say nothing while they are off.
 bool IsOff(const std::string& key, const json& config) {
-  static constexpr std::string_view kAlwaysOff[] = {"name", "dtype", "jit_compile", "trainable",
-                                                    "is_legacy_optimizer"};
+  static constexpr std::string_view kAlwaysOff[] = {"name", "dtype", "trainable"};
   for (std::string_view off : kAlwaysOff) {
     if (key == off) return true;
   }
   const json& value = config.at(key);
   if (value.is_null()) return true;
   const bool average = config.contains("use_ema") && config.at("use_ema") == true;
-  return !average &&
-         (key == "use_ema" || key == "ema_momentum" || key == "ema_overwrite_frequency");
+  // These two tell a config of Keras 2, which averages otherwise than Keras 3.
+  if (!average && key == "is_legacy_optimizer") return value == false;
+  return !average && (key == "use_ema" || key == "ema_momentum" ||
+                      key == "ema_overwrite_frequency" || key == "jit_compile");
 }
 
 std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,

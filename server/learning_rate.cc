@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "common/nearest.h"
 #include "common/status_macros.h"
 #include "server/options_reader.h"
 
@@ -42,7 +43,7 @@ std::vector<double> Numbers(OptionsReader& options, const std::string& key) {
   return numbers;
 }
 
-PiecewiseConstantDecay ReadPiecewise(OptionsReader& options) {
+LearningRate ReadPiecewise(OptionsReader& options) {
   PiecewiseConstantDecay schedule{Numbers(options, "boundaries"), Numbers(options, "values")};
   if (schedule.values.size() != schedule.boundaries.size() + 1) {
     options.Problem("values", "must have one number more than boundaries");
@@ -53,7 +54,7 @@ PiecewiseConstantDecay ReadPiecewise(OptionsReader& options) {
   return schedule;
 }
 
-CosineDecay ReadCosine(OptionsReader& options) {
+LearningRate ReadCosine(OptionsReader& options) {
   CosineDecay schedule{.initial = Required(options, "initial_learning_rate"),
                        .decay_steps = Positive(options, "decay_steps"),
                        .alpha = options.Number("alpha", 0)};
@@ -65,28 +66,62 @@ CosineDecay ReadCosine(OptionsReader& options) {
   return schedule;
 }
 
+// A power of it that is not whole would be none.
+double DecayRate(OptionsReader& options) {
+  const double rate = Required(options, "decay_rate");
+  options.Range("decay_rate", rate, 0, kInfinity);
+  return rate;
+}
+
+LearningRate ReadExponential(OptionsReader& options) {
+  return ExponentialDecay{Required(options, "initial_learning_rate"),
+                          Positive(options, "decay_steps"), DecayRate(options),
+                          options.Bool("staircase", false)};
+}
+
+LearningRate ReadInverseTime(OptionsReader& options) {
+  return InverseTimeDecay{Required(options, "initial_learning_rate"),
+                          Positive(options, "decay_steps"), DecayRate(options),
+                          options.Bool("staircase", false)};
+}
+
+LearningRate ReadPolynomial(OptionsReader& options) {
+  return PolynomialDecay{Required(options, "initial_learning_rate"),
+                         Positive(options, "decay_steps"),
+                         options.Number("end_learning_rate", 0.0001), options.Number("power", 1),
+                         options.Bool("cycle", false)};
+}
+
+LearningRate ReadCosineRestarts(OptionsReader& options) {
+  CosineDecayRestarts schedule{Required(options, "initial_learning_rate"),
+                               Positive(options, "first_decay_steps"), options.Number("t_mul", 2),
+                               options.Number("m_mul", 1), options.Number("alpha", 0)};
+  // Ever shorter periods come to an end, and Keras to a logarithm of a negative number.
+  options.Range("t_mul", schedule.t_mul, 1, kInfinity);
+  options.Range("m_mul", schedule.m_mul, 0, kInfinity);
+  return schedule;
+}
+
+struct Entry {
+  std::string_view name;
+  LearningRate (*read)(OptionsReader& options);
+};
+constexpr Entry kSchedules[] = {
+    {"exponential_decay", ReadExponential},
+    {"inverse_time_decay", ReadInverseTime},
+    {"piecewise_constant_decay", ReadPiecewise},
+    {"polynomial_decay", ReadPolynomial},
+    {"cosine_decay", ReadCosine},
+    {"cosine_decay_restarts", ReadCosineRestarts},
+};
+
 LearningRate ReadSchedule(const std::string& name, OptionsReader& options) {
-  if (name == "exponential_decay") {
-    return ExponentialDecay{Required(options, "initial_learning_rate"),
-                            Positive(options, "decay_steps"), Required(options, "decay_rate"),
-                            options.Bool("staircase", false)};
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kSchedules) {
+    if (entry.name == name) return entry.read(options);
+    names.push_back(entry.name);
   }
-  if (name == "inverse_time_decay") {
-    return InverseTimeDecay{Required(options, "initial_learning_rate"),
-                            Positive(options, "decay_steps"), Required(options, "decay_rate"),
-                            options.Bool("staircase", false)};
-  }
-  if (name == "piecewise_constant_decay") return ReadPiecewise(options);
-  if (name == "polynomial_decay") {
-    return PolynomialDecay{Required(options, "initial_learning_rate"),
-                           Positive(options, "decay_steps"),
-                           options.Number("end_learning_rate", 0.0001), options.Number("power", 1),
-                           options.Bool("cycle", false)};
-  }
-  if (name == "cosine_decay") return ReadCosine(options);
-  options.Problem("name", absl::StrCat("no schedule \"", name,
-                                       "\"; there are exponential_decay, inverse_time_decay, "
-                                       "piecewise_constant_decay, polynomial_decay, cosine_decay"));
+  options.Problem("name", absl::StrCat("no schedule \"", name, "\"; there are ", JoinNames(names)));
   return ConstantRate{};
 }
 
@@ -134,6 +169,27 @@ double Evaluate(const CosineDecay& schedule, double step) {
   const double share = std::min(step, schedule.decay_steps) / schedule.decay_steps;
   const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * share));
   return from * ((1 - schedule.alpha) * cosine + schedule.alpha);
+}
+
+// Each period is t_mul times as long as the one before it and begins at m_mul times its rate. Keras
+// counts them by a logarithm in float32, which may be off by one where a period begins.
+double Evaluate(const CosineDecayRestarts& schedule, double step) {
+  double periods = step / schedule.first_decay_steps;
+  double restarts = 0;
+  if (schedule.t_mul == 1) {
+    restarts = std::floor(periods);
+    periods -= restarts;
+  } else {
+    double length = 1;
+    for (; periods >= length; ++restarts) {
+      periods -= length;
+      length *= schedule.t_mul;
+    }
+    periods /= length;
+  }
+  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * periods));
+  return schedule.initial *
+         ((1 - schedule.alpha) * std::pow(schedule.m_mul, restarts) * cosine + schedule.alpha);
 }
 
 }  // namespace

@@ -36,9 +36,13 @@ struct CosineDecay {
   bool warmup = false;
   double warmup_target = 0, warmup_steps = 0;
 };
+struct CosineDecayRestarts {
+  double initial = 0, first_decay_steps = 1, t_mul = 2, m_mul = 1, alpha = 0;
+};
 
-using LearningRate = std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay,
-                                  PiecewiseConstantDecay, PolynomialDecay, CosineDecay>;
+using LearningRate =
+    std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay, PiecewiseConstantDecay,
+                 PolynomialDecay, CosineDecay, CosineDecayRestarts>;
 
 // A number, or an object with "name" in snake_case and the schedule's options. Errors name keys
 // below `path`.

@@ -41,13 +41,6 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   return absl::OkStatus();
 }
 
-void FillSlots(const Optimizer& optimizer, uint64_t elements, PartitionContents& contents) {
-  for (const SlotSpec& slot : optimizer.slots) {
-    contents.slots.emplace_back(elements);
-    contents.slots.back().Fill(slot.initial);
-  }
-}
-
 // Null: the job has none.
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenInitialWeights(Files& files, const Job& job) {
   if (!job.initial_weights.has_value()) return nullptr;
@@ -100,7 +93,7 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
     }
   }
   if (variable.trainable()) {
-    FillSlots(OptimizerFor(variable.moving_average(), optimizer), elements, contents);
+    FillSlots(OptimizerFor(variable, optimizer), contents);
   }
   return contents;
 }
@@ -116,7 +109,7 @@ absl::StatusOr<PartitionContents> Restore(const VariableSpec& variable, const Da
   stored.value = {};
   ASSIGN_OR_RETURN(contents.ledger, PartitionLedger::FromProto(stored.ledger, plan));
   if (!variable.trainable()) return contents;
-  for (const SlotSpec& slot : OptimizerFor(variable.moving_average(), optimizer).slots) {
+  for (const SlotSpec& slot : OptimizerFor(variable, optimizer).slots) {
     const auto it = stored.slots.find(slot.name);
     if (it == stored.slots.end()) {
       return absl::FailedPreconditionError(
@@ -137,7 +130,7 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
                          .trained = variable.trainable(),
                          .bytes = contents.value.bytes()};
   return std::make_unique<Partition>(
-      std::move(facts), OptimizerFor(variable.moving_average(), optimizer), std::move(contents));
+      std::move(facts), OptimizerFor(variable, optimizer), std::move(contents));
 }
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request, Content& content) {

@@ -11,6 +11,18 @@
 
 namespace paracord {
 
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
+  for (const SlotSpec& slot : optimizer.slots) {
+    contents.slots.emplace_back(contents.value.elements());
+    Block& block = contents.slots.back();
+    block.Fill(slot.initial);
+    for (size_t i = 0; slot.of_value && i < block.chunks().size(); ++i) {
+      std::ranges::copy(contents.value.chunks()[i].values(),
+                        block.chunks()[i].mutable_values().begin());
+    }
+  }
+}
+
 Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents)
     : facts_(std::move(facts)), optimizer_(optimizer), contents_(std::move(contents)) {}
 

@@ -29,6 +29,9 @@ struct PartitionContents {
   bool healthy = true;   // false: some update gave a result that is not finite
 };
 
+// The slots of a partition that has its first values.
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
+
 class Partition {
  public:
   struct Facts {

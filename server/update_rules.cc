@@ -15,85 +15,101 @@
 #else
 #define PARACORD_ELEMENTWISE _Pragma("GCC ivdep")
 #endif
+// A rule is a lambda, which must be inlined into the loop of each width like everything else.
+#define PARACORD_RULE __attribute__((always_inline))
 
 namespace paracord {
 namespace {
 
 // All ones in the exponent: infinite or not a number. Collected by OR, which needs no branch.
-uint32_t NotFinite(float x) {
+PARACORD_KERNEL uint32_t NotFinite(float x) {
   return (std::bit_cast<uint32_t>(x) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
 }
 
-// What Keras does to every gradient and value before the rule itself.
-struct Prepared {
-  float clip;
-  float decay;
-  explicit Prepared(const UpdateScalars& scalars) : clip(scalars.clip), decay(scalars.decay) {}
-  float Gradient(float g) const { return std::min(std::max(g, -clip), clip); }
-  float Value(float v) const { return v - v * decay; }
-};
-
-PARACORD_KERNEL bool UpdateSgd(const UpdateScalars& scalars, const UpdateArrays& arrays) {
-  const Prepared prepared(scalars);
+// What Keras does to every gradient and value, and then the rule: from the gradient, the value and
+// the first kSlots of its slots, which it changes, the new value.
+template <size_t kSlots, class Rule>
+PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& arrays,
+                             const Rule rule) {
+  const float clip = scalars.clip;
+  const float decay = scalars.decay;
   const float* g_in = arrays.gradient.data();
   const float* in = arrays.value_in;
   float* out = arrays.value_out;
+  const float* a_in = arrays.slots_in[0];
+  const float* b_in = arrays.slots_in[1];
+  const float* c_in = arrays.slots_in[2];
+  float* a_out = arrays.slots_out[0];
+  float* b_out = arrays.slots_out[1];
+  float* c_out = arrays.slots_out[2];
   const size_t n = arrays.gradient.size();
   uint32_t bad = 0;
   PARACORD_ELEMENTWISE
   for (size_t i = 0; i < n; ++i) {
-    const float value = prepared.Value(in[i]) - prepared.Gradient(g_in[i]) * scalars.rate;
+    float a = 0, b = 0, c = 0;
+    if constexpr (kSlots > 0) a = a_in[i];
+    if constexpr (kSlots > 1) b = b_in[i];
+    if constexpr (kSlots > 2) c = c_in[i];
+    const float g = std::min(std::max(g_in[i], -clip), clip);
+    const float value = rule(g, in[i] - in[i] * decay, a, b, c);
+    if constexpr (kSlots > 0) a_out[i] = a;
+    if constexpr (kSlots > 1) b_out[i] = b;
+    if constexpr (kSlots > 2) c_out[i] = c;
     out[i] = value;
-    bad |= NotFinite(value);
+    bad |= NotFinite(value) | NotFinite(a) | NotFinite(b) | NotFinite(c);
   }
   return bad == 0;
 }
 
 // m' = m * momentum - g * rate; value += m', or with Nesterov m' * momentum - g * rate.
-template <bool kNesterov>
-PARACORD_KERNEL bool UpdateMomentum(float momentum, const UpdateScalars& scalars,
-                                    const UpdateArrays& arrays) {
-  const Prepared prepared(scalars);
-  const float* g_in = arrays.gradient.data();
-  const float* in = arrays.value_in;
-  float* out = arrays.value_out;
-  const float* m_in = arrays.slots_in[0];
-  float* m_out = arrays.slots_out[0];
-  const size_t n = arrays.gradient.size();
-  uint32_t bad = 0;
-  PARACORD_ELEMENTWISE
-  for (size_t i = 0; i < n; ++i) {
-    const float step = prepared.Gradient(g_in[i]) * scalars.rate;
-    const float m = m_in[i] * momentum - step;
-    const float value = prepared.Value(in[i]) + (kNesterov ? m * momentum - step : m);
-    m_out[i] = m;
-    out[i] = value;
-    bad |= NotFinite(value) | NotFinite(m);
+PARACORD_KERNEL bool UpdateSgd(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float momentum = static_cast<float>(optimizer.momentum);
+  if (momentum == 0) {
+    return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
+      return v - g * rate;
+    });
   }
-  return bad == 0;
+  if (!optimizer.nesterov) {
+    return ForEach<1>(scalars, arrays,
+                      [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+                        m = m * momentum - g * rate;
+                        return v + m;
+                      });
+  }
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+    m = m * momentum - g * rate;
+    return v + (m * momentum - g * rate);
+  });
 }
 
 // a' = a + g^2; value -= rate * g / sqrt(a' + epsilon).
-PARACORD_KERNEL bool UpdateAdagrad(float epsilon, const UpdateScalars& scalars,
+PARACORD_KERNEL bool UpdateAdagrad(const Optimizer& optimizer, const UpdateScalars& scalars,
                                    const UpdateArrays& arrays) {
-  const Prepared prepared(scalars);
-  const float* g_in = arrays.gradient.data();
-  const float* in = arrays.value_in;
-  float* out = arrays.value_out;
-  const float* a_in = arrays.slots_in[0];
-  float* a_out = arrays.slots_out[0];
-  const size_t n = arrays.gradient.size();
-  uint32_t bad = 0;
-  PARACORD_ELEMENTWISE
-  for (size_t i = 0; i < n; ++i) {
-    const float g = prepared.Gradient(g_in[i]);
-    const float a = a_in[i] + g * g;
-    const float value = prepared.Value(in[i]) - scalars.rate * g / std::sqrt(a + epsilon);
-    a_out[i] = a;
-    out[i] = value;
-    bad |= NotFinite(value) | NotFinite(a);
-  }
-  return bad == 0;
+  const float rate = scalars.rate;
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& a, float&, float&) PARACORD_RULE {
+    a = a + g * g;
+    return v - rate * g / std::sqrt(a + epsilon);
+  });
+}
+
+// s' = rho s + (1 - rho) g^2; delta = g sqrt(d + epsilon) / sqrt(s' + epsilon);
+// d' = rho d + (1 - rho) delta^2; value -= rate * delta.
+PARACORD_KERNEL bool UpdateAdadelta(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                    const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rho = static_cast<float>(optimizer.rho);
+  const float rest = static_cast<float>(1 - optimizer.rho);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& s, float& d, float&) PARACORD_RULE {
+                      s = rho * s + rest * (g * g);
+                      const float delta = std::sqrt(d + epsilon) * g / std::sqrt(s + epsilon);
+                      d = rho * d + rest * (delta * delta);
+                      return v - rate * delta;
+                    });
 }
 
 // v' = rho v + (1 - rho) g^2; the step is rate * g / sqrt(v' [- average^2] + epsilon), smoothed by
@@ -101,43 +117,27 @@ PARACORD_KERNEL bool UpdateAdagrad(float epsilon, const UpdateScalars& scalars,
 template <bool kMomentum, bool kCentered>
 PARACORD_KERNEL bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScalars& scalars,
                                    const UpdateArrays& arrays) {
-  const Prepared prepared(scalars);
+  const float rate = scalars.rate;
   const float rho = static_cast<float>(optimizer.rho);
   const float rest = static_cast<float>(1 - optimizer.rho);
   const float momentum = static_cast<float>(optimizer.momentum);
   const float epsilon = static_cast<float>(optimizer.epsilon);
-  const float* g_in = arrays.gradient.data();
-  const float* in = arrays.value_in;
-  float* out = arrays.value_out;
-  const float* v_in = arrays.slots_in[0];
-  float* v_out = arrays.slots_out[0];
-  const float* m_in = kMomentum ? arrays.slots_in[1] : nullptr;
-  float* m_out = kMomentum ? arrays.slots_out[1] : nullptr;
-  const float* a_in = kCentered ? arrays.slots_in[kMomentum ? 2 : 1] : nullptr;
-  float* a_out = kCentered ? arrays.slots_out[kMomentum ? 2 : 1] : nullptr;
-  const size_t n = arrays.gradient.size();
-  uint32_t bad = 0;
-  PARACORD_ELEMENTWISE
-  for (size_t i = 0; i < n; ++i) {
-    const float g = prepared.Gradient(g_in[i]);
-    const float v = rho * v_in[i] + rest * g * g;
-    float denominator = v + epsilon;
-    if constexpr (kCentered) {
-      const float a = rho * a_in[i] + rest * g;
-      denominator = v - a * a + epsilon;
-      a_out[i] = a;
-    }
-    float step = scalars.rate * g / std::sqrt(denominator);
-    if constexpr (kMomentum) {
-      step += momentum * m_in[i];
-      m_out[i] = step;
-    }
-    const float value = prepared.Value(in[i]) - step;
-    v_out[i] = v;
-    out[i] = value;
-    bad |= NotFinite(value) | NotFinite(v);
-  }
-  return bad == 0;
+  return ForEach<1 + kMomentum + kCentered>(
+      scalars, arrays, [=](float g, float value, float& v, float& b, float& c) PARACORD_RULE {
+        v = rho * v + rest * g * g;
+        float denominator = v + epsilon;
+        if constexpr (kCentered) {
+          float& average = kMomentum ? c : b;
+          average = rho * average + rest * g;
+          denominator = v - average * average + epsilon;
+        }
+        float step = rate * g / std::sqrt(denominator);
+        if constexpr (kMomentum) {
+          step += momentum * b;
+          b = step;
+        }
+        return value - step;
+      });
 }
 
 // m' = m + (g - m)(1 - beta_1); v' = v + (g^2 - v)(1 - beta_2);
@@ -145,50 +145,126 @@ PARACORD_KERNEL bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScala
 template <bool kAmsgrad>
 PARACORD_KERNEL bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
                                 const UpdateArrays& arrays) {
-  const Prepared prepared(scalars);
+  const float rate = scalars.rate;
   const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
   const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
   const float epsilon = static_cast<float>(optimizer.epsilon);
-  const float* g_in = arrays.gradient.data();
-  const float* in = arrays.value_in;
-  float* out = arrays.value_out;
-  const float* m_in = arrays.slots_in[0];
-  float* m_out = arrays.slots_out[0];
-  const float* v_in = arrays.slots_in[1];
-  float* v_out = arrays.slots_out[1];
-  const float* h_in = kAmsgrad ? arrays.slots_in[2] : nullptr;
-  float* h_out = kAmsgrad ? arrays.slots_out[2] : nullptr;
+  return ForEach<2 + kAmsgrad>(
+      scalars, arrays, [=](float g, float value, float& m, float& v, float& largest) PARACORD_RULE {
+        m = m + (g - m) * rest_1;
+        v = v + (g * g - v) * rest_2;
+        if constexpr (kAmsgrad) largest = std::max(largest, v);
+        return value - rate * m / (std::sqrt(kAmsgrad ? largest : v) + epsilon);
+      });
+}
+
+// m as Adam's; u' = max(beta_2 u, |g|); value -= rate * m' / (u' + epsilon).
+PARACORD_KERNEL bool UpdateAdamax(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                  const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
+  const float beta_2 = static_cast<float>(optimizer.beta_2);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& m, float& u, float&) PARACORD_RULE {
+                      m = m + (g - m) * rest_1;
+                      u = std::max(beta_2 * u, std::abs(g));
+                      return v - rate * m / (u + epsilon);
+                    });
+}
+
+// m and v as Adam's; the step looks ahead: it takes m at the next step's rate and g at this one's.
+PARACORD_KERNEL bool UpdateNadam(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                 const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float momentum_rate = scalars.momentum_rate;
+  const float velocity_scale = scalars.velocity_scale;
+  const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
+  const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(
+      scalars, arrays, [=](float g, float value, float& m, float& v, float&) PARACORD_RULE {
+        m = m + (g - m) * rest_1;
+        v = v + (g * g - v) * rest_2;
+        return value - (momentum_rate * m + rate * g) / (std::sqrt(v * velocity_scale) + epsilon);
+      });
+}
+
+// value -= rate * sign(beta_1 m + (1 - beta_1) g); m' = beta_2 m + (1 - beta_2) g.
+PARACORD_KERNEL bool UpdateLion(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float beta_1 = static_cast<float>(optimizer.beta_1);
+  const float beta_2 = static_cast<float>(optimizer.beta_2);
+  const float rest_1 = 1.0f - beta_1;
+  const float rest_2 = 1.0f - beta_2;
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+    const float mixed = m * beta_1 + g * rest_1;
+    m = m * beta_2 + g * rest_2;
+    return v - (mixed > 0 ? rate : mixed < 0 ? -rate : 0.0f);
+  });
+}
+
+// x to a power that is not negative. Other than a root through double, so that libraries whose last
+// bits of powf differ agree.
+template <bool kRoot>
+PARACORD_KERNEL float Power(float x, float power) {
+  if constexpr (kRoot) return std::sqrt(x);
+  return static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(power)));
+}
+
+// a' = a + g^2; linear' = linear + g + 2 shrinkage value - (a'^p - a^p) / rate * value;
+// value = (clip(linear', l1) - linear') / (a'^p / rate + 2 l2), p being -learning_rate_power.
+template <bool kRoot>
+PARACORD_KERNEL bool UpdateFtrl(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float twice_l2 = scalars.twice_l2;
+  const float power = static_cast<float>(-optimizer.learning_rate_power);
+  const float l1 = static_cast<float>(optimizer.l1);
+  const float twice_shrinkage = static_cast<float>(2 * optimizer.l2_shrinkage);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& a, float& linear, float&) PARACORD_RULE {
+                      const float sum = a + g * g;
+                      const float now = Power<kRoot>(sum, power);
+                      const float before = Power<kRoot>(a, power);
+                      linear += g + twice_shrinkage * v - (now - before) / rate * v;
+                      a = sum;
+                      const float clipped = std::min(std::max(linear, -l1), l1);
+                      return (clipped - linear) / (now / rate + twice_l2);
+                    });
+}
+
+// average' = keep * average + (1 - keep) * value, over what the rule has just written.
+template <bool kOverwrite>
+PARACORD_KERNEL bool Average(const UpdateScalars& scalars, const UpdateArrays& arrays,
+                             size_t slot) {
+  const float keep = scalars.average_keep;
+  const float rest = 1.0f - keep;
+  const float* in = arrays.slots_in[slot];
+  float* out = arrays.slots_out[slot];
+  float* values = arrays.value_out;
   const size_t n = arrays.gradient.size();
   uint32_t bad = 0;
   PARACORD_ELEMENTWISE
   for (size_t i = 0; i < n; ++i) {
-    const float g = prepared.Gradient(g_in[i]);
-    const float m = m_in[i] + (g - m_in[i]) * rest_1;
-    const float v = v_in[i] + (g * g - v_in[i]) * rest_2;
-    float second = v;
-    if constexpr (kAmsgrad) {
-      second = std::max(h_in[i], v);
-      h_out[i] = second;
-    }
-    const float value = prepared.Value(in[i]) - scalars.rate * m / (std::sqrt(second) + epsilon);
-    m_out[i] = m;
-    v_out[i] = v;
-    out[i] = value;
-    bad |= NotFinite(value) | NotFinite(m) | NotFinite(v);
+    const float average = keep * in[i] + rest * values[i];
+    out[i] = average;
+    if constexpr (kOverwrite) values[i] = average;
+    bad |= NotFinite(average);
   }
   return bad == 0;
 }
 
 PARACORD_KERNEL bool UpdateAny(const Optimizer& optimizer, const UpdateScalars& scalars,
                                const UpdateArrays& arrays) {
-  const float momentum = static_cast<float>(optimizer.momentum);
   switch (optimizer.rule) {
     case Optimizer::Rule::kSgd:
-      if (momentum == 0) return UpdateSgd(scalars, arrays);
-      return optimizer.nesterov ? UpdateMomentum<true>(momentum, scalars, arrays)
-                                : UpdateMomentum<false>(momentum, scalars, arrays);
+      return UpdateSgd(optimizer, scalars, arrays);
     case Optimizer::Rule::kAdagrad:
-      return UpdateAdagrad(static_cast<float>(optimizer.epsilon), scalars, arrays);
+      return UpdateAdagrad(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdadelta:
+      return UpdateAdadelta(optimizer, scalars, arrays);
     case Optimizer::Rule::kRmsprop:
       if (optimizer.momentum > 0) {
         return optimizer.centered ? UpdateRmsprop<true, true>(optimizer, scalars, arrays)
@@ -199,14 +275,33 @@ PARACORD_KERNEL bool UpdateAny(const Optimizer& optimizer, const UpdateScalars& 
     case Optimizer::Rule::kAdam:
       return optimizer.amsgrad ? UpdateAdam<true>(optimizer, scalars, arrays)
                                : UpdateAdam<false>(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdamax:
+      return UpdateAdamax(optimizer, scalars, arrays);
+    case Optimizer::Rule::kNadam:
+      return UpdateNadam(optimizer, scalars, arrays);
+    case Optimizer::Rule::kLion:
+      return UpdateLion(optimizer, scalars, arrays);
+    case Optimizer::Rule::kFtrl:
+      return optimizer.learning_rate_power == -0.5 ? UpdateFtrl<true>(optimizer, scalars, arrays)
+                                                   : UpdateFtrl<false>(optimizer, scalars, arrays);
   }
   return false;
+}
+
+PARACORD_KERNEL bool UpdateAll(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
+  const bool finite = UpdateAny(optimizer, scalars, arrays);
+  if (!optimizer.use_ema) return finite;
+  const size_t slot = optimizer.slots.size() - 1;
+  return (scalars.overwrite ? Average<true>(scalars, arrays, slot)
+                            : Average<false>(scalars, arrays, slot)) &&
+         finite;
 }
 
 PARACORD_WIDTHS(bool, UpdateWide,
                 (const Optimizer& optimizer, const UpdateScalars& scalars,
                  const UpdateArrays& arrays),
-                UpdateAny(optimizer, scalars, arrays))
+                UpdateAll(optimizer, scalars, arrays))
 
 }  // namespace
 
@@ -214,6 +309,17 @@ bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const Upda
   static const auto update = PICK_WIDTH(UpdateWide);
   const FlushDenormals flush;
   return update(optimizer, scalars, arrays);
+}
+
+std::vector<UpdateFunction> UpdatesOfAllWidths() {
+#if defined(__x86_64__)
+  std::vector<UpdateFunction> all = {UpdateWide128};
+  if (__builtin_cpu_supports("avx2")) all.push_back(UpdateWide256);
+  if (PICK_WIDTH(UpdateWide) == UpdateWide512) all.push_back(UpdateWide512);
+  return all;
+#else
+  return {UpdateWide128};
+#endif
 }
 
 }  // namespace paracord

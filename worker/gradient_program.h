@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/job.h"
 #include "proto/paracord.pb.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 namespace paracord {
 

@@ -47,6 +47,9 @@ class Graph {
   static absl::StatusOr<std::unique_ptr<Graph>> Build(Ops& ops, const ModelSpec& model,
                                                       std::span<const Shape> data);
 
+  // As what an InputLayer takes examples of this shape. The error names the layer.
+  static absl::StatusOr<Shape> InputShape(const LayerSpec& layer, bool keras2, const Shape& data);
+
   const std::vector<VariableSpec>& variables() const { return variables_; }
   std::span<const Value> outputs() const { return outputs_; }
   const Shape& shape(Value value) const { return nodes_[value].shape; }

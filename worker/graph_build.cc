@@ -131,11 +131,8 @@ class Graph::Builder {
 
 absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
   const LayerSpec& layer = model_.layers[model_.nodes[model_.inputs[input].node].layer];
-  ASSIGN_OR_RETURN(const std::optional<Shape> declared, DeclaredShape(layer, model_.keras2));
   Node node;
-  absl::StatusOr<Shape> shape = FitInput(declared, data);
-  if (!shape.ok()) return At(layer.class_name, layer.name, shape.status());
-  node.shape = *std::move(shape);
+  ASSIGN_OR_RETURN(node.shape, InputShape(layer, model_.keras2, data));
   node.storage = graph_.storages_.size();
   Storage storage;
   storage.size = Elements(node.shape);
@@ -260,6 +257,13 @@ absl::Status Graph::Builder::Add(std::span<const Shape> data) {
     graph_.output_masks_.push_back(MaskOf(values_[output.node]));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> Graph::InputShape(const LayerSpec& layer, bool keras2, const Shape& data) {
+  ASSIGN_OR_RETURN(const std::optional<Shape> declared, DeclaredShape(layer, keras2));
+  absl::StatusOr<Shape> shape = FitInput(declared, data);
+  if (!shape.ok()) return At(layer.class_name, layer.name, shape.status());
+  return shape;
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(Ops& ops, const ModelSpec& model,

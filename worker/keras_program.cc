@@ -17,6 +17,8 @@
 #include "worker/model_head.h"
 #include "worker/model_summary.h"
 #include "worker/ops_cpu.h"
+#include "worker/preprocessing/preprocessed_program.h"
+#include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {
 namespace {
@@ -33,28 +35,13 @@ absl::Status CheckColumn(const std::string& what, const Column& column) {
   return CheckElements(ShapeOf(column));
 }
 
-// The data's columns in the order of the model's inputs.
-absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema) {
-  if (model.inputs.size() == 1 && schema.inputs.size() == 1) return std::vector<size_t>{0};
-  std::vector<size_t> columns;
-  for (const Endpoint& input : model.inputs) {
-    const auto at = std::find_if(schema.inputs.begin(), schema.inputs.end(),
-                                 [&](const Column& column) { return input.Is(column.name); });
-    if (at == schema.inputs.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer \"", input.layer, "\" (InputLayer): the data has no input of that name"));
-    }
-    columns.push_back(static_cast<size_t>(at - schema.inputs.begin()));
-  }
-  return columns;
-}
-
 class KerasProgram : public GradientProgram {
  public:
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
       : job_(job), accumulate_(std::max<uint32_t>(job.accumulate, 1)), ops_(std::move(ops)) {}
 
-  absl::Status Init(const Batch& schema);
+  // `before`: what `validate` shows above the graph's layers.
+  absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<LayerRow> before);
 
   const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
@@ -64,7 +51,11 @@ class KerasProgram : public GradientProgram {
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
-  std::string Summary() const override { return SummaryOf(graph_->Describe()); }
+  std::string Summary() const override {
+    std::vector<LayerRow> rows = before_;
+    for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
+    return SummaryOf(rows);
+  }
 
  private:
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
@@ -87,6 +78,7 @@ class KerasProgram : public GradientProgram {
   const int64_t accumulate_;
   const std::unique_ptr<Ops> ops_;
   std::unique_ptr<Graph> graph_;  // before ops_ goes
+  std::vector<LayerRow> before_;
   std::vector<Column> inputs_schema_;
   std::vector<size_t> input_columns_;  // of each input of the graph
   std::vector<ModelHead> heads_;
@@ -98,8 +90,9 @@ class KerasProgram : public GradientProgram {
   std::vector<float> weights_;
 };
 
-absl::Status KerasProgram::Init(const Batch& schema) {
-  ASSIGN_OR_RETURN(const ModelSpec model, ReadKerasModel(job_.model));
+absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
+                                std::vector<LayerRow> before) {
+  before_ = std::move(before);
   for (const Column& column : schema.inputs) RETURN_IF_ERROR(CheckColumn("data: input", column));
   for (const Column& column : schema.targets) RETURN_IF_ERROR(CheckColumn("data: targets", column));
   ASSIGN_OR_RETURN(input_columns_, MatchInputs(model, schema));
@@ -107,6 +100,12 @@ absl::Status KerasProgram::Init(const Batch& schema) {
   std::vector<Shape> shapes;
   for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
   ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
+  for (const size_t column : input_columns_) {
+    if (!schema.inputs[column].text) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: input \"", schema.inputs[column].name,
+                     "\" is strings, which only preprocessing layers take"));
+  }
   ASSIGN_OR_RETURN(heads_, MakeHeads(job_, model, *graph_, schema));
 
   std::vector<Graph::Value> loss_values;
@@ -160,11 +159,9 @@ absl::Status KerasProgram::CheckIds(const Batch& batch) const {
     for (size_t k = 0; k < ids.size(); ++k) {
       if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
       const size_t example = k * batch.examples / ids.size();
-      const std::string where = batch.source != nullptr && example < batch.records.size()
-                                    ? batch.source->Where(batch.records[example])
-                                    : absl::StrCat("example ", example, " of the batch");
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ": id ", ids[k], " is not in the model's embedding, 0 to ", *below - 1));
+      return absl::InvalidArgumentError(absl::StrCat(Where(batch, example), ": id ", ids[k],
+                                                     " is not in the model's embedding, 0 to ",
+                                                     *below - 1));
     }
   }
   return absl::OkStatus();
@@ -390,9 +387,14 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    int threads) {
+  ASSIGN_OR_RETURN(ModelSpec model, ReadKerasModel(job.model));
+  Batch rest = schema;
+  ASSIGN_OR_RETURN(std::unique_ptr<Preprocessor> preprocessor, Preprocessor::TakeOut(model, rest));
   auto program = std::make_unique<KerasProgram>(job, MakeCpuOps(std::max(threads, 1)));
-  RETURN_IF_ERROR(program->Init(schema));
-  return program;
+  RETURN_IF_ERROR(program->Init(
+      model, rest, preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows()));
+  if (preprocessor == nullptr) return program;
+  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
 }
 
 }  // namespace paracord

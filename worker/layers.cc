@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "worker/preprocessing/step.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -166,6 +167,14 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
     }
     known.push_back(entry.class_name);
   }
+  if (!operation && IsPreprocessingLayer(config.class_name())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(LayerTitle(config.class_name(), config.name()),
+                     ": takes inputs of the model and outputs of preprocessing layers, not what "
+                     "other layers compute"));
+  }
+  const auto more = PreprocessingLayerNames();
+  if (!operation) known.insert(known.end(), more.begin(), more.end());
   return absl::InvalidArgumentError(absl::StrCat(LayerTitle(config.class_name(), config.name()),
                                                  operation ? " as an operation on tensors" : "",
                                                  NotSupported(config.class_name(), known)));

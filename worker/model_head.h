@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/job.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 #include "worker/graph.h"
 #include "worker/keras_json.h"
 #include "worker/losses.h"

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
 #include "common/status_macros.h"
-#include "worker/batch_loader.h"
 #include "worker/batch_plan.h"
+#include "worker/data/batch_loader.h"
 
 namespace paracord {
 namespace {

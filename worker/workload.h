@@ -10,7 +10,7 @@
 #include "common/files.h"
 #include "common/job.h"
 #include "proto/paracord.pb.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 #include "worker/gradient_clip.h"
 #include "worker/gradient_program.h"
 

@@ -67,8 +67,9 @@ Ledger SomeLedger(uint64_t applied) {
   return ledger;
 }
 
-// Element e of partition p is 100 p + e, its slot "momentum" the negative of that.
-absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& manifest) {
+// Element e of partition p is 100 p + e, its slot the negative of that.
+absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& manifest,
+                        const std::string& slot) {
   for (uint32_t ps = 0; ps < manifest.files.size(); ++ps) {
     std::vector<TensorInfo> tensors;
     std::vector<float> data;
@@ -78,8 +79,7 @@ absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& ma
       const VariableSpec& variable = manifest.variables[partition.spec.variable()];
       const std::vector<uint64_t> shape = PartitionShape(variable, partition.spec);
       tensors.push_back({.name = partition.spec.name(), .shape = shape});
-      tensors.push_back(
-          {.name = SlotTensorName(partition.spec.name(), "momentum"), .shape = shape});
+      tensors.push_back({.name = SlotTensorName(partition.spec.name(), slot), .shape = shape});
       const uint64_t elements = PartitionElements(variable, partition.spec);
       for (const float sign : {1.0f, -1.0f}) {
         for (uint64_t e = 0; e < elements; ++e) {
@@ -108,9 +108,10 @@ absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& ma
 }
 
 struct Stored {
-  Stored() : manifest(SmallManifest()), checkpoint(directory / manifest.name.ToString()) {
+  explicit Stored(const std::string& slot = "momentum")
+      : manifest(SmallManifest()), checkpoint(directory / manifest.name.ToString()) {
     REQUIRE(files.MakeDirectories(checkpoint).ok());
-    REQUIRE(WriteFiles(files, checkpoint, manifest).ok());
+    REQUIRE(WriteFiles(files, checkpoint, manifest, slot).ok());
   }
   TestDirectory directory;
   PosixFiles files;
@@ -255,6 +256,18 @@ TEST_CASE("partitions and whole variables are read from their files") {
   const std::vector<uint32_t> unknown = {3};
   CHECK(absl::IsNotFound(
       ReadPartitions(stored.files, stored.checkpoint, *manifest, unknown).status()));
+}
+
+TEST_CASE("where values are averaged, a model is read from the averages, and a restore is not") {
+  Stored stored("average");
+  const auto variables = ReadVariables(stored.files, stored.checkpoint, stored.manifest);
+  REQUIRE(variables.ok());
+  CHECK((*variables)[1] == std::vector<float>{-200});
+  const std::vector<uint32_t> ids = {2};
+  const auto partitions = ReadPartitions(stored.files, stored.checkpoint, stored.manifest, ids);
+  REQUIRE(partitions.ok());
+  CHECK((*partitions)[0].value == std::vector<float>{200});
+  CHECK((*partitions)[0].slots.at("average") == std::vector<float>{-200});
 }
 
 TEST_CASE("no damage to a ps file goes unnoticed, and the file is named") {

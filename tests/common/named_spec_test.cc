@@ -68,6 +68,31 @@ TEST_CASE("what is switched on is kept, for the optimizer to refuse") {
   CHECK(spec.options == json{{"use_ema", true}, {"ema_momentum", 0.9}, {"clipvalue", 1.0}});
 }
 
+TEST_CASE("what tells a config of Keras 2 is kept where its numbers are others") {
+  const NamedSpec plain = Read(NamedKind::kOptimizer,
+                               R"({"class_name": "Adam", "config": {"jit_compile": true,
+                                   "is_legacy_optimizer": false, "use_ema": false}})");
+  CHECK(plain.options.empty());
+  const NamedSpec average = Read(NamedKind::kOptimizer,
+                                 R"({"class_name": "Adam", "config": {"jit_compile": true,
+                                     "is_legacy_optimizer": false, "use_ema": true}})");
+  CHECK(average.options.contains("jit_compile"));
+  CHECK(average.options.contains("is_legacy_optimizer"));
+  const NamedSpec legacy = Read(NamedKind::kOptimizer,
+                                R"({"class_name": "RMSprop", "config": {"decay": 0.0,
+                                    "is_legacy_optimizer": true}})");
+  CHECK(legacy.options.at("is_legacy_optimizer") == true);
+  CHECK(legacy.options.at("decay") == 0.0);
+}
+
+TEST_CASE("an optimizer around another is named, whatever it holds") {
+  const NamedSpec scaled = Read(NamedKind::kOptimizer,
+                                R"({"class_name": "LossScaleOptimizer", "config": {
+                                    "inner_optimizer": {"class_name": "Adam", "config": {}},
+                                    "initial_scale": 32768.0}})");
+  CHECK(scaled.name == "lossscaleoptimizer");
+}
+
 TEST_CASE("a schedule takes the form of the job in either spelling") {
   const json expected = {{"name", "exponential_decay"},
                          {"decay_rate", 0.5},

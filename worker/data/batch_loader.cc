@@ -1,4 +1,4 @@
-#include "worker/batch_loader.h"
+#include "worker/data/batch_loader.h"
 
 #include <algorithm>
 #include <utility>

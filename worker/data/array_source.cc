@@ -1,5 +1,5 @@
 // Data sources of one array of features and one of labels: idx and npy.
-#include "worker/array_source.h"
+#include "worker/data/array_source.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "common/json_fields.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
-#include "worker/array.h"
+#include "worker/data/array.h"
 
 namespace paracord {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 #include <array>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/array_source.h"
+#include "worker/data/array_source.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -19,6 +19,12 @@ struct Format {
 constexpr std::array<Format, 2> kFormats{{{"idx", OpenIdx}, {"npy", OpenNpy}}};
 
 }  // namespace
+
+std::string Where(const Batch& batch, size_t example) {
+  return batch.source != nullptr && example < batch.records.size()
+             ? batch.source->Where(batch.records[example])
+             : absl::StrCat("example ", example, " of the batch");
+}
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
   std::vector<std::string_view> known;

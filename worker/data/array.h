@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "worker/byte_stream.h"
+#include "worker/data/byte_stream.h"
 
 namespace paracord {
 

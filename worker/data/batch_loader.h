@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 namespace paracord {
 

@@ -1,4 +1,4 @@
-#include "worker/array.h"
+#include "worker/data/array.h"
 
 #include <isa-l/crc.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
-#include "worker/file_glob.h"
+#include "worker/data/file_glob.h"
 
 namespace paracord {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 namespace paracord {
 

@@ -1,11 +1,11 @@
-#include "worker/data_source.h"
+#include "worker/data/data_source.h"
 
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "memory_files.h"
+#include "worker/data/memory_files.h"
 
 namespace paracord {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/file_glob.h"
+#include "worker/data/file_glob.h"
 
 #include <fnmatch.h>
 

@@ -20,6 +20,10 @@ struct Column {
   std::string name;
   std::vector<uint64_t> shape;  // of one example, without the batch
   std::vector<float> values;    // examples x shape
+  // True: strings, not values, for inputs of preprocessing layers. An input of whole numbers may be
+  // given so too, as decimal text: float32 has them up to 2^24 only.
+  bool text = false;
+  std::vector<std::string> strings = {};  // examples x shape
 };
 
 class DataSource;
@@ -35,6 +39,9 @@ struct Batch {
   const DataSource* source = nullptr;
   std::vector<uint64_t> records;
 };
+
+// "train.csv row 17", or "example 3 of the batch": where an example of a batch comes from.
+std::string Where(const Batch& batch, size_t example);
 
 class DataSource {
  public:

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/array.h"
+#include "worker/data/array.h"
 
 namespace paracord {
 namespace {

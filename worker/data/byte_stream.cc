@@ -1,4 +1,4 @@
-#include "worker/byte_stream.h"
+#include "worker/data/byte_stream.h"
 
 #include <zlib.h>
 

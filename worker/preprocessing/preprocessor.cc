@@ -1,0 +1,303 @@
+#include "worker/preprocessing/preprocessor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// Whole numbers from here on are not told apart by float32.
+constexpr int64_t kExactBelow = int64_t{1} << 24;
+
+absl::Status At(const LayerSpec& layer, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(LayerTitle(layer.class_name, layer.name), ": ",
+                                                  status.message()));
+}
+
+// By the InputLayer's dtype; nullopt: it says none, so the data does.
+std::optional<RawKind> DeclaredKind(const LayerSpec& layer) {
+  const auto dtype = layer.config.find("dtype");
+  if (dtype == layer.config.end() || !dtype->is_string()) return std::nullopt;
+  const std::string& name = dtype->get_ref<const std::string&>();
+  if (name == "string") return RawKind::kString;
+  const bool integer = name.starts_with("int") || name.starts_with("uint") || name == "bool";
+  return integer ? RawKind::kInteger : RawKind::kFloat;
+}
+
+bool IsStep(const ModelSpec& model, const NodeSpec& node) {
+  const LayerSpec& layer = model.layers[node.layer];
+  return !layer.operation && !node.inputs.empty() && IsPreprocessingLayer(layer.class_name);
+}
+
+// The nodes that depend on nothing but the data: inputs and preprocessing layers of these.
+std::vector<bool> FindRaw(const ModelSpec& model) {
+  std::vector<bool> raw(model.nodes.size());
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const NodeSpec& node = model.nodes[i];
+    raw[i] = node.inputs.empty() ||
+             (IsStep(model, node) &&
+              std::ranges::all_of(node.inputs, [&](size_t input) { return raw[input]; }));
+  }
+  return raw;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema) {
+  if (model.inputs.size() == 1 && schema.inputs.size() == 1) return std::vector<size_t>{0};
+  std::vector<size_t> columns;
+  for (const Endpoint& input : model.inputs) {
+    const auto at = std::find_if(schema.inputs.begin(), schema.inputs.end(),
+                                 [&](const Column& column) { return input.Is(column.name); });
+    if (at == schema.inputs.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer \"", input.layer, "\" (InputLayer): the data has no input of that name"));
+    }
+    columns.push_back(static_cast<size_t>(at - schema.inputs.begin()));
+  }
+  return columns;
+}
+
+absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& model) {
+  ASSIGN_OR_RETURN(const ModelSpec spec, ReadKerasModel(model));
+  std::map<std::string, RawKind> kinds;
+  for (const Endpoint& input : spec.inputs) {
+    const LayerSpec& layer = spec.layers[spec.nodes[input.node].layer];
+    const RawKind kind = DeclaredKind(layer).value_or(RawKind::kFloat);
+    kinds[input.layer] = kind;
+    if (!input.key.empty()) kinds[input.key] = kind;
+  }
+  return kinds;
+}
+
+absl::Status Preprocessor::AddInput(const ModelSpec& model, size_t node, const Batch& schema) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> columns, MatchInputs(model, schema));
+  const auto at = std::ranges::find(model.inputs, node, &Endpoint::node) - model.inputs.begin();
+  const LayerSpec& layer = model.layers[model.nodes[node].layer];
+  const Column& column = columns_[columns[static_cast<size_t>(at)]];
+  Value value;
+  value.column = columns[static_cast<size_t>(at)];
+  const Shape data(column.shape.begin(), column.shape.end());
+  absl::StatusOr<Shape> shape = Graph::InputShape(layer, model.keras2, data);
+  RETURN_IF_ERROR(shape.status());
+  value.type.shape = *std::move(shape);
+  value.type.kind = DeclaredKind(layer).value_or(column.text ? RawKind::kString : RawKind::kFloat);
+  if (value.type.kind == RawKind::kString && !column.text) {
+    return At(layer, absl::InvalidArgumentError("takes strings, but the data gives numbers"));
+  }
+  if (value.type.kind == RawKind::kFloat && column.text) {
+    return At(layer, absl::InvalidArgumentError("takes numbers, but the data gives strings"));
+  }
+  values_of_[node] = values_.size();
+  values_.push_back(std::move(value));
+  return absl::OkStatus();
+}
+
+absl::Status Preprocessor::AddStep(const ModelSpec& model, size_t node) {
+  const NodeSpec& spec = model.nodes[node];
+  const LayerSpec& layer = model.layers[spec.layer];
+  const auto [at, is_new] = step_of_layer_.emplace(spec.layer, steps_.size());
+  if (is_new) {
+    ASSIGN_OR_RETURN(auto step, MakePreprocessingStep(layer, model.keras2));
+    steps_.push_back(std::move(step));
+  }
+  Value value;
+  value.step = steps_[at->second].get();
+  std::vector<RawType> types;
+  for (const size_t input : spec.inputs) {
+    value.inputs.push_back(values_of_.at(input));
+    types.push_back(values_[value.inputs.back()].type);
+  }
+  absl::StatusOr<RawType> type = value.step->OutputType(types);
+  if (!type.ok()) return At(layer, type.status());
+  value.type = *std::move(type);
+  rows_.push_back({.name = layer.name, .class_name = layer.class_name, .output = value.type.shape});
+  values_of_[node] = values_.size();
+  values_.push_back(std::move(value));
+  return absl::OkStatus();
+}
+
+// A value that goes on into the graph is float32 there.
+absl::Status Preprocessor::CheckExported(const Value& value) const {
+  if (value.step == nullptr || value.type.kind != RawKind::kInteger) return absl::OkStatus();
+  if (value.type.below <= kExactBelow) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(LayerTitle(value.step->class_name(), value.step->name()), ": has ",
+                   value.type.below, " indices, and float32 tells 2^24 apart"));
+}
+
+absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
+  const std::vector<bool> raw = FindRaw(model);
+  std::vector<bool> needed(raw.size(), false), used(raw.size(), false);
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const NodeSpec& node = model.nodes[i];
+    const bool taken_out = raw[i] && !node.inputs.empty();
+    for (const size_t input : node.inputs) {
+      used[input] = true;
+      if (!taken_out) needed[input] = true;
+    }
+    for (const auto& [name, mask] : node.masks) needed[mask] = needed[mask] || !taken_out;
+  }
+  for (const Endpoint& output : model.outputs) needed[output.node] = true;
+
+  ModelSpec rest{.layers = model.layers,
+                 .nodes = {},
+                 .inputs = {},
+                 .outputs = model.outputs,
+                 .keras2 = model.keras2};
+  std::vector<size_t> moved(raw.size());
+  std::vector<Column> inputs;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    NodeSpec node = model.nodes[i];
+    if (raw[i] && !needed[i] && used[i]) continue;  // known to preprocessing layers alone
+    moved[i] = rest.nodes.size();
+    for (size_t& input : node.inputs) input = moved[input];
+    for (auto& [name, mask] : node.masks) mask = moved[mask];
+    if (raw[i]) {
+      const Value& value = values_[values_of_.at(i)];
+      RETURN_IF_ERROR(CheckExported(value));
+      exports_.push_back(values_of_.at(i));
+      const size_t place = exports_.size() - 1;
+      // Of a name that no layer has, since a layer may be called more than once.
+      const std::string name = absl::StrCat(model.layers[node.layer].name, "#", place);
+      Column column{
+          .name = name, .shape = {value.type.shape.begin(), value.type.shape.end()}, .values = {}};
+      if (value.column.has_value()) column.shape = columns_[*value.column].shape;
+      inputs.push_back(std::move(column));
+      Endpoint input{.node = moved[i], .layer = name, .key = ""};
+      if (value.column.has_value()) {
+        input.key = std::ranges::find(model.inputs, i, &Endpoint::node)->key;
+      } else {
+        nlohmann::json shape = nlohmann::json::array({nullptr});
+        for (const int64_t dim : value.type.shape) shape.push_back(dim);
+        rest.layers.push_back(
+            {.class_name = kInputLayer, .name = name, .config = {{"batch_shape", shape}}});
+        node = NodeSpec{};
+        node.layer = rest.layers.size() - 1;
+      }
+      rest.inputs.push_back(std::move(input));
+    }
+    rest.nodes.push_back(std::move(node));
+  }
+  for (Endpoint& output : rest.outputs) output.node = moved[output.node];
+  for (const size_t exported : exports_) {
+    const Value& value = values_[exported];
+    if (value.column.has_value() && columns_[*value.column].text) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data: input \"", columns_[*value.column].name,
+                       "\" is strings, which only preprocessing layers take"));
+    }
+  }
+  model = std::move(rest);
+  schema.inputs = std::move(inputs);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Preprocessor>> Preprocessor::TakeOut(ModelSpec& model,
+                                                                    Batch& schema) {
+  const std::vector<bool> raw = FindRaw(model);
+  bool any = false;
+  for (size_t i = 0; i < raw.size(); ++i) any = any || (raw[i] && !model.nodes[i].inputs.empty());
+  if (!any) return nullptr;
+  std::unique_ptr<Preprocessor> made(new Preprocessor);
+  made->columns_ = schema.inputs;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (!raw[i]) continue;
+    RETURN_IF_ERROR(model.nodes[i].inputs.empty() ? made->AddInput(model, i, schema)
+                                                  : made->AddStep(model, i));
+  }
+  RETURN_IF_ERROR(made->Rewrite(model, schema));
+  return made;
+}
+
+// The data's values as the layers take them.
+absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
+  const Column& column = batch.inputs[*value.column];
+  const Column& expected = columns_[*value.column];
+  const size_t elements = batch.examples * static_cast<size_t>(Elements(value.type.shape));
+  const size_t given = column.text ? column.strings.size() : column.values.size();
+  if (column.text != expected.text || column.shape != expected.shape || given != elements) {
+    return absl::InvalidArgumentError(absl::StrCat("input \"", column.name,
+                                                   "\" of the batch is not what the model was "
+                                                   "built for"));
+  }
+  value.view.kind = value.type.kind;
+  value.view.strings = column.strings;
+  value.view.floats = column.values;
+  if (value.type.kind != RawKind::kInteger) return absl::OkStatus();
+  value.integers.resize(elements);
+  for (size_t i = 0; i < elements; ++i) {
+    const auto refuse = [&](const std::string& what) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(batch, i * batch.examples / elements), ": ", what));
+    };
+    if (column.text) {
+      if (!absl::SimpleAtoi(column.strings[i], &value.integers[i])) {
+        return refuse(absl::StrCat("\"", column.strings[i], "\" is no whole number"));
+      }
+      continue;
+    }
+    const float number = column.values[i];
+    if (!(std::abs(number) < static_cast<float>(kExactBelow))) {
+      return refuse(absl::StrCat(number,
+                                 " is beyond 2^24, where float32 does not tell whole "
+                                 "numbers apart; give the column as strings"));
+    }
+    if (number != std::trunc(number)) return refuse(absl::StrCat(number, " is no whole number"));
+    value.integers[i] = static_cast<int64_t>(number);
+  }
+  value.view.integers = value.integers;
+  return absl::OkStatus();
+}
+
+absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) {
+  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  if (batch.inputs.size() != columns_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
+                                                   " inputs, the model was built for ",
+                                                   columns_.size()));
+  }
+  const RawPlace place = [&](size_t element, size_t elements) {
+    return Where(batch, element * batch.examples / elements);
+  };
+  std::vector<RawView> views;
+  for (Value& value : values_) {
+    if (value.column.has_value()) {
+      RETURN_IF_ERROR(Bind(batch, value));
+      continue;
+    }
+    views.clear();
+    for (const size_t input : value.inputs) views.push_back(values_[input].view);
+    RETURN_IF_ERROR(value.step->Run(views, batch.examples, place, value.computed));
+    value.view = {.kind = value.type.kind,
+                  .floats = value.computed.floats,
+                  .integers = value.computed.integers,
+                  .strings = {}};
+  }
+  ready.examples = batch.examples;
+  ready.targets = batch.targets;
+  ready.weights = batch.weights;
+  ready.source = batch.source;
+  ready.records = batch.records;
+  ready.inputs.resize(exports_.size());
+  for (size_t i = 0; i < exports_.size(); ++i) {
+    const Value& value = values_[exports_[i]];
+    Column& column = ready.inputs[i];
+    column.shape.assign(value.type.shape.begin(), value.type.shape.end());
+    if (value.column.has_value()) {
+      column = batch.inputs[*value.column];
+    } else if (value.type.kind == RawKind::kInteger) {
+      column.values.assign(value.view.integers.begin(), value.view.integers.end());
+    } else {
+      column.values.assign(value.view.floats.begin(), value.view.floats.end());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord
