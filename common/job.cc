@@ -24,14 +24,16 @@ constexpr int kJobDepthMax = 128;          // Keras nests about six levels a mod
 constexpr uint64_t kCountMax = uint64_t{1} << 48;
 constexpr uint64_t kMsMax = uint64_t{366} * 24 * 3600 * 1000;
 
-// The keys of each format that hold paths: a string, or lists and objects of strings.
+// The keys of each format that hold paths: a string, or lists and objects of strings. In any
+// format, at any depth, `vocabulary_file` is one too.
 struct Format {
   std::string_view name;
   std::vector<std::string> path_keys;
 };
+constexpr std::string_view kNestedPathKey = "vocabulary_file";
 const std::vector<Format>& Formats() {
-  static const std::vector<Format> formats = {{"idx", {"features", "labels"}},
-                                              {"npy", {"features", "labels"}}};
+  static const std::vector<Format> formats = {
+      {"csv", {"files"}}, {"idx", {"features", "labels"}}, {"npy", {"features", "labels"}}};
   return formats;
 }
 
@@ -57,6 +59,21 @@ void MakeAbsolute(json& value, const BaseDirectory& base, const std::string& key
     return problems.Add(key, absl::StrCat("must be an absolute path, is ", JsonExcerpt(value)));
   }
   value = (base ? *base / path : path).lexically_normal().string();
+}
+
+// Those of `kNestedPathKey`, wherever they are.
+void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::string& key,
+                        Problems& problems) {
+  if (!value.is_structured()) return;
+  for (const auto& [name, entry] : value.items()) {
+    const std::string path =
+        absl::StrCat(key, value.is_array() ? "[" : ".", name, value.is_array() ? "]" : "");
+    if (value.is_object() && name == kNestedPathKey) {
+      MakeAbsolute(entry, base, path, problems);
+    } else {
+      MakeNestedAbsolute(entry, base, path, problems);
+    }
+  }
 }
 
 class JobReader {
@@ -145,6 +162,7 @@ std::optional<DataSpec> JobReader::ReadDataSpec(JsonFields& data, const std::str
       if (entry == spec.options.end()) continue;  // the reader knows which it needs
       MakeAbsolute(*entry, base_, absl::StrCat(path, ".", path_key), problems_);
     }
+    MakeNestedAbsolute(spec.options, base_, path, problems_);
   }
   return spec;
 }

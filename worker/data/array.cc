@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
-#include "worker/data/file_glob.h"
+#include "worker/data/data_options.h"
 
 namespace paracord {
 namespace {
@@ -186,13 +186,11 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
                                 ReadArrayHeader read_header) {
   Array array;
-  for (const std::string& pattern : patterns) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandGlob(files, pattern));
-    for (const std::string& path : paths) {
-      ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
-      ASSIGN_OR_RETURN(const ArrayHeader header, read_header(*stream));
-      RETURN_IF_ERROR(array.Append(header, *stream));
-    }
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
+    ASSIGN_OR_RETURN(const ArrayHeader header, read_header(*stream));
+    RETURN_IF_ERROR(array.Append(header, *stream));
   }
   return array;
 }

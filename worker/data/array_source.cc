@@ -1,7 +1,6 @@
 // Data sources of one array of features and one of labels: idx and npy.
 #include "worker/data/array_source.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +9,7 @@
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "worker/data/array.h"
+#include "worker/data/data_options.h"
 
 namespace paracord {
 namespace {
@@ -62,23 +62,6 @@ class ArraySource : public DataSource {
   Batch schema_;
   std::string fingerprint_;
 };
-
-std::vector<std::string> ReadPaths(JsonFields& fields, const std::string& key) {
-  const nlohmann::json* value = fields.FindValue(key);
-  std::vector<std::string> paths;
-  if (value == nullptr) {
-    fields.Problem(key, "is missing");
-  } else if (value->is_string()) {
-    paths.push_back(value->get<std::string>());
-  } else if (value->is_array() && !value->empty() &&
-             std::all_of(value->begin(), value->end(),
-                         [](const nlohmann::json& path) { return path.is_string(); })) {
-    paths = value->get<std::vector<std::string>>();
-  } else {
-    fields.Problem(key, "must be a path or a list of paths");
-  }
-  return paths;
-}
 
 absl::StatusOr<std::unique_ptr<DataSource>> Open(Files& files, const DataSpec& spec, bool has_scale,
                                                  ReadArrayHeader read_header) {

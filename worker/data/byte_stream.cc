@@ -86,7 +86,7 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
   return want - z.avail_out;
 }
 
-absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
+absl::StatusOr<size_t> ByteStream::TakeSome(std::span<char> out) {
   if (inflater_ != nullptr) return InflateSome(out);
   RETURN_IF_ERROR(Refill());
   const size_t n = std::min(out.size(), chunk_.size() - chunk_used_);
@@ -95,11 +95,16 @@ absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
   return n;
 }
 
+absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
+  ASSIGN_OR_RETURN(const size_t n, TakeSome(out));
+  position_ += n;
+  return n;
+}
+
 absl::Status ByteStream::Read(std::span<char> out) {
   while (!out.empty()) {
     ASSIGN_OR_RETURN(const size_t n, ReadSome(out));
     if (n == 0) return Damaged(absl::StrCat("ends after ", position_, " bytes"));
-    position_ += n;
     out = out.subspan(n);
   }
   return absl::OkStatus();
@@ -107,7 +112,7 @@ absl::Status ByteStream::Read(std::span<char> out) {
 
 absl::Status ByteStream::ExpectEnd() {
   char extra = 0;
-  ASSIGN_OR_RETURN(const size_t n, ReadSome(std::span(&extra, 1)));
+  ASSIGN_OR_RETURN(const size_t n, TakeSome(std::span(&extra, 1)));
   if (n == 0) return absl::OkStatus();
   return Damaged(absl::StrCat("goes on after the ", position_, " bytes that its header announces"));
 }

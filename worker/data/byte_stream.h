@@ -24,6 +24,8 @@ class ByteStream {
 
   // Fills all of `out`. DATA_LOSS naming the path if the file ends before, or its gzip is damaged.
   absl::Status Read(std::span<char> out);
+  // The number of bytes that came, 0 at the end.
+  absl::StatusOr<size_t> ReadSome(std::span<char> out);
   // DATA_LOSS unless everything has been read.
   absl::Status ExpectEnd();
 
@@ -31,8 +33,7 @@ class ByteStream {
   struct Inflater;
   ByteStream(std::string path, std::unique_ptr<ReadFile> file);
   absl::Status Refill();
-  // The number of bytes that came, 0 at the end.
-  absl::StatusOr<size_t> ReadSome(std::span<char> out);
+  absl::StatusOr<size_t> TakeSome(std::span<char> out);
   absl::StatusOr<size_t> InflateSome(std::span<char> out);
   absl::Status Damaged(const std::string& what) const;
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/data/array_source.h"
+#include "worker/data/csv_source.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -16,7 +17,7 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 2> kFormats{{{"idx", OpenIdx}, {"npy", OpenNpy}}};
+constexpr std::array<Format, 3> kFormats{{{"csv", OpenCsv}, {"idx", OpenIdx}, {"npy", OpenNpy}}};
 
 }  // namespace
 
