@@ -32,8 +32,10 @@ struct Format {
 };
 constexpr std::string_view kNestedPathKey = "vocabulary_file";
 const std::vector<Format>& Formats() {
-  static const std::vector<Format> formats = {
-      {"csv", {"files"}}, {"idx", {"features", "labels"}}, {"npy", {"features", "labels"}}};
+  static const std::vector<Format> formats = {{"csv", {"files"}},
+                                              {"idx", {"features", "labels"}},
+                                              {"npy", {"features", "labels"}},
+                                              {"tfrecord", {"files"}}};
   return formats;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/data/array_source.h"
 #include "worker/data/csv_source.h"
+#include "worker/data/tf_record.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -17,7 +18,8 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 3> kFormats{{{"csv", OpenCsv}, {"idx", OpenIdx}, {"npy", OpenNpy}}};
+constexpr std::array<Format, 4> kFormats{
+    {{"csv", OpenCsv}, {"idx", OpenIdx}, {"npy", OpenNpy}, {"tfrecord", OpenTfRecord}}};
 
 }  // namespace
 
