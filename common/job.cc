@@ -33,8 +33,9 @@ struct Format {
 constexpr std::string_view kNestedPathKey = "vocabulary_file";
 const std::vector<Format>& Formats() {
   static const std::vector<Format> formats = {{"csv", {"files"}},
-                                              {"idx", {"features", "labels"}},
-                                              {"npy", {"features", "labels"}},
+                                              {"idx", {"features", "labels", "weights"}},
+                                              {"npy", {"features", "labels", "weights"}},
+                                              {"npz", {"file"}},
                                               {"tfrecord", {"files"}}};
   return formats;
 }

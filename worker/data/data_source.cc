@@ -18,8 +18,11 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 4> kFormats{
-    {{"csv", OpenCsv}, {"idx", OpenIdx}, {"npy", OpenNpy}, {"tfrecord", OpenTfRecord}}};
+constexpr std::array<Format, 5> kFormats{{{"csv", OpenCsv},
+                                          {"idx", OpenIdx},
+                                          {"npy", OpenNpy},
+                                          {"npz", OpenNpz},
+                                          {"tfrecord", OpenTfRecord}}};
 
 }  // namespace
 

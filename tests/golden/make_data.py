@@ -1,7 +1,9 @@
-"""Writes tests/golden/examples.tfrecord and examples.tfrecord.gz with TensorFlow: five examples of
-every kind of feature. Run: python tests/golden/make_tfrecord.py"""
+"""Writes the small data files of tests/golden with TensorFlow and numpy: examples.tfrecord (five
+examples with every kind of feature) and arrays.npz, plain and packed.
+Run: python tests/golden/make_data.py"""
 import pathlib
 
+import numpy as np
 import tensorflow as tf
 
 HERE = pathlib.Path(__file__).parent
@@ -24,3 +26,11 @@ for name, options in (("examples.tfrecord", ""), ("examples.tfrecord.gz", "GZIP"
     with tf.io.TFRecordWriter(str(HERE / name), options) as writer:
         for i in range(5):
             writer.write(example(i))
+
+arrays = {
+    "x": np.arange(24, dtype=np.float64).reshape(4, 3, 2) / 8,
+    "user": np.arange(4, dtype=np.int32) * 1000,
+    "y": np.array([1, 0, 2, 1], dtype=np.uint8),
+}
+np.savez(HERE / "arrays.npz", **arrays)
+np.savez_compressed(HERE / "arrays_packed.npz", **arrays)
