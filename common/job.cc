@@ -36,6 +36,7 @@ const std::vector<Format>& Formats() {
                                               {"idx", {"features", "labels", "weights"}},
                                               {"npy", {"features", "labels", "weights"}},
                                               {"npz", {"file"}},
+                                              {"text", {"files", "vocabulary_from"}},
                                               {"tfrecord", {"files"}}};
   return formats;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/data/array_source.h"
 #include "worker/data/csv_source.h"
+#include "worker/data/text_source.h"
 #include "worker/data/tf_record.h"
 #include "worker/unknown_name.h"
 
@@ -18,10 +19,11 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 5> kFormats{{{"csv", OpenCsv},
+constexpr std::array<Format, 6> kFormats{{{"csv", OpenCsv},
                                           {"idx", OpenIdx},
                                           {"npy", OpenNpy},
                                           {"npz", OpenNpz},
+                                          {"text", OpenText},
                                           {"tfrecord", OpenTfRecord}}};
 
 }  // namespace

@@ -56,6 +56,8 @@ class DataSource {
   virtual absl::Status Read(std::span<const uint64_t> records, Batch& batch) const = 0;
   // "train-labels.gz row 17": where the target of a record is, for errors found later.
   virtual std::string Where(uint64_t record) const = 0;
+  // What people want to know besides ("vocabulary of 67"); may be empty.
+  virtual std::string Describe() const { return ""; }
 };
 
 // Opens and checks the files; an error names file and row, or the key of the job.
