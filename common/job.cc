@@ -34,6 +34,7 @@ constexpr std::string_view kNestedPathKey = "vocabulary_file";
 const std::vector<Format>& Formats() {
   static const std::vector<Format> formats = {{"csv", {"files"}},
                                               {"idx", {"features", "labels", "weights"}},
+                                              {"images", {"folder", "list"}},
                                               {"npy", {"features", "labels", "weights"}},
                                               {"npz", {"file"}},
                                               {"text", {"files", "vocabulary_from"}},

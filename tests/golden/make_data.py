@@ -1,6 +1,9 @@
 """Writes the small data files of tests/golden with TensorFlow and numpy: examples.tfrecord (five
-examples with every kind of feature) and arrays.npz, plain and packed.
+examples with every kind of feature), arrays.npz, plain and packed, and images.json (files of every
+kind, what TensorFlow decodes them to, and resized).
 Run: python tests/golden/make_data.py"""
+import base64
+import json
 import pathlib
 
 import numpy as np
@@ -34,3 +37,30 @@ arrays = {
 }
 np.savez(HERE / "arrays.npz", **arrays)
 np.savez_compressed(HERE / "arrays_packed.npz", **arrays)
+
+rows, columns = np.mgrid[0:13, 0:17]
+rgb = np.stack([rows * 19, columns * 15, (rows * columns) % 256], -1).astype(np.uint8)
+grey = rgb[..., :1]
+rgba = np.concatenate([rgb, np.full_like(grey, 255)], -1)
+deep = (rgb.astype(np.uint16) << 8) + 128
+files = {
+    "rgb.jpg": tf.io.encode_jpeg(rgb, quality=90),
+    "progressive.jpg": tf.io.encode_jpeg(rgb, progressive=True),
+    "grey.jpg": tf.io.encode_jpeg(grey),
+    "rgb.png": tf.io.encode_png(rgb),
+    "grey.png": tf.io.encode_png(grey),
+    "rgba.png": tf.io.encode_png(rgba),
+    "deep.png": tf.io.encode_png(deep),
+}
+cases = []
+for name, file in files.items():
+    decoded = (tf.io.decode_png(file, channels=3) if name.endswith("png") else
+               tf.io.decode_jpeg(file, channels=3, dct_method="INTEGER_ACCURATE"))
+    resized = tf.image.resize(decoded, (5, 23)).numpy()
+    cases.append({
+        "name": name,
+        "file": base64.b64encode(file.numpy()).decode(),
+        "rgb": base64.b64encode(decoded.numpy().tobytes()).decode(),
+        "resized_5_23": [round(float(v), 3) for v in resized.flatten()],
+    })
+(HERE / "images.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")

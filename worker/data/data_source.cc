@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/data/array_source.h"
 #include "worker/data/csv_source.h"
+#include "worker/data/image_source.h"
 #include "worker/data/text_source.h"
 #include "worker/data/tf_record.h"
 #include "worker/unknown_name.h"
@@ -19,8 +20,9 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 6> kFormats{{{"csv", OpenCsv},
+constexpr std::array<Format, 7> kFormats{{{"csv", OpenCsv},
                                           {"idx", OpenIdx},
+                                          {"images", OpenImages},
                                           {"npy", OpenNpy},
                                           {"npz", OpenNpz},
                                           {"text", OpenText},

@@ -10,7 +10,6 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kCheckedRecords = 1000;
 constexpr uint64_t kCheckedAtOnce = 16;
 
 // One kind of columns of a batch, walked record by record.
@@ -56,9 +55,9 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
   return absl::OkStatus();
 }
 
-absl::Status RowSource::CheckFirst() const {
+absl::Status RowSource::CheckFirst(uint64_t count) const {
   Batch batch;
-  const uint64_t end = std::min(records(), kCheckedRecords);
+  const uint64_t end = std::min(records(), count);
   std::vector<uint64_t> some;
   for (uint64_t record = 0; record < end; ++record) {
     some.push_back(record);

@@ -24,7 +24,7 @@ class RowSource : public DataSource {
   virtual absl::Status ReadRow(uint64_t record, const Row& row) const = 0;
   // The values of the first records, so that mistakes in the job are found when it starts; later
   // ones are found when they are read.
-  absl::Status CheckFirst() const;
+  absl::Status CheckFirst(uint64_t count = 1000) const;
 
   Batch schema_;
 };
