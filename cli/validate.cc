@@ -66,7 +66,9 @@ std::optional<Cluster> ReadCluster(Files& files, const std::optional<std::string
 }
 
 void PrintData(const char* key, const DataSpec& spec, const DataSource& source, std::ostream& out) {
-  out << "data." << key << ": " << source.records() << " records (" << spec.format << ")\n";
+  const std::string more = source.Describe();
+  out << "data." << key << ": " << source.records() << " records (" << spec.format
+      << (more.empty() ? "" : ", ") << more << ")\n";
 }
 
 // Opens the data and builds the model, as a worker would, and prints the plan.

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/job_data.h"
 #include "common/json_fields.h"
 #include "common/named_spec.h"
 #include "common/nearest.h"
@@ -24,41 +25,6 @@ constexpr int kJobDepthMax = 128;          // Keras nests about six levels a mod
 constexpr uint64_t kCountMax = uint64_t{1} << 48;
 constexpr uint64_t kMsMax = uint64_t{366} * 24 * 3600 * 1000;
 
-// The keys of each format that hold paths: a string, or lists and objects of strings.
-struct Format {
-  std::string_view name;
-  std::vector<std::string> path_keys;
-};
-const std::vector<Format>& Formats() {
-  static const std::vector<Format> formats = {{"idx", {"features", "labels"}},
-                                              {"npy", {"features", "labels"}}};
-  return formats;
-}
-
-// Where relative paths start: the directory of the job file. A canonical job has none.
-using BaseDirectory = std::optional<std::filesystem::path>;
-
-void MakeAbsolute(json& value, const BaseDirectory& base, const std::string& key,
-                  Problems& problems) {
-  if (value.is_structured() && !value.empty()) {
-    for (const auto& [name, entry] : value.items()) {
-      MakeAbsolute(
-          entry, base,
-          absl::StrCat(key, value.is_array() ? "[" : ".", name, value.is_array() ? "]" : ""),
-          problems);
-    }
-    return;
-  }
-  if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-    return problems.Add(key, absl::StrCat("must be a path, is ", JsonExcerpt(value)));
-  }
-  const std::filesystem::path path = value.get<std::string>();
-  if (!base && !path.is_absolute()) {
-    return problems.Add(key, absl::StrCat("must be an absolute path, is ", JsonExcerpt(value)));
-  }
-  value = (base ? *base / path : path).lexically_normal().string();
-}
-
 class JobReader {
  public:
   JobReader(const json& document, BaseDirectory base, Problems& problems)
@@ -69,7 +35,6 @@ class JobReader {
 
  private:
   void ReadData();
-  std::optional<DataSpec> ReadDataSpec(JsonFields& data, const std::string& key);
   void ReadCounts();
   void ReadLearning();
   void ReadLosses(const CompileConfig& compiled);
@@ -118,35 +83,13 @@ void JobReader::ReadData() {
   if (data->is_object() && fields.FindValue("train") == nullptr) {
     fields.Problem("train", "is missing");
   }
-  std::optional<DataSpec> train = ReadDataSpec(fields, "train");
-  if (train) job_.train = *std::move(train);
-  job_.test = ReadDataSpec(fields, "test");
-  fields.ReportUnknown();
-}
-
-std::optional<DataSpec> JobReader::ReadDataSpec(JsonFields& data, const std::string& key) {
-  const json* value = data.FindValue(key);
-  if (value == nullptr) return std::nullopt;
-  const std::string path = data.PathOf(key);
-  JsonFields fields(*value, path, problems_);
-  if (!value->is_object()) return std::nullopt;
-  std::vector<std::string_view> names;
-  for (const Format& format : Formats()) names.push_back(format.name);
-  DataSpec spec;
-  if (fields.Find("format") == nullptr) fields.Problem("format", "is missing");
-  fields.OneOf("format", names, spec.format);
-  if (spec.format.empty()) return std::nullopt;
-  spec.options = *value;
-  spec.options.erase("format");
-  for (const Format& format : Formats()) {
-    if (format.name != spec.format) continue;
-    for (const std::string& path_key : format.path_keys) {
-      const auto entry = spec.options.find(std::string(path_key));
-      if (entry == spec.options.end()) continue;  // the reader knows which it needs
-      MakeAbsolute(*entry, base_, absl::StrCat(path, ".", path_key), problems_);
-    }
+  if (const json* train = fields.FindValue("train")) {
+    job_.train = ReadDataSpec(*train, "data.train", base_, problems_).value_or(DataSpec());
   }
-  return spec;
+  if (const json* test = fields.FindValue("test")) {
+    job_.test = ReadDataSpec(*test, "data.test", base_, problems_);
+  }
+  fields.ReportUnknown();
 }
 
 void JobReader::ReadCounts() {

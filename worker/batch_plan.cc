@@ -12,6 +12,7 @@ constexpr int kRounds = 6;
 // Set the uses of the job's seed apart.
 constexpr uint64_t kShuffleKey = 0x73687566666c65;
 constexpr uint64_t kBatchKey = 0x6261746368;
+constexpr uint64_t kEpochKey = 0x65706f6368;
 
 uint64_t LowBits(uint64_t x, int bits) { return bits >= 64 ? x : x & ((uint64_t{1} << bits) - 1); }
 
@@ -56,6 +57,10 @@ void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>
   for (uint64_t i = first; i < first + examples; ++i) {
     records.push_back(plan.shuffle() ? order(i) : i);
   }
+}
+
+uint64_t EpochKey(const DataPlan& plan, const BatchId& id) {
+  return Mix64(Mix64(kEpochKey, plan.seed()), id.epoch());
 }
 
 uint64_t BatchKey(const DataPlan& plan, const BatchId& id) {

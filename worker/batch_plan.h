@@ -28,6 +28,9 @@ class Permutation {
 // the plan shuffles.
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);
 
+// For what is random about reading a record in this epoch (DataSource::ReadForTraining).
+uint64_t EpochKey(const DataPlan& plan, const BatchId& id);
+
 // For GradientProgram::ComputeGradients.
 uint64_t BatchKey(const DataPlan& plan, const BatchId& id);
 

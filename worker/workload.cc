@@ -33,6 +33,7 @@ class PreparedBatches : public BatchFeed {
     if (!in_order) {
       loader_.Start([plan = plan_, id](uint64_t index, std::vector<uint64_t>& records) {
         BatchRecords(plan, After(plan, id, index), records);
+        return EpochKey(plan, id);
       });
     }
     expected_ = After(plan_, id, 1);

@@ -120,6 +120,34 @@ TEST_CASE("a job file is read with its model and relative paths") {
   CHECK(job->seed == 18446744073709551615u);
 }
 
+TEST_CASE("paths of every format and of every source of a mix become absolute") {
+  const Directory directory;
+  const std::string path = directory.Write("jobs/mix.json", std::string(R"({"model": )") + kModel +
+                                                                R"(,
+    "data": {"train": {"mix": [
+      {"weight": 3, "format": "csv", "files": ["a*.csv"], "label": "y",
+       "features": [{"column": "c", "kind": "categorical", "vocabulary_file": "words"}]},
+      {"format": "text", "files": "t", "vocabulary_from": "/abs/v", "window": 4}]},
+      "test": {"format": "images", "folder": "i", "size": [2, 2], "part": {"to": 0.5}}},
+    "loss": "mse", "optimizer": "sgd"})");
+  PosixFiles files;
+  const absl::StatusOr<Job> job = ReadJobFile(files, path);
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  CHECK(job->train.format == "mix");
+  const json& csv = job->train.options["mix"][0];
+  CHECK(csv["files"][0] == directory / "jobs/a*.csv");
+  CHECK(csv["features"][0]["vocabulary_file"] == directory / "jobs/words");
+  CHECK(csv["weight"] == 3);
+  const json& text = job->train.options["mix"][1];
+  CHECK(text["files"] == directory / "jobs/t");
+  CHECK(text["vocabulary_from"] == "/abs/v");
+  CHECK(job->test->options["folder"] == directory / "jobs/i");
+  const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));
+  REQUIRE(again.ok());
+  CHECK(JobToJson(*again) == JobToJson(*job));
+}
+
 TEST_CASE("the canonical form has every key, is stable, and reads back as the same job") {
   Job job = MinimalJob();
   const std::string text = JobToJson(job);
@@ -179,6 +207,11 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/data/validation", "{}", "data.validation: unknown key"},
       {"/data/train/format", "erase", "data.train.format: is missing"},
       {"/data/train/format", "\"idxx\"", "data.train.format: is \"idxx\""},
+      {"/data/train", R"({"mix": 3})", "data.train.mix: must be a list of sources"},
+      {"/data/train", R"({"mix": [3]})", "data.train.mix[0]: must be an object"},
+      {"/data/train", R"({"mix": [{"format": "idxx"}]})", "data.train.mix[0].format: is"},
+      {"/data/train", R"({"mix": [{"format": "csv", "files": ["/a", 3]}]})",
+       "data.train.mix[0].files[1]: must be a path"},
       {"/data/train/features", "\"x\"", "data.train.features: must be an absolute path"},
       {"/data/train/features", "3", "data.train.features: must be a path"},
       {"/data/train/features", "[]", "data.train.features: must be a path"},

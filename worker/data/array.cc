@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
-#include "worker/data/file_glob.h"
+#include "worker/data/data_options.h"
 
 namespace paracord {
 namespace {
@@ -89,23 +89,40 @@ int64_t AppendFloats(ElementType type, std::span<const char> bytes, bool big_end
 
 }  // namespace
 
-void Array::Read(uint64_t record, float scale, float* out) const {
-  const uint64_t first = record * record_size_;
-  if (is_bytes_) {
-    const uint8_t* from = bytes_.data() + first;
-    for (uint64_t i = 0; i < record_size_; ++i) out[i] = scale * static_cast<float>(from[i]);
-  } else {
-    const float* from = floats_.data() + first;
-    for (uint64_t i = 0; i < record_size_; ++i) out[i] = scale * from[i];
-  }
-}
-
-std::string Array::Where(uint64_t record) const {
+const Array::Part& Array::PartOf(uint64_t record) const {
   const auto after =
       std::upper_bound(parts_.begin(), parts_.end(), record,
                        [](uint64_t at, const Part& part) { return at < part.first_record; });
-  if (after == parts_.begin()) return absl::StrCat("record ", record);
-  const Part& part = *(after - 1);
+  return *(after - 1);
+}
+
+absl::Status Array::Read(uint64_t record, float scale, float* out) const {
+  const Part& part = PartOf(record);
+  const uint64_t first = (record - part.first_record) * record_size_;
+  const auto size = static_cast<size_t>(record_size_);
+  if (!part.bytes.empty()) {
+    const uint8_t* from = part.bytes.data() + first;
+    for (size_t i = 0; i < size; ++i) out[i] = scale * static_cast<float>(from[i]);
+    return absl::OkStatus();
+  }
+  if (part.file == nullptr) {
+    const float* from = part.floats.data() + first;
+    for (size_t i = 0; i < size; ++i) out[i] = scale * from[i];
+    return absl::OkStatus();
+  }
+  std::vector<char> raw(size * SizeOf(part.header.type));
+  RETURN_IF_ERROR(
+      part.file->ReadAt(part.file_offset + first * SizeOf(part.header.type), std::span(raw)));
+  std::vector<float> values;
+  values.reserve(size);
+  AppendFloats(part.header.type, raw, part.header.big_endian, values);
+  for (size_t i = 0; i < size; ++i) out[i] = scale * values[i];
+  return absl::OkStatus();
+}
+
+std::string Array::Where(uint64_t record) const {
+  if (parts_.empty()) return absl::StrCat("record ", record);
+  const Part& part = PartOf(record);
   return absl::StrCat(part.path, " row ", record - part.first_record);
 }
 
@@ -116,7 +133,8 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
         absl::StrCat(path, ": records of shape (", absl::StrJoin(shape, ", "), "), but those of ",
                      parts_.front().path, " are (", absl::StrJoin(shape_, ", "), ")"));
   }
-  if (!parts_.empty() && is_bytes_ != (header.type == ElementType::kU8)) {
+  const auto is_bytes = [](const ArrayHeader& each) { return each.type == ElementType::kU8; };
+  if (!parts_.empty() && is_bytes(header) != is_bytes(parts_.front().header)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": elements of another type than those of ", parts_.front().path));
   }
@@ -134,17 +152,19 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
   return absl::OkStatus();
 }
 
-absl::Status Array::Convert(const ArrayHeader& header, std::span<const char> bytes,
-                            const std::string& path, uint64_t first_element) {
-  if (is_bytes_) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+absl::Status Array::Convert(Part& part, std::span<const char> bytes, uint64_t first_element) const {
+  const ElementType type = part.header.type;
+  const bool on_disk = part.file_offset != 0;
+  if (type == ElementType::kU8) {
+    if (!on_disk) part.bytes.insert(part.bytes.end(), bytes.begin(), bytes.end());
     return absl::OkStatus();
   }
-  const int64_t inexact = AppendFloats(header.type, bytes, header.big_endian, floats_);
+  const int64_t inexact = AppendFloats(type, bytes, part.header.big_endian, part.floats);
+  if (on_disk) part.floats.clear();
   if (inexact < 0) return absl::OkStatus();
   const uint64_t element = first_element + static_cast<uint64_t>(inexact);
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " row ", element / record_size_,
+      absl::StrCat(part.path, " row ", element / record_size_,
                    ": holds a whole number beyond 2^24, which float32 cannot tell apart"));
 }
 
@@ -156,11 +176,13 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   if (parts_.empty()) {
     shape_.assign(header.shape.begin() + 1, header.shape.end());
     for (const uint64_t dim : shape_) record_size_ *= dim;
-    is_bytes_ = header.type == ElementType::kU8;
   }
   const uint64_t elements = header.shape[0] * record_size_;
   const size_t size = SizeOf(header.type);
   const uint64_t begin = stream.position();
+  Part part{stream.path(), records_, header, {}, {}, nullptr, 0};
+  // No header is empty, so that an offset of 0 says "in memory".
+  if (!stream.packed() && elements > held_max_ / size) part.file_offset = stream.file_position();
   uint32_t crc = 0;
   std::vector<char> chunk;
   for (uint64_t at = 0; at < elements; at += kChunkElements) {
@@ -174,25 +196,24 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
     }
     crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
                       static_cast<int>(chunk.size()), crc);
-    RETURN_IF_ERROR(Convert(header, chunk, stream.path(), at));
+    RETURN_IF_ERROR(Convert(part, chunk, at));
   }
   RETURN_IF_ERROR(stream.ExpectEnd());
-  parts_.push_back({stream.path(), records_});
-  records_ += header.shape[0];
   fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, stream.position()), header.shape[0]), crc);
+  if (part.file_offset != 0) part.file = stream.TakeFile();
+  parts_.push_back(std::move(part));
+  records_ += header.shape[0];
   return absl::OkStatus();
 }
 
 absl::StatusOr<Array> ReadArray(Files& files, const std::vector<std::string>& patterns,
                                 ReadArrayHeader read_header) {
   Array array;
-  for (const std::string& pattern : patterns) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandGlob(files, pattern));
-    for (const std::string& path : paths) {
-      ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
-      ASSIGN_OR_RETURN(const ArrayHeader header, read_header(*stream));
-      RETURN_IF_ERROR(array.Append(header, *stream));
-    }
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
+    ASSIGN_OR_RETURN(const ArrayHeader header, read_header(*stream));
+    RETURN_IF_ERROR(array.Append(header, *stream));
   }
   return array;
 }

@@ -1,5 +1,5 @@
-// The readers of formats that hold whole arrays, kept in memory: entries of the table in
-// data_source.cc.
+// The readers of formats that hold whole arrays: entries of the table in data_source.cc. Features
+// and labels are one array, or an object of arrays by the model's input or output.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,11 @@
 
 namespace paracord {
 
-// {features, labels, scale}: IDX files, plain or gzip; features are multiplied by scale.
+// {features, labels, weights, scale}: IDX files, plain or gzip; features are multiplied by scale.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(Files& files, const DataSpec& spec);
-// {features, labels}: .npy files in C order.
+// {features, labels, weights}: .npy files in C order.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenNpy(Files& files, const DataSpec& spec);
+// {file, features, labels, weights, scale}: .npz files; the arrays are named by their keys.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec& spec);
 
 }  // namespace paracord

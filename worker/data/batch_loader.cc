@@ -64,10 +64,10 @@ void BatchLoader::Loop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 
     lock.unlock();
     records.clear();
-    (*sequence)(index, records);
+    const uint64_t epoch_key = (*sequence)(index, records);
     if (!records.empty()) {
       const TraceSpan span("data");
-      slot->status = source_.Read(records, slot->batch);
+      slot->status = source_.ReadForTraining(records, epoch_key, slot->batch);
     }
     lock.lock();
 

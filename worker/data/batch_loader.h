@@ -18,9 +18,9 @@ namespace paracord {
 
 class BatchLoader {
  public:
-  // Fills in the records of the index-th batch since Start; none: there are no more. Called on the
-  // loader's thread.
-  using Sequence = std::function<void(uint64_t index, std::vector<uint64_t>& records)>;
+  // Fills in the records of the index-th batch since Start; none: there are no more. Returns the
+  // key of their epoch. Called on the loader's thread.
+  using Sequence = std::function<uint64_t(uint64_t index, std::vector<uint64_t>& records)>;
 
   // The source must outlive the loader.
   BatchLoader(const DataSource& source, size_t depth);

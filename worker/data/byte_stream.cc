@@ -12,30 +12,44 @@ namespace paracord {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
-constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to ask for the gzip format, crc checked
+// zlib's way to ask for the gzip format, crc checked, and for bare deflate.
+constexpr int kGzipOnly = 16 + MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
 }  // namespace
 
 struct ByteStream::Inflater {
-  Inflater() { ok = inflateInit2(&z, kGzipOnly) == Z_OK; }
+  explicit Inflater(int format) { ok = inflateInit2(&z, format) == Z_OK; }
   ~Inflater() { inflateEnd(&z); }
   z_stream z{};
   bool ok = false;
   bool member_open = true;  // a file may be several gzip members, one after the other
 };
 
-ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file)
-    : path_(std::move(path)), file_(std::move(file)) {}
+ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member)
+    : path_(std::move(path)), file_(std::move(file)), member_(member), file_offset_(member.begin) {}
 
 ByteStream::~ByteStream() = default;
 
 absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files,
                                                              const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
-  std::unique_ptr<ByteStream> stream(new ByteStream(path, std::move(file)));
+  const Member whole{0, file->size(), false, 0};
+  std::unique_ptr<ByteStream> stream(new ByteStream(path, std::move(file), whole));
   RETURN_IF_ERROR(stream->Refill());
   if (stream->chunk_.size() >= 2 && stream->chunk_[0] == '\x1f' && stream->chunk_[1] == '\x8b') {
-    stream->inflater_ = std::make_unique<Inflater>();
+    stream->inflater_ = std::make_unique<Inflater>(kGzipOnly);
+    if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
+  }
+  return stream;
+}
+
+absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::OpenMember(std::unique_ptr<ReadFile> file,
+                                                                   const std::string& name,
+                                                                   const Member& member) {
+  std::unique_ptr<ByteStream> stream(new ByteStream(name, std::move(file), member));
+  stream->has_crc_ = true;
+  if (member.deflated) {
+    stream->inflater_ = std::make_unique<Inflater>(kBareDeflate);
     if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
   }
   return stream;
@@ -47,7 +61,7 @@ absl::Status ByteStream::Damaged(const std::string& what) const {
 
 absl::Status ByteStream::Refill() {
   if (chunk_used_ < chunk_.size()) return absl::OkStatus();
-  const uint64_t left = file_->size() - std::min(file_->size(), file_offset_);
+  const uint64_t left = member_.end - std::min(member_.end, file_offset_);
   chunk_.resize(static_cast<size_t>(std::min<uint64_t>(left, kChunkBytes)));
   chunk_used_ = 0;
   if (chunk_.empty()) return absl::OkStatus();
@@ -64,10 +78,12 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
   while (z.avail_out == want) {
     RETURN_IF_ERROR(Refill());
     if (chunk_used_ == chunk_.size()) {
-      if (inflater_->member_open) return Damaged("the gzip data ends too early");
+      if (inflater_->member_open)
+        return Damaged(absl::StrCat("the ", packing(), " data ends too early"));
       return 0;
     }
     if (!inflater_->member_open) {
+      if (has_crc_) return Damaged("goes on after the deflated data");
       inflateReset(&z);
       inflater_->member_open = true;
     }
@@ -79,14 +95,14 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
     if (result == Z_STREAM_END) {
       inflater_->member_open = false;
     } else if (result != Z_OK) {
-      return Damaged(absl::StrCat("the gzip data is damaged (",
+      return Damaged(absl::StrCat("the ", packing(), " data is damaged (",
                                   z.msg != nullptr ? z.msg : zError(result), ")"));
     }
   }
   return want - z.avail_out;
 }
 
-absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
+absl::StatusOr<size_t> ByteStream::TakeSome(std::span<char> out) {
   if (inflater_ != nullptr) return InflateSome(out);
   RETURN_IF_ERROR(Refill());
   const size_t n = std::min(out.size(), chunk_.size() - chunk_used_);
@@ -95,11 +111,19 @@ absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
   return n;
 }
 
+absl::StatusOr<size_t> ByteStream::ReadSome(std::span<char> out) {
+  ASSIGN_OR_RETURN(const size_t n, TakeSome(out));
+  position_ += n;
+  if (has_crc_) {
+    crc_ = static_cast<uint32_t>(crc32_z(crc_, reinterpret_cast<const Bytef*>(out.data()), n));
+  }
+  return n;
+}
+
 absl::Status ByteStream::Read(std::span<char> out) {
   while (!out.empty()) {
     ASSIGN_OR_RETURN(const size_t n, ReadSome(out));
     if (n == 0) return Damaged(absl::StrCat("ends after ", position_, " bytes"));
-    position_ += n;
     out = out.subspan(n);
   }
   return absl::OkStatus();
@@ -107,7 +131,8 @@ absl::Status ByteStream::Read(std::span<char> out) {
 
 absl::Status ByteStream::ExpectEnd() {
   char extra = 0;
-  ASSIGN_OR_RETURN(const size_t n, ReadSome(std::span(&extra, 1)));
+  ASSIGN_OR_RETURN(const size_t n, TakeSome(std::span(&extra, 1)));
+  if (n == 0 && has_crc_ && crc_ != member_.crc) return Damaged("its CRC is wrong");
   if (n == 0) return absl::OkStatus();
   return Damaged(absl::StrCat("goes on after the ", position_, " bytes that its header announces"));
 }

@@ -1,11 +1,13 @@
-// A file read once from its start, unpacked on the way if it is gzip. Owned by a reader on its
-// stack; one thread. Holds one chunk, so that a header that lies about a size costs nothing.
+// A file, or a member of a zip archive, read once from its start, unpacked on the way if it is
+// gzip or deflated. Owned by a reader on its stack; one thread. Holds one chunk, so that a header
+// that lies about a size costs nothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,29 +18,48 @@ namespace paracord {
 class ByteStream {
  public:
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path);
+  // What lies between two places of a file; `crc` (that of zip) is checked at the end.
+  struct Member {
+    uint64_t begin = 0, end = 0;
+    bool deflated = false;
+    uint32_t crc = 0;
+  };
+  static absl::StatusOr<std::unique_ptr<ByteStream>> OpenMember(std::unique_ptr<ReadFile> file,
+                                                                const std::string& name,
+                                                                const Member& member);
   ~ByteStream();
 
   const std::string& path() const { return path_; }
   // Unpacked bytes so far.
   uint64_t position() const { return position_; }
+  bool packed() const { return inflater_ != nullptr; }
+  // Where the next byte is in the file; only if it is not packed.
+  uint64_t file_position() const { return file_offset_ - (chunk_.size() - chunk_used_); }
+  // The file itself, for the one who goes on to read it at any place. Ends the stream.
+  std::unique_ptr<ReadFile> TakeFile() { return std::move(file_); }
 
   // Fills all of `out`. DATA_LOSS naming the path if the file ends before, or its gzip is damaged.
   absl::Status Read(std::span<char> out);
+  // The number of bytes that came, 0 at the end.
+  absl::StatusOr<size_t> ReadSome(std::span<char> out);
   // DATA_LOSS unless everything has been read.
   absl::Status ExpectEnd();
 
  private:
   struct Inflater;
-  ByteStream(std::string path, std::unique_ptr<ReadFile> file);
+  ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member);
+  const char* packing() const { return has_crc_ ? "deflated" : "gzip"; }
   absl::Status Refill();
-  // The number of bytes that came, 0 at the end.
-  absl::StatusOr<size_t> ReadSome(std::span<char> out);
+  absl::StatusOr<size_t> TakeSome(std::span<char> out);
   absl::StatusOr<size_t> InflateSome(std::span<char> out);
   absl::Status Damaged(const std::string& what) const;
 
   const std::string path_;
-  const std::unique_ptr<ReadFile> file_;
-  uint64_t file_offset_ = 0;  // of what comes after the chunk
+  std::unique_ptr<ReadFile> file_;
+  const Member member_;   // of a file by itself, all of it
+  uint64_t file_offset_;  // of what comes after the chunk
+  bool has_crc_ = false;
+  uint32_t crc_ = 0;
   uint64_t position_ = 0;
   std::string chunk_;
   size_t chunk_used_ = 0;

@@ -1,11 +1,22 @@
 #include "worker/data/data_source.h"
 
 #include <array>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_fields.h"
+#include "common/status_macros.h"
 #include "worker/data/array_source.h"
+#include "worker/data/csv_source.h"
+#include "worker/data/image_source.h"
+#include "worker/data/mix_source.h"
+#include "worker/data/part_source.h"
+#include "worker/data/text_source.h"
+#include "worker/data/tf_record.h"
+#include "worker/data/transform.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -16,7 +27,57 @@ struct Format {
   absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
 };
 
-constexpr std::array<Format, 2> kFormats{{{"idx", OpenIdx}, {"npy", OpenNpy}}};
+constexpr std::array<Format, 7> kFormats{{{"csv", OpenCsv},
+                                          {"idx", OpenIdx},
+                                          {"images", OpenImages},
+                                          {"npy", OpenNpy},
+                                          {"npz", OpenNpz},
+                                          {"text", OpenText},
+                                          {"tfrecord", OpenTfRecord}}};
+
+constexpr size_t kMixMax = 64;
+
+using Opened = absl::StatusOr<std::unique_ptr<DataSource>>;
+
+Opened OpenFormat(Files& files, const DataSpec& spec) {
+  std::vector<std::string_view> known;
+  for (const Format& format : kFormats) {
+    if (format.name == spec.format) return format.open(files, spec);
+    known.push_back(format.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
+}
+
+// Opens every source, so that the problems of all are known at once.
+Opened OpenMix(Files& files, const DataSpec& spec) {
+  Problems problems;
+  JsonFields fields(spec.options, "data (mix)", problems);
+  const nlohmann::json* entries = fields.FindValue("mix");
+  std::vector<WeightedSource> sources;
+  if (entries == nullptr || !entries->is_array() || entries->empty() || entries->size() > kMixMax) {
+    fields.Problem("mix", absl::StrCat("must be a list of 1 to ", kMixMax, " sources"));
+    entries = nullptr;
+  }
+  for (size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
+    const std::string path = absl::StrCat("mix[", i, "]");
+    DataSpec each{(*entries)[i].value("format", ""), (*entries)[i]};
+    Problems own;
+    JsonFields own_fields(each.options, path, own);
+    WeightedSource source;
+    own_fields.Number("weight", 1e-9, 1e9, source.weight);
+    each.options.erase("format");
+    each.options.erase("weight");
+    Opened opened = OpenDataSource(files, each);
+    for (const std::string& line : own.lines()) problems.Add("", line);
+    if (!opened.ok()) problems.Add(path, std::string(opened.status().message()));
+    if (opened.ok()) source.source = *std::move(opened);
+    sources.push_back(std::move(source));
+  }
+  fields.ReportUnknown();
+  RETURN_IF_ERROR(problems.ToStatus());
+  return MakeMix(std::move(sources));
+}
 
 }  // namespace
 
@@ -27,13 +88,33 @@ std::string Where(const Batch& batch, size_t example) {
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
-  std::vector<std::string_view> known;
-  for (const Format& format : kFormats) {
-    if (format.name == spec.format) return format.open(files, spec);
-    known.push_back(format.name);
+  // What goes around a source of any format.
+  DataSpec inner = spec;
+  Problems problems;
+  std::optional<PartSpec> part;
+  std::vector<TransformStep> steps;
+  if (const auto at = spec.options.find("part"); at != spec.options.end()) {
+    part = ReadPartSpec(*at, "part", problems);
+    inner.options.erase("part");
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
+  if (const auto at = spec.options.find("transform"); at != spec.options.end()) {
+    steps = ReadTransform(*at, "transform", problems);
+    inner.options.erase("transform");
+  }
+  Opened opened = spec.format == "mix" ? OpenMix(files, inner) : OpenFormat(files, inner);
+  if (!problems.empty()) {
+    if (!opened.ok()) problems.Add("", std::string(opened.status().message()));
+    return problems.ToStatus();
+  }
+  RETURN_IF_ERROR(opened.status());
+  std::unique_ptr<DataSource> source = *std::move(opened);
+  if (part.has_value()) {
+    ASSIGN_OR_RETURN(source, MakePart(std::move(source), *part));
+  }
+  if (!steps.empty()) {
+    ASSIGN_OR_RETURN(source, MakeTransformed(std::move(source), std::move(steps)));
+  }
+  return source;
 }
 
 }  // namespace paracord

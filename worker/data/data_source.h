@@ -54,8 +54,16 @@ class DataSource {
   // Fills `batch` (its storage is reused) with these records in this order. An error names file
   // and record.
   virtual absl::Status Read(std::span<const uint64_t> records, Batch& batch) const = 0;
+  // The same for training, where the job may ask for random crops and the like: a pure function of
+  // `epoch_key` and each record.
+  virtual absl::Status ReadForTraining(std::span<const uint64_t> records, uint64_t /*epoch_key*/,
+                                       Batch& batch) const {
+    return Read(records, batch);
+  }
   // "train-labels.gz row 17": where the target of a record is, for errors found later.
   virtual std::string Where(uint64_t record) const = 0;
+  // What people want to know besides ("vocabulary of 67"); may be empty.
+  virtual std::string Describe() const { return ""; }
 };
 
 // Opens and checks the files; an error names file and row, or the key of the job.

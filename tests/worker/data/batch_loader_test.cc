@@ -32,6 +32,7 @@ class CountingSource : public DataSource {
 BatchLoader::Sequence Count(uint64_t first, uint64_t batches) {
   return [=](uint64_t index, std::vector<uint64_t>& records) {
     if (index < batches) records = {first + 2 * index, first + 2 * index + 1};
+    return uint64_t{0};
   };
 }
 

@@ -1,11 +1,10 @@
 #include "worker/data/data_source.h"
 
-#include <zlib.h>
-
 #include <catch2/catch.hpp>
 #include <cstring>
 
 #include "worker/data/memory_files.h"
+#include "worker/data/packing.h"
 
 namespace paracord {
 namespace {
@@ -28,20 +27,6 @@ std::string Counting(size_t count, int first = 0) {
   std::string bytes(count, '\0');
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<size_t>(first) + i);
   return bytes;
-}
-
-std::string Gzip(const std::string& bytes) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string packed(bytes.size() + 100, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(packed.data());
-  z.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  packed.resize(z.total_out);
-  deflateEnd(&z);
-  return packed;
 }
 
 std::string Npy(const std::string& descr, const std::string& shape, const std::string& elements,

@@ -21,13 +21,15 @@ class MemoryFiles : public Files {
     return std::make_unique<Reader>(at->second);
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    const std::string prefix = path.ends_with('/') ? path : path + "/";
     std::vector<std::string> names;
     for (const auto& [name, bytes] : contents) {
-      if (name.rfind(path, 0) != 0) continue;
-      const std::string rest = name.substr(path.size());
+      if (name.rfind(prefix, 0) != 0) continue;
+      const std::string rest = name.substr(prefix.size());
       const std::string first = rest.substr(0, rest.find('/'));
       if (names.empty() || names.back() != first) names.push_back(first);
     }
+    if (names.empty()) return absl::NotFoundError(path + ": no such directory");
     return names;
   }
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string&) override {

@@ -1,0 +1,66 @@
+"""Writes the small data files of tests/golden with TensorFlow and numpy: examples.tfrecord (five
+examples with every kind of feature), arrays.npz, plain and packed, and images.json (files of every
+kind, what TensorFlow decodes them to, and resized).
+Run: python tests/golden/make_data.py"""
+import base64
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+HERE = pathlib.Path(__file__).parent
+
+
+def example(i):
+    feature = {
+        "x": tf.train.Feature(float_list=tf.train.FloatList(value=[i + 0.5, -i, 1e-3 * i])),
+        "image": tf.train.Feature(
+            bytes_list=tf.train.BytesList(value=[bytes(range(250 - i, 256 - i))])),
+        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[i, -1, 1 << 20])),
+        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[i % 3])),
+    }
+    if i != 3:
+        feature["extra"] = tf.train.Feature(float_list=tf.train.FloatList(value=[2.0 * i]))
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+for name, options in (("examples.tfrecord", ""), ("examples.tfrecord.gz", "GZIP")):
+    with tf.io.TFRecordWriter(str(HERE / name), options) as writer:
+        for i in range(5):
+            writer.write(example(i))
+
+arrays = {
+    "x": np.arange(24, dtype=np.float64).reshape(4, 3, 2) / 8,
+    "user": np.arange(4, dtype=np.int32) * 1000,
+    "y": np.array([1, 0, 2, 1], dtype=np.uint8),
+}
+np.savez(HERE / "arrays.npz", **arrays)
+np.savez_compressed(HERE / "arrays_packed.npz", **arrays)
+
+rows, columns = np.mgrid[0:13, 0:17]
+rgb = np.stack([rows * 19, columns * 15, (rows * columns) % 256], -1).astype(np.uint8)
+grey = rgb[..., :1]
+rgba = np.concatenate([rgb, np.full_like(grey, 255)], -1)
+deep = (rgb.astype(np.uint16) << 8) + 128
+files = {
+    "rgb.jpg": tf.io.encode_jpeg(rgb, quality=90),
+    "progressive.jpg": tf.io.encode_jpeg(rgb, progressive=True),
+    "grey.jpg": tf.io.encode_jpeg(grey),
+    "rgb.png": tf.io.encode_png(rgb),
+    "grey.png": tf.io.encode_png(grey),
+    "rgba.png": tf.io.encode_png(rgba),
+    "deep.png": tf.io.encode_png(deep),
+}
+cases = []
+for name, file in files.items():
+    decoded = (tf.io.decode_png(file, channels=3) if name.endswith("png") else
+               tf.io.decode_jpeg(file, channels=3, dct_method="INTEGER_ACCURATE"))
+    resized = tf.image.resize(decoded, (5, 23)).numpy()
+    cases.append({
+        "name": name,
+        "file": base64.b64encode(file.numpy()).decode(),
+        "rgb": base64.b64encode(decoded.numpy().tobytes()).decode(),
+        "resized_5_23": [round(float(v), 3) for v in resized.flatten()],
+    })
+(HERE / "images.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")

@@ -1,0 +1,81 @@
+#include "worker/data/data_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/data/file_glob.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kLinesBytesMax = uint64_t{256} << 20;
+
+bool IsStrings(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(),
+                     [](const nlohmann::json& entry) { return entry.is_string(); });
+}
+
+}  // namespace
+
+std::vector<std::string> ReadPaths(JsonFields& fields, const std::string& key) {
+  const nlohmann::json* value = fields.FindValue(key);
+  if (value == nullptr) {
+    fields.Problem(key, "is missing");
+  } else if (value->is_string()) {
+    return {value->get<std::string>()};
+  } else if (IsStrings(*value)) {
+    return value->get<std::vector<std::string>>();
+  } else {
+    fields.Problem(key, "must be a path or a list of paths");
+  }
+  return {};
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
+                                                     const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  for (const std::string& pattern : patterns) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> some, ExpandGlob(files, pattern));
+    paths.insert(paths.end(), some.begin(), some.end());
+  }
+  return paths;
+}
+
+std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key) {
+  const nlohmann::json* value = fields.FindValue(key);
+  if (value == nullptr) return {};
+  if (IsStrings(*value)) return value->get<std::vector<std::string>>();
+  fields.Problem(key, absl::StrCat("must be a list of strings, is ", JsonExcerpt(*value)));
+  return {};
+}
+
+absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));
+  if (file->size() > kLinesBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is ", file->size(), " bytes long, more than ", kLinesBytesMax));
+  }
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  RETURN_IF_ERROR(file->ReadAt(0, text));
+  std::vector<std::string> lines;
+  for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const size_t size = end > at && text[end - 1] == '\r' ? end - 1 - at : end - at;
+    lines.push_back(text.substr(at, size));
+    at = end + 1;
+  }
+  if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
+  return lines;
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kBytesMax = 40;
+  const bool is_long = text.size() > kBytesMax;
+  if (is_long) text = text.substr(0, kBytesMax);
+  return absl::StrCat("\"", absl::CHexEscape({text.data(), text.size()}), is_long ? "...\"" : "\"");
+}
+
+}  // namespace paracord

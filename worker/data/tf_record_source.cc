@@ -1,0 +1,231 @@
+// The reader of TFRecord files of tf.train.Example.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/json_fields.h"
+#include "common/status_macros.h"
+#include "worker/data/data_options.h"
+#include "worker/data/row_source.h"
+#include "worker/data/tf_example.h"
+#include "worker/data/tf_record.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kElementsMax = uint64_t{1} << 28;
+constexpr double kNumberMax = 1e30;
+
+struct FeatureSpec {
+  std::string name;
+  std::string group;  // the model's input or output
+  std::vector<uint64_t> shape;
+  size_t size = 1;
+  std::string dtype;  // empty: float or int64, whichever is there; uint8: bytes of one string
+  double scale = 1;
+  std::optional<double> default_value;
+};
+
+void ReadShape(JsonFields& fields, FeatureSpec& spec) {
+  const json* value = fields.FindValue("shape");
+  if (value == nullptr) return;
+  bool good = value->is_array() && value->size() <= 8;
+  for (size_t i = 0; good && i < value->size(); ++i) {
+    const json& dim = (*value)[i];
+    good = dim.is_number_unsigned() && dim.get<uint64_t>() > 0 &&
+           dim.get<uint64_t>() <= kElementsMax / spec.size;
+    if (!good) break;
+    spec.shape.push_back(dim.get<uint64_t>());
+    spec.size *= static_cast<size_t>(spec.shape.back());
+  }
+  if (!good) {
+    fields.Problem("shape", absl::StrCat("must be a list of sizes, of at most ", kElementsMax,
+                                         " values in all, is ", JsonExcerpt(*value)));
+  }
+}
+
+FeatureSpec ReadFeature(const json& value, const std::string& path, const std::string& group_key,
+                        Problems& problems) {
+  FeatureSpec spec;
+  if (value.is_string()) {
+    spec.name = value.get<std::string>();
+    return spec;
+  }
+  JsonFields fields(value, path, problems);
+  if (value.is_object() && fields.Find("name") == nullptr) fields.Problem("name", "is missing");
+  fields.String("name", spec.name);
+  fields.String(group_key, spec.group);
+  ReadShape(fields, spec);
+  static constexpr std::array<std::string_view, 3> kTypes = {"float", "int64", "uint8"};
+  fields.OneOf("dtype", kTypes, spec.dtype);
+  fields.Number("scale", -kNumberMax, kNumberMax, spec.scale);
+  if (fields.FindValue("default") != nullptr) {
+    fields.Number("default", -kNumberMax, kNumberMax, spec.default_value.emplace());
+  }
+  fields.ReportUnknown();
+  return spec;
+}
+
+std::vector<FeatureSpec> ReadFeatures(JsonFields& fields, const std::string& key,
+                                      const std::string& group_key, Problems& problems) {
+  std::vector<FeatureSpec> specs;
+  const json* value = fields.FindValue(key);
+  if (value == nullptr) return specs;
+  const std::string path = fields.PathOf(key);
+  if (!value->is_array()) {
+    specs.push_back(ReadFeature(*value, path, group_key, problems));
+  } else if (value->empty()) {
+    fields.Problem(key, "names no feature");
+  } else {
+    for (size_t i = 0; i < value->size(); ++i) {
+      specs.push_back(
+          ReadFeature((*value)[i], absl::StrCat(path, "[", i, "]"), group_key, problems));
+    }
+  }
+  return specs;
+}
+
+// One column for each group: of one feature as it is, of several as a vector of all their numbers.
+std::vector<Column> Groups(const std::vector<FeatureSpec>& specs) {
+  std::vector<Column> columns;
+  for (const FeatureSpec& spec : specs) {
+    const auto at = std::find_if(columns.begin(), columns.end(),
+                                 [&](const Column& column) { return column.name == spec.group; });
+    if (at == columns.end()) {
+      columns.push_back({spec.group, spec.shape, {}});
+      continue;
+    }
+    uint64_t size = spec.size;
+    uint64_t before = 1;
+    for (const uint64_t dim : at->shape) before *= dim;
+    at->shape = {before + size};
+  }
+  return columns;
+}
+
+struct TfRecordOptions {
+  std::vector<std::string> files;
+  std::vector<FeatureSpec> features, labels, weights;
+};
+
+class TfRecordSource : public RowSource {
+ public:
+  explicit TfRecordSource(TfRecordOptions options) : options_(std::move(options)) {}
+
+  absl::Status Open(Files& files) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
+    for (const std::string& path : paths) {
+      ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
+      RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter_));
+    }
+    if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
+    schema_.inputs = Groups(options_.features);
+    schema_.targets = Groups(options_.labels);
+    schema_.weights = Groups(options_.weights);
+    return CheckFirst();
+  }
+
+  uint64_t records() const override { return index_.records(); }
+  std::string fingerprint() const override {
+    return absl::StrFormat("tfrecord:%d:%016x", records(), index_.fingerprint());
+  }
+  std::string Where(uint64_t record) const override { return index_.Where(record); }
+
+ protected:
+  absl::Status ReadRow(uint64_t record, const Row& row) const override {
+    ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
+    std::string_view data;
+    const absl::StatusOr<bool> more = cutter_.Next(cursor, data);
+    if (!more.ok()) return At(Where(record), more.status());
+    if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
+    std::vector<ExampleFeature> example;
+    absl::Status status = ParseExample(data, example);
+    if (status.ok()) status = Fill(options_.features, schema_.inputs, example, row.inputs);
+    if (status.ok()) status = Fill(options_.labels, schema_.targets, example, row.targets);
+    if (status.ok()) status = Fill(options_.weights, schema_.weights, example, row.weights);
+    return status.ok() ? status : At(Where(record), status);
+  }
+
+ private:
+  static absl::Status Fill(const std::vector<FeatureSpec>& specs, const std::vector<Column>& groups,
+                           const std::vector<ExampleFeature>& example,
+                           std::span<float* const> out) {
+    for (size_t group = 0; group < groups.size(); ++group) {
+      float* to = out[group];
+      for (const FeatureSpec& spec : specs) {
+        if (spec.group != groups[group].name) continue;
+        const absl::Status filled = FillOne(spec, example, {to, spec.size});
+        if (!filled.ok()) return At(absl::StrCat("feature \"", spec.name, "\""), filled);
+        to += spec.size;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status FillOne(const FeatureSpec& spec, const std::vector<ExampleFeature>& example,
+                              std::span<float> out) {
+    const auto feature =
+        std::find_if(example.begin(), example.end(),
+                     [&](const ExampleFeature& each) { return each.name == spec.name; });
+    if (feature == example.end() || feature->kind == ExampleFeature::Kind::kNone) {
+      if (!spec.default_value) {
+        return absl::InvalidArgumentError("is missing, and there is no `default`");
+      }
+      std::fill(out.begin(), out.end(), static_cast<float>(*spec.default_value));
+      return absl::OkStatus();
+    }
+    const auto scale = static_cast<float>(spec.scale);
+    if (spec.dtype != "uint8") {
+      const auto wanted = spec.dtype == "float"   ? ExampleFeature::Kind::kFloat
+                          : spec.dtype == "int64" ? ExampleFeature::Kind::kInt64
+                                                  : feature->kind;
+      if (feature->kind != wanted) {
+        return absl::InvalidArgumentError(absl::StrCat("is not of dtype ", spec.dtype));
+      }
+      RETURN_IF_ERROR(ReadNumbers(*feature, out));
+      for (float& value : out) value *= scale;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const std::string_view bytes, ReadBytes(*feature));
+    if (bytes.size() != out.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("has ", bytes.size(), " bytes instead of ", out.size()));
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = scale * static_cast<float>(static_cast<unsigned char>(bytes[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  const TfRecordOptions options_;
+  const TfRecordCutter cutter_;
+  RecordIndex index_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const DataSpec& spec) {
+  Problems problems;
+  JsonFields fields(spec.options, "data (tfrecord)", problems);
+  TfRecordOptions options;
+  options.files = ReadPaths(fields, "files");
+  options.features = ReadFeatures(fields, "features", "input", problems);
+  options.labels = ReadFeatures(fields, "label", "output", problems);
+  options.weights = ReadFeatures(fields, "weight", "output", problems);
+  for (const std::string key : {"features", "label"}) {
+    if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
+  }
+  fields.ReportUnknown();
+  RETURN_IF_ERROR(problems.ToStatus());
+  auto source = std::make_unique<TfRecordSource>(std::move(options));
+  RETURN_IF_ERROR(source->Open(files));
+  return source;
+}
+
+}  // namespace paracord
