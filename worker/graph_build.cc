@@ -108,8 +108,10 @@ class Graph::Builder {
   absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
-  std::vector<Value> MasksOf(const NodeSpec& node, std::span<const Value> inputs) const;
+  std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
+                             std::span<const Value> inputs) const;
   absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
   absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
   void SetMask(Value value, Value mask) {
@@ -125,8 +127,9 @@ class Graph::Builder {
   Graph& graph_;
   const ModelSpec& model_;
   std::vector<Layer*> layers_;
-  std::vector<Value> values_;  // by node of the model
-  std::vector<Value> masks_;   // by value
+  std::vector<Value> values_;      // by node of the model
+  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
+  std::vector<Value> masks_;       // by value
 };
 
 absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
@@ -154,12 +157,12 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
 }
 
 // The mask of each input: the one that the call names, or else the one that came with the input.
-std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node,
+std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Layer& layer,
                                                   std::span<const Value> inputs) const {
   static constexpr const char* kNames[] = {"query_mask", "value_mask", "key_mask"};
   std::vector<Value> masks;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Value mask = MaskOf(inputs[i]);
+    Value mask = layer.masks_come_along(inputs.size()) ? MaskOf(inputs[i]) : kNone;
     if (i == 0 && node.masks.count("mask") != 0) mask = values_[node.masks.at("mask")];
     if (i < 3 && node.masks.count(kNames[i]) != 0) mask = values_[node.masks.at(kNames[i])];
     masks.push_back(mask);
@@ -225,7 +228,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
     ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
   } else {
     if (layer->takes_masks()) {
-      const std::vector<Value> masks = MasksOf(node, inputs);
+      const std::vector<Value> masks = MasksOf(node, *layer, inputs);
       inputs.insert(inputs.end(), masks.begin(), masks.end());
       const auto more = node.masks.find("attention_mask");
       if (more != node.masks.end()) inputs.push_back(values_[more->second]);
@@ -235,8 +238,26 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
   if (const auto activation = layer->activation_after()) {
     ASSIGN_OR_RETURN(value, AddActivation(*layer, *activation, value));
   }
+  if (const std::vector<Shape> parts = layer->parts(); !parts.empty()) {
+    whole_[values_.size()] = value;
+    ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(*layer, parts[0], 0)), {value}, 1));
+  }
   if (mask != kNone) SetMask(value, mask);
   return value;
+}
+
+// An output of an earlier call other than the first.
+absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
+  const Layer& layer = *layers_[node.layer];
+  const std::vector<Shape> parts = layer.parts();
+  if (node.output >= parts.size()) {
+    return At(layer.class_name(), layer.name(),
+              absl::InvalidArgumentError(absl::StrCat("has no output ", node.output)));
+  }
+  int64_t from = 0;
+  for (size_t i = 0; i < node.output; ++i) from += Elements(parts[i]);
+  return graph_.AddCall(Own(MakePartLayer(layer, parts[node.output], from)),
+                        {whole_.at(node.inputs[0])}, 1);
 }
 
 absl::Status Graph::Builder::Add(std::span<const Shape> data) {
@@ -248,7 +269,7 @@ absl::Status Graph::Builder::Add(std::span<const Shape> data) {
       const auto index = static_cast<size_t>(at - model_.inputs.begin());
       ASSIGN_OR_RETURN(value, AddInput(index, data[index]));
     } else {
-      ASSIGN_OR_RETURN(value, AddNode(node));
+      ASSIGN_OR_RETURN(value, node.output > 0 ? AddPart(node) : AddNode(node));
     }
     values_.push_back(value);
   }

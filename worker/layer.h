@@ -96,6 +96,8 @@ class Layer {
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }
   // True: after the inputs come as many masks, null (and of shape ()) for those without.
   virtual bool takes_masks() const { return false; }
+  // False: a call with so many inputs gets only the masks that it names.
+  virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
   // A layer that computes the mask of the output from the inputs and their masks, given as for
   // takes_masks. Null: there is none.
   virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {
@@ -107,6 +109,10 @@ class Layer {
   virtual bool differentiable() const { return true; }
   // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
   virtual std::optional<Activation> activation() const { return std::nullopt; }
+
+  // Not empty: a call has so many outputs, and what the kernel writes for an example is all of
+  // them, one after the other. Valid after OutputShape.
+  virtual std::vector<Shape> parts() const { return {}; }
 
   // True: the output is the input seen with another shape, and there is no kernel.
   virtual bool is_view() const { return false; }

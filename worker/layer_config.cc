@@ -73,6 +73,9 @@ const std::vector<NamedInitializer>& Initializers() {
       {"HeNormal", "he_normal", {}},
       {"LecunUniform", "lecun_uniform", {}},
       {"LecunNormal", "lecun_normal", {}},
+      {"Orthogonal", "orthogonal", {"gain"}},
+      {"OrthogonalInitializer", "orthogonal", {"gain"}},
+      {"Identity", "identity", {"gain"}},
   };
   return *all;
 }

@@ -9,7 +9,7 @@
 namespace paracord {
 
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config);  // and LeakyReLU, ELU, ...
-std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);  // ExpandDims, Squeeze
+std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);    // ExpandDims, Squeeze
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack
 std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // all but transposed ones
@@ -29,7 +29,8 @@ std::unique_ptr<Layer> MakeNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config);  // x + y, 2 * x, ...
 std::unique_ptr<Layer> MakePermute(LayerConfig& config);
 std::unique_ptr<Layer> MakePooling(LayerConfig& config);
-std::unique_ptr<Layer> MakeReduce(LayerConfig& config);  // Mean, Sum
+std::unique_ptr<Layer> MakeRecurrent(LayerConfig& config);  // SimpleRNN, LSTM, GRU
+std::unique_ptr<Layer> MakeReduce(LayerConfig& config);     // Mean, Sum
 std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
@@ -40,6 +41,8 @@ std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config);
 // The node that a layer's own `activation` becomes, unless the layer fuses it.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
+// The part of each example that has this shape and begins there.
+std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
 // 1 where either of two masks is.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 

@@ -173,6 +173,30 @@ struct LossShape {
   float delta = 1;            // Huber's
 };
 
+// A step of a recurrent layer, in Keras' order of gates; each is `units` wide.
+enum class CellKind {
+  kSimple,        // h = activation(z)
+  kLstm,          // gates i f c o; kept: the gates and activation(c)
+  kGru,           // gates z r h, reset after the product; kept: the gates and the product's h
+  kGruGates,      // reset before the product, first half: gates z and r, and h = r h0
+  kGruCandidate,  // second half, of the same tensors: the product is of that h
+};
+
+struct CellShape {
+  CellKind kind = CellKind::kSimple;
+  int64_t batch = 0, units = 0;
+  Activation activation, recurrent_activation;
+};
+
+// One step. Rows are the examples; a kind takes what it has use for.
+struct CellStep {
+  const float* mask = nullptr;               // (batch): 0 leaves the state as it is; or null
+  const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before
+  float* z = nullptr;                        // (batch, gates): from the input; gets += r
+  float* kept = nullptr;                     // for the way back: LSTM 5, GRU 4 units a row
+  float *h = nullptr, *c = nullptr;          // (batch, units), the state after
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -230,6 +254,14 @@ class Ops {
   // dtable = 0, then dtable[ids[i], :] += dy[i, :].
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
+
+  // `r`: what comes from the state, as wide as the gates that the kind computes.
+  virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
+  // dh and dc: the gradients by h and c become those by h0 and c0, but for what comes through r.
+  // Gradients by z go into dz (of kGruGates and kGruCandidate, each its gates), by r into dr (of
+  // kSimple and kLstm it is dz). kGruGates takes for dc the gradient by its h.
+  virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
+                            float* dz, float* dr) = 0;
 
   // y = x + stddev * a normal number, a pure function of (key, first + index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,

@@ -87,6 +87,13 @@ class CpuOps : public Ops {
                   const float* dy, float* dtable) override {
     cpu::ScatterAdd(count, width, table_rows, ids, dy, dtable);
   }
+  void CellForward(const CellShape& shape, const CellStep& step, const float* r) override {
+    cpu::CellForward(shape, step, r);
+  }
+  void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                    float* dr) override {
+    cpu::CellBackward(shape, step, dh, dc, dz, dr);
+  }
   void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                 float* y) override {
     cpu::AddNoise(key, stddev, first, n, x, y);

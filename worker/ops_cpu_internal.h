@@ -53,6 +53,9 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
+void CellForward(const CellShape& shape, const CellStep& step, const float* r);
+void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                  float* dr);
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
 double Loss(const LossShape& shape, const float* outputs, const float* targets,

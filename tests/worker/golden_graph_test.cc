@@ -163,5 +163,13 @@ TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
   CheckFile("graphs2.json", 25);
 }
 
+TEST_CASE("models over sequences compute and learn what Keras 3 does") {
+  CheckFile("graphs4.json", 15);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 2 does") {
+  CheckFile("graphs5.json", 15);
+}
+
 }  // namespace
 }  // namespace paracord

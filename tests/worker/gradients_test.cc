@@ -168,6 +168,11 @@ TEST_CASE("gradients of layers over steps agree with differences") {
       {"SpatialDropout1D", {{"rate", 0.4}}},
       {"GaussianNoise", {{"stddev", 0.4}}},
       {"GaussianDropout", {{"rate", 0.2}}},
+      {"SimpleRNN", {{"units", 3}, {"return_sequences", true}}},
+      {"LSTM", {{"units", 2}, {"dropout", 0.3}, {"recurrent_dropout", 0.4}}},
+      {"LSTM", {{"units", 3}, {"return_sequences", true}, {"go_backwards", true}}},
+      {"GRU", {{"units", 2}, {"dropout", 0.3}, {"recurrent_dropout", 0.4}}},
+      {"GRU", {{"units", 2}, {"recurrent_dropout", 0.4}, {"reset_after", false}}},
   };
   for (const auto& [name, config] : layers) {
     for (uint32_t seed = 1; seed < 5; ++seed) {
