@@ -50,6 +50,14 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
                                                  ", but the data has ", ShapeName(data)));
 }
 
+// The arguments of a call that say anything.
+nlohmann::json Meaning(nlohmann::json kwargs) {
+  for (auto it = kwargs.begin(); it != kwargs.end();) {
+    it = it->is_null() || *it == false ? kwargs.erase(it) : std::next(it);
+  }
+  return kwargs;
+}
+
 }  // namespace
 
 void Graph::AddVariables(Layer& layer, Node& node) {
@@ -127,7 +135,8 @@ class Graph::Builder {
   Graph& graph_;
   const ModelSpec& model_;
   std::vector<Layer*> layers_;
-  std::vector<Value> values_;      // by node of the model
+  std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
+  std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
 };
@@ -147,8 +156,13 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape&
 
 absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   Layer*& layer = layers_[node.layer];
-  if (layer != nullptr) return layer;
   const LayerSpec& spec = model_.layers[node.layer];
+  if (layer != nullptr) {
+    if (Meaning(node.kwargs) == Meaning(first_kwargs_[node.layer])) return layer;
+    return At(spec.class_name, spec.name,
+              absl::InvalidArgumentError("is called with other arguments than before"));
+  }
+  first_kwargs_[node.layer] = node.kwargs;
   LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
   config.SetCall(node.args, node.kwargs);
   ASSIGN_OR_RETURN(std::unique_ptr<Layer> made, MakeLayer(config, spec.operation));

@@ -52,6 +52,7 @@ constexpr LayerEntry kLayers[] = {
     {"MaxPooling2D", MakePooling},
     {"Maximum", MakeMerge},
     {"Minimum", MakeMerge},
+    {"MultiHeadAttention", MakeAttention},
     {"Multiply", MakeMerge},
     {"Normalization", MakeNormalization},
     {"Permute", MakePermute},

@@ -9,6 +9,7 @@
 namespace paracord {
 
 std::unique_ptr<Layer> MakeActivation(LayerConfig& config);  // and LeakyReLU, ELU, ...
+std::unique_ptr<Layer> MakeAttention(LayerConfig& config);   // MultiHeadAttention
 std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);    // ExpandDims, Squeeze
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack

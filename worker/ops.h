@@ -197,6 +197,20 @@ struct CellStep {
   float *h = nullptr, *c = nullptr;          // (batch, units), the state after
 };
 
+// What becomes of the scores that a mask hides, and so of a row of which it hides all.
+enum class MaskedScore {
+  kReplaced,  // by the lowest number: such a row is uniform, and has no gradient
+  kZero,      // as kReplaced, and 0 after the softmax
+  kLowered,   // 1e9 is taken off
+};
+
+struct SoftmaxShape {
+  int64_t batch = 0, heads = 1, queries = 0, keys = 0;
+  float scale = 1;      // of the scores
+  bool causal = false;  // query i sees keys 0 to i
+  MaskedScore masked = MaskedScore::kReplaced;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -262,6 +276,13 @@ class Ops {
   // kSimple and kLstm it is dz). kGruGates takes for dc the gradient by its h.
   virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
                             float* dz, float* dr) = 0;
+
+  // y = softmax(scale x) over the keys that the mask (batch, queries, keys), or null, does not
+  // hide. x, y (batch, heads, queries, keys); x == y is allowed, and so is dy == dx.
+  virtual void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                             float* y) = 0;
+  virtual void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                                     const float* dy, float* dx) = 0;
 
   // y = x + stddev * a normal number, a pure function of (key, first + index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,

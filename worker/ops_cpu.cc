@@ -94,6 +94,14 @@ class CpuOps : public Ops {
                     float* dr) override {
     cpu::CellBackward(shape, step, dh, dc, dz, dr);
   }
+  void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                     float* y) override {
+    cpu::MaskedSoftmax(shape, mask, x, y);
+  }
+  void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                             const float* dy, float* dx) override {
+    cpu::MaskedSoftmaxBackward(shape, mask, y, dy, dx);
+  }
   void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                 float* y) override {
     cpu::AddNoise(key, stddev, first, n, x, y);

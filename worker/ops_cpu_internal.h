@@ -56,6 +56,9 @@ void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* i
 void CellForward(const CellShape& shape, const CellStep& step, const float* r);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
                   float* dr);
+void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x, float* y);
+void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                           const float* dy, float* dx);
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
 double Loss(const LossShape& shape, const float* outputs, const float* targets,

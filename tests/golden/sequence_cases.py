@@ -70,6 +70,97 @@ def encoder_decoder(keras, keras2, rng):
             "y": [draw(rng, 3, 8), draw(rng, 3, 3, 3)], "loss": "mse"}
 
 
+def attend(name, call, queries=4, keys=5, width=6, key_width=None, masked=False, **config):
+    """Queries that attend to other steps; `call(keras, q, v, k)` gives what the layer is told."""
+    def build(keras, keras2, rng):
+        L = keras.layers
+        a, b = L.Input((queries, 5), name="a"), L.Input((keys, 3), name="b")
+        q, v = L.Dense(width, name="q")(a), L.Dense(4, name="v")(b)
+        x = {"a": draw(rng, 3, queries, 5), "b": draw(rng, 3, keys, 3)}
+        if masked:
+            q, v = L.Masking(name="mq")(q), L.Masking(name="mv")(b)
+            x["b"][1, 2:] = 0
+            x["b"][2, :1] = 0
+        k = L.Dense(key_width, name="k")(b) if key_width else None
+        more = call(keras, L, q, v)
+        layer = L.MultiHeadAttention(2, 3, name="mha", **config)
+        made = layer(q, v, **more) if k is None else layer(q, v, k, **more)
+        outs = list(made) if isinstance(made, (list, tuple)) else [made]
+        return {"model": keras.Model([a, b], [L.Flatten(name=f"f{i}")(o) for i, o in
+                                              enumerate(outs)], name="m"),
+                "x": x, "y": [draw(rng, 3, int(np.prod(o.shape[1:]))) for o in outs[:1]]
+                + [draw(rng, 3, 2 * queries * keys) for _ in outs[1:]], "loss": "mse"}
+    CASES[name] = build
+
+
+attend("attention", lambda keras, L, q, v: {})
+attend("attention_dims", lambda keras, L, q, v: {}, value_dim=5, output_shape=3, use_bias=False,
+       key_width=7)
+attend("attention_shape", lambda keras, L, q, v: {}, value_dim=2, output_shape=(2, 3),
+       kernel_regularizer="l2", bias_regularizer="l1")
+attend("attention_causal", lambda keras, L, q, v: {"use_causal_mask": True}, queries=5)
+attend("attention_causal_more_keys", lambda keras, L, q, v: {"use_causal_mask": True}, keys=7)
+attend("attention_masked", lambda keras, L, q, v: {}, masked=True)
+attend("attention_masked_causal", lambda keras, L, q, v: {"use_causal_mask": True}, masked=True)
+attend("attention_scores", lambda keras, L, q, v: {"return_attention_scores": True,
+       "use_causal_mask": True}, masked=True)
+
+
+@case
+def attention_mask_given(keras, keras2, rng):
+    """A mask that hides all keys from one query."""
+    L = keras.layers
+    a, m = L.Input((4, 3), name="a"), L.Input((4, 4), name="m4")
+    h = L.Dense(4, name="d")(a)
+    h = L.MultiHeadAttention(2, 2, name="mha")(h, h, attention_mask=m)
+    mask = rng.integers(0, 2, (3, 4, 4)).astype("float32")
+    mask[0, 1] = 0
+    return {"model": keras.Model([a, m], h, name="m"),
+            "x": {"a": draw(rng, 3, 4, 3), "m4": mask}, "y": draw(rng, 3, 4, 4), "loss": "mse"}
+
+
+@case
+def attention_tokens(keras, keras2, rng):
+    """Masks from an embedding to itself and into the loss."""
+    L = keras.layers
+    a = L.Input((5,), name="a")
+    h = L.Embedding(6, 4, mask_zero=True, name="e")(a)
+    h = L.MultiHeadAttention(2, 2, name="mha")(h, h)
+    out = L.Dense(3, activation="softmax", name="out")(h)
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": tokens(rng)},
+            "y": rng.integers(0, 3, (3, 5)).astype("float32"),
+            "loss": "sparse_categorical_crossentropy"}
+
+
+def block(keras, L, x, width, name):
+    h = L.LayerNormalization(epsilon=1e-5, name=name + "_n1")(x)
+    h = L.MultiHeadAttention(2, width // 2, name=name + "_mha")(h, h, use_causal_mask=True)
+    x = L.Add(name=name + "_a1")([x, h])
+    h = L.LayerNormalization(epsilon=1e-5, name=name + "_n2")(x)
+    h = L.Dense(width, name=name + "_down")(L.Dense(2 * width, activation="gelu",
+                                                    name=name + "_up")(h))
+    return L.Add(name=name + "_a2")([x, h])
+
+
+@case
+def transformer(keras, keras2, rng):
+    """Two blocks, the first in a model of its own, over tokens and the embedding of positions."""
+    L = keras.layers
+    a, p = L.Input((4,), name="tokens"), L.Input((4,), name="positions")
+    i = L.Input((4, 4), name="i")
+    inner = keras.Model(i, block(keras, L, i, 4, "b1"), name="inner")
+    h = L.Add(name="sum")([L.Embedding(6, 4, name="te")(a), L.Embedding(4, 4, name="pe")(p)])
+    h = block(keras, L, inner(h), 4, "b2")
+    out = L.Dense(6, name="out")(L.LayerNormalization(name="n")(h))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return {"model": keras.Model([a, p], out, name="m"),
+            "x": {"tokens": rng.integers(0, 6, (3, 4)).astype("float32"),
+                  "positions": np.tile(np.arange(4), (3, 1)).astype("float32")},
+            "y": rng.integers(0, 6, (3, 4)).astype("float32"), "loss": loss,
+            "loss_name": {"class_name": "SparseCategoricalCrossentropy",
+                          "config": {"from_logits": True}}}
+
+
 @case
 def states_masked(keras, keras2, rng):
     """First states under a mask that begins with masked steps."""
