@@ -95,6 +95,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
   variable_written_.assign(variables_.size(), add);
   for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!activities_.empty()) AddActivityGradients(i, call);
     if (nodes_[i].in_backward && current_->nodes[i] != nullptr) {
       BackwardNode(i, call, d_parameters);
     }
@@ -105,6 +106,28 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
     const int64_t n = VariableElements(variables_[v]);
     ops_.Fill(n, 0, d_parameters[v]);
     if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+  }
+}
+
+double Graph::ActivityPenalties(const GraphCall& call) {
+  double sum = 0;
+  for (const PenaltyOnValue& on : activities_) {
+    sum += ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
+                        Data(on.value), 0, nullptr);
+  }
+  return sum * static_cast<double>(call.share) / static_cast<double>(call.batch);
+}
+
+// To the gradient by the value of a node, when all that came after it have written theirs.
+void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
+  for (const PenaltyOnValue& on : activities_) {
+    if (on.value != index || !nodes_[index].in_backward) continue;
+    const size_t storage = nodes_[index].storage;
+    const int64_t n = call.batch * storages_[storage].size;
+    if (!storage_written_[storage]) ops_.Fill(n, 0, Gradient(index));
+    storage_written_[storage] = true;
+    ops_.Penalty(n, on.penalty.l1, on.penalty.l2, Data(index),
+                 call.share / static_cast<float>(call.batch), Gradient(index));
   }
 }
 

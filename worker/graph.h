@@ -80,6 +80,9 @@ class Graph {
   // After a Forward in training mode of the same call. d_parameters has null for what is not
   // wanted; `add`: the gradients are added to what is there.
   void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add);
+  // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward
+  // adds the gradient.
+  double ActivityPenalties(const GraphCall& call);
   // The regularizers' part of the loss. Adds `scale` times its gradient unless that is 0.
   double Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters);
 
@@ -100,6 +103,10 @@ class Graph {
   struct PenaltyOn {
     size_t variable = 0;
     float l1 = 0, l2 = 0;
+  };
+  struct PenaltyOnValue {
+    Value value = 0;
+    ActivityPenalty penalty;
   };
   class Builder;  // graph_build.cc
   // Of one storage, in floats an example.
@@ -133,6 +140,7 @@ class Graph {
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;
   float* Gradient(Value value) const;
+  void AddActivityGradients(size_t index, const GraphCall& call);
   void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
 
   Ops& ops_;
@@ -143,6 +151,7 @@ class Graph {
   std::vector<VariableSpec> variables_;
   std::map<const Layer*, size_t> first_variable_;
   std::vector<PenaltyOn> penalties_;
+  std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
   int64_t capacity_ = 0;                // examples that the buffers hold

@@ -256,6 +256,14 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
     whole_[values_.size()] = value;
     ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(*layer, parts[0], 0)), {value}, 1));
   }
+  if (layer->activity().has_value()) {
+    if (!layer->parts().empty()) {
+      return At(layer->class_name(), layer->name(),
+                absl::InvalidArgumentError(
+                    "key \"activity_regularizer\": is not supported with several outputs"));
+    }
+    graph_.activities_.push_back({value, *layer->activity()});
+  }
   if (mask != kNone) SetMask(value, mask);
   return value;
 }

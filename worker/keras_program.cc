@@ -309,6 +309,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     for (size_t h = 0; h < heads_.size(); ++h) {
       if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);
     }
+    loss += graph_->ActivityPenalties(call);
     graph_->Backward(call, gradients_, /*add=*/slice > 0);
     if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
   }
@@ -334,7 +335,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     added[i].add_values(value * static_cast<double>(examples));
     added[i].add_values(static_cast<double>(examples));
   };
-  double loss = unless_nan + graph_->Penalty(call, 0, {});
+  double loss = unless_nan + graph_->Penalty(call, 0, {}) + graph_->ActivityPenalties(call);
   size_t i = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {
     const ModelHead& head = heads_[h];

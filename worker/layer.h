@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -126,21 +127,26 @@ class Layer {
   }
 
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  const std::optional<ActivityPenalty>& activity() const { return activity_; }
 
  protected:
   explicit Layer(const LayerConfig& config)
       : name_(config.name()),
         class_name_(config.class_name()),
         trainable_(config.trainable()),
-        regularizers_(config.regularizers()) {}
+        regularizers_(config.regularizers()),
+        activity_(config.activity()) {}
   // A part of another layer, with its name.
   explicit Layer(const Layer& like)
       : name_(like.name_), class_name_(like.class_name_), trainable_(like.trainable_) {}
   bool trainable() const { return trainable_; }
+  void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
 
   // Declares a variable, or checks that an earlier call declared the same.
   absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
                        const Initializer& initializer);
+  // The variables, and their regularizers, are those of layers within.
+  void Adopt(std::initializer_list<const Layer*> layers);
   // The variable just declared takes no gradients: it is constant, or a moving average that keeps
   // so much at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
@@ -150,7 +156,8 @@ class Layer {
   const std::string name_;
   const std::string class_name_;
   const bool trainable_;
-  const std::vector<Regularizer> regularizers_;
+  std::vector<Regularizer> regularizers_;
+  std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;
 };
 

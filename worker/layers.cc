@@ -18,11 +18,13 @@ struct LayerEntry {
 
 constexpr LayerEntry kLayers[] = {
     {"Activation", MakeActivation},
+    {"ActivityRegularization", MakeActivityRegularization},
     {"Add", MakeMerge},
     {"Average", MakeMerge},
     {"AveragePooling1D", MakePooling},
     {"AveragePooling2D", MakePooling},
     {"BatchNormalization", MakeBatchNormalization},
+    {"Bidirectional", MakeBidirectional},
     {"Concatenate", MakeConcatenate},
     {"Conv1D", MakeConv},
     {"Conv2D", MakeConv},
@@ -39,6 +41,7 @@ constexpr LayerEntry kLayers[] = {
     {"GaussianDropout", MakeDropout},
     {"GaussianNoise", MakeDropout},
     {"GRU", MakeRecurrent},
+    {"GroupNormalization", MakeGroupNormalization},
     {"GlobalAveragePooling1D", MakeGlobalPooling},
     {"GlobalAveragePooling2D", MakeGlobalPooling},
     {"GlobalMaxPooling1D", MakeGlobalPooling},
@@ -55,7 +58,9 @@ constexpr LayerEntry kLayers[] = {
     {"MultiHeadAttention", MakeAttention},
     {"Multiply", MakeMerge},
     {"Normalization", MakeNormalization},
+    {"PReLU", MakePRelu},
     {"Permute", MakePermute},
+    {"RMSNormalization", MakeRmsNormalization},
     {"ReLU", MakeActivation},
     {"RepeatVector", MakeRepeatVector},
     {"Rescaling", MakeRescaling},
@@ -63,11 +68,13 @@ constexpr LayerEntry kLayers[] = {
     {"SeparableConv1D", MakeConv},
     {"SeparableConv2D", MakeConv},
     {"SimpleRNN", MakeRecurrent},
-    {"Softmax", MakeActivation},
+    {"Softmax", MakeSoftmax},
     {"SpatialDropout1D", MakeDropout},
     {"SpatialDropout2D", MakeDropout},
     {"Subtract", MakeMerge},
+    {"TimeDistributed", MakeTimeDistributed},
     {"ThresholdedReLU", MakeActivation},
+    {"UnitNormalization", MakeRmsNormalization},
     {"UpSampling1D", MakeUpSampling},
     {"UpSampling2D", MakeUpSampling},
     {"ZeroPadding1D", MakeFrame},
@@ -156,6 +163,20 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   spec.set_trainable(trainable_);
   variables_.push_back(std::move(spec));
   return absl::OkStatus();
+}
+
+void Layer::Adopt(std::initializer_list<const Layer*> layers) {
+  variables_.clear();
+  regularizers_.clear();
+  for (const Layer* layer : layers) {
+    for (const VariableSpec& variable : layer->variables_) {
+      variables_.push_back(variable);
+      for (const Regularizer& r : layer->regularizers_) {
+        if (!variable.name().ends_with("/" + r.variable)) continue;
+        regularizers_.push_back({variable.name().substr(name_.size() + 1), r.l1, r.l2});
+      }
+    }
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation) {

@@ -34,6 +34,9 @@ class AttentionLayer : public Layer {
     }
     const bool robust = config.Flag("softmax_robust_masking", false);
     for (const char* key : {"query_shape", "value_shape", "key_shape", "seed"}) config.Ignore(key);
+    if (config.activity().has_value()) {
+      config.Fail("activity_regularizer", "is not supported here");
+    }
     ReadCall(config);
     if (config.keras2()) {
       plan_.masked = robust ? MaskedScore::kReplaced : MaskedScore::kLowered;

@@ -29,6 +29,9 @@ class RecurrentLayer : public Layer {
     if (kind != CellKind::kSimple) {
       plan_.recurrent_activation = config.ActivationOf("recurrent_activation", "sigmoid");
     }
+    for (const Activation& a : {plan_.activation, plan_.recurrent_activation}) {
+      if (a.kind == ActivationKind::kGlu) config.Fail("activation", "glu is not supported here");
+    }
     plan_.states = kind == CellKind::kLstm ? 2 : 1;
     plan_.gates = kind == CellKind::kSimple ? 1 : kind == CellKind::kLstm ? 4 : 3;
     plan_.kept = kind == CellKind::kSimple ? 0 : kind == CellKind::kLstm ? 5 : 4;

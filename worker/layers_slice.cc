@@ -83,10 +83,11 @@ class SliceLayer : public CopyLayer {
     return absl::InvalidArgumentError(absl::StrCat("its key ", what));
   }
   static bool IsEllipsis(const nlohmann::json& e) {
-    return e.is_object() && e.value("class_name", "") == "__ellipsis__";
+    return e.is_object() && e.value("class_name", nlohmann::json()) == "__ellipsis__";
   }
   static bool IsSlice(const nlohmann::json& e) {
-    return e.is_object() && (e.value("class_name", "") == "__slice__" || e.contains("start"));
+    return e.is_object() &&
+           (e.value("class_name", nlohmann::json()) == "__slice__" || e.contains("start"));
   }
   static Limits Bounds(const nlohmann::json& e) {
     const nlohmann::json& config =

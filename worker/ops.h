@@ -35,6 +35,8 @@ enum class ActivationKind {
   kGeluTanh,  // the approximation by tanh
   kSoftmax,   // along the last axis
   kLogSoftmax,
+  kSparsemax,    // along the last axis
+  kGlu,          // not an operation: a layer (layers_activation.cc)
   kReluGeneral,  // x up to beta from gamma on, alpha (x - gamma) below
   kAffine,       // alpha x + beta
   kPower,        // alpha x ^ beta
@@ -92,6 +94,7 @@ struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
+  bool centred = true;  // else, by rows: the mean is zero, the variance the mean of squares
 };
 
 // c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in

@@ -161,6 +161,89 @@ def transformer(keras, keras2, rng):
                           "config": {"from_logits": True}}}
 
 
+def layers_case(name, layers, *shape, keras3_only=False, **more):
+    def build(keras, keras2, rng):
+        if keras2 and keras3_only:
+            return None
+        spec = one(keras, layers(keras.layers), draw(rng, 3, *shape), None, **more)
+        spec["y"] = draw(rng, 3, *spec["model"].output_shape[1:])
+        return spec
+    CASES[name] = build
+
+
+for _merge in ["concat", "sum", "ave", "mul"]:
+    rnn("bidirectional_" + _merge, lambda L, merge=_merge: [L.Bidirectional(L.GRU(
+        2, return_sequences=True, kernel_regularizer="l2"), merge_mode=merge),
+        L.Bidirectional(L.LSTM(2), merge_mode=merge)], masked=_merge == "sum")
+rnn("bidirectional_masked", lambda L: [L.Bidirectional(L.LSTM(2, return_sequences=True), name="b"),
+    L.Bidirectional(L.SimpleRNN(2), backward_layer=L.SimpleRNN(2, activation="relu",
+                                                               go_backwards=True))], masked=True)
+rnn("time_distributed", lambda L: [L.TimeDistributed(L.Dense(4, activation="softmax",
+    kernel_regularizer="l1"), name="td"), L.TimeDistributed(L.Reshape((2, 2))),
+    L.TimeDistributed(L.Conv1D(2, 2))])
+
+
+@case
+def bidirectional_states(keras, keras2, rng):
+    L = keras.layers
+    a = L.Input((4, 3), name="a")
+    outs = L.Bidirectional(L.LSTM(2, return_sequences=True, return_state=True), merge_mode=None,
+                           name="b")(a)
+    y = L.Bidirectional(L.LSTM(2, return_state=True), name="c")(L.Concatenate(name="j")(
+        list(outs[:2])), initial_state=list(outs[2:]))
+    out = L.Concatenate(name="cat")(list(y))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 3, 4, 3)},
+            "y": draw(rng, 3, 12), "loss": "mse"}
+
+
+layers_case("prelu", lambda L: [L.Dense(4), L.PReLU(), L.Dense(3), L.PReLU(
+    shared_axes=[1], alpha_regularizer="l2"), L.Dense(2)], 3, 5)
+layers_case("group_norm", lambda L: [L.Conv2D(6, 2), L.GroupNormalization(3), L.Conv2D(4, 1),
+    L.GroupNormalization(-1, center=False), L.GroupNormalization(2, scale=False, epsilon=0.1)],
+    5, 4, 2)
+layers_case("rms_norm", lambda L: [L.Dense(4), L.RMSNormalization(), L.Dense(3),
+    L.RMSNormalization(epsilon=0.1)], 3, 5, keras3_only=True)
+layers_case("unit_norm", lambda L: [L.Dense(4), L.UnitNormalization(), L.Dense(3),
+    L.UnitNormalization(axis=[1, 2])], 3, 5)
+layers_case("activity", lambda L: [L.Dense(4, activation="relu", activity_regularizer="l2"),
+    L.Flatten(), L.ActivityRegularization(l1=0.02, l2=0.01), L.Dense(
+        3, activation="tanh", activity_regularizer="l1")], 2, 3)
+@case
+def glu(keras, keras2, rng):
+    """Keras believes that glu leaves the shape as it is, so nothing can come after it."""
+    if keras2:
+        return None
+    L = keras.layers
+    return one(keras, [L.Dense(6, activation="glu", name="d")], draw(rng, 3, 4), draw(rng, 3, 3))
+
+
+@case
+def activity_of_logits(keras, keras2, rng):
+    """On what the loss looks behind, and on what no loss is taken of."""
+    L = keras.layers
+    a = L.Input((4,), name="a")
+    h = L.Dense(3, activity_regularizer="l2", name="h")(a)
+    out = L.Dense(3, activation="softmax", activity_regularizer="l2", name="out")(h)
+    side = L.Dense(2, activity_regularizer="l1", name="side")(h)
+    both = L.Concatenate(name="cat")([L.Dense(1, name="one")(side), a])
+    return {"model": keras.Model(a, [out, both], name="m"), "x": {"a": draw(rng, 4, 4)},
+            "y": [np.eye(3, dtype="float32")[rng.integers(0, 3, 4)], draw(rng, 4, 5)],
+            "loss": ["categorical_crossentropy", "mse"]}
+
+
+@case
+def softmax_masked(keras, keras2, rng):
+    L = keras.layers
+    a, m = L.Input((3, 4), name="a"), L.Input((3, 4), name="mm")
+    h = L.Dense(4, name="d")(a)
+    out = L.Concatenate(name="cat")([L.Flatten(name="f")(L.Softmax(name="s")(h, m)),
+                                     L.Flatten(name="g")(L.Softmax(name="t")(h))])
+    mask = rng.integers(0, 2, (4, 3, 4)).astype("float32")
+    mask[1, 2] = 0
+    return {"model": keras.Model([a, m], out, name="m"),
+            "x": {"a": draw(rng, 4, 3, 4), "mm": mask}, "y": draw(rng, 4, 24), "loss": "mse"}
+
+
 @case
 def states_masked(keras, keras2, rng):
     """First states under a mask that begins with masked steps."""
