@@ -35,6 +35,7 @@ absl::Status Graph::Reserve(int64_t batch) {
 
 absl::Status Graph::Prepare(int64_t batch) {
   RETURN_IF_ERROR(Reserve(batch));
+  RETURN_IF_ERROR(ReserveRounded());
   if (kernels_.count(batch) == 0 && kernels_.size() >= kBatchSizesMax) {
     kernels_.erase(std::min_element(kernels_.begin(), kernels_.end(), [](auto& a, auto& b) {
       return a.second.last_used < b.second.last_used;
@@ -74,6 +75,7 @@ float* Graph::Gradient(Value value) const {
 
 void Graph::Forward(const GraphCall& call, bool training) {
   inputs_ = call.inputs;
+  RoundParameters(call);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     Kernel* kernel = current_->nodes[i].get();
@@ -82,11 +84,13 @@ void Graph::Forward(const GraphCall& call, bool training) {
     for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
     kernel->Forward(
         {.inputs = call_inputs_,
-         .parameters = call.parameters.subspan(node.first_variable, node.layer->variables().size()),
+         .parameters =
+             std::span(parameters_).subspan(node.first_variable, node.layer->variables().size()),
          .output = storages_[node.storage].data.get(),
          .training = training,
          .key = Mix64(call.key, node.salt),
          .first_example = call.first_example});
+    RoundValue(i, call.batch);
   }
 }
 
@@ -180,7 +184,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   }
   current_->nodes[index]->Backward(
       {.inputs = call_inputs_,
-       .parameters = call.parameters.subspan(node.first_variable, count),
+       .parameters = std::span(parameters_).subspan(node.first_variable, count),
        .output = Data(index),
        .d_output = Gradient(index),
        .d_inputs = call_d_inputs_,
@@ -188,7 +192,11 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
        .key = Mix64(call.key, node.salt),
        .first_example = call.first_example,
        .share = call.share});
+  RoundVariableGradients(node, call_d_parameters_);
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
+  for (size_t i = 0; i < node.data_inputs; ++i) {
+    if (call_d_inputs_[i] != nullptr) RoundGradient(node.inputs[i], call.batch);
+  }
 }
 
 }  // namespace paracord

@@ -86,6 +86,13 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
   node.shape = *std::move(shape);
 
+  node.precision = layer.precision().value_or(Precision::kFloat32);
+  if (!layer.precision().has_value() && data_inputs > 0) {  // as its inputs, if they agree
+    node.precision = nodes_[node.inputs[0]].precision;
+    for (size_t i = 1; i < data_inputs; ++i) {
+      if (nodes_[node.inputs[i]].precision != node.precision) node.precision = Precision::kFloat32;
+    }
+  }
   AddVariables(layer, node);
   const auto data = std::span(node.inputs).first(data_inputs);
   node.needs_gradient =
@@ -116,6 +123,7 @@ class Graph::Builder {
   absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
   std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
@@ -231,18 +239,33 @@ absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
   return graph_.AddCall(Own(std::move(made)), std::move(all_inputs), 0);
 }
 
+// A layer of a mixed policy rounds its inputs; ids stay as they are.
+absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs) {
+  const std::optional<Precision> precision = layer.precision();
+  if (precision.value_or(Precision::kFloat32) == Precision::kFloat32) return absl::OkStatus();
+  if (layer.ids_below().has_value()) return absl::OkStatus();
+  for (Value& input : inputs) {
+    if (graph_.nodes_[input].precision == *precision) continue;
+    ASSIGN_OR_RETURN(input, AddActivation(layer, {ActivationKind::kAffine, 1, 0, 0}, input));
+    graph_.nodes_[input].cast = true;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
   std::vector<Value> inputs;
   for (const size_t input : node.inputs) inputs.push_back(values_[input]);
   const size_t data_inputs = inputs.size();
   ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
+  const std::vector<Value> uncast = inputs;
+  RETURN_IF_ERROR(CastInputs(*layer, inputs));
   Value value = kNone;
   if (layer->folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
   } else {
     if (layer->takes_masks()) {
-      const std::vector<Value> masks = MasksOf(node, *layer, inputs);
+      const std::vector<Value> masks = MasksOf(node, *layer, uncast);
       inputs.insert(inputs.end(), masks.begin(), masks.end());
       const auto more = node.masks.find("attention_mask");
       if (more != node.masks.end()) inputs.push_back(values_[more->second]);

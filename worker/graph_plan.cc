@@ -10,7 +10,8 @@ namespace paracord {
 
 std::optional<Graph::Value> Graph::Before(Value value, ActivationKind kind) const {
   const Node& last = nodes_[value];
-  if (last.layer == nullptr) return std::nullopt;
+  // Of values that are rounded Keras does not find it.
+  if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
   const auto activation = last.layer->activation();
   if (!activation.has_value() || activation->kind != kind) return std::nullopt;
   return last.inputs[0];
@@ -37,7 +38,7 @@ std::vector<LayerRow> Graph::Describe() const {
   std::vector<LayerRow> rows;
   std::vector<bool> counted(variables_.size(), false);
   for (const Node& node : nodes_) {
-    if (node.layer == nullptr) continue;
+    if (node.layer == nullptr || node.cast) continue;
     LayerRow row{node.layer->name(), node.layer->class_name(), node.shape};
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       const size_t at = node.first_variable + v;

@@ -213,10 +213,12 @@ double KerasProgram::HeadLoss(const ModelHead& head, const Batch& batch, const G
   const bool weighted = RowWeights(head, job_, batch, call.first_example, call.batch, Mask(head),
                                    /*for_loss=*/true, weights_);
   const double scale = each * static_cast<double>(head.loss_weight);
-  return scale * ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
-                            head.Targets(batch, call.first_example),
-                            weighted ? weights_.data() : nullptr, static_cast<float>(scale),
-                            gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  const double loss = ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+                                 head.Targets(batch, call.first_example),
+                                 weighted ? weights_.data() : nullptr, static_cast<float>(scale),
+                                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
+  return scale * loss;
 }
 
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a

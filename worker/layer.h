@@ -115,6 +115,11 @@ class Layer {
   // them, one after the other. Valid after OutputShape.
   virtual std::vector<Shape> parts() const { return {}; }
 
+  // Of the output; nullopt: as the inputs. Inputs and variables are rounded to it before.
+  std::optional<Precision> precision() const { return precision_; }
+  // False: under a mixed policy, too, it computes with its variables as they are.
+  virtual bool rounds_variables() const { return true; }
+
   // True: the output is the input seen with another shape, and there is no kernel.
   virtual bool is_view() const { return false; }
 
@@ -134,11 +139,15 @@ class Layer {
       : name_(config.name()),
         class_name_(config.class_name()),
         trainable_(config.trainable()),
+        precision_(config.precision()),
         regularizers_(config.regularizers()),
         activity_(config.activity()) {}
   // A part of another layer, with its name.
   explicit Layer(const Layer& like)
-      : name_(like.name_), class_name_(like.class_name_), trainable_(like.trainable_) {}
+      : name_(like.name_),
+        class_name_(like.class_name_),
+        trainable_(like.trainable_),
+        precision_(like.precision_) {}
   bool trainable() const { return trainable_; }
   void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
 
@@ -156,6 +165,7 @@ class Layer {
   const std::string name_;
   const std::string class_name_;
   const bool trainable_;
+  const std::optional<Precision> precision_;
   std::vector<Regularizer> regularizers_;
   std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;

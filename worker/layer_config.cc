@@ -162,8 +162,14 @@ void LayerConfig::CheckDType() {
     const json* config = ConfigOf(*dtype);
     name = config != nullptr && config->contains("name") ? &(*config)["name"] : dtype;
   }
-  if (*name != "float32") {
-    Fail("dtype", absl::StrCat(Shown(*name), " is not supported; supported: \"float32\""));
+  if (*name == "mixed_bfloat16") {
+    precision_ = Precision::kBfloat16;
+  } else if (*name == "mixed_float16") {
+    precision_ = Precision::kFloat16;
+  } else if (*name != "float32") {
+    Fail("dtype", absl::StrCat(Shown(*name),
+                               " is not supported; supported: \"float32\", "
+                               "\"mixed_bfloat16\", \"mixed_float16\""));
   }
 }
 

@@ -39,6 +39,9 @@ class LayerConfig {
   const std::string& class_name() const { return class_name_; }
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
+  // Of what the layer computes; nullopt: as its inputs.
+  std::optional<Precision> precision() const { return precision_; }
+  void FollowInputs() { precision_ = std::nullopt; }
   bool Has(absl::string_view key) const;
   // True if the file has the key, be it null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
@@ -96,6 +99,7 @@ class LayerConfig {
   const nlohmann::json& config_;
   const bool keras2_;
   bool trainable_ = true;
+  std::optional<Precision> precision_ = Precision::kFloat32;
   std::vector<Regularizer> regularizers_;
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;

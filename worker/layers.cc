@@ -186,6 +186,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
       operation ? std::span<const LayerEntry>(kOperations) : std::span<const LayerEntry>(kLayers);
   for (const LayerEntry& entry : table) {
     if (entry.class_name == config.class_name()) {
+      if (operation) config.FollowInputs();
       std::unique_ptr<Layer> layer = entry.make(config);
       RETURN_IF_ERROR(config.Finish());
       return layer;

@@ -68,6 +68,14 @@ struct Activation {
   float alpha = 0, beta = 0, gamma = 0;
 };
 
+// What values are rounded to, to the nearest and to even.
+enum class Precision {
+  kFloat32,  // not at all
+  kBfloat16,
+  kFloat16,
+  kFloat16Digits,  // its 11 bits, but the range of float32
+};
+
 // Indices over a few axes, and how far one step along each goes in the operands (in floats): a
 // broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
 // output may be 0 where values are added.
@@ -248,6 +256,7 @@ class Ops {
                        float* y) = 0;
 
   virtual void Fill(int64_t n, float value, float* y) = 0;
+  virtual void Round(Precision precision, int64_t n, float* x) = 0;
   // y = a, or y += a, along the walk.
   virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
   // y = a op b along the walk.

@@ -59,6 +59,7 @@ class CpuOps : public Ops {
                float* y) override {
     cpu::Dropout(key, rate, first, n, x, y);
   }
+  void Round(Precision precision, int64_t n, float* x) override { cpu::Round(precision, n, x); }
   void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
     cpu::Copy(walk, add, a, y);

@@ -40,6 +40,7 @@ void Affine(int64_t n, float scale, float offset, const float* x, float* y);
 void Add(int64_t n, const float* x, float* y);
 void SumRows(int64_t rows, int64_t columns, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
+void Round(Precision precision, int64_t n, float* x);
 void Fill(int64_t n, float value, float* y);
 void Copy(const Walk& walk, bool add, const float* a, float* y);
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);

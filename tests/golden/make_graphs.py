@@ -127,6 +127,8 @@ def run(name, build):
     result["targets"] = ({k: column(np.asarray(v, dtype="float32")) for k, v in ys.items()}
                          if isinstance(ys, dict) else
                          {n: column(np.asarray(v, dtype="float32")) for n, v in zip(names, ys)})
+    if "tolerance" in spec:
+        result["tolerance"] = spec["tolerance"]
     if weight is not None:
         result["sample_weight"] = column(np.asarray(weight, dtype="float32"))
     result["examples"] = int(next(iter(ins.values())).shape[0])

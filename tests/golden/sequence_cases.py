@@ -244,6 +244,45 @@ def softmax_masked(keras, keras2, rng):
             "x": {"a": draw(rng, 4, 3, 4), "mm": mask}, "y": draw(rng, 4, 24), "loss": "mse"}
 
 
+def mixed(name, build_layers, dtype, tolerance, *shape, **more):
+    """Under a mixed policy, but for a last layer in float32."""
+    def build(keras, keras2, rng):
+        L = keras.layers
+        made = build_layers(L, {"dtype": dtype}) + [L.Activation("linear", dtype="float32")]
+        spec = one(keras, made, draw(rng, 3, *shape), None, **more)
+        spec["y"] = draw(rng, 3, *spec["model"].output_shape[1:])
+        spec["tolerance"] = tolerance
+        return spec
+    CASES[name] = build
+
+
+for _dtype, _tolerance in [("mixed_bfloat16", 0.02), ("mixed_float16", 0.004)]:
+    mixed(_dtype + "_dense", lambda L, d: [
+        L.Dense(6, activation="gelu", kernel_regularizer="l2", **d), L.LayerNormalization(**d),
+        L.Dropout(0.0, **d), L.Dense(4, activation="tanh", **d), L.Dense(2, **d)],
+        _dtype, _tolerance, 5)
+    mixed(_dtype + "_conv", lambda L, d: [
+        L.Conv2D(4, 3, activation="relu", **d), L.BatchNormalization(name="batch_norm", **d),
+        L.MaxPooling2D(2, **d), L.Flatten(**d), L.Dense(3, **d)], _dtype, _tolerance, 7, 6, 2)
+    mixed(_dtype + "_lstm", lambda L, d: [
+        L.LSTM(3, return_sequences=True, **d), L.GRU(3, **d), L.Dense(2, **d)],
+        _dtype, _tolerance, 4, 3)
+
+
+@case
+def mixed_softmax(keras, keras2, rng):
+    """The usual end of a model under a mixed policy: logits in bfloat16, softmax in float32."""
+    L = keras.layers
+    d = {"dtype": "mixed_bfloat16"}
+    a = L.Input((4,), name="a")
+    h = L.Dense(5, activation="relu", name="h", **d)(a)
+    h = L.Add(name="sum", **d)([h, L.Dense(5, name="g", **d)(h)])
+    out = L.Activation("softmax", dtype="float32", name="out")(L.Dense(3, name="z", **d)(h))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 4, 4)},
+            "y": rng.integers(0, 3, (4,)).astype("float32"), "tolerance": 0.02,
+            "loss": "sparse_categorical_crossentropy"}
+
+
 @case
 def states_masked(keras, keras2, rng):
     """First states under a mask that begins with masked steps."""
