@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_random.h"
 #include "common/status_macros.h"
+#include "server/orthogonal.h"
 
 namespace paracord {
 namespace {
@@ -16,10 +17,11 @@ namespace {
 // The standard deviation of a standard normal cut at two: Keras divides by it.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
-enum class Shape { kConstant, kUniform, kNormal, kTruncated, kIdentity };
+enum class Shape { kConstant, kUniform, kNormal, kTruncated, kIdentity, kOrthogonal };
 
 // What every initializer comes down to: constant a; uniform in [a, b); normal of mean a and
-// standard deviation b, whole or cut at two of them; a on the diagonal.
+// standard deviation b, whole or cut at two of them; a on the diagonal; a times an orthogonal
+// matrix.
 struct Distribution {
   Shape shape = Shape::kConstant;
   double a = 0;
@@ -66,6 +68,14 @@ Fans FansOf(const VariableSpec& variable) {
   double receptive = 1;
   for (int i = 0; i < rank - 2; ++i) receptive *= static_cast<double>(variable.shape(i));
   return {static_cast<double>(variable.shape(rank - 2)) * receptive, last * receptive};
+}
+
+// As Keras: the last dimension, and all others together.
+MatrixShape MatrixOf(const VariableSpec& variable) {
+  const int last = variable.shape_size() - 1;
+  MatrixShape matrix{1, variable.shape(last)};
+  for (int i = 0; i < last; ++i) matrix.rows *= variable.shape(i);
+  return matrix;
 }
 
 constexpr double kFanIn = 0;
@@ -124,11 +134,15 @@ absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options
     if (variable.shape_size() != 2) return options.Error("use but for two dimensions");
     return Distribution{Shape::kIdentity, options.Get("gain", 1)};
   }
+  if (name == "orthogonal") {
+    if (variable.shape_size() < 2) return options.Error("use but for two dimensions or more");
+    return Distribution{Shape::kOrthogonal, options.Get("gain", 1)};
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "variable \"", variable.name(), "\": no initializer \"", name,
       "\"; there are zeros, ones, constant, random_uniform, random_normal, truncated_normal, "
       "glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, lecun_normal, "
-      "variance_scaling, identity"));
+      "variance_scaling, identity, orthogonal"));
 }
 
 // Draws again until the number lies within two standard deviations, each draw from its own place of
@@ -156,6 +170,8 @@ float Element(const Distribution& distribution, uint64_t key, uint64_t row_eleme
       return static_cast<float>(a + b * RandomNormal(key, element));
     case Shape::kTruncated:
       return static_cast<float>(a + b * TruncatedNormal(key, element));
+    case Shape::kOrthogonal:  // not by element
+      break;
     case Shape::kIdentity:
       return element / row_elements == element % row_elements ? static_cast<float>(a) : 0.0f;
   }
@@ -168,12 +184,25 @@ absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t be
                         std::span<float> out) {
   Options options(variable);
   ASSIGN_OR_RETURN(const Distribution distribution, Read(variable, options));
+  const bool unit_forget = options.Get("unit_forget", 0) != 0;
   RETURN_IF_ERROR(options.Finish());
   const uint64_t key = DeriveKey(seed, variable.name());
-  uint64_t row_elements = 1;
-  for (int i = 1; i < variable.shape_size(); ++i) row_elements *= variable.shape(i);
+  if (distribution.shape == Shape::kOrthogonal) {
+    const MatrixShape matrix = MatrixOf(variable);
+    Orthogonal(matrix, key, distribution.a, begin, out);
+    return absl::OkStatus();
+  }
+  uint64_t elements = 1;
+  for (const uint64_t dim : variable.shape()) elements *= dim;
+  const uint64_t row_elements =
+      variable.shape_size() == 0 ? 1 : elements / std::max<uint64_t>(variable.shape(0), 1);
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = Element(distribution, key, row_elements, begin + i);
+  }
+  // An LSTM's bias: its second quarter is the forget gate's.
+  for (size_t i = 0; i < out.size() && unit_forget; ++i) {
+    const uint64_t at = begin + i;
+    if (at >= elements / 4 && at < elements / 2) out[i] = 1;
   }
   return absl::OkStatus();
 }

@@ -56,6 +56,7 @@ class CopyKernel : public Kernel {
 class CopyLayer : public Layer {
  public:
   using Layer::Layer;
+  explicit CopyLayer(const Layer& of) : Layer(of) {}
   struct Plan {
     Shape output;
     Shape dims;                 // walked over, without the batch

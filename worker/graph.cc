@@ -35,6 +35,7 @@ absl::Status Graph::Reserve(int64_t batch) {
 
 absl::Status Graph::Prepare(int64_t batch) {
   RETURN_IF_ERROR(Reserve(batch));
+  RETURN_IF_ERROR(ReserveRounded());
   if (kernels_.count(batch) == 0 && kernels_.size() >= kBatchSizesMax) {
     kernels_.erase(std::min_element(kernels_.begin(), kernels_.end(), [](auto& a, auto& b) {
       return a.second.last_used < b.second.last_used;
@@ -74,6 +75,7 @@ float* Graph::Gradient(Value value) const {
 
 void Graph::Forward(const GraphCall& call, bool training) {
   inputs_ = call.inputs;
+  RoundParameters(call);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     Kernel* kernel = current_->nodes[i].get();
@@ -82,11 +84,13 @@ void Graph::Forward(const GraphCall& call, bool training) {
     for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
     kernel->Forward(
         {.inputs = call_inputs_,
-         .parameters = call.parameters.subspan(node.first_variable, node.layer->variables().size()),
+         .parameters =
+             std::span(parameters_).subspan(node.first_variable, node.layer->variables().size()),
          .output = storages_[node.storage].data.get(),
          .training = training,
          .key = Mix64(call.key, node.salt),
          .first_example = call.first_example});
+    RoundValue(i, call.batch);
   }
 }
 
@@ -95,6 +99,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
   variable_written_.assign(variables_.size(), add);
   for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!activities_.empty()) AddActivityGradients(i, call);
     if (nodes_[i].in_backward && current_->nodes[i] != nullptr) {
       BackwardNode(i, call, d_parameters);
     }
@@ -105,6 +110,28 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
     const int64_t n = VariableElements(variables_[v]);
     ops_.Fill(n, 0, d_parameters[v]);
     if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+  }
+}
+
+double Graph::ActivityPenalties(const GraphCall& call) {
+  double sum = 0;
+  for (const PenaltyOnValue& on : activities_) {
+    sum += ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
+                        Data(on.value), 0, nullptr);
+  }
+  return sum * static_cast<double>(call.share) / static_cast<double>(call.batch);
+}
+
+// To the gradient by the value of a node, when all that came after it have written theirs.
+void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
+  for (const PenaltyOnValue& on : activities_) {
+    if (on.value != index || !nodes_[index].in_backward) continue;
+    const size_t storage = nodes_[index].storage;
+    const int64_t n = call.batch * storages_[storage].size;
+    if (!storage_written_[storage]) ops_.Fill(n, 0, Gradient(index));
+    storage_written_[storage] = true;
+    ops_.Penalty(n, on.penalty.l1, on.penalty.l2, Data(index),
+                 call.share / static_cast<float>(call.batch), Gradient(index));
   }
 }
 
@@ -157,7 +184,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   }
   current_->nodes[index]->Backward(
       {.inputs = call_inputs_,
-       .parameters = call.parameters.subspan(node.first_variable, count),
+       .parameters = std::span(parameters_).subspan(node.first_variable, count),
        .output = Data(index),
        .d_output = Gradient(index),
        .d_inputs = call_d_inputs_,
@@ -165,7 +192,11 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
        .key = Mix64(call.key, node.salt),
        .first_example = call.first_example,
        .share = call.share});
+  RoundVariableGradients(node, call_d_parameters_);
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
+  for (size_t i = 0; i < node.data_inputs; ++i) {
+    if (call_d_inputs_[i] != nullptr) RoundGradient(node.inputs[i], call.batch);
+  }
 }
 
 }  // namespace paracord

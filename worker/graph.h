@@ -77,9 +77,14 @@ class Graph {
   const float* value(Value value) const { return Data(value); }
   // Where the gradient of the loss by the loss value goes before Backward.
   float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
+  // Rounds the gradient there to the value's precision.
+  void RoundGradient(Value value, int64_t batch);
   // After a Forward in training mode of the same call. d_parameters has null for what is not
   // wanted; `add`: the gradients are added to what is there.
   void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add);
+  // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward
+  // adds the gradient.
+  double ActivityPenalties(const GraphCall& call);
   // The regularizers' part of the loss. Adds `scale` times its gradient unless that is 0.
   double Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters);
 
@@ -90,6 +95,8 @@ class Graph {
     size_t data_inputs = 0;     // the others are masks
     std::vector<Shape> input_shapes;
     Shape shape;
+    Precision precision = Precision::kFloat32;
+    bool cast = false;   // of an input, which belongs to the layer that comes next
     size_t storage = 0;  // views share that of their input
     size_t first_variable = 0;
     uint64_t salt = 0;            // sets the node's random numbers apart
@@ -100,6 +107,10 @@ class Graph {
   struct PenaltyOn {
     size_t variable = 0;
     float l1 = 0, l2 = 0;
+  };
+  struct PenaltyOnValue {
+    Value value = 0;
+    ActivityPenalty penalty;
   };
   class Builder;  // graph_build.cc
   // Of one storage, in floats an example.
@@ -118,6 +129,11 @@ class Graph {
     std::vector<std::unique_ptr<Kernel>> nodes;
   };
 
+  // A variable as layers of a mixed policy see it.
+  struct Rounded {
+    Precision precision = Precision::kFloat32;
+    DeviceArray data;
+  };
   struct Sum {
     int64_t n = 0;
     const float* from = nullptr;
@@ -133,6 +149,12 @@ class Graph {
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;
   float* Gradient(Value value) const;
+  bool RoundsVariables(const Node& node) const;
+  absl::Status ReserveRounded();
+  void RoundParameters(const GraphCall& call);
+  void RoundValue(Value value, int64_t batch);
+  void RoundVariableGradients(const Node& node, std::span<float* const> d_parameters);
+  void AddActivityGradients(size_t index, const GraphCall& call);
   void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
 
   Ops& ops_;
@@ -143,15 +165,17 @@ class Graph {
   std::vector<VariableSpec> variables_;
   std::map<const Layer*, size_t> first_variable_;
   std::vector<PenaltyOn> penalties_;
+  std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
   int64_t capacity_ = 0;                // examples that the buffers hold
   std::map<int64_t, Kernels> kernels_;  // by batch size
   uint64_t uses_ = 0;
   Kernels* current_ = nullptr;
+  std::vector<Rounded> rounded_;  // by variable; empty where it is not rounded
   // Of a run.
   std::span<const float* const> inputs_;
-  std::vector<const float*> call_inputs_;
+  std::vector<const float*> parameters_, call_inputs_;
   std::vector<float*> call_d_inputs_, call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_;
   std::vector<Sum> sums_;

@@ -50,6 +50,14 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
                                                  ", but the data has ", ShapeName(data)));
 }
 
+// The arguments of a call that say anything.
+nlohmann::json Meaning(nlohmann::json kwargs) {
+  for (auto it = kwargs.begin(); it != kwargs.end();) {
+    it = it->is_null() || *it == false ? kwargs.erase(it) : std::next(it);
+  }
+  return kwargs;
+}
+
 }  // namespace
 
 void Graph::AddVariables(Layer& layer, Node& node) {
@@ -78,6 +86,13 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
   node.shape = *std::move(shape);
 
+  node.precision = layer.precision().value_or(Precision::kFloat32);
+  if (!layer.precision().has_value() && data_inputs > 0) {  // as its inputs, if they agree
+    node.precision = nodes_[node.inputs[0]].precision;
+    for (size_t i = 1; i < data_inputs; ++i) {
+      if (nodes_[node.inputs[i]].precision != node.precision) node.precision = Precision::kFloat32;
+    }
+  }
   AddVariables(layer, node);
   const auto data = std::span(node.inputs).first(data_inputs);
   node.needs_gradient =
@@ -108,8 +123,11 @@ class Graph::Builder {
   absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
+  absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
-  std::vector<Value> MasksOf(const NodeSpec& node, std::span<const Value> inputs) const;
+  std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
+                             std::span<const Value> inputs) const;
   absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
   absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
   void SetMask(Value value, Value mask) {
@@ -125,8 +143,10 @@ class Graph::Builder {
   Graph& graph_;
   const ModelSpec& model_;
   std::vector<Layer*> layers_;
-  std::vector<Value> values_;  // by node of the model
-  std::vector<Value> masks_;   // by value
+  std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
+  std::vector<Value> values_;                      // by node of the model
+  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
+  std::vector<Value> masks_;       // by value
 };
 
 absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
@@ -144,8 +164,13 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape&
 
 absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   Layer*& layer = layers_[node.layer];
-  if (layer != nullptr) return layer;
   const LayerSpec& spec = model_.layers[node.layer];
+  if (layer != nullptr) {
+    if (Meaning(node.kwargs) == Meaning(first_kwargs_[node.layer])) return layer;
+    return At(spec.class_name, spec.name,
+              absl::InvalidArgumentError("is called with other arguments than before"));
+  }
+  first_kwargs_[node.layer] = node.kwargs;
   LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
   config.SetCall(node.args, node.kwargs);
   ASSIGN_OR_RETURN(std::unique_ptr<Layer> made, MakeLayer(config, spec.operation));
@@ -154,12 +179,12 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
 }
 
 // The mask of each input: the one that the call names, or else the one that came with the input.
-std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node,
+std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Layer& layer,
                                                   std::span<const Value> inputs) const {
   static constexpr const char* kNames[] = {"query_mask", "value_mask", "key_mask"};
   std::vector<Value> masks;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Value mask = MaskOf(inputs[i]);
+    Value mask = layer.masks_come_along(inputs.size()) ? MaskOf(inputs[i]) : kNone;
     if (i == 0 && node.masks.count("mask") != 0) mask = values_[node.masks.at("mask")];
     if (i < 3 && node.masks.count(kNames[i]) != 0) mask = values_[node.masks.at(kNames[i])];
     masks.push_back(mask);
@@ -214,18 +239,33 @@ absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
   return graph_.AddCall(Own(std::move(made)), std::move(all_inputs), 0);
 }
 
+// A layer of a mixed policy rounds its inputs; ids stay as they are.
+absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs) {
+  const std::optional<Precision> precision = layer.precision();
+  if (precision.value_or(Precision::kFloat32) == Precision::kFloat32) return absl::OkStatus();
+  if (layer.ids_below().has_value()) return absl::OkStatus();
+  for (Value& input : inputs) {
+    if (graph_.nodes_[input].precision == *precision) continue;
+    ASSIGN_OR_RETURN(input, AddActivation(layer, {ActivationKind::kAffine, 1, 0, 0}, input));
+    graph_.nodes_[input].cast = true;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
   std::vector<Value> inputs;
   for (const size_t input : node.inputs) inputs.push_back(values_[input]);
   const size_t data_inputs = inputs.size();
   ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
+  const std::vector<Value> uncast = inputs;
+  RETURN_IF_ERROR(CastInputs(*layer, inputs));
   Value value = kNone;
   if (layer->folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
   } else {
     if (layer->takes_masks()) {
-      const std::vector<Value> masks = MasksOf(node, inputs);
+      const std::vector<Value> masks = MasksOf(node, *layer, uncast);
       inputs.insert(inputs.end(), masks.begin(), masks.end());
       const auto more = node.masks.find("attention_mask");
       if (more != node.masks.end()) inputs.push_back(values_[more->second]);
@@ -235,8 +275,34 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
   if (const auto activation = layer->activation_after()) {
     ASSIGN_OR_RETURN(value, AddActivation(*layer, *activation, value));
   }
+  if (const std::vector<Shape> parts = layer->parts(); !parts.empty()) {
+    whole_[values_.size()] = value;
+    ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(*layer, parts[0], 0)), {value}, 1));
+  }
+  if (layer->activity().has_value()) {
+    if (!layer->parts().empty()) {
+      return At(layer->class_name(), layer->name(),
+                absl::InvalidArgumentError(
+                    "key \"activity_regularizer\": is not supported with several outputs"));
+    }
+    graph_.activities_.push_back({value, *layer->activity()});
+  }
   if (mask != kNone) SetMask(value, mask);
   return value;
+}
+
+// An output of an earlier call other than the first.
+absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
+  const Layer& layer = *layers_[node.layer];
+  const std::vector<Shape> parts = layer.parts();
+  if (node.output >= parts.size()) {
+    return At(layer.class_name(), layer.name(),
+              absl::InvalidArgumentError(absl::StrCat("has no output ", node.output)));
+  }
+  int64_t from = 0;
+  for (size_t i = 0; i < node.output; ++i) from += Elements(parts[i]);
+  return graph_.AddCall(Own(MakePartLayer(layer, parts[node.output], from)),
+                        {whole_.at(node.inputs[0])}, 1);
 }
 
 absl::Status Graph::Builder::Add(std::span<const Shape> data) {
@@ -248,7 +314,7 @@ absl::Status Graph::Builder::Add(std::span<const Shape> data) {
       const auto index = static_cast<size_t>(at - model_.inputs.begin());
       ASSIGN_OR_RETURN(value, AddInput(index, data[index]));
     } else {
-      ASSIGN_OR_RETURN(value, AddNode(node));
+      ASSIGN_OR_RETURN(value, node.output > 0 ? AddPart(node) : AddNode(node));
     }
     values_.push_back(value);
   }

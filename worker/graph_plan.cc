@@ -10,7 +10,8 @@ namespace paracord {
 
 std::optional<Graph::Value> Graph::Before(Value value, ActivationKind kind) const {
   const Node& last = nodes_[value];
-  if (last.layer == nullptr) return std::nullopt;
+  // Of values that are rounded Keras does not find it.
+  if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
   const auto activation = last.layer->activation();
   if (!activation.has_value() || activation->kind != kind) return std::nullopt;
   return last.inputs[0];
@@ -37,7 +38,7 @@ std::vector<LayerRow> Graph::Describe() const {
   std::vector<LayerRow> rows;
   std::vector<bool> counted(variables_.size(), false);
   for (const Node& node : nodes_) {
-    if (node.layer == nullptr) continue;
+    if (node.layer == nullptr || node.cast) continue;
     LayerRow row{node.layer->name(), node.layer->class_name(), node.shape};
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       const size_t at = node.first_variable + v;
@@ -87,6 +88,9 @@ void Graph::PlanScratch(bool add) {
   for (const Value value : loss_values_) storage_written[nodes_[value].storage] = true;
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
+    for (const PenaltyOnValue& on : activities_) {
+      if (on.value == i && node.in_backward) storage_written[node.storage] = true;
+    }
     if (!node.in_backward || node.layer == nullptr || node.layer->is_view()) continue;
     int64_t inputs = 0, parameters = 0;
     for (size_t k = 0; k < node.data_inputs; ++k) {
@@ -109,6 +113,10 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
   for (const Value value : loss_values) {
     nodes_[value].in_training = true;
     nodes_[value].in_backward = nodes_[value].needs_gradient;
+  }
+  for (const PenaltyOnValue& on : activities_) {
+    nodes_[on.value].in_training = true;
+    nodes_[on.value].in_backward = nodes_[on.value].needs_gradient;
   }
   for (const Value mask : output_masks_) {  // losses leave out what they leave out
     if (mask != kNone) nodes_[mask].in_training = true;
@@ -143,6 +151,9 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     if (!node.in_backward || node.layer == nullptr) continue;
+    for (const PenaltyOnValue& on : activities_) {
+      if (on.value == i) take(i);
+    }
     for (size_t k = 0; k < node.data_inputs; ++k) {
       if (nodes_[node.inputs[k]].needs_gradient) take(node.inputs[k]);
     }

@@ -58,8 +58,8 @@ class CallReader {
   }
   void Kwargs(const json& kwargs) {
     // Data before everything else, in the order in which layers take it.
-    static constexpr std::array<const char*, 8> kData{"inputs", "query", "value", "key",
-                                                      "x",      "x1",    "y",     "x2"};
+    static constexpr std::array<const char*, 10> kData{
+        "inputs", "sequences", "query", "value", "key", "x", "x1", "y", "x2", "initial_state"};
     for (const char* name : kData) {
       const auto found = kwargs.find(name);
       if (found == kwargs.end() || found->is_null()) continue;

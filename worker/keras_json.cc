@@ -15,7 +15,8 @@ using nlohmann::json;
 
 constexpr size_t kLayersMax = 10'000;
 constexpr size_t kNodesMax = 100'000;
-constexpr int kDepthMax = 16;  // of models inside models
+constexpr int kDepthMax = 16;       // of models inside models
+constexpr size_t kOutputsMax = 16;  // of one call of a layer
 
 absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("model: ", what));
@@ -127,7 +128,9 @@ class Reader {
                                       const Nodes* inputs);
   absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
-  absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node);
+  // `outputs`: of a layer that is no model, so many nodes.
+  absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node,
+                                size_t outputs);
   size_t AddInput(LayerSpec layer);
 
   ModelSpec spec_;
@@ -144,7 +147,7 @@ size_t Reader::AddInput(LayerSpec layer) {
 }
 
 absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::string& prefix,
-                                              NodeSpec node) {
+                                              NodeSpec node, size_t outputs) {
   const std::string name = prefix + layer.spec.name;
   if (IsModel(layer.spec.class_name)) {
     return Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
@@ -156,8 +159,17 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     spec_.layers.back().name = name;
   }
   node.layer = found->second;
+  Nodes nodes{spec_.nodes.size()};
   spec_.nodes.push_back(std::move(node));
-  return Nodes{spec_.nodes.size() - 1};
+  for (size_t i = 1; i < outputs; ++i) {
+    NodeSpec part;
+    part.layer = found->second;
+    part.inputs = {nodes[0]};
+    part.output = i;
+    nodes.push_back(spec_.nodes.size());
+    spec_.nodes.push_back(std::move(part));
+  }
+  return nodes;
 }
 
 absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const std::string& prefix,
@@ -200,7 +212,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const st
     NodeSpec node;
     node.inputs = now;
     node.args = json::array({{{kTensorKey, 0}}});
-    ASSIGN_OR_RETURN(now, AddCall(layers[i], prefix, std::move(node)));
+    ASSIGN_OR_RETURN(now, AddCall(layers[i], prefix, std::move(node), 1));
   }
   if (inputs == nullptr) {
     spec_.outputs.push_back({now[0], layers.back().spec.name, ""});
@@ -281,6 +293,22 @@ void FindCounting(const std::vector<Listed>& layers, const std::vector<Pending>&
   for (const NamedRef& ref : outputs) look(ref.tensor);
 }
 
+// How many outputs of each layer the model uses.
+std::map<std::string, size_t> CountOutputs(const std::vector<Pending>& calls,
+                                           const std::vector<NamedRef>& outputs) {
+  std::map<std::string, size_t> counts;
+  const auto look = [&](const TensorRef& ref) {
+    size_t& count = counts[ref.layer];
+    if (ref.output < kOutputsMax) count = std::max(count, ref.output + 1);
+  };
+  for (const Pending& pending : calls) {
+    for (const TensorRef& ref : pending.call.inputs) look(ref);
+    for (const auto& [name, ref] : pending.call.masks) look(ref);
+  }
+  for (const NamedRef& ref : outputs) look(ref.tensor);
+  return counts;
+}
+
 // The node with its inputs, if all of these are there.
 bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
   for (const TensorRef& ref : call.inputs) {
@@ -330,6 +358,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
   }
   ASSIGN_OR_RETURN(std::vector<Pending> calls, ReadCalls(layers));
   FindCounting(layers, calls, outs, results);
+  const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
   while (!calls.empty()) {
     std::vector<Pending> waiting;
     for (Pending& pending : calls) {
@@ -339,14 +368,15 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
         continue;
       }
       const Listed& layer = layers[pending.layer];
-      ASSIGN_OR_RETURN(Nodes made, AddCall(layer, prefix, std::move(node)));
+      const auto count = counts.find(layer.spec.name);
+      ASSIGN_OR_RETURN(Nodes made, AddCall(layer, prefix, std::move(node),
+                                           count == counts.end() ? 1 : count->second));
       results.Set(layer.spec.name, pending.index, std::move(made));
     }
     if (waiting.size() == calls.size()) {
       return AtLayer(layers[waiting[0].layer].spec,
-                     absl::InvalidArgumentError("key \"inbound_nodes\": an input is no output of "
-                                                "this model's layers (only the first output of a "
-                                                "layer is supported)"));
+                     absl::InvalidArgumentError(
+                         "key \"inbound_nodes\": an input is no output of this model's layers"));
     }
     calls = std::move(waiting);
   }

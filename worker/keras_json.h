@@ -30,6 +30,7 @@ struct LayerSpec {
 struct NodeSpec {
   size_t layer = 0;
   std::vector<size_t> inputs;           // nodes; empty for an InputLayer
+  size_t output = 0;                    // above 0: that output of the call `inputs[0]`, no call
   std::map<std::string, size_t> masks;  // "mask", "query_mask", ...: the nodes given by name
   bool mask_off = false;                // "mask": null was written, which says nothing
   nlohmann::json args;                  // of an operation: a list

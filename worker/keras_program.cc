@@ -213,10 +213,12 @@ double KerasProgram::HeadLoss(const ModelHead& head, const Batch& batch, const G
   const bool weighted = RowWeights(head, job_, batch, call.first_example, call.batch, Mask(head),
                                    /*for_loss=*/true, weights_);
   const double scale = each * static_cast<double>(head.loss_weight);
-  return scale * ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
-                            head.Targets(batch, call.first_example),
-                            weighted ? weights_.data() : nullptr, static_cast<float>(scale),
-                            gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  const double loss = ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+                                 head.Targets(batch, call.first_example),
+                                 weighted ? weights_.data() : nullptr, static_cast<float>(scale),
+                                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
+  return scale * loss;
 }
 
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
@@ -309,6 +311,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     for (size_t h = 0; h < heads_.size(); ++h) {
       if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);
     }
+    loss += graph_->ActivityPenalties(call);
     graph_->Backward(call, gradients_, /*add=*/slice > 0);
     if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
   }
@@ -334,7 +337,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     added[i].add_values(value * static_cast<double>(examples));
     added[i].add_values(static_cast<double>(examples));
   };
-  double loss = unless_nan + graph_->Penalty(call, 0, {});
+  double loss = unless_nan + graph_->Penalty(call, 0, {}) + graph_->ActivityPenalties(call);
   size_t i = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {
     const ModelHead& head = heads_[h];

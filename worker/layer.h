@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,6 +97,8 @@ class Layer {
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }
   // True: after the inputs come as many masks, null (and of shape ()) for those without.
   virtual bool takes_masks() const { return false; }
+  // False: a call with so many inputs gets only the masks that it names.
+  virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
   // A layer that computes the mask of the output from the inputs and their masks, given as for
   // takes_masks. Null: there is none.
   virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {
@@ -107,6 +110,15 @@ class Layer {
   virtual bool differentiable() const { return true; }
   // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
   virtual std::optional<Activation> activation() const { return std::nullopt; }
+
+  // Not empty: a call has so many outputs, and what the kernel writes for an example is all of
+  // them, one after the other. Valid after OutputShape.
+  virtual std::vector<Shape> parts() const { return {}; }
+
+  // Of the output; nullopt: as the inputs. Inputs and variables are rounded to it before.
+  std::optional<Precision> precision() const { return precision_; }
+  // False: under a mixed policy, too, it computes with its variables as they are.
+  virtual bool rounds_variables() const { return true; }
 
   // True: the output is the input seen with another shape, and there is no kernel.
   virtual bool is_view() const { return false; }
@@ -120,21 +132,30 @@ class Layer {
   }
 
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  const std::optional<ActivityPenalty>& activity() const { return activity_; }
 
  protected:
   explicit Layer(const LayerConfig& config)
       : name_(config.name()),
         class_name_(config.class_name()),
         trainable_(config.trainable()),
-        regularizers_(config.regularizers()) {}
+        precision_(config.precision()),
+        regularizers_(config.regularizers()),
+        activity_(config.activity()) {}
   // A part of another layer, with its name.
   explicit Layer(const Layer& like)
-      : name_(like.name_), class_name_(like.class_name_), trainable_(like.trainable_) {}
+      : name_(like.name_),
+        class_name_(like.class_name_),
+        trainable_(like.trainable_),
+        precision_(like.precision_) {}
   bool trainable() const { return trainable_; }
+  void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
 
   // Declares a variable, or checks that an earlier call declared the same.
   absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
                        const Initializer& initializer);
+  // The variables, and their regularizers, are those of layers within.
+  void Adopt(std::initializer_list<const Layer*> layers);
   // The variable just declared takes no gradients: it is constant, or a moving average that keeps
   // so much at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
@@ -144,7 +165,9 @@ class Layer {
   const std::string name_;
   const std::string class_name_;
   const bool trainable_;
-  const std::vector<Regularizer> regularizers_;
+  const std::optional<Precision> precision_;
+  std::vector<Regularizer> regularizers_;
+  std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;
 };
 

@@ -49,7 +49,9 @@ constexpr NamedActivation kActivations[] = {
     {"mish", {ActivationKind::kMish}},
     {"gelu", {ActivationKind::kGelu}},
     {"gelu_tanh", {ActivationKind::kGeluTanh}},
+    {"glu", {ActivationKind::kGlu}},
     {"softmax", {ActivationKind::kSoftmax}},
+    {"sparsemax", {ActivationKind::kSparsemax}},
     {"log_softmax", {ActivationKind::kLogSoftmax}},
     {"identity", {ActivationKind::kLinear}},
 };
@@ -73,6 +75,9 @@ const std::vector<NamedInitializer>& Initializers() {
       {"HeNormal", "he_normal", {}},
       {"LecunUniform", "lecun_uniform", {}},
       {"LecunNormal", "lecun_normal", {}},
+      {"Orthogonal", "orthogonal", {"gain"}},
+      {"OrthogonalInitializer", "orthogonal", {"gain"}},
+      {"Identity", "identity", {"gain"}},
   };
   return *all;
 }
@@ -157,8 +162,14 @@ void LayerConfig::CheckDType() {
     const json* config = ConfigOf(*dtype);
     name = config != nullptr && config->contains("name") ? &(*config)["name"] : dtype;
   }
-  if (*name != "float32") {
-    Fail("dtype", absl::StrCat(Shown(*name), " is not supported; supported: \"float32\""));
+  if (*name == "mixed_bfloat16") {
+    precision_ = Precision::kBfloat16;
+  } else if (*name == "mixed_float16") {
+    precision_ = Precision::kFloat16;
+  } else if (*name != "float32") {
+    Fail("dtype", absl::StrCat(Shown(*name),
+                               " is not supported; supported: \"float32\", "
+                               "\"mixed_bfloat16\", \"mixed_float16\""));
   }
 }
 
@@ -273,7 +284,7 @@ void LayerConfig::ReadRegularizers() {
            "without seeing the rest");
     }
     constexpr std::string_view kSuffix = "_regularizer";
-    if (!key.ends_with(kSuffix) || key == "activity_regularizer" || it.value().is_null()) continue;
+    if (!key.ends_with(kSuffix) || it.value().is_null()) continue;
     const json& value = it.value();
     const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
     const json* config = ConfigOf(value);
@@ -285,12 +296,16 @@ void LayerConfig::ReadRegularizers() {
     }
     Ignore(key);
     const double fallback = value.is_string() ? 0.01 : 0;
+    const float by_l1 = l1 || both ? static_cast<float>(NumberIn(config, "l1", fallback)) : 0.f;
+    const float by_l2 = l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f;
     std::string variable = key.substr(0, key.size() - kSuffix.size());
+    if (variable == "activity") {
+      activity_ = {by_l1, by_l2};
+      continue;
+    }
     if (variable == "recurrent") variable = "recurrent_kernel";
     if (variable == "depthwise" || variable == "pointwise") variable += "_kernel";
-    regularizers_.push_back(
-        {variable, l1 || both ? static_cast<float>(NumberIn(config, "l1", fallback)) : 0.f,
-         l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f});
+    regularizers_.push_back({variable, by_l1, by_l2});
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ struct Regularizer {
   float l1 = 0, l2 = 0;
 };
 
+// A penalty on what a layer gives: loss += the mean over examples of l1 sum |y| + l2 sum y^2.
+struct ActivityPenalty {
+  float l1 = 0, l2 = 0;
+};
+
 class LayerConfig {
  public:
   // `config` must outlive this. `keras2`: a file of Keras 2, where some defaults differ.
@@ -33,8 +39,14 @@ class LayerConfig {
   const std::string& class_name() const { return class_name_; }
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
+  // Of what the layer computes; nullopt: as its inputs.
+  std::optional<Precision> precision() const { return precision_; }
+  void FollowInputs() { precision_ = std::nullopt; }
   bool Has(absl::string_view key) const;
+  // True if the file has the key, be it null.
+  bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  const std::optional<ActivityPenalty>& activity() const { return activity_; }
   // The arguments of the (first) call: see NodeSpec.
   const nlohmann::json& args() const { return args_; }
   const nlohmann::json& kwargs() const { return kwargs_; }
@@ -87,7 +99,9 @@ class LayerConfig {
   const nlohmann::json& config_;
   const bool keras2_;
   bool trainable_ = true;
+  std::optional<Precision> precision_ = Precision::kFloat32;
   std::vector<Regularizer> regularizers_;
+  std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;

@@ -18,11 +18,13 @@ struct LayerEntry {
 
 constexpr LayerEntry kLayers[] = {
     {"Activation", MakeActivation},
+    {"ActivityRegularization", MakeActivityRegularization},
     {"Add", MakeMerge},
     {"Average", MakeMerge},
     {"AveragePooling1D", MakePooling},
     {"AveragePooling2D", MakePooling},
     {"BatchNormalization", MakeBatchNormalization},
+    {"Bidirectional", MakeBidirectional},
     {"Concatenate", MakeConcatenate},
     {"Conv1D", MakeConv},
     {"Conv2D", MakeConv},
@@ -38,11 +40,14 @@ constexpr LayerEntry kLayers[] = {
     {"Flatten", MakeFlatten},
     {"GaussianDropout", MakeDropout},
     {"GaussianNoise", MakeDropout},
+    {"GRU", MakeRecurrent},
+    {"GroupNormalization", MakeGroupNormalization},
     {"GlobalAveragePooling1D", MakeGlobalPooling},
     {"GlobalAveragePooling2D", MakeGlobalPooling},
     {"GlobalMaxPooling1D", MakeGlobalPooling},
     {"GlobalMaxPooling2D", MakeGlobalPooling},
     {"Identity", MakeIdentity},
+    {"LSTM", MakeRecurrent},
     {"LayerNormalization", MakeLayerNormalization},
     {"LeakyReLU", MakeActivation},
     {"Masking", MakeMasking},
@@ -50,20 +55,26 @@ constexpr LayerEntry kLayers[] = {
     {"MaxPooling2D", MakePooling},
     {"Maximum", MakeMerge},
     {"Minimum", MakeMerge},
+    {"MultiHeadAttention", MakeAttention},
     {"Multiply", MakeMerge},
     {"Normalization", MakeNormalization},
+    {"PReLU", MakePRelu},
     {"Permute", MakePermute},
+    {"RMSNormalization", MakeRmsNormalization},
     {"ReLU", MakeActivation},
     {"RepeatVector", MakeRepeatVector},
     {"Rescaling", MakeRescaling},
     {"Reshape", MakeReshape},
     {"SeparableConv1D", MakeConv},
     {"SeparableConv2D", MakeConv},
-    {"Softmax", MakeActivation},
+    {"SimpleRNN", MakeRecurrent},
+    {"Softmax", MakeSoftmax},
     {"SpatialDropout1D", MakeDropout},
     {"SpatialDropout2D", MakeDropout},
     {"Subtract", MakeMerge},
+    {"TimeDistributed", MakeTimeDistributed},
     {"ThresholdedReLU", MakeActivation},
+    {"UnitNormalization", MakeRmsNormalization},
     {"UpSampling1D", MakeUpSampling},
     {"UpSampling2D", MakeUpSampling},
     {"ZeroPadding1D", MakeFrame},
@@ -154,6 +165,20 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   return absl::OkStatus();
 }
 
+void Layer::Adopt(std::initializer_list<const Layer*> layers) {
+  variables_.clear();
+  regularizers_.clear();
+  for (const Layer* layer : layers) {
+    for (const VariableSpec& variable : layer->variables_) {
+      variables_.push_back(variable);
+      for (const Regularizer& r : layer->regularizers_) {
+        if (!variable.name().ends_with("/" + r.variable)) continue;
+        regularizers_.push_back({variable.name().substr(name_.size() + 1), r.l1, r.l2});
+      }
+    }
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation) {
   std::vector<std::string_view> known;
   if (!operation) known.push_back("InputLayer");
@@ -161,6 +186,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
       operation ? std::span<const LayerEntry>(kOperations) : std::span<const LayerEntry>(kLayers);
   for (const LayerEntry& entry : table) {
     if (entry.class_name == config.class_name()) {
+      if (operation) config.FollowInputs();
       std::unique_ptr<Layer> layer = entry.make(config);
       RETURN_IF_ERROR(config.Finish());
       return layer;

@@ -53,6 +53,14 @@ class ActivationLayer : public Layer {
   const Activation activation_;
 };
 
+class PenalisedIdentity : public ActivationLayer {
+ public:
+  PenalisedIdentity(const LayerConfig& config, ActivityPenalty penalty)
+      : ActivationLayer(config, Activation{}) {
+    SetActivity(penalty);
+  }
+};
+
 class DenseKernel : public Kernel {
  public:
   struct Parts {
@@ -205,13 +213,20 @@ std::unique_ptr<Layer> MakeActivation(LayerConfig& config) {
     if (!config.Has("activation")) config.Fail("activation", "is missing");
     activation = config.ActivationOf("activation");
   }
-  return std::make_unique<ActivationLayer>(config, activation);
+  return MakeActivationLayer(config, activation);
 }
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation) {
+  if (activation.kind == ActivationKind::kGlu) return MakeGluLayer(of);
   return std::make_unique<ActivationLayer>(of, activation);
 }
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation) {
+  if (activation.kind == ActivationKind::kGlu) return MakeGluLayer(of);
   return std::make_unique<ActivationLayer>(of, activation);
+}
+std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config) {
+  const auto l1 = static_cast<float>(config.Number("l1", 0));
+  const auto l2 = static_cast<float>(config.Number("l2", 0));
+  return std::make_unique<PenalisedIdentity>(config, ActivityPenalty{l1, l2});
 }
 std::unique_ptr<Layer> MakeIdentity(LayerConfig& config) {
   return std::make_unique<ActivationLayer>(config, Activation{});

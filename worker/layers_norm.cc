@@ -97,6 +97,7 @@ class NormLayer : public Layer {
     config.Ignore("fused");
   }
 
+  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return batch_; }
 
@@ -186,6 +187,7 @@ class NormalizationLayer : public Layer {
     if (config.Flag("invert", false)) config.Fail("invert", "is not supported");
   }
 
+  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;

@@ -83,10 +83,11 @@ class SliceLayer : public CopyLayer {
     return absl::InvalidArgumentError(absl::StrCat("its key ", what));
   }
   static bool IsEllipsis(const nlohmann::json& e) {
-    return e.is_object() && e.value("class_name", "") == "__ellipsis__";
+    return e.is_object() && e.value("class_name", nlohmann::json()) == "__ellipsis__";
   }
   static bool IsSlice(const nlohmann::json& e) {
-    return e.is_object() && (e.value("class_name", "") == "__slice__" || e.contains("start"));
+    return e.is_object() &&
+           (e.value("class_name", nlohmann::json()) == "__slice__" || e.contains("start"));
   }
   static Limits Bounds(const nlohmann::json& e) {
     const nlohmann::json& config =
@@ -121,8 +122,31 @@ class SliceLayer : public CopyLayer {
   nlohmann::json key_;
 };
 
+// One of the outputs of a layer that has several.
+class PartLayer : public CopyLayer {
+ public:
+  PartLayer(const Layer& of, Shape shape, int64_t from)
+      : CopyLayer(of), shape_(std::move(shape)), from_(from) {}
+  absl::StatusOr<Plan> PlanFor(const Shape&) const override {
+    Plan plan;
+    plan.output = shape_;
+    plan.dims = {Elements(shape_)};
+    plan.a = plan.y = {1};
+    plan.from = from_;
+    plan.partial = true;
+    return plan;
+  }
+
+ private:
+  const Shape shape_;
+  const int64_t from_;
+};
+
 }  // namespace
 
+std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from) {
+  return std::make_unique<PartLayer>(of, shape, from);
+}
 std::unique_ptr<Layer> MakeSlice(LayerConfig& config) {
   return std::make_unique<SliceLayer>(config);
 }

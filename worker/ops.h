@@ -35,6 +35,8 @@ enum class ActivationKind {
   kGeluTanh,  // the approximation by tanh
   kSoftmax,   // along the last axis
   kLogSoftmax,
+  kSparsemax,    // along the last axis
+  kGlu,          // not an operation: a layer (layers_activation.cc)
   kReluGeneral,  // x up to beta from gamma on, alpha (x - gamma) below
   kAffine,       // alpha x + beta
   kPower,        // alpha x ^ beta
@@ -66,6 +68,14 @@ struct Activation {
   float alpha = 0, beta = 0, gamma = 0;
 };
 
+// What values are rounded to, to the nearest and to even.
+enum class Precision {
+  kFloat32,  // not at all
+  kBfloat16,
+  kFloat16,
+  kFloat16Digits,  // its 11 bits, but the range of float32
+};
+
 // Indices over a few axes, and how far one step along each goes in the operands (in floats): a
 // broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
 // output may be 0 where values are added.
@@ -92,6 +102,7 @@ struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
+  bool centred = true;  // else, by rows: the mean is zero, the variance the mean of squares
 };
 
 // c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
@@ -173,6 +184,44 @@ struct LossShape {
   float delta = 1;            // Huber's
 };
 
+// A step of a recurrent layer, in Keras' order of gates; each is `units` wide.
+enum class CellKind {
+  kSimple,        // h = activation(z)
+  kLstm,          // gates i f c o; kept: the gates and activation(c)
+  kGru,           // gates z r h, reset after the product; kept: the gates and the product's h
+  kGruGates,      // reset before the product, first half: gates z and r, and h = r h0
+  kGruCandidate,  // second half, of the same tensors: the product is of that h
+};
+
+struct CellShape {
+  CellKind kind = CellKind::kSimple;
+  int64_t batch = 0, units = 0;
+  Activation activation, recurrent_activation;
+};
+
+// One step. Rows are the examples; a kind takes what it has use for.
+struct CellStep {
+  const float* mask = nullptr;               // (batch): 0 leaves the state as it is; or null
+  const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before
+  float* z = nullptr;                        // (batch, gates): from the input; gets += r
+  float* kept = nullptr;                     // for the way back: LSTM 5, GRU 4 units a row
+  float *h = nullptr, *c = nullptr;          // (batch, units), the state after
+};
+
+// What becomes of the scores that a mask hides, and so of a row of which it hides all.
+enum class MaskedScore {
+  kReplaced,  // by the lowest number: such a row is uniform, and has no gradient
+  kZero,      // as kReplaced, and 0 after the softmax
+  kLowered,   // 1e9 is taken off
+};
+
+struct SoftmaxShape {
+  int64_t batch = 0, heads = 1, queries = 0, keys = 0;
+  float scale = 1;      // of the scores
+  bool causal = false;  // query i sees keys 0 to i
+  MaskedScore masked = MaskedScore::kReplaced;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -207,6 +256,7 @@ class Ops {
                        float* y) = 0;
 
   virtual void Fill(int64_t n, float value, float* y) = 0;
+  virtual void Round(Precision precision, int64_t n, float* x) = 0;
   // y = a, or y += a, along the walk.
   virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
   // y = a op b along the walk.
@@ -230,6 +280,21 @@ class Ops {
   // dtable = 0, then dtable[ids[i], :] += dy[i, :].
   virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                           const float* dy, float* dtable) = 0;
+
+  // `r`: what comes from the state, as wide as the gates that the kind computes.
+  virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
+  // dh and dc: the gradients by h and c become those by h0 and c0, but for what comes through r.
+  // Gradients by z go into dz (of kGruGates and kGruCandidate, each its gates), by r into dr (of
+  // kSimple and kLstm it is dz). kGruGates takes for dc the gradient by its h.
+  virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
+                            float* dz, float* dr) = 0;
+
+  // y = softmax(scale x) over the keys that the mask (batch, queries, keys), or null, does not
+  // hide. x, y (batch, heads, queries, keys); x == y is allowed, and so is dy == dx.
+  virtual void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                             float* y) = 0;
+  virtual void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                                     const float* dy, float* dx) = 0;
 
   // y = x + stddev * a normal number, a pure function of (key, first + index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,

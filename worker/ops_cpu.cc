@@ -59,6 +59,7 @@ class CpuOps : public Ops {
                float* y) override {
     cpu::Dropout(key, rate, first, n, x, y);
   }
+  void Round(Precision precision, int64_t n, float* x) override { cpu::Round(precision, n, x); }
   void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
     cpu::Copy(walk, add, a, y);
@@ -86,6 +87,21 @@ class CpuOps : public Ops {
   void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                   const float* dy, float* dtable) override {
     cpu::ScatterAdd(count, width, table_rows, ids, dy, dtable);
+  }
+  void CellForward(const CellShape& shape, const CellStep& step, const float* r) override {
+    cpu::CellForward(shape, step, r);
+  }
+  void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                    float* dr) override {
+    cpu::CellBackward(shape, step, dh, dc, dz, dr);
+  }
+  void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                     float* y) override {
+    cpu::MaskedSoftmax(shape, mask, x, y);
+  }
+  void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                             const float* dy, float* dx) override {
+    cpu::MaskedSoftmaxBackward(shape, mask, y, dy, dx);
   }
   void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                 float* y) override {

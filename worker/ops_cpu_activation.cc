@@ -1,6 +1,8 @@
 // Activations. Formulas are those of keras/src/activations and keras/src/backend/*/nn.py.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "worker/ops_cpu_internal.h"
 
@@ -304,6 +306,62 @@ void LogSoftmaxBackward(int64_t rows, int64_t columns, const float* y, const flo
   }
 }
 
+// Keras' sparsemax: max(x - tau, 0). Of the numbers in falling order a few at the front, `support`,
+// decide; Keras takes for tau (the sum of their partial sums - 1) / support, where Martins and
+// Astudillo 2016 have their sum. A model trained with Keras needs Keras'.
+class SparsemaxRow {
+ public:
+  explicit SparsemaxRow(int64_t columns) : order_(static_cast<size_t>(columns)) {}
+  void Sort(const float* x) {
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [x](int64_t a, int64_t b) { return x[a] > x[b]; });
+    float sum = 0, sums = 0;
+    support_ = 0;
+    for (const int64_t c : order_) {
+      sum += x[c];
+      if (!(x[c] - (sum - 1) / static_cast<float>(support_ + 1) > 0)) break;
+      ++support_;
+      sums += sum;
+    }
+    tau_ = (sums - 1) / static_cast<float>(support_);
+  }
+  float tau() const { return tau_; }
+  // Takes `d` times the gradient of tau off dx.
+  void Subtract(float d, float* dx) const {
+    for (size_t i = 0; i < support_; ++i) {
+      dx[order_[i]] -= d * static_cast<float>(support_ - i) / static_cast<float>(support_);
+    }
+  }
+
+ private:
+  std::vector<int64_t> order_;
+  size_t support_ = 0;
+  float tau_ = 0;
+};
+
+void Sparsemax(int64_t rows, int64_t columns, const float* x, float* y) {
+  SparsemaxRow row(columns);
+  for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+    row.Sort(x);
+    for (int64_t c = 0; c < columns; ++c) y[c] = std::max(x[c] - row.tau(), 0.f);
+  }
+}
+
+void SparsemaxBackward(int64_t rows, int64_t columns, const float* x, const float* y,
+                       const float* dy, float* dx) {
+  SparsemaxRow row(columns);
+  for (int64_t r = 0; r < rows; ++r, x += columns, y += columns, dy += columns, dx += columns) {
+    row.Sort(x);
+    float sum = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      dx[c] = y[c] > 0 ? dy[c] : 0.f;
+      sum += dx[c];
+    }
+    row.Subtract(sum, dx);
+  }
+}
+
 // Calls `work` with the functions of an activation that works element by element.
 template <class... Functions>
 struct Among {
@@ -327,6 +385,8 @@ void Activate(Activation activation, int64_t rows, int64_t columns, const float*
       return Softmax(rows, columns, x, y);
     case ActivationKind::kLogSoftmax:
       return LogSoftmax(rows, columns, x, y);
+    case ActivationKind::kSparsemax:
+      return Sparsemax(rows, columns, x, y);
     case ActivationKind::kLinear:
       return Affine(n, 1.f, 0.f, x, y);
     case ActivationKind::kAffine:
@@ -347,6 +407,8 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
       return SoftmaxBackward(rows, columns, y, dy, dx);
     case ActivationKind::kLogSoftmax:
       return LogSoftmaxBackward(rows, columns, y, dy, dx);
+    case ActivationKind::kSparsemax:
+      return SparsemaxBackward(rows, columns, x, y, dy, dx);
     case ActivationKind::kLinear:
       return Affine(n, 1.f, 0.f, dy, dx);
     case ActivationKind::kAffine:

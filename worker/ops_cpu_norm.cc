@@ -13,7 +13,7 @@ void RowMoments(const NormShape& s, const float* x, float* mean, float* variance
   for (int64_t r = 0; r < s.rows; ++r, x += s.columns) {
     float sum = 0, squares = 0;
     for (int64_t c = 0; c < s.columns; ++c) sum += x[c];
-    const float middle = sum / n;
+    const float middle = s.centred ? sum / n : 0.f;
     for (int64_t c = 0; c < s.columns; ++c) squares += (x[c] - middle) * (x[c] - middle);
     mean[r] = middle;
     variance[r] = squares / n;
@@ -64,6 +64,7 @@ void RowBackward(const NormShape& s, bool constant, const float* x, const float*
       sum += d;
       dot += d * (x[c] - middle) * factor;
     }
+    if (!s.centred) sum = 0;
     for (int64_t c = 0; c < columns; ++c) {
       const float d = scale == nullptr ? dy[c] : dy[c] * scale[c];
       dx[c] = factor * (d - (sum + (x[c] - middle) * factor * dot) / n);

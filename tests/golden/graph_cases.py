@@ -210,7 +210,7 @@ plain("activation_layers", lambda L: [L.Dense(6), L.LeakyReLU(), L.Dense(5), L.E
       L.Softmax()], 4)
 for _name in ["celu", "hard_silu", "hard_tanh", "hard_shrink", "soft_shrink", "tanh_shrink",
               "log_sigmoid", "mish", "squareplus", "sparse_plus", "sparse_sigmoid", "threshold",
-              "relu6", "log_softmax"]:
+              "relu6", "log_softmax", "sparsemax"]:
     def _activation(keras, keras2, rng, name=_name):
         if keras2 or name == "threshold":
             return None

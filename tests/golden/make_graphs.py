@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes graphs3.json (or, with --keras2, graphs2.json): compiled models of any shape with Keras'
-own numbers: outputs, the loss in training mode, its gradients, the variables after three steps of
-SGD, and the scores of an evaluation. Loss and metrics are in their compile_config (Keras 3), or
-beside them (Keras 2, which does not write them). As make_models.py, but for any inputs and outputs:
+"""Writes graphs3.json and graphs4.json (or, with --keras2, graphs2.json and graphs5.json): compiled
+models of any shape with Keras' own numbers: outputs, the loss in training mode, its gradients, the
+variables after three steps of SGD, and the scores of an evaluation. Loss and metrics are in their
+compile_config (Keras 3), or beside them (Keras 2, which does not write them). As make_models.py,
+but for any inputs and outputs:
 
   /tmp/golden/bin/python tests/golden/make_graphs.py
   /tmp/golden/bin/python tests/golden/make_graphs.py --keras2
@@ -24,6 +25,7 @@ else:
     import keras
 
 from graph_cases import CASES
+from sequence_cases import CASES as SEQUENCE_CASES
 
 RATE = 0.125
 ONLY = [a for a in sys.argv[1:] if not a.startswith("--")]
@@ -125,6 +127,8 @@ def run(name, build):
     result["targets"] = ({k: column(np.asarray(v, dtype="float32")) for k, v in ys.items()}
                          if isinstance(ys, dict) else
                          {n: column(np.asarray(v, dtype="float32")) for n, v in zip(names, ys)})
+    if "tolerance" in spec:
+        result["tolerance"] = spec["tolerance"]
     if weight is not None:
         result["sample_weight"] = column(np.asarray(weight, dtype="float32"))
     result["examples"] = int(next(iter(ins.values())).shape[0])
@@ -132,25 +136,31 @@ def run(name, build):
     return result
 
 
-results, failed = [], False
-for case_name, case_build in CASES.items():
-    if ONLY and case_name not in ONLY:
-        continue
-    try:
-        result = run(case_name, case_build)
-    except Exception as error:  # say all that fail, then fail
-        print(f"{case_name}: {type(error).__name__}: {error}"[:400], flush=True)
-        failed = True
-        continue
-    if result is not None:
-        results.append(result)
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                    "graphs2.json" if KERAS2 else "graphs3.json")
-if ONLY:  # these alone anew, the others as they are
-    with open(path) as before:
-        kept_cases = [r for r in json.load(before) if r["name"] not in ONLY]
-    results = kept_cases + results
-with open(path, "w") as out:
-    out.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in results)
-              + "\n]\n")
-sys.exit(1 if failed else 0)
+def write(cases, name):
+    """True if all of the file's cases could be computed."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    results, good = [], True
+    for case_name, case_build in cases.items():
+        if ONLY and case_name not in ONLY:
+            continue
+        try:
+            result = run(case_name, case_build)
+        except Exception as error:  # say all that fail, then fail
+            print(f"{case_name}: {type(error).__name__}: {error}"[:400], flush=True)
+            good = False
+            continue
+        if result is not None:
+            results.append(result)
+    if ONLY:  # these alone anew, the others as they are
+        with open(path) as before:
+            results = [r for r in json.load(before) if r["name"] not in ONLY] + results
+    with open(path, "w") as out:
+        out.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in results)
+                  + "\n]\n")
+    return good
+
+
+FILES = ["graphs2.json", "graphs5.json"] if KERAS2 else ["graphs3.json", "graphs4.json"]
+good = [write(cases, name) for cases, name in zip([CASES, SEQUENCE_CASES], FILES)
+        if not ONLY or any(wanted in cases for wanted in ONLY)]
+sys.exit(0 if all(good) else 1)

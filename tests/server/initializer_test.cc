@@ -93,6 +93,44 @@ TEST_CASE("distributions have Keras' spread, by the fans of the whole variable")
   }
 }
 
+TEST_CASE("an orthogonal matrix has orthonormal rows or columns, and any part of it is the same") {
+  for (const auto& [rows, columns] : {std::pair{6, 24}, {24, 6}, {8, 8}, {1, 5}, {5, 1}}) {
+    INFO(rows << " by " << columns);
+    const VariableSpec variable = Variable(
+        "orthogonal", {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)}, {{"gain", 2}});
+    const std::vector<float> q = Values(variable);
+    const bool wide = rows < columns;
+    const int count = std::min(rows, columns), length = std::max(rows, columns);
+    const auto at = [&](int vector, int i) {
+      return static_cast<double>(
+          q[static_cast<size_t>(wide ? vector * columns + i : i * columns + vector)]);
+    };
+    for (int a = 0; a < count; ++a) {
+      for (int b = 0; b < count; ++b) {
+        double dot = 0;
+        for (int i = 0; i < length; ++i) dot += at(a, i) * at(b, i);
+        CHECK(dot == Approx(a == b ? 4 : 0).margin(1e-5));
+      }
+    }
+    for (size_t cut = 0; cut < q.size(); cut += 5) {
+      std::vector<float> rest(q.size() - cut);
+      REQUIRE(Initialize(variable, 1, cut, rest).ok());
+      CHECK(rest == std::vector<float>(q.begin() + static_cast<int64_t>(cut), q.end()));
+    }
+  }
+  const Moments m = MomentsOf(Values(Variable("orthogonal", {64, 256})));
+  CHECK(m.mean == Approx(0).margin(0.005));
+  CHECK(m.stddev == Approx(1.0 / 16).epsilon(0.02));
+}
+
+TEST_CASE("the bias of an LSTM's forget gate is one") {
+  const VariableSpec variable = Variable("zeros", {12}, {{"unit_forget", 1}});
+  CHECK(Values(variable) == std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+  std::vector<float> part(5);
+  REQUIRE(Initialize(variable, 1, 4, part).ok());
+  CHECK(part == std::vector<float>{1, 1, 0, 0, 0});
+}
+
 TEST_CASE("options and constants are taken as given") {
   CHECK(Values(Variable("zeros", {2})) == std::vector<float>{0, 0});
   CHECK(Values(Variable("ones", {})) == std::vector<float>{1});
@@ -121,8 +159,8 @@ TEST_CASE("these very numbers come out, so that a job can be repeated by a later
 TEST_CASE("initializers and options that do not exist are refused by name") {
   std::vector<float> out(4);
   for (const VariableSpec& variable :
-       {Variable("orthogonal", {2, 2}), Variable("", {2, 2}), Variable("Zeros", {4}),
-        Variable("identity", {4}), Variable("zeros", {4}, {{"value", 1}}),
+       {Variable("orthogonal", {4}), Variable("orthogonall", {2, 2}), Variable("", {2, 2}),
+        Variable("Zeros", {4}), Variable("identity", {4}), Variable("zeros", {4}, {{"value", 1}}),
         Variable("variance_scaling", {4}, {{"mode", 3}}),
         Variable("variance_scaling", {4}, {{"scale", 0}}),
         Variable("variance_scaling", {4}, {{"distribution", 0.5}}),

@@ -12,10 +12,22 @@ namespace {
 
 using nlohmann::json;
 
-// 1e-4 relative; what cancels may be off by 2e-6 of the largest value.
-void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs) {
+// 1e-4 relative; what cancels may be off by 2e-6 of the largest value. A golden of a mixed policy
+// has its own tolerance, a part of the largest value: roundings differ within a layer.
+void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs,
+                double tolerance) {
   INFO(what);
   REQUIRE(ours.size() == theirs.size());
+  if (tolerance > 0) {
+    double largest = 0;
+    for (const json& value : theirs) largest = std::max(largest, std::abs(value.get<double>()));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      INFO("element " << i);
+      CHECK(static_cast<double>(ours[i]) ==
+            Approx(theirs[i].get<double>()).epsilon(0).margin(tolerance * largest));
+    }
+    return;
+  }
   double scale = 1;
   for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -92,6 +104,7 @@ void CheckScores(const json& golden, GradientProgram& program, const Batch& batc
 
 void CheckCase(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
+  const double tolerance = golden.value("tolerance", 0.0);
   Job job = CompiledJob(golden);
   job.accumulate = accumulate;
   auto built = BuildKerasProgram(job, GoldenBatch(golden, false), 1);
@@ -115,34 +128,36 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   REQUIRE(outputs.ok());
   REQUIRE(outputs->size() == golden["outputs"].size());
   for (size_t i = 0; i < outputs->size(); ++i) {
-    CheckClose("output " + (*outputs)[i].name, (*outputs)[i].values,
-               golden["outputs"][i]["values"]);
+    CheckClose("output " + (*outputs)[i].name, (*outputs)[i].values, golden["outputs"][i]["values"],
+               tolerance);
   }
-  CheckScores(golden, program, batch, variables);
+  if (tolerance == 0) CheckScores(golden, program, batch, variables);
   for (int step = 0; step < 3; ++step) {
     const auto loss =
         program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
     INFO(loss.status());
     REQUIRE(loss.ok());
     if (step == 0) {
-      CHECK(*loss == Approx(golden["loss_value"].get<double>()).epsilon(1e-4).margin(2e-6));
+      CHECK(*loss == Approx(golden["loss_value"].get<double>())
+                         .epsilon(std::max(1e-4, tolerance))
+                         .margin(2e-6));
       for (size_t i = 0; i < variables.names.size(); ++i) {
         if (!golden["gradients"].contains(variables.names[i])) continue;
         CheckClose(variables.names[i], variables.gradients[i],
-                   golden["gradients"][variables.names[i]]);
+                   golden["gradients"][variables.names[i]], tolerance);
       }
     }
     Step(program, golden["rate"], variables);
   }
   for (size_t i = 0; i < variables.names.size(); ++i) {
     CheckClose(variables.names[i] + " after three steps", variables.values[i],
-               golden["after"][variables.names[i]]);
+               golden["after"][variables.names[i]], tolerance);
   }
 }
 
 // What a batch computed in slices cannot have: statistics of the whole batch.
 bool OfWholeBatch(const json& golden) {
-  return golden["name"].get<std::string>().find("batch_norm") != std::string::npos;
+  return golden.dump().find("BatchNormalization") != std::string::npos;
 }
 
 void CheckFile(const std::string& name, size_t least) {
@@ -161,6 +176,14 @@ TEST_CASE("compiled models of Keras 3 compute and learn what Keras does") {
 
 TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
   CheckFile("graphs2.json", 25);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 3 does") {
+  CheckFile("graphs4.json", 15);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 2 does") {
+  CheckFile("graphs5.json", 15);
 }
 
 }  // namespace

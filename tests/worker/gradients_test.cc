@@ -2,59 +2,13 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "gradient_check.h"
 #include "model_testing.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-constexpr uint64_t kKey = 99;
-
-double LossOf(GradientProgram& program, const Batch& batch, Variables& variables) {
-  std::vector<std::vector<float>> aside = variables.gradients;
-  std::vector<std::span<float>> spans(aside.begin(), aside.end());
-  const auto loss = program.ComputeGradients(batch, kKey, variables.value_spans(), spans);
-  REQUIRE(loss.ok());
-  return *loss;
-}
-
-// Along random directions, so that every variable takes part in a few evaluations.
-void CheckGradients(const json& model, const std::string& loss, const Batch& schema,
-                    uint32_t classes, uint32_t seed) {
-  INFO(model.dump() << " seed " << seed);
-  Job job = JobFor(model, loss);
-  auto program = BuildKerasProgram(job, schema, 1);
-  INFO(program.status());
-  REQUIRE(program.ok());
-  const Batch batch = RandomBatch(schema, 1 + seed % 5, classes, seed);
-  Variables variables(**program);
-  variables.Randomise(seed);
-  REQUIRE((*program)
-              ->ComputeGradients(batch, kKey, variables.value_spans(), variables.gradient_spans())
-              .ok());
-  std::mt19937 random(seed);
-  for (size_t i = 0; i < variables.values.size(); ++i) {
-    INFO(variables.names[i]);
-    if ((*program)->variables()[i].moving_average() > 0) continue;  // no gradient
-    const std::vector<float> at = variables.values[i];
-    double slope = 0, norm = 0;
-    std::vector<float> direction(at.size());
-    for (size_t j = 0; j < at.size(); ++j) {
-      direction[j] = random() % 2 == 0 ? 1.f : -1.f;
-      slope += static_cast<double>(direction[j]) * variables.gradients[i][j];
-      norm += std::abs(variables.gradients[i][j]);
-    }
-    const float step = 1.f / 512 / std::sqrt(static_cast<float>(at.size()));
-    const auto move = [&](float by) {
-      for (size_t j = 0; j < at.size(); ++j) variables.values[i][j] = at[j] + by * direction[j];
-      return LossOf(**program, batch, variables);
-    };
-    const double difference = (move(step) - move(-step)) / (2 * static_cast<double>(step));
-    variables.values[i] = at;
-    CHECK(slope == Approx(difference).epsilon(0.03).margin(0.01 * norm + 1e-4));
-  }
-}
 
 json Conv(int filters, std::vector<int> size, json more) {
   more["filters"] = filters;
@@ -107,8 +61,10 @@ TEST_CASE("gradients of max pooling agree with differences") {
 
 TEST_CASE("gradients of every activation agree with differences") {
   for (const char* activation :
-       {"linear", "relu", "leaky_relu", "elu", "selu", "sigmoid", "hard_sigmoid", "tanh",
-        "softplus", "softsign", "exponential", "silu", "swish", "gelu", "softmax"}) {
+       {"linear",       "relu",        "leaky_relu", "elu",         "selu",        "sigmoid",
+        "hard_sigmoid", "tanh",        "softplus",   "softsign",    "exponential", "silu",
+        "swish",        "gelu",        "softmax",    "log_softmax", "celu",        "mish",
+        "log_sigmoid",  "tanh_shrink", "squareplus", "sparse_plus", "hard_silu"}) {
     for (uint32_t seed = 0; seed < 3; ++seed) {
       const json model =
           SequentialJson({LayerJson("Dense", {{"units", 5}, {"activation", activation}}),
@@ -168,6 +124,11 @@ TEST_CASE("gradients of layers over steps agree with differences") {
       {"SpatialDropout1D", {{"rate", 0.4}}},
       {"GaussianNoise", {{"stddev", 0.4}}},
       {"GaussianDropout", {{"rate", 0.2}}},
+      {"SimpleRNN", {{"units", 3}, {"return_sequences", true}}},
+      {"LSTM", {{"units", 2}, {"dropout", 0.3}, {"recurrent_dropout", 0.4}}},
+      {"LSTM", {{"units", 3}, {"return_sequences", true}, {"go_backwards", true}}},
+      {"GRU", {{"units", 2}, {"dropout", 0.3}, {"recurrent_dropout", 0.4}}},
+      {"GRU", {{"units", 2}, {"recurrent_dropout", 0.4}, {"reset_after", false}}},
   };
   for (const auto& [name, config] : layers) {
     for (uint32_t seed = 1; seed < 5; ++seed) {
