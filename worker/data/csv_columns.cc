@@ -6,6 +6,7 @@
 #include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
+#include "common/status_macros.h"
 #include "worker/data/data_options.h"
 
 namespace paracord {
@@ -62,7 +63,7 @@ std::vector<Column> CsvGroups(const std::vector<CsvSpec>& specs, bool scalar) {
     const auto at = std::find_if(columns.begin(), columns.end(),
                                  [&](const Column& column) { return column.name == spec.group; });
     if (at == columns.end()) {
-      columns.push_back({spec.group, {spec.width()}, {}});
+      columns.push_back({spec.group, {spec.width()}, {}, spec.kind == CsvSpec::Kind::kString});
     } else {
       at->shape[0] += spec.width();
     }
@@ -73,17 +74,35 @@ std::vector<Column> CsvGroups(const std::vector<CsvSpec>& specs, bool scalar) {
   return columns;
 }
 
+absl::Status CheckStrings(const std::vector<CsvSpec>& specs) {
+  for (const CsvSpec& spec : specs) {
+    for (const CsvSpec& other : specs) {
+      if (spec.group != other.group || spec.kind != CsvSpec::Kind::kString ||
+          other.kind == CsvSpec::Kind::kString) {
+        continue;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.path, ": is a string, but ", other.path,
+                       " of the same input is a number; give them different inputs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
+                                         std::span<const std::string_view> fields,
+                                         const MissingTexts& missing) {
+  const std::string_view text = fields[spec.fields[place]];
+  if (std::find(missing.begin(), missing.end(), text) == missing.end()) return text;
+  if (spec.default_text) return std::string_view(*spec.default_text);
+  return Wrong(spec.columns[place], "the value is missing, and there is no `default`");
+}
+
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,
                         const MissingTexts& missing, float* out) {
   uint64_t cross = kCrossKey;
   for (size_t i = 0; i < spec.fields.size(); ++i) {
-    std::string_view text = fields[spec.fields[i]];
-    if (std::find(missing.begin(), missing.end(), text) != missing.end()) {
-      if (!spec.default_text) {
-        return Wrong(spec.columns[i], "the value is missing, and there is no `default`");
-      }
-      text = *spec.default_text;
-    }
+    ASSIGN_OR_RETURN(const std::string_view text, CsvText(spec, i, fields, missing));
     switch (spec.kind) {
       case CsvSpec::Kind::kNumeric:
         return ConvertNumber(spec, text, *out);
@@ -94,6 +113,9 @@ absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> f
         return absl::OkStatus();
       case CsvSpec::Kind::kCrossed:
         cross = FingerprintCat64(cross, Fingerprint64(text));
+        break;
+      case CsvSpec::Kind::kString:
+        return absl::InternalError("a string is no number");
     }
   }
   *out = static_cast<float>(cross % spec.bins);

@@ -1,6 +1,6 @@
 // What a job makes of the columns of a CSV file: a number, a category's index, a hashed bin, a
-// hashed cross of several. Specs are read from the job, then bound to the columns of the file, then
-// constant: many threads convert.
+// hashed cross of several, or the string itself for a model that takes strings. Specs are read from
+// the job, then bound to the columns of the file, then constant: many threads convert.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ namespace paracord {
 using CsvColumnName = std::string;  // "#3": by number
 
 struct CsvSpec {
-  enum class Kind { kNumeric, kCategorical, kHashed, kCrossed };
+  enum class Kind { kNumeric, kCategorical, kHashed, kCrossed, kString };
   Kind kind = Kind::kNumeric;
   std::string path;   // of the key in the job, for errors
   std::string group;  // the model's input or output, "" for the only one
@@ -57,8 +57,16 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
 // shape () if `scalar`, otherwise (numbers).
 std::vector<Column> CsvGroups(const std::vector<CsvSpec>& specs, bool scalar);
 
+// INVALID_ARGUMENT naming a spec of strings among numbers, or the other way round.
+absl::Status CheckStrings(const std::vector<CsvSpec>& specs);
+
 // Which texts stand for a missing value.
 using MissingTexts = std::vector<std::string>;
+
+// The text of a field of a record, by its place among the spec's; the default where it is missing.
+absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
+                                         std::span<const std::string_view> fields,
+                                         const MissingTexts& missing);
 
 // Writes spec.width() numbers. INVALID_ARGUMENT names the column, not the place.
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,

@@ -20,6 +20,7 @@ using nlohmann::json;
 constexpr double kNumberMax = 1e300;
 constexpr uint64_t kBinsMax = uint64_t{1} << 24;  // indices are float32
 constexpr size_t kCrossMax = 16;
+constexpr std::string_view kInputKey = "input";  // what features call their group
 
 // A column by name or number; false with a problem if it is neither.
 bool ReadColumnName(const json& value, const std::string& path, Problems& problems,
@@ -70,12 +71,15 @@ class SpecReader {
   }
 
   CsvSpec Read() {
-    static constexpr std::array<std::string_view, 4> kKinds = {"numeric", "categorical", "hashed",
-                                                               "crossed"};
+    static constexpr std::array<std::string_view, 5> kKinds = {"numeric", "categorical", "hashed",
+                                                               "crossed", "string"};
     std::string kind = "numeric";
     fields_.OneOf("kind", kKinds, kind);
     const auto at = std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin();
     spec_.kind = static_cast<CsvSpec::Kind>(at);
+    if (spec_.kind == CsvSpec::Kind::kString && group_key_ != kInputKey) {
+      fields_.Problem("kind", "only features may be strings");
+    }
     fields_.String(group_key_, spec_.group);
     ReadColumns();
     ReadDefault();

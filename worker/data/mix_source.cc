@@ -23,7 +23,7 @@ uint64_t MulDiv(uint64_t a, uint64_t b, uint64_t c) {
 
 bool Alike(const std::vector<Column>& a, const std::vector<Column>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Column& x, const Column& y) {
-    return x.name == y.name && x.shape == y.shape;
+    return x.name == y.name && x.shape == y.shape && x.text == y.text;
   });
 }
 
@@ -106,6 +106,16 @@ class MixSource : public DataSource {
     return absl::OkStatus();
   }
 
+  // Of the two kinds of values a column has one, and nothing of the other.
+  template <class T>
+  static void ScatterOne(const std::vector<T>& from, const std::vector<size_t>& places,
+                         size_t examples, size_t size, std::vector<T>& to) {
+    to.resize(from.empty() ? 0 : examples * size);
+    for (size_t j = 0; !from.empty() && j < places.size(); ++j) {
+      std::copy_n(from.data() + j * size, size, to.data() + places[j] * size);
+    }
+  }
+
   static void Scatter(const std::vector<Column>& from, const std::vector<size_t>& places,
                       size_t examples, std::vector<Column>& to) {
     to.resize(from.size());
@@ -113,10 +123,9 @@ class MixSource : public DataSource {
       const size_t size = SizeOf(from[i]);
       to[i].name = from[i].name;
       to[i].shape = from[i].shape;
-      to[i].values.resize(examples * size);
-      for (size_t j = 0; j < places.size(); ++j) {
-        std::copy_n(from[i].values.data() + j * size, size, to[i].values.data() + places[j] * size);
-      }
+      to[i].text = from[i].text;
+      ScatterOne(from[i].values, places, examples, size, to[i].values);
+      ScatterOne(from[i].strings, places, examples, size, to[i].strings);
     }
   }
 

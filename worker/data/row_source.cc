@@ -15,6 +15,7 @@ constexpr uint64_t kCheckedAtOnce = 16;
 // One kind of columns of a batch, walked record by record.
 struct Walk {
   std::vector<float*> at;
+  std::vector<std::string*> strings;
   std::vector<size_t> step;
 
   Walk(const std::vector<Column>& schema, size_t examples, std::vector<Column>& columns) {
@@ -24,12 +25,18 @@ struct Walk {
       columns[i].shape = schema[i].shape;
       step.push_back(std::accumulate(schema[i].shape.begin(), schema[i].shape.end(), size_t{1},
                                      std::multiplies<>()));
-      columns[i].values.resize(examples * step.back());
-      at.push_back(columns[i].values.data());
+      columns[i].text = schema[i].text;
+      columns[i].values.resize(schema[i].text ? 0 : examples * step.back());
+      columns[i].strings.resize(schema[i].text ? examples * step.back() : 0);
+      at.push_back(schema[i].text ? nullptr : columns[i].values.data());
+      strings.push_back(schema[i].text ? columns[i].strings.data() : nullptr);
     }
   }
   void Next() {
-    for (size_t i = 0; i < at.size(); ++i) at[i] += step[i];
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (at[i] != nullptr) at[i] += step[i];
+      if (strings[i] != nullptr) strings[i] += step[i];
+    }
   }
 };
 
@@ -47,7 +54,7 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
       return absl::OutOfRangeError(
           absl::StrCat("record ", record, ": there are only ", this->records(), " records"));
     }
-    RETURN_IF_ERROR(ReadRow(record, {inputs.at, targets.at, weights.at}));
+    RETURN_IF_ERROR(ReadRow(record, {inputs.at, targets.at, weights.at, inputs.strings}));
     inputs.Next();
     targets.Next();
     weights.Next();

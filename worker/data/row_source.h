@@ -16,9 +16,11 @@ class RowSource : public DataSource {
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override;
 
  protected:
-  // Where the floats of one record go: columns in the schema's order.
+  // Where the floats of one record go: columns in the schema's order. Of an input of strings it is
+  // `strings` that says where.
   struct Row {
     std::span<float*const> inputs, targets, weights;
+    std::span<std::string* const> strings;
   };
   // Fills all of them. Errors name file and record. Called by any thread.
   virtual absl::Status ReadRow(uint64_t record, const Row& row) const = 0;

@@ -243,9 +243,10 @@ std::vector<TransformStep> ReadTransform(const json& value, const std::string& p
 absl::StatusOr<std::unique_ptr<DataSource>> MakeTransformed(std::unique_ptr<DataSource> source,
                                                             std::vector<TransformStep> steps) {
   const std::vector<Column>& inputs = source->schema().inputs;
-  if (inputs.size() != 1) {
+  if (inputs.size() != 1 || inputs[0].text) {
     return absl::InvalidArgumentError(
-        absl::StrCat("transform: needs data of one input, not ", inputs.size()));
+        absl::StrCat("transform: needs data of one input of numbers, not of ", inputs.size(),
+                     inputs[0].text ? " of strings" : ""));
   }
   std::vector<uint64_t> shape = inputs[0].shape;
   const bool is_image = shape.size() == 2 || shape.size() == 3;

@@ -115,6 +115,39 @@ TEST_CASE("columns become numbers, categories, bins and crosses, by input in ord
   CHECK(batch.weights[0].values == Values{1, 0.5, 2});
 }
 
+TEST_CASE("strings go to the model as they are, through mixes and parts too") {
+  MemoryFiles files;
+  files.contents["/d.csv"] = "a,b,y\n\"x,1\",?,0\n\xc3\xa4,z,1\n";
+  json options = Options({{{"column", "a"}, {"kind", "string"}, {"input", "s"}},
+                          {{"column", "y"}, {"input", "n"}},
+                          {{"column", "b"}, {"kind", "string"}, {"input", "s"}, {"default", "-"}}},
+                         "y");
+  options["missing"] = {"?"};
+  json half = options;
+  half["part"] = {{"from", 0.5}};
+  half["format"] = options["format"] = "csv";
+  const json mix = {{"mix", {options, half}}};
+  for (const auto& [format, all] : {std::pair<std::string, json>("csv", options), {"mix", mix}}) {
+    json inner = json::parse(all.dump());
+    inner.erase("format");
+    const auto source = OpenDataSource(files, {format, inner});
+    INFO(source.status());
+    REQUIRE(source.ok());
+    CHECK((*source)->schema().inputs[0].text);
+    Batch batch;
+    // The mix begins with the half, which is row 1.
+    const std::vector<uint64_t> records =
+        format == "mix" ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 0};
+    REQUIRE((*source)->Read(records, batch).ok());
+    CHECK(batch.inputs[0].text);
+    CHECK(batch.inputs[0].shape == std::vector<uint64_t>{2});
+    CHECK(batch.inputs[0].values.empty());
+    CHECK(batch.inputs[0].strings == std::vector<std::string>{"\xc3\xa4", "z", "x,1", "-"});
+    CHECK_FALSE(batch.inputs[1].text);
+    CHECK(batch.inputs[1].values == Values{1, 0});
+  }
+}
+
 TEST_CASE("columns are found by name, number, given name and pattern") {
   json options = Options({1, 0}, 2);
   options["header"] = false;
@@ -236,6 +269,10 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
       {Options({{{"column", "t"}, {"kind", "hashed"}}}, "y"), {"features[0].bins: is missing"}},
       {Options({{{"columns", {"t"}}, {"kind", "crossed"}, {"bins", 0}}}, "y"),
        {"features[0].columns: must be a list of 2", "features[0].bins: must be an integer"}},
+      {Options({"a", {{"column", "t"}, {"kind", "string"}}}, "y"),
+       {"features[1]: is a string, but data (csv).features[0] of the same input is a number"}},
+      {Options({"a"}, {{"column", "t"}, {"kind", "string"}}),
+       {"label.kind: only features may be strings"}},
       {Options({{{"column", "a"}, {"std", 0}, {"default", "0"}}}, "y"),
        {"features[0].default: must be a number", "features[0].std: must be a number"}},
   };
