@@ -56,6 +56,11 @@ class KerasProgram : public GradientProgram {
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
     return SummaryOf(rows);
   }
+  int64_t MultiplyAdds() const override {
+    int64_t all = 0;
+    for (const LayerRow& row : graph_->Describe()) all += row.multiply_adds;
+    return all;
+  }
 
  private:
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;

@@ -2,6 +2,7 @@
 // prints what its README promises and says of each goal whether it is met.
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -69,6 +70,15 @@ std::map<std::string, nlohmann::json> Results(const std::string& command) {
     CHECK(results.emplace(result.at("name"), result).second);  // each name once
   }
   return results;
+}
+
+TEST_CASE("bench_model runs") {
+  const std::string job = PARACORD_SOURCE_DIR "/examples/fashion-mnist/mlp.json";
+  if (!std::ifstream("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz")) {
+    WARN("not checked: Fashion-MNIST is not there");
+    return;
+  }
+  CheckRuns("bench_model --rounds 1 --batch 8 --job " + job, "forward and backward");
 }
 
 TEST_CASE("with --json each result is a line of its own, beside what ran with it") {
