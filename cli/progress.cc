@@ -46,9 +46,8 @@ void Progress::End() {
 }
 
 // Those that were scored before we looked for the first time are old news.
-void Progress::ShowEvaluations(const nlohmann::json& status) {
+void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
   const nlohmann::json& evaluations = status.at("evaluations");
-  const uint64_t epochs = status.at("epochs").get<uint64_t>();
   for (; evaluations_shown_ < evaluations.size(); ++evaluations_shown_) {
     const nlohmann::json& evaluation = evaluations[evaluations_shown_];
     if (style_ == Style::kJson) {
@@ -84,7 +83,8 @@ void Progress::Show(const nlohmann::json& status) {
     evaluations_shown_ =
         status.at("wall_seconds").get<double>() > 5 ? 0 : status.at("evaluations").size();
   }
-  ShowEvaluations(status);
+  epochs_ = status.at("epochs").get<uint64_t>();
+  ShowEvaluations(status, epochs_);
   ShowCheckpoint(status);
   if (style_ != Style::kBar) return;
   const double batches = Number(status.at("batches"));
@@ -100,6 +100,10 @@ void Progress::Show(const nlohmann::json& status) {
   }
   out_ << "\r\x1b[K" << line.substr(0, 150) << std::flush;
   bar_shown_ = true;
+}
+
+void Progress::ShowLast(const nlohmann::json& summary) {
+  if (epochs_ > 0 && summary.contains("evaluations")) ShowEvaluations(summary, epochs_);
 }
 
 }  // namespace paracord

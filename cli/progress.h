@@ -16,17 +16,20 @@ class Progress {
   Progress(Style style, std::ostream& out) : style_(style), out_(out) {}
 
   void Show(const nlohmann::json& status);
+  // What the job's summary has of it and no status had: it may end right after an evaluation.
+  void ShowLast(const nlohmann::json& summary);
   // A line of its own, such as "worker:1 died (signal 9) and was restarted".
   void Event(const std::string& kind, const std::string& text);
   void End();  // leaves the bar's line
 
  private:
-  void ShowEvaluations(const nlohmann::json& status);
+  void ShowEvaluations(const nlohmann::json& status, uint64_t epochs);
   void ShowCheckpoint(const nlohmann::json& status);
 
   const Style style_;
   std::ostream& out_;
   size_t evaluations_shown_ = 0;
+  uint64_t epochs_ = 0;             // of the job, as the newest status says
   std::string checkpoint_problem_;  // that has been shown
   bool first_ = true;
   bool bar_shown_ = false;

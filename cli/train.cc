@@ -122,6 +122,7 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
               << LastWords(files, log) << "\n(" << log << ")\n";
     return coordinator_exit;
   }
+  progress.ShowLast(summary);
   if (flags.json) {
     std::cout << nlohmann::json({{"event", "end"}, {"summary", summary}}).dump() << "\n";
     return coordinator_exit;

@@ -35,6 +35,14 @@ double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
 
 double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
+json EvaluationsJson(const std::vector<EvaluationResult>& results) {
+  json evaluations = json::array();
+  for (const EvaluationResult& result : results) {
+    evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
+  }
+  return evaluations;
+}
+
 }  // namespace
 
 JobCounters CoordinatorCore::CountersNow() const {
@@ -91,6 +99,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
       {"samples_per_second",
        Ratio(static_cast<double>(counts.samples), Seconds(counters.training_ms))},
       {"metrics", metrics},
+      {"evaluations", EvaluationsJson(state_.evaluations)},
       {"ledger",
        {{"batches", counts.batches},
         {"applied_min", counts.applied_min},
@@ -182,11 +191,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
       {"running", round_.has_value()},
       {"problem", checkpoint_problem_}};
-  json evaluations = json::array();
-  for (const EvaluationResult& result : state_.evaluations) {
-    evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
-  }
-  status["evaluations"] = std::move(evaluations);
+  status["evaluations"] = EvaluationsJson(state_.evaluations);
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   if (!moving && phase_ != Phase::kEnded) {
     status["waiting"] = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();

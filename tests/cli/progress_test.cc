@@ -35,6 +35,23 @@ TEST_CASE("a checkpoint round that fails is one line for each reason, and so is 
         "the last checkpoint round failed, training goes on: read-only\n");
 }
 
+TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  progress.Show(status);
+  status["evaluations"].push_back({{"epoch", 1}, {"metrics", {{"accuracy", 0.5}}}});
+  progress.Show(status);
+  status["evaluations"].push_back({{"epoch", 2}, {"metrics", {{"accuracy", 0.75}}}});
+  progress.ShowLast({{"epochs", 2},
+                     {"samples_per_second", 6.0},
+                     {"wall_seconds", 2.0},
+                     {"evaluations", status["evaluations"]}});
+  CHECK(out.str() ==
+        "epoch 1/2: test accuracy 0.5000  (5 samples/s, 1.0 s)\n"
+        "epoch 2/2: test accuracy 0.7500  (6 samples/s, 2.0 s)\n");
+}
+
 TEST_CASE("with --json a failed round is an object of its own") {
   std::ostringstream out;
   Progress progress(Progress::Style::kJson, out);
