@@ -31,9 +31,10 @@ std::string FileName(const Task& task) {
 
 // In the child: nothing but what is safe after fork.
 [[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         int log) {
+                         int log, pid_t parent) {
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -138,8 +139,9 @@ absl::Status LocalCluster::Spawn(Process& process) {
   const int log = OpenLog(process.task);
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> env = Pointers(environment);
+  const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) Become(argv, env, log);
+  if (pid == 0) Become(argv, env, log, parent);
   close(log);
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");
   process.pid = pid;

@@ -80,9 +80,15 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
   } else {
     const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
         ListCheckpoints(files, flags.dir + "/checkpoints");
-    if (checkpoints.ok() && !checkpoints->empty()) {
-      progress.Event("resume", absl::StrCat("going on from checkpoint ",
-                                            checkpoints->front().ToString(), " in ", flags.dir));
+    // A damaged one is passed over.
+    for (size_t i = 0; checkpoints.ok() && i < checkpoints->size(); ++i) {
+      const std::string name = (*checkpoints)[i].ToString();
+      const absl::Status sound =
+          ReadManifest(files, absl::StrCat(flags.dir, "/checkpoints/", name)).status();
+      progress.Event("resume",
+                     sound.ok() ? absl::StrCat("going on from checkpoint ", name, " in ", flags.dir)
+                                : "refused: " + std::string(sound.message()));
+      if (sound.ok()) break;
     }
   }
   return files.MakeDirectories(flags.dir + "/logs");

@@ -1,6 +1,7 @@
 #include "coordinator/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -159,6 +160,11 @@ absl::StatusOr<bool> Coordinator::CheckFound(const FoundInDir& found) const {
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
   Files& files = environment_.files;
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, options_.dir));
+  if (newest == std::numeric_limits<uint64_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Path("generation-"), newest,
+                     " was not made by a coordinator: there is no number after it"));
+  }
   RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1));
   return newest + 1;
 }

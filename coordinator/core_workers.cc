@@ -396,12 +396,7 @@ void CoordinatorCore::EndAllSessions(const std::string& why) {
 std::string CoordinatorCore::WaitReason() const {
   if (!AllPs(PsStage::kReady)) {
     if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
-    int64_t since = now_ms_;
-    for (const Ps& ps : ps_) {
-      if (ps.stage == PsStage::kAway) since = std::min(since, ps.away_since_ms);
-    }
-    return absl::StrFormat("training is parked for %.1f s: %s",
-                           static_cast<double>(now_ms_ - since) / 1000, MissingTasks());
+    return "training is parked: " + MissingTasks();
   }
   if (save_again_ && evaluation_unsaved_)
     return "job.state cannot be written: " + checkpoint_problem_;

@@ -78,7 +78,12 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
 }
 
 std::string CoordinatorCore::DoneReason() const {
-  return state_.stop.has_value() ? state_.stop->reason : "all batches are applied";
+  if (state_.stop.has_value()) return state_.stop->reason;
+  const LedgerCounts counts = Counts();
+  if (counts.rejected == 0) return "all batches are applied";
+  return absl::StrCat("all batches are done, ", counts.rejected, " of ", counts.batches,
+                      " were rejected",
+                      last_failure_.empty() ? "" : "; the last failure: " + last_failure_);
 }
 
 std::string CoordinatorCore::SummaryText(const std::string& status,

@@ -258,15 +258,15 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
   for (const size_t input : node.inputs) inputs.push_back(values_[input]);
   const size_t data_inputs = inputs.size();
   ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
-  const std::vector<Value> uncast = inputs;
+  const std::vector<Value> masked = MasksOf(node, *layer, inputs);
+  for (size_t i = 0; i < inputs.size() && layer->removes_masks(); ++i) SetMask(inputs[i], kNone);
   RETURN_IF_ERROR(CastInputs(*layer, inputs));
   Value value = kNone;
   if (layer->folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
   } else {
     if (layer->takes_masks()) {
-      const std::vector<Value> masks = MasksOf(node, *layer, uncast);
-      inputs.insert(inputs.end(), masks.begin(), masks.end());
+      inputs.insert(inputs.end(), masked.begin(), masked.end());
       const auto more = node.masks.find("attention_mask");
       if (more != node.masks.end()) inputs.push_back(values_[more->second]);
     }

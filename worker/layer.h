@@ -99,6 +99,8 @@ class Layer {
   virtual bool takes_masks() const { return false; }
   // False: a call with so many inputs gets only the masks that it names.
   virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
+  // True: a call takes the masks off its inputs, for whatever is computed of them later.
+  virtual bool removes_masks() const { return false; }
   // A layer that computes the mask of the output from the inputs and their masks, given as for
   // takes_masks. Null: there is none.
   virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {

@@ -38,7 +38,8 @@ class AttentionLayer : public Layer {
       config.Fail("activity_regularizer", "is not supported here");
     }
     ReadCall(config);
-    if (config.keras2()) {
+    keras2_ = config.keras2();
+    if (keras2_) {
       plan_.masked = robust ? MaskedScore::kReplaced : MaskedScore::kLowered;
     } else if (plan_.dropout > 0 || plan_.return_scores) {
       plan_.masked = MaskedScore::kZero;  // Keras goes another way then
@@ -47,6 +48,8 @@ class AttentionLayer : public Layer {
 
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return true; }
+  // Keras 3 does; inputs that a mixed policy rounds are others than those of the model.
+  bool removes_masks() const override { return !keras2_ && precision() == Precision::kFloat32; }
   std::vector<Shape> parts() const override {
     if (!plan_.return_scores) return {};
     return {output_, scores_};
@@ -94,6 +97,7 @@ class AttentionLayer : public Layer {
   }
 
  private:
+  bool keras2_ = false;
   void ReadCall(LayerConfig& config) {
     for (const auto& [key, value] : config.kwargs().items()) {
       if (key == "use_causal_mask" && value.is_boolean()) {

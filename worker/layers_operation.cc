@@ -48,7 +48,10 @@ constexpr NamedUnary kUnary[] = {
 class ReduceLayer : public Layer {
  public:
   explicit ReduceLayer(LayerConfig& config)
-      : Layer(config), mean_(config.class_name() == "Mean"), keep_(config.Flag("keepdims", false)) {
+      : Layer(config),
+        mean_(config.class_name() == "Mean"),
+        any_(config.class_name() == "Any"),
+        keep_(config.Flag("keepdims", false)) {
     const nlohmann::json* axis = config.Value("axis");
     if (axis == nullptr) {
       config.Fail("axis", "must be given: the batch stays");
@@ -58,6 +61,7 @@ class ReduceLayer : public Layer {
                              : std::vector<int64_t>{config.AnyInteger("axis", -1)};
   }
 
+  bool differentiable() const override { return !any_; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const std::vector<bool> reduced, Reduced(inputs[0]));
     Shape output;
@@ -80,20 +84,21 @@ class ReduceLayer : public Layer {
     const Shape all = WithBatch(batch, in);
     Walk walk = Shorten({all, RowMajor(all), {}, BroadcastSteps(batch, kept, in)});
     return std::make_unique<ReduceKernel>(ops, std::move(walk), batch * Elements(kept),
-                                          mean_ ? 1.f / static_cast<float>(count) : 1.f);
+                                          mean_ ? 1.f / static_cast<float>(count) : 1.f, any_);
   }
 
  private:
   class ReduceKernel : public Kernel {
    public:
-    ReduceKernel(Ops& ops, Walk walk, int64_t n, float scale)
-        : ops_(ops), walk_(std::move(walk)), n_(n), scale_(scale) {
+    ReduceKernel(Ops& ops, Walk walk, int64_t n, float scale, bool any)
+        : ops_(ops), walk_(std::move(walk)), n_(n), scale_(scale), any_(any) {
       back_ = {walk_.dims, walk_.y, {}, walk_.a};
     }
     void Forward(const ForwardCall& call) override {
       ops_.Fill(n_, 0, call.output);
       ops_.Copy(walk_, true, call.inputs[0], call.output);
       if (scale_ != 1) ops_.Affine(n_, scale_, 0, call.output, call.output);
+      if (any_) ops_.Activate({ActivationKind::kNotEqual, 0}, 1, n_, call.output, call.output);
     }
     void Backward(const BackwardCall& call) override {
       if (call.d_inputs[0] == nullptr) return;
@@ -107,6 +112,7 @@ class ReduceLayer : public Layer {
     Walk back_;
     const int64_t n_;
     const float scale_;
+    const bool any_;
   };
 
   absl::StatusOr<std::vector<bool>> Reduced(const Shape& input) const {
@@ -124,7 +130,7 @@ class ReduceLayer : public Layer {
     return reduced;
   }
 
-  const bool mean_, keep_;
+  const bool mean_, any_, keep_;
   std::vector<int64_t> axes_;
 };
 

@@ -25,6 +25,7 @@ struct ComputeResult {
   uint32_t examples = 0;
   double loss = 0;
   const VariableSpec* nonfinite = nullptr;
+  std::string bad_input;  // where the batch holds what is not finite, if it does
 };
 
 }  // namespace
@@ -134,6 +135,7 @@ void Trainer::Compute(const BatchId& batch) {
         if (!loss.ok()) return;
         result->loss = *loss;
         if (!MUTANT("rejected_by_one_ps")) result->nonfinite = copy->NonFiniteGradient();
+        if (!std::isfinite(*loss)) result->bad_input = FirstNotFinite(**data);
         workload->clip.Apply(copy->gradients());
       },
       [this, alive = alive_, result, batch] {
@@ -152,7 +154,8 @@ void Trainer::Compute(const BatchId& batch) {
               PROBLEM_NONFINITE,
               std::isfinite(result->loss)
                   ? absl::StrCat("the gradient of ", result->nonfinite->name(), " is not finite")
-                  : absl::StrCat("the loss is ", result->loss));
+                  : absl::StrCat("the loss is ", result->loss,
+                                 result->bad_input.empty() ? "" : "; " + result->bad_input));
         }
         counters_.loss_sum += result->loss;
         if (MUTANT("progress_believed")) {

@@ -88,6 +88,10 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
   // One batch an epoch, whichever it is in.
   CheckCounted(cluster.dir(), 3 * (kBatchesPerEpoch - 1), 3);
   CHECK(cluster.Logged("coordinator", "rejected: batch"));
+  const std::string reason = cluster.Summary().at("reason").get<std::string>();
+  INFO(reason);
+  CHECK(reason.find("3 of 114 were rejected") != std::string::npos);
+  CHECK(reason.find("row 200: target is nan") != std::string::npos);
 }
 
 TEST_CASE("a batch that kills every worker that computes it is rejected, and no other") {

@@ -132,6 +132,27 @@ def attention_tokens(keras, keras2, rng):
             "loss": "sparse_categorical_crossentropy"}
 
 
+@case
+def attention_takes_masks(keras, keras2, rng):
+    """Keras 3's attention takes the masks off its inputs, for what comes after it."""
+    L = keras.layers
+    a = L.Input((5,), name="a")
+    e = L.Embedding(6, 4, mask_zero=True, name="e")(a)
+    s = L.Add(name="sum")([e, L.MultiHeadAttention(1, 4, name="mha1")(e, e)])
+    x = L.LayerNormalization(name="n")(s)
+    o = L.GlobalAveragePooling1D(name="p")(L.MultiHeadAttention(1, 4, name="mha2")(x, x))
+    return {"model": keras.Model(a, [s, o], name="m"), "x": {"a": tokens(rng)},
+            "y": [draw(rng, 3, 5, 4), draw(rng, 3, 4)], "loss": "mse"}
+
+
+@case
+def masking_functional(keras, keras2, rng):
+    L = keras.layers
+    a = L.Input((5, 3), name="a")
+    return {"model": keras.Model(a, L.LSTM(2, name="l")(L.Masking(name="mask")(a)), name="m"),
+            "x": {"a": steps(rng, 3, 5, 3)}, "y": draw(rng, 3, 2), "loss": "mse"}
+
+
 def block(keras, L, x, width, name):
     h = L.LayerNormalization(epsilon=1e-5, name=name + "_n1")(x)
     h = L.MultiHeadAttention(2, width // 2, name=name + "_mha")(h, h, use_causal_mask=True)

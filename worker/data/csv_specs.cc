@@ -161,7 +161,13 @@ absl::StatusOr<size_t> FindColumn(const CsvColumnName& column,
                                   const std::vector<std::string>& names, size_t fields,
                                   const std::string& path, const std::string& key) {
   const auto at = std::find(names.begin(), names.end(), column);
-  if (at != names.end()) return static_cast<size_t>(at - names.begin());
+  if (at != names.end()) {
+    if (std::find(at + 1, names.end(), column) == names.end()) {
+      return static_cast<size_t>(at - names.begin());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(key, ": there are several columns \"", column,
+                                                   "\" in ", path, "; give its number instead"));
+  }
   size_t number = 0;
   if (column[0] == '#' && absl::SimpleAtoi(column.substr(1), &number)) {
     if (number < fields) return number;

@@ -1,12 +1,15 @@
 #include "worker/data/data_source.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/finite.h"
 #include "common/json_fields.h"
 #include "common/status_macros.h"
 #include "worker/data/array_source.h"
@@ -85,6 +88,22 @@ std::string Where(const Batch& batch, size_t example) {
   return batch.source != nullptr && example < batch.records.size()
              ? batch.source->Where(batch.records[example])
              : absl::StrCat("example ", example, " of the batch");
+}
+
+std::string FirstNotFinite(const Batch& batch) {
+  for (const auto& [what, columns] :
+       {std::pair("input", &batch.inputs), std::pair("target", &batch.targets)}) {
+    for (const Column& column : *columns) {
+      if (AllFinite(column.values)) continue;
+      const auto bad = std::find_if(column.values.begin(), column.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+      const size_t each = column.values.size() / batch.examples;
+      const auto example = static_cast<size_t>(bad - column.values.begin()) / each;
+      return absl::StrCat(Where(batch, example), ": ", what,
+                          column.name.empty() ? "" : " \"" + column.name + "\"", " is ", *bad);
+    }
+  }
+  return "";
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {

@@ -42,6 +42,8 @@ struct Batch {
 
 // "train.csv row 17", or "example 3 of the batch": where an example of a batch comes from.
 std::string Where(const Batch& batch, size_t example);
+// Which input or target of which example is not finite; "" if all are.
+std::string FirstNotFinite(const Batch& batch);
 
 class DataSource {
  public:

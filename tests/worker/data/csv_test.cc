@@ -248,12 +248,15 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d.csv"] = "a,t,y\n1,x,0\n";
   files.contents["/words"] = "x\ny\nx\n";
+  files.contents["/twice.csv"] = "a,a,y\n1,9,0\n";
   const std::vector<std::pair<json, std::vector<std::string>>> table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
       {{{"fiels", "/d.csv"}, {"features", {{{"colum", "a"}}}}, {"label", 1.5}},
        {"fiels: unknown key; did you mean `files`?", "features[0].column: is missing",
         "features[0].colum: unknown key", "label: must be the name or number"}},
       {Options({"b"}, "y"), {"features[0]: there is no column \"b\" in /d.csv"}},
+      {{{"files", "/twice.csv"}, {"features", {"a"}}, {"label", "y"}},
+       {"features[0]: there are several columns \"a\" in /twice.csv"}},
       {Options({"a", "x1"}, "z"), {"features[1]: there is no column", "label: there is no column"}},
       {Options({3}, "y"), {"features[0]: there is no column 3 in /d.csv, which has 3"}},
       {Options(json::array(), "y"), {"features: names no column"}},
