@@ -13,7 +13,7 @@ struct KnownMutant {
 
 inline constexpr KnownMutant kMutants[] = {
     {"ledger_outside_snapshot", 1},   {"boot_id_not_checked", 11},
-    {"generation_not_checked", 5},    {"manifest_before_sync", 1},
+    {"generation_not_checked", 4},    {"manifest_before_sync", 1},
     {"gap_is_already_applied", 1137}, {"gap_is_applied", 1137},
     {"ledger_after_reply", 1},        {"load_is_repeated", 0},
     {"progress_believed", 54},        {"state_not_rewritten", 0},
