@@ -280,8 +280,8 @@ void LayerConfig::ReadRegularizers() {
     const std::string& key = it.key();
     if (key.ends_with("_constraint") && !it.value().is_null()) {
       Fail(key,
-           "constraints are not supported: a parameter server updates its part of a variable "
-           "without seeing the rest");
+           "constraints are not supported: a norm needs the whole variable, of which a parameter "
+           "server has a part, and NonNeg is not there yet");
     }
     constexpr std::string_view kSuffix = "_regularizer";
     if (!key.ends_with(kSuffix) || it.value().is_null()) continue;
