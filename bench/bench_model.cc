@@ -13,8 +13,8 @@
 #include "measure.h"
 #include "server/initializer.h"
 #include "worker/data/data_source.h"
-#include "worker/gradient_program.h"
-#include "worker/ops_cpu.h"
+#include "worker/model/gradient_program.h"
+#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord::bench {
 namespace {

@@ -26,9 +26,9 @@
 #include "server/optimizer.h"
 #include "server/partition.h"
 #include "worker/batch_plan.h"
-#include "worker/device.h"
 #include "worker/gradient_clip.h"
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
+#include "worker/ops/device.h"
 #include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {

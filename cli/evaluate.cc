@@ -12,7 +12,7 @@
 #include "common/flags.h"
 #include "common/job.h"
 #include "nlohmann/json.hpp"
-#include "worker/device.h"
+#include "worker/ops/device.h"
 #include "worker/score.h"
 #include "worker/workload.h"
 

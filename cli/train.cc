@@ -24,7 +24,7 @@
 #include "common/job.h"
 #include "common/log.h"
 #include "common/status_macros.h"
-#include "worker/device.h"
+#include "worker/ops/device.h"
 
 namespace paracord {
 namespace {

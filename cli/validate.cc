@@ -17,7 +17,7 @@
 #include "server/loader.h"
 #include "server/optimizer.h"
 #include "worker/data/data_source.h"
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
 
 namespace paracord {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/job.h"
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
 
 namespace paracord {
 

@@ -11,8 +11,8 @@
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
-#include "worker/device.h"
 #include "worker/evaluator.h"
+#include "worker/ops/device.h"
 #include "worker/worker.h"
 #include "worker/workload.h"
 

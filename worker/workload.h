@@ -12,7 +12,7 @@
 #include "proto/paracord.pb.h"
 #include "worker/data/data_source.h"
 #include "worker/gradient_clip.h"
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
 
 namespace paracord {
 

@@ -15,16 +15,8 @@ import sys
 
 import numpy as np
 
-KERAS2 = "--keras2" in sys.argv
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-import tensorflow as tf
-if KERAS2:
-    import tf_keras as keras
-else:
-    import keras
-
 from graph_cases import CASES
+from oracle import KERAS2, keras, tf
 from sequence_cases import CASES as SEQUENCE_CASES
 
 RATE = 0.125

@@ -9,17 +9,10 @@ Python. To write them again:
 """
 import json
 import os
-import sys
 
 import numpy as np
 
-KERAS2 = "--keras2" in sys.argv
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-if KERAS2:
-    import tf_keras as keras
-else:
-    import keras
+from oracle import KERAS2, keras
 
 O = keras.optimizers
 S = keras.optimizers.schedules

@@ -8,18 +8,10 @@ layers, raw inputs, and what Keras makes of them. The tests need no Python. To w
 """
 import json
 import os
-import sys
 
 import numpy as np
 
-KERAS2 = "--keras2" in sys.argv
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-import tensorflow as tf
-if KERAS2:
-    import tf_keras as keras
-else:
-    import keras
+from oracle import KERAS2, keras, tf
 
 L = keras.layers
 EXAMPLES = 5

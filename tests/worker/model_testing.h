@@ -10,7 +10,7 @@
 
 #include "common/job.h"
 #include "nlohmann/json.hpp"
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
 
 namespace paracord {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "worker/gradient_program.h"
+#include "worker/model/gradient_program.h"
 #include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {

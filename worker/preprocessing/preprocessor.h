@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/data/data_source.h"
-#include "worker/graph.h"
-#include "worker/keras_json.h"
+#include "worker/model/graph.h"
+#include "worker/model/keras_json.h"
 #include "worker/preprocessing/step.h"
 
 namespace paracord {

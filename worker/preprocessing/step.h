@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/keras_json.h"
-#include "worker/layer.h"
-#include "worker/layer_config.h"
+#include "worker/layers/layer.h"
+#include "worker/layers/layer_config.h"
+#include "worker/model/keras_json.h"
 
 namespace paracord {
 

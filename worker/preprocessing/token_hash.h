@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "worker/layer_config.h"
+#include "worker/layers/layer_config.h"
 
 namespace paracord {
 

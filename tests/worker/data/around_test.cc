@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "worker/data/data_source.h"
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/mix_source.h"
 
@@ -27,7 +27,7 @@ json Csv(const std::string& path, json more = json::object()) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(MemoryFiles& files, const json& options) {
+OpenedSource Open(MemoryFiles& files, const json& options) {
   json parsed = json::parse(options.dump());
   const std::string format = parsed.value("format", "mix");
   parsed.erase("format");
@@ -240,7 +240,7 @@ TEST_CASE("wrong parts, mixes and transformations are refused by key, all at onc
   MemoryFiles files = Images();
   files.contents["/d"] = Counting(10);
   const auto step = [&](json one) { return Idx(json::array({std::move(one)})); };
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {Csv("/d", {{"part", {{"from", 0.5}, {"to", 0.5}, {"sed", 1}}}, {"label", "z"}}),
        {"part.from: must be less", "part.sed: unknown key", "there is no column \"z\""}},
       {Csv("/d", {{"part", {{"to", 0.01}}}}), {"part: holds none of the 10 records"}},
@@ -263,15 +263,7 @@ TEST_CASE("wrong parts, mixes and transformations are refused by key, all at onc
       {Csv("/d", {{"transform", {{{"flip", "vertical"}}}}}),
        {"transform[0]: needs an input of shape (height, width)"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 }  // namespace

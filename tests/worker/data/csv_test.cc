@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/fingerprint64.h"
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/csv_text.h"
-#include "worker/data/data_source.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
 
@@ -16,7 +16,7 @@ json Options(json features, json label) {
   return {{"files", "/d.csv"}, {"features", std::move(features)}, {"label", std::move(label)}};
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(MemoryFiles& files, const json& options) {
+OpenedSource Open(MemoryFiles& files, const json& options) {
   // As the job's parser would have it: a number written here is a signed one.
   return OpenDataSource(files, {"csv", json::parse(options.dump())});
 }
@@ -25,17 +25,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(MemoryFiles& files, const json&
 Batch ReadAll(const std::string& text, const json& options) {
   MemoryFiles files;
   files.contents["/d.csv"] = text;
-  const auto source = Open(files, options);
-  INFO(source.status());
-  REQUIRE(source.ok());
-  std::vector<uint64_t> records;
-  for (uint64_t i = 0; i < (*source)->records(); ++i) records.push_back(i);
-  Batch batch;
-  const absl::Status read = (*source)->Read(records, batch);
-  INFO(read);
-  REQUIRE(read.ok());
-  batch.source = nullptr;
-  return batch;
+  return ReadAllRecords(Open(files, options));
 }
 
 TEST_CASE("csv records are those of RFC 4180, whatever ends their lines") {
@@ -249,7 +239,7 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
   files.contents["/d.csv"] = "a,t,y\n1,x,0\n";
   files.contents["/words"] = "x\ny\nx\n";
   files.contents["/twice.csv"] = "a,a,y\n1,9,0\n";
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
       {{{"fiels", "/d.csv"}, {"features", {{{"colum", "a"}}}}, {"label", 1.5}},
        {"fiels: unknown key; did you mean `files`?", "features[0].column: is missing",
@@ -279,15 +269,7 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
       {Options({{{"column", "a"}, {"std", 0}, {"default", "0"}}}, "y"),
        {"features[0].default: must be a number", "features[0].std: must be a number"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 class OneByte : public RecordCutter {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/escaping.h"
-#include "worker/data/data_source.h"
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/image.h"
 #include "worker/data/memory_files.h"
 
@@ -47,7 +47,7 @@ const std::string& File(const std::string& name) {
   throw std::runtime_error(name);
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(MemoryFiles& files, const json& options) {
+OpenedSource Open(MemoryFiles& files, const json& options) {
   return OpenDataSource(files, {"images", json::parse(options.dump())});
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
   files.contents["/d/a/x.png"] = File("rgb.png");
   files.contents["/list"] = "x.png\n";
   files.contents["/list2"] = "/d/a/x.png,cat\n";
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {json::object(), {"folder: give either `folder` or `list`", "size: is missing"}},
       {{{"folder", "/d"}, {"size", {0, 4}}, {"channels", 2}, {"chanels", 1}},
        {"size: must be [height, width]", "channels: must be 1 or 3", "chanels: unknown key"}},
@@ -191,15 +191,7 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
       {{{"list", "/list2"}, {"size", {4, 4}}, {"classes", {"dog"}}},
        {"the class \"cat\" of /d/a/x.png is not in `classes`"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/array.h"
-#include "worker/data/data_source.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/zip_file.h"
 
@@ -13,7 +13,7 @@ using Values = std::vector<float>;
 
 const std::string kGolden = std::string(PARACORD_SOURCE_DIR) + "/tests/golden/";
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(Files& files, const json& options) {
+OpenedSource Open(Files& files, const json& options) {
   return OpenDataSource(files, {"npz", json::parse(options.dump())});
 }
 
@@ -110,22 +110,14 @@ TEST_CASE("no single wrong byte of an archive is more than an error") {
 TEST_CASE("wrong options of npz data are refused by key") {
   MemoryFiles files;
   files.contents["/d"] = ReadGolden("arrays.npz");
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {json::object(), {"file: is missing", "features: is missing", "labels: is missing"}},
       {{{"file", "/d"}, {"features", {{"a", 3}}}, {"labels", json::object()}, {"lables", 1}},
        {"features.a: must be", "labels: is empty", "lables: unknown key"}},
       {{{"file", "/d"}, {"features", "xx"}, {"labels", "y"}},
        {"/d: holds no array \"xx\"; did you mean `x`?"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 TEST_CASE("an array too large to be held gives the same records from its file") {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "worker/data/data_source.h"
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
 #include "worker/data/text_tokens.h"
@@ -13,22 +13,12 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(MemoryFiles& files, const json& options) {
+OpenedSource Open(MemoryFiles& files, const json& options) {
   return OpenDataSource(files, {"text", json::parse(options.dump())});
 }
 
 Batch ReadAll(MemoryFiles& files, const json& options) {
-  const auto source = Open(files, options);
-  INFO(source.status());
-  REQUIRE(source.ok());
-  std::vector<uint64_t> records;
-  for (uint64_t i = 0; i < (*source)->records(); ++i) records.push_back(i);
-  Batch batch;
-  const absl::Status read = (*source)->Read(records, batch);
-  INFO(read);
-  REQUIRE(read.ok());
-  batch.source = nullptr;
-  return batch;
+  return ReadAllRecords(Open(files, options));
 }
 
 TEST_CASE("UTF-8 is RFC 3629's and nothing else") {
@@ -208,7 +198,7 @@ TEST_CASE("damaged text is refused by file, row and byte") {
 TEST_CASE("wrong options of text are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/t"] = "abcdefghijk";
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {json::object(), {"files: is missing", "window: is missing"}},
       {{{"files", "/t"}, {"window", 4}, {"stride", 5}, {"unit", "char"}},
        {"stride: must be an integer from 1 to 4", "unit: is \"char\""}},
@@ -218,15 +208,7 @@ TEST_CASE("wrong options of text are refused by key, all at once") {
       {{{"files", "/t"}, {"window", 4}, {"vocabulary", {"a", "a"}}},
        {"data (text).vocabulary: holds \"a\" twice"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 }  // namespace

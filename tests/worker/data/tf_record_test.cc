@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/data_source.h"
+#include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
 #include "worker/data/tf_example.h"
@@ -15,7 +15,7 @@ using Values = std::vector<float>;
 
 const std::string kGolden = std::string(PARACORD_SOURCE_DIR) + "/tests/golden/examples.tfrecord";
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(Files& files, const json& options) {
+OpenedSource Open(Files& files, const json& options) {
   return OpenDataSource(files, {"tfrecord", json::parse(options.dump())});
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("damaged tfrecord files are refused by file and record") {
 TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d"] = Container({Example({1, 2}, 1)});
-  const std::vector<std::pair<json, std::vector<std::string>>> table = {
+  const Refusals table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
       {{{"files", "/d"}, {"features", {{{"nam", "x"}}}}, {"label", 3}},
        {"features[0].name: is missing", "features[0].nam: unknown key; did you mean `name`?",
@@ -181,15 +181,7 @@ TEST_CASE("wrong options of tfrecord data are refused by key, all at once") {
         {"label", "y"}},
        {"/d row 0: feature \"x\": is not of dtype int64"}},
   };
-  for (const auto& [options, messages] : table) {
-    const auto source = Open(files, options);
-    INFO(options << "\n got " << source.status());
-    REQUIRE_FALSE(source.ok());
-    for (const std::string& message : messages) {
-      INFO(message);
-      CHECK(std::string(source.status().message()).find(message) != std::string::npos);
-    }
-  }
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
 
 // A seed's worth of damage anywhere: a status or a read, never a crash or a great allocation.

@@ -1,0 +1,211 @@
+// Gradients against central differences for layers of several inputs, ids and masks, and for every
+// loss, over random shapes from a seed.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "gradient_check.h"
+#include "tests/worker/model_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// A tensor of a Functional model as Keras 3 writes it.
+json Tensor(const std::string& layer, int output = 0) {
+  return {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {layer, 0, output}}}}};
+}
+
+// Layers by name, each with the arguments of its one call; inputs have none.
+class FunctionalJson {
+ public:
+  void Input(const std::string& name) {
+    Add("InputLayer", name, json::object(), json::array(), json::object());
+    inputs_.push_back({name, 0, 0});
+  }
+  void Add(const std::string& class_name, const std::string& name, json config, json args,
+           json kwargs = json::object()) {
+    config["name"] = name;
+    json layer = LayerJson(class_name, std::move(config));
+    layer["name"] = name;
+    layer["inbound_nodes"] = json::array();
+    if (!args.empty()) {
+      layer["inbound_nodes"].push_back({{"args", std::move(args)}, {"kwargs", std::move(kwargs)}});
+    }
+    layers_.push_back(std::move(layer));
+  }
+  json Model(const std::string& output) const {
+    return {{"class_name", "Functional"},
+            {"config",
+             {{"name", "m"},
+              {"layers", layers_},
+              {"input_layers", inputs_},
+              {"output_layers", {{output, 0, 0}}}}}};
+  }
+
+ private:
+  json layers_ = json::array(), inputs_ = json::array();
+};
+
+Batch Schema(std::vector<std::pair<std::string, std::vector<uint64_t>>> inputs,
+             std::vector<uint64_t> target) {
+  Batch schema = SchemaOf({}, std::move(target));
+  schema.inputs.clear();
+  for (auto& [name, shape] : inputs) schema.inputs.push_back({name, std::move(shape), {}});
+  return schema;
+}
+
+struct Draw {
+  explicit Draw(uint32_t seed) : random(seed) {}
+  uint64_t operator()(uint64_t low, uint64_t high) { return low + random() % (high - low + 1); }
+  std::mt19937 random;
+};
+
+TEST_CASE("gradients of merges agree with differences, broadcast or not") {
+  for (const char* merge :
+       {"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate", "Dot"}) {
+    for (uint32_t seed = 1; seed < 5; ++seed) {
+      Draw draw(seed);
+      const std::string name = merge;
+      const uint64_t steps = draw(2, 4), width = draw(2, 4);
+      const bool broadcast = seed % 2 == 0 && name != "Concatenate" && name != "Dot";
+      FunctionalJson model;
+      model.Input("a");
+      model.Input("b");
+      model.Add("Dense", "p", {{"units", width}, {"activation", "tanh"}}, {Tensor("a")});
+      model.Add("Dense", "q", {{"units", broadcast ? 1 : width}}, {Tensor("b")});
+      const json config = name == "Dot" ? json{{"axes", 2}} : json::object();
+      model.Add(name, "merge", config, {json::array({Tensor("p"), Tensor("q")})});
+      model.Add("Flatten", "f", json::object(), {Tensor("merge")});
+      model.Add("Dense", "last", {{"units", 2}}, {Tensor("f")});
+      CheckGradients(model.Model("last"), "mse",
+                     Schema({{"a", {steps, draw(1, 3)}}, {"b", {steps, draw(1, 3)}}}, {2}), 0,
+                     seed);
+    }
+  }
+}
+
+TEST_CASE("gradients of attention agree with differences, with masks, dropout and scores") {
+  for (uint32_t seed = 0; seed < 16; ++seed) {
+    Draw draw(seed);
+    const uint64_t queries = draw(1, 5), keys = draw(1, 5);
+    FunctionalJson model;
+    for (const char* name : {"a", "b", "mask"}) model.Input(name);
+    model.Add("Dense", "q", {{"units", draw(1, 4)}}, {Tensor("a")});
+    model.Add("Dense", "v", {{"units", draw(1, 4)}}, {Tensor("b")});
+    json args = {Tensor("q"), Tensor("v")}, kwargs = json::object();
+    if (draw(0, 1) == 1) args.push_back(Tensor("b"));
+    if (draw(0, 1) == 1) kwargs["use_causal_mask"] = true;
+    if (draw(0, 1) == 1) kwargs["return_attention_scores"] = true;
+    kwargs["attention_mask"] = Tensor("mask");
+    model.Add("MultiHeadAttention", "mha",
+              {{"num_heads", draw(1, 3)},
+               {"key_dim", draw(1, 3)},
+               {"value_dim", draw(1, 3)},
+               {"use_bias", draw(0, 1) == 1},
+               {"dropout", draw(0, 1) == 1 ? 0.3 : 0.0}},
+              args, kwargs);
+    model.Add("Flatten", "f", json::object(), {Tensor("mha")});
+    std::string end = "f";
+    if (kwargs.contains("return_attention_scores")) {
+      model.Add("Flatten", "g", json::object(), {Tensor("mha", 1)});
+      model.Add("Concatenate", "cat", json::object(), {json::array({Tensor("f"), Tensor("g")})});
+      end = "cat";
+    }
+    model.Add("Dense", "last", {{"units", 2}}, {Tensor(end)});
+    Batch schema = Schema(
+        {{"a", {queries, draw(1, 3)}}, {"b", {keys, draw(1, 3)}}, {"mask", {queries, keys}}}, {2});
+    CheckGradients(model.Model("last"), "mse", schema, 0, seed, [](Batch& batch) {
+      for (float& x : batch.inputs[2].values) x = x > -0.3f ? 1.f : 0.f;
+    });
+  }
+}
+
+TEST_CASE("gradients of recurrent layers over masked ids agree with differences") {
+  for (const char* layer : {"SimpleRNN", "LSTM", "GRU", "Bidirectional"}) {
+    for (uint32_t seed = 1; seed < 7; ++seed) {
+      Draw draw(seed);
+      json config = {{"units", draw(1, 4)},
+                     {"return_sequences", draw(0, 1) == 1},
+                     {"go_backwards", draw(0, 1) == 1},
+                     {"use_bias", draw(0, 1) == 1},
+                     {"zero_output_for_mask", draw(0, 1) == 1}};
+      std::string name = layer;
+      if (name == "GRU") config["reset_after"] = draw(0, 1) == 1;
+      if (name != "SimpleRNN" && draw(0, 1) == 1) config["recurrent_activation"] = "softsign";
+      if (name == "Bidirectional") {
+        const char* const modes[] = {"concat", "sum", "ave", "mul"};
+        config = {{"layer", LayerJson("LSTM", config)}, {"merge_mode", modes[draw(0, 3)]}};
+      }
+      const json model = SequentialJson(
+          {LayerJson("Embedding", {{"input_dim", 5}, {"output_dim", 2}, {"mask_zero", true}}),
+           LayerJson(name, config), LayerJson("Flatten", json::object()),
+           LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+      CheckGradients(model, "mse", SchemaOf({draw(1, 6)}, {2}), 0, seed, [](Batch& batch) {
+        for (float& x : batch.inputs[0].values) x = std::floor((x + 1) * 2.49f);
+      });
+    }
+  }
+}
+
+// Not sparsemax, which has jumps in Keras.
+TEST_CASE("gradients of more layers between two others agree with differences") {
+  const json dense = LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}});
+  const std::vector<std::pair<const char*, json>> layers = {
+      {"TimeDistributed", {{"layer", dense}}},
+      {"PReLU", {{"shared_axes", {1}}}},
+      {"PReLU", json::object()},
+      {"GroupNormalization", {{"groups", 2}}},
+      {"RMSNormalization", json::object()},
+      {"UnitNormalization", json::object()},
+      {"ActivityRegularization", {{"l1", 0.1}, {"l2", 0.2}}},
+      {"Dense", {{"units", 4}, {"activation", "glu"}}},
+      {"Softmax", json::object()},
+      {"Masking", {{"mask_value", 5}}},
+  };
+  for (const auto& [name, config] : layers) {
+    for (uint32_t seed = 1; seed < 5; ++seed) {
+      Draw draw(seed);
+      json around = {{"units", 2 * draw(1, 3)}, {"activity_regularizer", "l2"}};
+      const json model = SequentialJson({LayerJson("Dense", around), LayerJson(name, config),
+                                         LayerJson("Flatten", json::object()),
+                                         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+      CheckGradients(model, "mse", SchemaOf({draw(1, 4), draw(1, 3)}, {2}), 0, seed);
+    }
+  }
+}
+
+TEST_CASE("gradients of every other loss agree with differences") {
+  // The loss, the activation before it, and whether its targets are positive.
+  const std::vector<std::tuple<const char*, const char*, bool>> losses = {
+      {"mean_squared_logarithmic_error", "sigmoid", true},
+      {"mean_absolute_percentage_error", "linear", true},
+      {"huber", "linear", false},
+      {"log_cosh", "linear", false},
+      {"hinge", "tanh", false},
+      {"squared_hinge", "linear", false},
+      {"categorical_hinge", "linear", true},
+      {"kl_divergence", "softmax", true},
+      {"poisson", "exponential", true},
+      {"cosine_similarity", "tanh", false},
+  };
+  for (const auto& [loss, activation, positive] : losses) {
+    for (uint32_t seed = 1; seed < 5; ++seed) {
+      Draw draw(seed);
+      const uint64_t width = draw(2, 5);
+      const json model =
+          SequentialJson({LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}}),
+                          LayerJson("Dense", {{"units", width}, {"activation", activation}})});
+      const bool make_positive = positive;
+      CheckGradients(model, loss, SchemaOf({draw(1, 4)}, {width}), 0, seed,
+                     [make_positive](Batch& batch) {
+                       for (float& x : batch.targets[0].values) {
+                         if (make_positive) x = 0.1f + std::abs(x);
+                       }
+                     });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,190 @@
+// Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+
+#include "common/metric.h"
+#include "common/named_spec.h"
+#include "tests/worker/model_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// 1e-4 relative; what cancels may be off by 2e-6 of the largest value. A golden of a mixed policy
+// has its own tolerance, a part of the largest value: roundings differ within a layer.
+void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs,
+                double tolerance) {
+  INFO(what);
+  REQUIRE(ours.size() == theirs.size());
+  if (tolerance > 0) {
+    double largest = 0;
+    for (const json& value : theirs) largest = std::max(largest, std::abs(value.get<double>()));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      INFO("element " << i);
+      CHECK(static_cast<double>(ours[i]) ==
+            Approx(theirs[i].get<double>()).epsilon(0).margin(tolerance * largest));
+    }
+    return;
+  }
+  double scale = 1;
+  for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
+  for (size_t i = 0; i < ours.size(); ++i) {
+    INFO("element " << i);
+    CHECK(static_cast<double>(ours[i]) ==
+          Approx(theirs[i].get<double>()).epsilon(1e-4).margin(2e-6 * scale));
+  }
+}
+
+Column ToColumn(const std::string& name, const json& column) {
+  return {name, column["shape"], column["values"]};
+}
+
+// Loss and metrics as the model's compile_config says, or what stands beside it.
+Job CompiledJob(const json& golden) {
+  json model = golden["model"];
+  if (golden.contains("compile")) model["compile_config"] = golden["compile"];
+  Problems problems;
+  CompileConfig compiled = ReadCompileConfig(model, problems);
+  INFO(problems.ToStatus());
+  REQUIRE(problems.lines().empty());
+  Job job;
+  job.model = std::move(model);
+  job.batch = golden["examples"];
+  job.losses = std::move(compiled.losses);
+  if (job.losses.size() == 1) {
+    job.loss = job.losses[0];
+    job.losses.clear();
+  }
+  job.loss_weights = std::move(compiled.loss_weights);
+  job.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
+  return job;
+}
+
+Batch GoldenBatch(const json& golden, bool with_values) {
+  Batch batch;
+  const auto add = [&](std::vector<Column>& columns, const std::string& name, const json& column) {
+    columns.push_back(ToColumn(name, column));
+    if (!with_values) columns.back().values.clear();
+  };
+  for (const auto& [name, column] : golden["inputs"].items()) add(batch.inputs, name, column);
+  for (const auto& [name, column] : golden["targets"].items()) add(batch.targets, name, column);
+  if (golden.contains("sample_weight")) add(batch.weights, "", golden["sample_weight"]);
+  if (with_values) batch.examples = golden["examples"];
+  return batch;
+}
+
+// Plain SGD, and moving averages, as the parameter servers apply them.
+void Step(const GradientProgram& program, float rate, Variables& variables) {
+  for (size_t v = 0; v < variables.values.size(); ++v) {
+    const auto keep = static_cast<float>(program.variables()[v].moving_average());
+    for (size_t i = 0; i < variables.gradients[v].size(); ++i) {
+      float& value = variables.values[v][i];
+      const float given = variables.gradients[v][i];
+      value = keep > 0 ? value * keep + given * (1 - keep) : value - rate * given;
+    }
+  }
+}
+
+void CheckScores(const json& golden, GradientProgram& program, const Batch& batch,
+                 Variables& variables) {
+  std::vector<MetricState> states;
+  const absl::Status evaluated = program.Evaluate(batch, variables.value_spans(), states);
+  INFO(evaluated);
+  REQUIRE(evaluated.ok());
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string& name = program.metric_names()[i];
+    INFO(name);
+    if (!golden["scores"].contains(name)) continue;  // Keras 2 has other names
+    CHECK(MetricValue(name, states[i]) ==
+          Approx(golden["scores"][name].get<double>()).epsilon(1e-4).margin(2e-6));
+  }
+}
+
+void CheckCase(const json& golden, uint32_t accumulate) {
+  INFO(golden["name"] << ", accumulate " << accumulate);
+  const double tolerance = golden.value("tolerance", 0.0);
+  Job job = CompiledJob(golden);
+  job.accumulate = accumulate;
+  auto built = BuildKerasProgram(job, GoldenBatch(golden, false), 1);
+  INFO(built.status());
+  REQUIRE(built.ok());
+  GradientProgram& program = **built;
+  Variables variables(program);
+  REQUIRE(variables.names.size() == golden["weights"].size());
+  for (size_t i = 0; i < variables.names.size(); ++i) {
+    INFO(variables.names[i]);
+    REQUIRE(golden["weights"].contains(variables.names[i]));
+    variables.values[i] = golden["weights"][variables.names[i]].get<std::vector<float>>();
+    const bool trained = golden["gradients"].contains(variables.names[i]);
+    const VariableSpec& spec = program.variables()[i];
+    CHECK((spec.trainable() && spec.moving_average() == 0) == trained);
+  }
+  variables.Bind();
+  const Batch batch = GoldenBatch(golden, true);
+
+  const auto outputs = program.Predict(batch, variables.value_spans());
+  REQUIRE(outputs.ok());
+  REQUIRE(outputs->size() == golden["outputs"].size());
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    CheckClose("output " + (*outputs)[i].name, (*outputs)[i].values, golden["outputs"][i]["values"],
+               tolerance);
+  }
+  if (tolerance == 0) CheckScores(golden, program, batch, variables);
+  for (int step = 0; step < 3; ++step) {
+    const auto loss =
+        program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    INFO(loss.status());
+    REQUIRE(loss.ok());
+    if (step == 0) {
+      CHECK(*loss == Approx(golden["loss_value"].get<double>())
+                         .epsilon(std::max(1e-4, tolerance))
+                         .margin(2e-6));
+      for (size_t i = 0; i < variables.names.size(); ++i) {
+        if (!golden["gradients"].contains(variables.names[i])) continue;
+        CheckClose(variables.names[i], variables.gradients[i],
+                   golden["gradients"][variables.names[i]], tolerance);
+      }
+    }
+    Step(program, golden["rate"], variables);
+  }
+  for (size_t i = 0; i < variables.names.size(); ++i) {
+    CheckClose(variables.names[i] + " after three steps", variables.values[i],
+               golden["after"][variables.names[i]], tolerance);
+  }
+}
+
+// What a batch computed in slices cannot have: statistics of the whole batch.
+bool OfWholeBatch(const json& golden) {
+  return golden.dump().find("BatchNormalization") != std::string::npos;
+}
+
+void CheckFile(const std::string& name, size_t least) {
+  std::ifstream file(std::string(PARACORD_SOURCE_DIR) + "/tests/golden/" + name);
+  const json cases = json::parse(file);
+  REQUIRE(cases.size() >= least);
+  for (const json& golden : cases) {
+    CheckCase(golden, 1);
+    if (!OfWholeBatch(golden)) CheckCase(golden, 2);
+  }
+}
+
+TEST_CASE("compiled models of Keras 3 compute and learn what Keras does") {
+  CheckFile("graphs3.json", 50);
+}
+
+TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
+  CheckFile("graphs2.json", 25);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 3 does") {
+  CheckFile("graphs4.json", 15);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 2 does") {
+  CheckFile("graphs5.json", 15);
+}
+
+}  // namespace
+}  // namespace paracord

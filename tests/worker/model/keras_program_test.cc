@@ -1,0 +1,124 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "common/files.h"
+#include "common/finite.h"
+#include "tests/worker/model_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json Mlp() {
+  return SequentialJson({LayerJson("Flatten", {{"name", "flatten"}}),
+                         LayerJson("Dense", {{"units", 16}, {"activation", "relu"}}),
+                         LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
+}
+
+json Cnn() {
+  return SequentialJson(
+      {LayerJson("InputLayer", {{"batch_shape", {nullptr, 8, 8, 1}}}),
+       LayerJson("Conv2D", {{"filters", 8}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
+       LayerJson("MaxPooling2D", {{"pool_size", {2, 2}}}), LayerJson("Flatten", json::object()),
+       LayerJson("Dropout", {{"rate", 0.1}}),
+       LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
+}
+
+// Class 0: dark, 1: bright left half, 2: bright right half.
+Batch Halves(uint32_t examples, uint32_t seed) {
+  Batch batch = RandomBatch(SchemaOf({8, 8}, {}), examples, 3, seed);
+  for (uint32_t e = 0; e < examples; ++e) {
+    const auto label = static_cast<int>(batch.targets[0].values[e]);
+    for (uint32_t i = 0; i < 64; ++i) {
+      if (label == 1 + static_cast<int>(i % 8 / 4)) batch.inputs[0].values[e * 64 + i] += 1.f;
+    }
+  }
+  return batch;
+}
+
+double Accuracy(GradientProgram& program, const Variables& variables) {
+  std::vector<MetricState> states;
+  for (uint32_t seed = 100; seed < 104; ++seed) {
+    REQUIRE(program.Evaluate(Halves(50, seed), variables.value_spans(), states).ok());
+  }
+  REQUIRE(states.size() == 2);
+  REQUIRE(states[1].values(1) == 200);
+  return MetricValue("accuracy", states[1]);
+}
+
+TEST_CASE("an MLP and a CNN learn a small problem") {
+  for (const json& model : {Mlp(), Cnn()}) {
+    Job job = JobFor(model, "sparse_categorical_crossentropy", 32);
+    job.metrics.push_back({"accuracy"});
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), 1);
+    INFO(program.status());
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    variables.Initialise(7);
+    const double before = Accuracy(**program, variables);
+    double first = 0, last = 0;
+    for (uint32_t step = 0; step < 120; ++step) {
+      const auto loss = (*program)->ComputeGradients(
+          Halves(32, step), step, variables.value_spans(), variables.gradient_spans());
+      REQUIRE(loss.ok());
+      (step == 0 ? first : last) = *loss;
+      variables.Descend(0.1f);
+    }
+    CHECK(before < 0.7);
+    CHECK(last < first / 2);
+    CHECK(Accuracy(**program, variables) > 0.95);
+  }
+}
+
+TEST_CASE(
+    "a NaN in an input is seen in the loss and in the prediction, behind ReLU and pooling too") {
+  const float bad =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
+  for (const json& model : {Mlp(), Cnn()}) {
+    Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
+    job.metrics = {{"accuracy"}};
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), 1);
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    variables.Initialise(7);
+    Batch batch = Halves(8, 1);
+    std::vector<MetricState> states;
+    REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
+    CHECK(std::isfinite(MetricValue("loss", states[0])));
+    batch.inputs[0].values[3 * 64 + 9] = bad;  // of example 3
+    REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
+    CHECK(std::isnan(MetricValue("loss", states[0])));
+    CHECK(states[1].values(1) == 16);  // the prediction counts all the same
+    const auto predicted = (*program)->Predict(batch, variables.value_spans());
+    REQUIRE(predicted.ok());
+    const std::vector<float>& values = (*predicted)[0].values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      CHECK(std::isnan(values[i]) == (i / 3 == 3));
+    }
+    const auto loss =
+        (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    REQUIRE(loss.ok());
+    bool seen = !std::isfinite(*loss);
+    for (const auto gradient : variables.gradient_spans()) seen = seen || !AllFinite(gradient);
+    CHECK(seen);
+  }
+}
+
+TEST_CASE("the example jobs can be read and their models built for the shape of their data") {
+  PosixFiles files;
+  for (const char* name : {"cnn", "mlp"}) {
+    const auto job = ReadJobFile(
+        files, std::string(PARACORD_SOURCE_DIR) + "/examples/fashion-mnist/" + name + ".json");
+    INFO(job.status());
+    REQUIRE(job.ok());
+    const auto program = BuildKerasProgram(*job, SchemaOf({28, 28}, {}), 1);
+    INFO(program.status());
+    REQUIRE(program.ok());
+    CHECK((*program)->metric_names() == std::vector<std::string>{"loss", "accuracy"});
+  }
+}
+
+}  // namespace
+}  // namespace paracord

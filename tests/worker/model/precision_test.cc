@@ -1,0 +1,69 @@
+// Mixed policies: what is rounded, and what is not.
+#include <bit>
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "tests/worker/model_testing.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+float Rounded(Precision precision, float x) {
+  MakeCpuOps(1)->Round(precision, 1, &x);
+  return x;
+}
+
+TEST_CASE("numbers are rounded to the nearest of the type, ties to even") {
+  const float kInf = std::numeric_limits<float>::infinity();
+  CHECK(Rounded(Precision::kFloat32, 0.1f) == 0.1f);
+  CHECK(Rounded(Precision::kBfloat16, 1.00390625f) == 1.f);        // 1 + 2^-8: a tie
+  CHECK(Rounded(Precision::kBfloat16, 1.01171875f) == 1.015625f);  // 1 + 3 x 2^-8: a tie
+  CHECK(Rounded(Precision::kBfloat16, 3.14159265f) == 3.140625f);
+  CHECK(Rounded(Precision::kBfloat16, -3.4e38f) == -kInf);
+  CHECK(Rounded(Precision::kFloat16, 3.14159265f) == 3.140625f);
+  CHECK(Rounded(Precision::kFloat16, 1 + 1.f / 2048) == 1.f);
+  CHECK(Rounded(Precision::kFloat16, 65519.f) == 65504.f);
+  CHECK(Rounded(Precision::kFloat16, -65520.f) == -kInf);
+  CHECK(Rounded(Precision::kFloat16, 5.9604645e-8f) == 5.9604645e-8f);  // the least
+  CHECK(Rounded(Precision::kFloat16, 2.9e-8f) == 0.f);
+  CHECK(Rounded(Precision::kFloat16Digits, 2.9e-20f) == Approx(2.9e-20).epsilon(1.0 / 2048));
+  for (const Precision p : {Precision::kBfloat16, Precision::kFloat16, Precision::kFloat16Digits}) {
+    CHECK(Rounded(p, kInf) == kInf);
+    CHECK(std::isnan(Rounded(p, std::numeric_limits<float>::quiet_NaN())));
+  }
+}
+
+TEST_CASE("a mixed policy rounds what layers give and their gradients, in both dialects' words") {
+  const json policies[] = {
+      "mixed_bfloat16",
+      {{"class_name", "Policy"}, {"config", {{"name", "mixed_bfloat16"}}}},
+      {{"class_name", "DTypePolicy"}, {"config", {{"name", "mixed_bfloat16"}}}}};
+  for (const json& policy : policies) {
+    const json model =
+        SequentialJson({LayerJson("Dense", {{"units", 3}, {"dtype", policy}}),
+                        LayerJson("Dense", {{"units", 2}, {"name", "last"}, {"dtype", policy}})});
+    const Batch schema = SchemaOf({4}, {2});
+    auto program = BuildKerasProgram(JobFor(model, "mse"), schema, 1);
+    INFO(program.status());
+    REQUIRE(program.ok());
+    const Batch batch = RandomBatch(schema, 5, 0, 1);
+    Variables variables(**program);
+    variables.Randomise(1);
+    const auto whole = [](float x) { return (std::bit_cast<uint32_t>(x) & 0xffff) == 0; };
+    const auto outputs = (*program)->Predict(batch, variables.value_spans());
+    REQUIRE(outputs.ok());
+    for (const float x : (*outputs)[0].values) CHECK(whole(x));
+    REQUIRE((*program)
+                ->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+                .ok());
+    for (const auto& gradient : variables.gradients) {
+      for (const float x : gradient) CHECK(whole(x));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord

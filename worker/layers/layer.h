@@ -1,0 +1,180 @@
+// What a layer is: shapes, variables, and for a batch size a kernel that computes forward and
+// backward over the operations of ops.h. A layer of Keras is one entry in the table of layers
+// (layers.cc). A layer is constant once built, so that several nodes of a graph may share it; what
+// a call needs to remember is in the kernel of its node. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/paracord.pb.h"
+#include "worker/layers/layer_config.h"
+#include "worker/ops/ops.h"
+
+namespace paracord {
+
+// Of one example, without the batch.
+using Shape = std::vector<int64_t>;
+
+int64_t Elements(const Shape& shape);
+std::string ShapeName(const Shape& shape);  // "(28, 28, 1)"
+
+int64_t VariableElements(const VariableSpec& variable);
+
+// To a multiple of a cache line's floats.
+inline int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+// An error if the number of elements is beyond what any device holds.
+absl::Status CheckElements(const Shape& shape);
+
+// One call of a kernel. Pointers are of the device.
+struct ForwardCall {
+  std::span<const float* const> inputs;      // (batch, input shape)
+  std::span<const float* const> parameters;  // in the order of Layer::variables()
+  float* output = nullptr;                   // (batch, output shape)
+  bool training = false;
+  uint64_t key = 0;           // training: of this batch and this node
+  int64_t first_example = 0;  // place within the batch, which may be computed in slices
+};
+
+// The gradients a kernel writes; it never adds. Null where one is not wanted.
+struct BackwardCall {
+  std::span<const float* const> inputs;
+  std::span<const float* const> parameters;
+  const float* output = nullptr;
+  float* d_output = nullptr;  // may be overwritten
+  std::span<float* const> d_inputs;
+  std::span<float* const> d_parameters;
+  uint64_t key = 0;
+  int64_t first_example = 0;
+  float share = 1;  // of these examples in the batch, which may be computed in slices
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void Forward(const ForwardCall& call) = 0;
+  // Of the last Forward, which was in training mode.
+  virtual void Backward(const BackwardCall& call) = 0;
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  const std::string& name() const { return name_; }
+  const std::string& class_name() const { return class_name_; }
+  // Valid after the first OutputShape. Names have the layer's in front.
+  const std::vector<VariableSpec>& variables() const { return variables_; }
+
+  // The output for inputs of these shapes; the first call declares the variables, a later one must
+  // find the same. Errors do not name the layer: the graph does.
+  virtual absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) = 0;
+
+  // An activation that the graph computes after this layer, as a node of its own.
+  virtual std::optional<Activation> activation_after() const { return std::nullopt; }
+  // True: more inputs than two are taken two by two, from the left.
+  virtual bool folds() const { return false; }
+  // Set: ReduceMean and the like, computed after `count` inputs were folded.
+  virtual std::optional<Activation> after_folding(size_t /*count*/) const { return std::nullopt; }
+
+  // What becomes of the masks of the inputs. A mask is a tensor of ones and zeros, an element a
+  // step, as Keras propagates it.
+  enum class MaskRule {
+    kStop,
+    kPass,     // that of the first input
+    kOr,       // of all, if all have one
+    kCompute,  // by MakeMaskLayer
+  };
+  virtual MaskRule mask_rule() const { return MaskRule::kStop; }
+  // True: after the inputs come as many masks, null (and of shape ()) for those without.
+  virtual bool takes_masks() const { return false; }
+  // False: a call with so many inputs gets only the masks that it names.
+  virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
+  // True: a call takes the masks off its inputs, for whatever is computed of them later.
+  virtual bool removes_masks() const { return false; }
+  // A layer that computes the mask of the output from the inputs and their masks, given as for
+  // takes_masks. Null: there is none.
+  virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {
+    return nullptr;
+  }
+  // Set: its input is ids, which must be whole numbers from 0 to below this.
+  virtual std::optional<int64_t> ids_below() const { return std::nullopt; }
+  // False: no gradient goes through it.
+  virtual bool differentiable() const { return true; }
+  // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
+  virtual std::optional<Activation> activation() const { return std::nullopt; }
+
+  // Not empty: a call has so many outputs, and what the kernel writes for an example is all of
+  // them, one after the other. Valid after OutputShape.
+  virtual std::vector<Shape> parts() const { return {}; }
+
+  // Of the output; nullopt: as the inputs. Inputs and variables are rounded to it before.
+  std::optional<Precision> precision() const { return precision_; }
+  // False: under a mixed policy, too, it computes with its variables as they are.
+  virtual bool rounds_variables() const { return true; }
+
+  // True: the output is the input seen with another shape, and there is no kernel.
+  virtual bool is_view() const { return false; }
+
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                             std::span<const Shape> inputs) = 0;
+
+  // Multiply-adds of a forward pass over one example.
+  virtual int64_t Arithmetic(std::span<const Shape> /*inputs*/, const Shape& output) const {
+    return Elements(output);
+  }
+
+  const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  const std::optional<ActivityPenalty>& activity() const { return activity_; }
+
+ protected:
+  explicit Layer(const LayerConfig& config)
+      : name_(config.name()),
+        class_name_(config.class_name()),
+        trainable_(config.trainable()),
+        precision_(config.precision()),
+        regularizers_(config.regularizers()),
+        activity_(config.activity()) {}
+  // A part of another layer, with its name.
+  explicit Layer(const Layer& like)
+      : name_(like.name_),
+        class_name_(like.class_name_),
+        trainable_(like.trainable_),
+        precision_(like.precision_) {}
+  bool trainable() const { return trainable_; }
+  void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
+
+  // Declares a variable, or checks that an earlier call declared the same.
+  absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
+                       const Initializer& initializer);
+  // The variables, and their regularizers, are those of layers within.
+  void Adopt(std::initializer_list<const Layer*> layers);
+  // The variable just declared takes no gradients: it is constant, or a moving average that keeps
+  // so much at each update.
+  void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
+  void MakeMoving(size_t index, double keep) { variables_[index].set_moving_average(keep); }
+
+ private:
+  const std::string name_;
+  const std::string class_name_;
+  const bool trainable_;
+  const std::optional<Precision> precision_;
+  std::vector<Regularizer> regularizers_;
+  std::optional<ActivityPenalty> activity_;
+  std::vector<VariableSpec> variables_;
+};
+
+// Makes the layer, or the operation on tensors, that a model file describes. The error names the
+// layer, the key, and what is supported.
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation);
+
+}  // namespace paracord

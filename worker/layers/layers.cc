@@ -1,0 +1,233 @@
+#include "worker/layers/layers.h"
+
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "worker/preprocessing/step.h"
+#include "worker/unknown_name.h"
+
+namespace paracord {
+namespace {
+
+struct LayerEntry {
+  std::string_view class_name;
+  std::unique_ptr<Layer> (*make)(LayerConfig&);
+};
+
+constexpr LayerEntry kLayers[] = {
+    {"Activation", MakeActivation},
+    {"ActivityRegularization", MakeActivityRegularization},
+    {"Add", MakeMerge},
+    {"Average", MakeMerge},
+    {"AveragePooling1D", MakePooling},
+    {"AveragePooling2D", MakePooling},
+    {"BatchNormalization", MakeBatchNormalization},
+    {"Bidirectional", MakeBidirectional},
+    {"Concatenate", MakeConcatenate},
+    {"Conv1D", MakeConv},
+    {"Conv2D", MakeConv},
+    {"Cropping1D", MakeFrame},
+    {"Cropping2D", MakeFrame},
+    {"Dense", MakeDense},
+    {"DepthwiseConv1D", MakeConv},
+    {"DepthwiseConv2D", MakeConv},
+    {"Dot", MakeDot},
+    {"Dropout", MakeDropout},
+    {"ELU", MakeActivation},
+    {"Embedding", MakeEmbedding},
+    {"Flatten", MakeFlatten},
+    {"GaussianDropout", MakeDropout},
+    {"GaussianNoise", MakeDropout},
+    {"GRU", MakeRecurrent},
+    {"GroupNormalization", MakeGroupNormalization},
+    {"GlobalAveragePooling1D", MakeGlobalPooling},
+    {"GlobalAveragePooling2D", MakeGlobalPooling},
+    {"GlobalMaxPooling1D", MakeGlobalPooling},
+    {"GlobalMaxPooling2D", MakeGlobalPooling},
+    {"Identity", MakeIdentity},
+    {"LSTM", MakeRecurrent},
+    {"LayerNormalization", MakeLayerNormalization},
+    {"LeakyReLU", MakeActivation},
+    {"Masking", MakeMasking},
+    {"MaxPooling1D", MakePooling},
+    {"MaxPooling2D", MakePooling},
+    {"Maximum", MakeMerge},
+    {"Minimum", MakeMerge},
+    {"MultiHeadAttention", MakeAttention},
+    {"Multiply", MakeMerge},
+    {"Normalization", MakeNormalization},
+    {"PReLU", MakePRelu},
+    {"Permute", MakePermute},
+    {"RMSNormalization", MakeRmsNormalization},
+    {"ReLU", MakeActivation},
+    {"RepeatVector", MakeRepeatVector},
+    {"Rescaling", MakeRescaling},
+    {"Reshape", MakeReshape},
+    {"SeparableConv1D", MakeConv},
+    {"SeparableConv2D", MakeConv},
+    {"SimpleRNN", MakeRecurrent},
+    {"Softmax", MakeSoftmax},
+    {"SpatialDropout1D", MakeDropout},
+    {"SpatialDropout2D", MakeDropout},
+    {"Subtract", MakeMerge},
+    {"TimeDistributed", MakeTimeDistributed},
+    {"ThresholdedReLU", MakeActivation},
+    {"UnitNormalization", MakeRmsNormalization},
+    {"UpSampling1D", MakeUpSampling},
+    {"UpSampling2D", MakeUpSampling},
+    {"ZeroPadding1D", MakeFrame},
+    {"ZeroPadding2D", MakeFrame},
+};
+
+// Operations on tensors: x * y, ops.exp(x), x[:, 1:].
+constexpr LayerEntry kOperations[] = {
+    {"Absolute", MakeUnary},
+    {"Add", MakeOperator},
+    {"Any", MakeReduce},
+    {"Clip", MakeUnary},
+    {"Concatenate", MakeConcatenate},
+    {"Cos", MakeUnary},
+    {"Divide", MakeOperator},
+    {"Elu", MakeUnary},
+    {"Exp", MakeUnary},
+    {"ExpandDims", MakeAxisView},
+    {"Expm1", MakeUnary},
+    {"Gelu", MakeUnary},
+    {"GetItem", MakeSlice},
+    {"LeakyRelu", MakeUnary},
+    {"Log", MakeUnary},
+    {"Log1p", MakeUnary},
+    {"LogSoftmax", MakeUnary},
+    {"LogicalOr", MakeOperator},
+    {"Matmul", MakeMatmulOperation},
+    {"Maximum", MakeOperator},
+    {"Mean", MakeReduce},
+    {"Minimum", MakeOperator},
+    {"Multiply", MakeOperator},
+    {"Negative", MakeUnary},
+    {"NotEqual", MakeOperator},
+    {"Power", MakeOperator},
+    {"Reciprocal", MakeUnary},
+    {"Relu", MakeUnary},
+    {"Relu6", MakeUnary},
+    {"Reshape", MakeReshape},
+    {"Rsqrt", MakeUnary},
+    {"Selu", MakeUnary},
+    {"Sigmoid", MakeUnary},
+    {"Sign", MakeUnary},
+    {"Silu", MakeUnary},
+    {"Sin", MakeUnary},
+    {"Softmax", MakeUnary},
+    {"Softplus", MakeUnary},
+    {"Softsign", MakeUnary},
+    {"Sqrt", MakeUnary},
+    {"Square", MakeUnary},
+    {"Squeeze", MakeAxisView},
+    {"Stack", MakeConcatenate},
+    {"Subtract", MakeOperator},
+    {"Sum", MakeReduce},
+    {"Tanh", MakeUnary},
+    {"Transpose", MakePermute},
+    {"TrueDivide", MakeOperator},
+};
+
+// No tensor of ours is larger, whatever a model file says; products below stay far from overflow.
+constexpr int64_t kElementsMax = int64_t{1} << 40;
+
+}  // namespace
+
+int64_t Elements(const Shape& shape) {
+  int64_t product = 1;
+  for (const int64_t dim : shape) product *= dim;
+  return product;
+}
+
+int64_t VariableElements(const VariableSpec& variable) {
+  int64_t product = 1;
+  for (const uint64_t dim : variable.shape()) product *= static_cast<int64_t>(dim);
+  return product;
+}
+
+std::string ShapeName(const Shape& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), shape.size() == 1 ? ",)" : ")");
+}
+
+absl::Status CheckElements(const Shape& shape) {
+  int64_t product = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 0 || (dim != 0 && product > kElementsMax / dim)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", ShapeName(shape), " is beyond ", kElementsMax, " elements"));
+    }
+    product *= dim;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Layer::Declare(size_t index, const std::string& variable, const Shape& shape,
+                            const Initializer& initializer) {
+  RETURN_IF_ERROR(CheckElements(shape));
+  if (index < variables_.size()) {
+    const auto& have = variables_[index].shape();
+    if (std::equal(have.begin(), have.end(), shape.begin(), shape.end(),
+                   [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); })) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("is called with inputs that need ", variable, " to be ", ShapeName(shape),
+                     ", but an earlier call made it (", absl::StrJoin(have, ", "), ")"));
+  }
+  VariableSpec spec;
+  spec.set_name(absl::StrCat(name_, "/", variable));
+  for (const int64_t dim : shape) spec.add_shape(static_cast<uint64_t>(dim));
+  spec.set_dtype(FLOAT32);
+  *spec.mutable_initializer() = initializer;
+  spec.set_trainable(trainable_);
+  variables_.push_back(std::move(spec));
+  return absl::OkStatus();
+}
+
+void Layer::Adopt(std::initializer_list<const Layer*> layers) {
+  variables_.clear();
+  regularizers_.clear();
+  for (const Layer* layer : layers) {
+    for (const VariableSpec& variable : layer->variables_) {
+      variables_.push_back(variable);
+      for (const Regularizer& r : layer->regularizers_) {
+        if (!variable.name().ends_with("/" + r.variable)) continue;
+        regularizers_.push_back({variable.name().substr(name_.size() + 1), r.l1, r.l2});
+      }
+    }
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation) {
+  std::vector<std::string_view> known;
+  if (!operation) known.push_back("InputLayer");
+  const std::span<const LayerEntry> table =
+      operation ? std::span<const LayerEntry>(kOperations) : std::span<const LayerEntry>(kLayers);
+  for (const LayerEntry& entry : table) {
+    if (entry.class_name == config.class_name()) {
+      if (operation) config.FollowInputs();
+      std::unique_ptr<Layer> layer = entry.make(config);
+      RETURN_IF_ERROR(config.Finish());
+      return layer;
+    }
+    known.push_back(entry.class_name);
+  }
+  if (!operation && IsPreprocessingLayer(config.class_name())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(LayerTitle(config.class_name(), config.name()),
+                     ": takes inputs of the model and outputs of preprocessing layers, not what "
+                     "other layers compute"));
+  }
+  const auto more = PreprocessingLayerNames();
+  if (!operation) known.insert(known.end(), more.begin(), more.end());
+  return absl::InvalidArgumentError(absl::StrCat(LayerTitle(config.class_name(), config.name()),
+                                                 operation ? " as an operation on tensors" : "",
+                                                 NotSupported(config.class_name(), known)));
+}
+
+}  // namespace paracord

@@ -1,0 +1,59 @@
+// The makers of layers, one for each entry of the tables in layers.cc. Each reads the keys of its
+// layer and leaves mistakes in the LayerConfig.
+#pragma once
+
+#include <memory>
+
+#include "worker/layers/layer.h"
+
+namespace paracord {
+
+std::unique_ptr<Layer> MakeActivation(LayerConfig& config);  // and LeakyReLU, ELU, ...
+std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config);
+std::unique_ptr<Layer> MakeAttention(LayerConfig& config);  // MultiHeadAttention
+std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);   // ExpandDims, Squeeze
+std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
+std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack
+std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // all but transposed ones
+std::unique_ptr<Layer> MakeDense(LayerConfig& config);
+std::unique_ptr<Layer> MakeDot(LayerConfig& config);
+std::unique_ptr<Layer> MakeDropout(LayerConfig& config);  // and SpatialDropout, noise
+std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config);
+std::unique_ptr<Layer> MakeFlatten(LayerConfig& config);
+std::unique_ptr<Layer> MakeFrame(LayerConfig& config);  // ZeroPadding, Cropping
+std::unique_ptr<Layer> MakeGlobalPooling(LayerConfig& config);
+std::unique_ptr<Layer> MakeGroupNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeIdentity(LayerConfig& config);
+std::unique_ptr<Layer> MakeLayerNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeMasking(LayerConfig& config);
+std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config);
+std::unique_ptr<Layer> MakeMerge(LayerConfig& config);  // Add, Multiply, ...
+std::unique_ptr<Layer> MakeNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeOperator(LayerConfig& config);  // x + y, 2 * x, ...
+std::unique_ptr<Layer> MakePRelu(LayerConfig& config);
+std::unique_ptr<Layer> MakePermute(LayerConfig& config);
+std::unique_ptr<Layer> MakePooling(LayerConfig& config);
+std::unique_ptr<Layer> MakeRecurrent(LayerConfig& config);  // SimpleRNN, LSTM, GRU
+std::unique_ptr<Layer> MakeReduce(LayerConfig& config);     // Mean, Sum
+std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
+std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
+std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
+std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNormalization
+std::unique_ptr<Layer> MakeSlice(LayerConfig& config);
+std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);
+std::unique_ptr<Layer> MakeTimeDistributed(LayerConfig& config);
+std::unique_ptr<Layer> MakeUnary(LayerConfig& config);  // Exp, Sqrt, ...
+std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config);
+
+// The node that a layer's own `activation` becomes, unless the layer fuses it.
+std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
+std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
+std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
+std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
+// The part of each example that has this shape and begins there.
+std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
+// 1 where either of two masks is.
+std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
+
+}  // namespace paracord

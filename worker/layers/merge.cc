@@ -1,0 +1,256 @@
+// Layers that join tensors element by element, and the operators x + y, x * y and so on.
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/layers/walks.h"
+
+namespace paracord {
+namespace {
+
+// One operand's part in a BinaryKernel.
+struct Operand {
+  bool whole = true;  // it has the shape of the output
+  int64_t n = 0;
+  Walk reduce;  // from the output's shape, adding
+};
+
+class BinaryKernel : public Kernel {
+ public:
+  struct Plan {
+    BinaryKind kind = BinaryKind::kAdd;
+    int64_t n = 0;  // of the output
+    Walk forward;
+    Walk a_with_y, b_with_y;  // y-shaped by operand, into the output's shape
+    Operand a, b;
+  };
+  BinaryKernel(Ops& ops, Plan plan, DeviceArray scratch)
+      : ops_(ops), plan_(std::move(plan)), scratch_(std::move(scratch)) {}
+
+  void Forward(const ForwardCall& call) override {
+    ops_.Binary(plan_.kind, plan_.forward, call.inputs[0], call.inputs[1], call.output);
+  }
+
+  void Backward(const BackwardCall& call) override {
+    Left(call);
+    Right(call);
+  }
+
+ private:
+  // Where an operand's gradient may be written in the shape of the output.
+  float* Wide(const Operand& operand, float* d) { return operand.whole ? d : scratch_.get(); }
+  void Reduce(const Operand& operand, const float* wide, float* d) {
+    if (operand.whole) {
+      if (wide != d) ops_.Affine(operand.n, 1, 0, wide, d);
+      return;
+    }
+    ops_.Fill(operand.n, 0, d);
+    ops_.Copy(operand.reduce, true, wide, d);
+  }
+  // wide = dy where the comparison holds.
+  void Select(BinaryKind comparison, const BackwardCall& call, float* wide) {
+    ops_.Binary(comparison, plan_.forward, call.inputs[0], call.inputs[1], wide);
+    ops_.Binary(BinaryKind::kMultiply, Same(), call.d_output, wide, wide);
+  }
+  Walk Same() const { return {{plan_.n}, {1}, {1}, {1}}; }
+
+  void Left(const BackwardCall& call) {
+    float* d = call.d_inputs[0];
+    if (d == nullptr) return;
+    float* wide = Wide(plan_.a, d);
+    switch (plan_.kind) {
+      case BinaryKind::kMultiply:
+      case BinaryKind::kDivide:
+        ops_.Binary(plan_.kind, plan_.b_with_y, call.d_output, call.inputs[1], wide);
+        return Reduce(plan_.a, wide, d);
+      case BinaryKind::kMaximum:
+        Select(BinaryKind::kGreaterEqual, call, wide);
+        return Reduce(plan_.a, wide, d);
+      case BinaryKind::kMinimum:
+        Select(BinaryKind::kLessEqual, call, wide);
+        return Reduce(plan_.a, wide, d);
+      default:
+        return Reduce(plan_.a, call.d_output, d);
+    }
+  }
+
+  void Right(const BackwardCall& call) {
+    float* d = call.d_inputs[1];
+    if (d == nullptr) return;
+    float* wide = Wide(plan_.b, d);
+    switch (plan_.kind) {
+      case BinaryKind::kSubtract:
+        Reduce(plan_.b, call.d_output, d);
+        return ops_.Affine(plan_.b.n, -1, 0, d, d);
+      case BinaryKind::kMultiply:
+        ops_.Binary(BinaryKind::kMultiply, plan_.a_with_y, call.d_output, call.inputs[0], wide);
+        return Reduce(plan_.b, wide, d);
+      case BinaryKind::kDivide:  // -dy y / b
+        ops_.Binary(BinaryKind::kMultiply, Same(), call.d_output, call.output, wide);
+        ops_.Binary(BinaryKind::kDivide, plan_.b_with_y, wide, call.inputs[1], wide);
+        Reduce(plan_.b, wide, d);
+        return ops_.Affine(plan_.b.n, -1, 0, d, d);
+      case BinaryKind::kMaximum:
+        Select(BinaryKind::kLess, call, wide);
+        return Reduce(plan_.b, wide, d);
+      case BinaryKind::kMinimum:
+        Select(BinaryKind::kGreater, call, wide);
+        return Reduce(plan_.b, wide, d);
+      default:
+        return Reduce(plan_.b, call.d_output, d);
+    }
+  }
+
+  Ops& ops_;
+  const Plan plan_;
+  const DeviceArray scratch_;
+};
+
+Operand MakeOperand(int64_t batch, const Shape& shape, const Shape& output) {
+  Operand operand;
+  operand.whole = Elements(shape) == Elements(output);
+  operand.n = batch * Elements(shape);
+  const Shape all = WithBatch(batch, output);
+  operand.reduce = Shorten({all, RowMajor(all), {}, BroadcastSteps(batch, shape, output)});
+  return operand;
+}
+
+class BinaryLayer : public Layer {
+ public:
+  template <class Of>
+  BinaryLayer(const Of& of, BinaryKind kind, bool average)
+      : Layer(of), kind_(kind), average_(average) {}
+
+  MaskRule mask_rule() const override { return MaskRule::kOr; }
+  bool folds() const override { return true; }
+  std::optional<Activation> after_folding(size_t count) const override {
+    if (!average_) return std::nullopt;
+    return Activation{ActivationKind::kAffine, 1.f / static_cast<float>(count), 0, 0};
+  }
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    if (inputs.size() != 2) return absl::InvalidArgumentError("needs at least two inputs");
+    const Shape& more = inputs[0].size() >= inputs[1].size() ? inputs[0] : inputs[1];
+    const Shape& less = inputs[0].size() >= inputs[1].size() ? inputs[1] : inputs[0];
+    Shape output = more;
+    for (size_t i = 0; i < less.size(); ++i) {
+      int64_t& dim = output[more.size() - less.size() + i];
+      if (dim == 1) dim = less[i];
+      if (less[i] != 1 && less[i] != dim) {
+        return absl::InvalidArgumentError(absl::StrCat("its inputs' shapes ", ShapeName(inputs[0]),
+                                                       " and ", ShapeName(inputs[1]),
+                                                       " do not go together"));
+      }
+    }
+    return output;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const Shape output, OutputShape(inputs));
+    const Shape all = WithBatch(batch, output);
+    const std::vector<int64_t> y = RowMajor(all);
+    const std::vector<int64_t> a = BroadcastSteps(batch, inputs[0], output);
+    const std::vector<int64_t> b = BroadcastSteps(batch, inputs[1], output);
+    BinaryKernel::Plan plan;
+    plan.kind = kind_;
+    plan.n = Elements(all);
+    plan.forward = Shorten({all, a, b, y});
+    plan.a_with_y = Shorten({all, y, a, y});
+    plan.b_with_y = Shorten({all, y, b, y});
+    plan.a = MakeOperand(batch, inputs[0], output);
+    plan.b = MakeOperand(batch, inputs[1], output);
+    DeviceArray scratch;
+    if (!plan.a.whole || !plan.b.whole) {
+      ASSIGN_OR_RETURN(scratch, ops.Allocate(plan.n));
+    }
+    return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
+  }
+
+ private:
+  const BinaryKind kind_;
+  const bool average_;
+};
+
+// 1 where either mask is: max(a, b).
+class OrLayer : public BinaryLayer {
+ public:
+  template <class Of>
+  explicit OrLayer(const Of& of) : BinaryLayer(of, BinaryKind::kMaximum, false) {}
+  bool differentiable() const override { return false; }
+};
+
+struct NamedKind {
+  std::string_view class_name;
+  BinaryKind kind;
+};
+constexpr NamedKind kKinds[] = {
+    {"Add", BinaryKind::kAdd},           {"Average", BinaryKind::kAdd},
+    {"Subtract", BinaryKind::kSubtract}, {"Multiply", BinaryKind::kMultiply},
+    {"Divide", BinaryKind::kDivide},     {"TrueDivide", BinaryKind::kDivide},
+    {"Maximum", BinaryKind::kMaximum},   {"Minimum", BinaryKind::kMinimum},
+};
+
+// What an operator does to its tensor when the other side is the number c.
+std::optional<Activation> WithNumber(const std::string& op, float c, bool number_first) {
+  using K = ActivationKind;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (op == "Add") return Activation{K::kAffine, 1, c, 0};
+  if (op == "Multiply") return Activation{K::kAffine, c, 0, 0};
+  if (op == "Maximum") return Activation{K::kClip, c, kInfinity, 0};
+  if (op == "Minimum") return Activation{K::kClip, -kInfinity, c, 0};
+  if (op == "Subtract") {
+    return number_first ? Activation{K::kAffine, -1, c, 0} : Activation{K::kAffine, 1, -c, 0};
+  }
+  if (op == "Divide" || op == "TrueDivide") {
+    return number_first ? Activation{K::kPower, c, -1, 0} : Activation{K::kAffine, 1 / c, 0, 0};
+  }
+  if (op == "Power" && !number_first) return Activation{K::kPower, 1, c, 0};
+  if (op == "NotEqual") return Activation{K::kNotEqual, c, 0, 0};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
+  const std::string& name = config.class_name();
+  for (const NamedKind& known : kKinds) {
+    if (known.class_name == name) {
+      return std::make_unique<BinaryLayer>(config, known.kind, name == "Average");
+    }
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
+  const nlohmann::json& args = config.args();
+  if (!args.is_array() || args.size() != 2) {
+    config.Fail("args", "must be two operands");
+    return MakeIdentity(config);
+  }
+  const bool numbers[] = {args[0].is_number(), args[1].is_number()};
+  if (numbers[0] || numbers[1]) {
+    const auto c = args[numbers[0] ? 0 : 1].get<float>();
+    if (const auto activation = WithNumber(config.class_name(), c, numbers[0])) {
+      return MakeActivationLayer(config, *activation);
+    }
+    config.Fail("args", "this operator is not supported with a number there");
+    return MakeIdentity(config);
+  }
+  std::unique_ptr<Layer> layer;
+  if (config.class_name() == "LogicalOr") {
+    layer = std::make_unique<OrLayer>(config);
+  } else {
+    layer = MakeMerge(config);
+  }
+  if (layer != nullptr) return layer;
+  config.Fail("args", "this operator is only supported with a number");
+  return MakeIdentity(config);
+}
+
+std::unique_ptr<Layer> MakeOrLayer(const Layer& of) {
+  return std::make_unique<OrLayer>(static_cast<const Layer&>(of));
+}
+
+}  // namespace paracord

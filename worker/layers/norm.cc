@@ -1,0 +1,288 @@
+// Normalisations: of the batch, of each example, and by constants.
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/layers/walks.h"
+
+namespace paracord {
+namespace {
+
+// The places of what a normalisation may or may not have among its variables.
+struct NormVariables {
+  std::optional<size_t> scale, offset, mean, variance;
+  template <class Pointer>
+  static Pointer At(std::span<const Pointer> all, std::optional<size_t> place) {
+    return place.has_value() ? all[*place] : nullptr;
+  }
+};
+
+class NormKernel : public Kernel {
+ public:
+  // `kept`: mean, then variance, of the last forward pass.
+  // `correction`: what the variance that a moving average is given is multiplied by.
+  NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, float correction,
+             DeviceArray kept)
+      : ops_(ops),
+        shape_(shape),
+        at_(at),
+        batch_statistics_(batch_statistics),
+        correction_(correction),
+        kept_(std::move(kept)),
+        count_(shape.by_column ? shape.columns : shape.rows) {}
+
+  void Forward(const ForwardCall& call) override {
+    const float* mean = kept_.get();
+    const float* variance = kept_.get() + count_;
+    from_batch_ = !at_.mean.has_value() || (call.training && batch_statistics_);
+    if (from_batch_) {
+      ops_.Moments(shape_, call.inputs[0], kept_.get(), kept_.get() + count_);
+    } else {
+      mean = call.parameters[*at_.mean];
+      variance = call.parameters[*at_.variance];
+    }
+    ops_.Normalize(shape_, call.inputs[0], mean, variance,
+                   NormVariables::At(call.parameters, at_.scale),
+                   NormVariables::At(call.parameters, at_.offset), call.output);
+  }
+
+  void Backward(const BackwardCall& call) override {
+    const float* mean = from_batch_ ? kept_.get() : call.parameters[*at_.mean];
+    const float* variance = from_batch_ ? kept_.get() + count_ : call.parameters[*at_.variance];
+    ops_.NormalizeBackward(shape_, !from_batch_, call.inputs[0], mean, variance,
+                           NormVariables::At(call.parameters, at_.scale), call.d_output,
+                           call.d_inputs[0], NormVariables::At(call.d_parameters, at_.scale),
+                           NormVariables::At(call.d_parameters, at_.offset));
+    // What a moving average is given is the observation.
+    if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
+      ops_.Affine(count_, call.share, 0, mean, observed);
+    }
+    if (float* observed = NormVariables::At(call.d_parameters, at_.variance)) {
+      ops_.Affine(count_, call.share * correction_, 0, variance, observed);
+    }
+  }
+
+ private:
+  Ops& ops_;
+  const NormShape shape_;
+  const NormVariables at_;
+  const bool batch_statistics_;
+  const float correction_;
+  const DeviceArray kept_;
+  const int64_t count_;
+  bool from_batch_ = false;
+};
+
+class NormLayer : public Layer {
+ public:
+  NormLayer(LayerConfig& config, bool batch)
+      : Layer(config),
+        batch_(batch),
+        keras2_(config.keras2()),
+        scale_(config.Flag("scale", true)),
+        center_(config.Flag("center", true)),
+        epsilon_(static_cast<float>(config.Number("epsilon", 1e-3))),
+        momentum_(batch ? config.Number("momentum", 0.99) : 0),
+        gamma_(config.InitializerOf("gamma_initializer", "ones")),
+        beta_(config.InitializerOf("beta_initializer", "zeros")),
+        moving_mean_(config.InitializerOf("moving_mean_initializer", "zeros")),
+        moving_variance_(config.InitializerOf("moving_variance_initializer", "ones")) {
+    if (const nlohmann::json* axis = config.Value("axis")) {
+      axes_ = axis->is_array() ? config.Integers("axis")
+                               : std::vector<int64_t>{config.AnyInteger("axis", -1)};
+    }
+    if (batch && !(momentum_ > 0 && momentum_ < 1)) {
+      config.Fail("momentum", "must be above 0 and below 1");
+    }
+    config.Ignore("renorm_momentum");
+    config.Ignore("fused");
+  }
+
+  bool rounds_variables() const override { return false; }
+  MaskRule mask_rule() const override { return MaskRule::kPass; }
+  bool takes_masks() const override { return batch_; }
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
+    if (batch_ && inputs.size() > 1 && !inputs[1].empty()) {
+      return absl::InvalidArgumentError("is not supported with a mask");
+    }
+    if (batch_ && trainable() && calls_++ > 0) {
+      return absl::InvalidArgumentError("is called more than once, which is not supported");
+    }
+    const Shape shape(inputs[0].begin() + static_cast<std::ptrdiff_t>(first), inputs[0].end());
+    at_ = {};
+    size_t index = 0;
+    const auto declare = [&](const char* name, const Initializer& initializer,
+                             std::optional<size_t>& place) {
+      place = index;
+      return Declare(index++, name, shape, initializer);
+    };
+    if (scale_) RETURN_IF_ERROR(declare("gamma", gamma_, at_.scale));
+    if (center_) RETURN_IF_ERROR(declare("beta", beta_, at_.offset));
+    if (!batch_) return inputs[0];
+    RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
+    RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
+    if (trainable()) {
+      MakeMoving(*at_.mean, momentum_);
+      MakeMoving(*at_.variance, momentum_);
+    }
+    return inputs[0];
+  }
+
+  int64_t Arithmetic(std::span<const Shape>, const Shape& output) const override {
+    return 4 * Elements(output);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
+    NormShape shape{.by_column = batch_, .rows = batch, .columns = 1, .epsilon = epsilon_};
+    for (size_t i = 0; i < inputs[0].size(); ++i) {
+      (i < first ? shape.rows : shape.columns) *= inputs[0][i];
+    }
+    ASSIGN_OR_RETURN(auto kept, ops.Allocate(2 * (batch_ ? shape.columns : shape.rows)));
+    // Keras 2 has another kernel for images, which estimates the variance without bias.
+    const bool unbiased = keras2_ && inputs[0].size() == 3 && shape.rows > 1;
+    const float correction =
+        unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
+    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), correction, std::move(kept));
+  }
+
+ private:
+  // The statistics of the batch are of the last axis, those of an example over the last axes.
+  absl::StatusOr<size_t> FirstAxis(const Shape& input) const {
+    const auto rank = static_cast<int64_t>(input.size()) + 1;
+    std::vector<int64_t> axes = axes_;
+    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    std::sort(axes.begin(), axes.end());
+    bool good = !axes.empty() && (!batch_ || axes.size() == 1);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      good = good && axes[i] == rank - static_cast<int64_t>(axes.size() - i);
+    }
+    if (good && axes[0] >= 1) return static_cast<size_t>(axes[0] - 1);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "key \"axis\": must be the last ", batch_ ? "axis" : "axes", " of ", ShapeName(input)));
+  }
+
+  const bool batch_, keras2_, scale_, center_;
+  const float epsilon_;
+  const double momentum_;
+  const Initializer gamma_, beta_, moving_mean_, moving_variance_;
+  std::vector<int64_t> axes_{-1};
+  NormVariables at_;
+  int calls_ = 0;
+};
+
+// (x - mean) / max(sqrt(variance), 1e-7), with constants: in the file, or as variables `mean` and
+// `variance` (and `count`, which says nothing here).
+class NormalizationLayer : public Layer {
+ public:
+  explicit NormalizationLayer(LayerConfig& config) : Layer(config) {
+    config.Ignore("axis");
+    const nlohmann::json* axis = config.Value("axis");
+    whole_ = axis == nullptr || (axis->is_array() && axis->empty());
+    if (!whole_ && config.AnyInteger("axis", -1) != -1) axis_ = config.AnyInteger("axis", -1);
+    mean_ = Numbers(config, "mean");
+    variance_ = Numbers(config, "variance");
+    if (config.Flag("invert", false)) config.Fail("invert", "is not supported");
+  }
+
+  bool rounds_variables() const override { return false; }
+  MaskRule mask_rule() const override { return MaskRule::kPass; }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;
+    if (!whole_ && axis_ != -1 && axis_ != rank - 1) {
+      return absl::InvalidArgumentError("key \"axis\": must be the last axis or null");
+    }
+    columns_ = whole_ || inputs[0].empty() ? 1 : inputs[0].back();
+    const auto fits = [&](const std::vector<float>& v) {
+      return v.size() == 1 || v.size() == static_cast<size_t>(columns_);
+    };
+    if (!mean_.empty()) {
+      if (fits(mean_) && fits(variance_)) return inputs[0];
+      return absl::InvalidArgumentError("keys \"mean\" and \"variance\" do not fit the input");
+    }
+    const Shape shape = whole_ ? Shape() : Shape{columns_};
+    Initializer zeros, ones;
+    zeros.set_name("zeros");
+    ones.set_name("ones");
+    RETURN_IF_ERROR(Declare(0, "mean", shape, zeros));
+    RETURN_IF_ERROR(Declare(1, "variance", shape, ones));
+    RETURN_IF_ERROR(Declare(2, "count", {}, zeros));
+    for (size_t i = 0; i < 3; ++i) MakeConstant(i);
+    return inputs[0];
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    const int64_t rows = batch * Elements(inputs[0]) / columns_;
+    ASSIGN_OR_RETURN(auto constants, ops.Allocate(2 * columns_));
+    for (int64_t c = 0; c < columns_ && !mean_.empty(); ++c) {
+      const auto at = static_cast<size_t>(c);
+      ops.Fill(1, mean_.size() == 1 ? mean_[0] : mean_[at], constants.get() + c);
+      ops.Fill(1, variance_.size() == 1 ? variance_[0] : variance_[at],
+               constants.get() + columns_ + c);
+    }
+    return std::make_unique<ConstantKernel>(ops, rows, columns_, !mean_.empty(),
+                                            std::move(constants));
+  }
+
+ private:
+  class ConstantKernel : public Kernel {
+   public:
+    ConstantKernel(Ops& ops, int64_t rows, int64_t columns, bool own, DeviceArray constants)
+        : ops_(ops), shape_{true, rows, columns, 0}, own_(own), constants_(std::move(constants)) {}
+    void Forward(const ForwardCall& call) override {
+      const float* mean = own_ ? constants_.get() : call.parameters[0];
+      const float* variance = Variance(call.parameters);
+      ops_.Normalize(shape_, call.inputs[0], mean, variance, nullptr, nullptr, call.output);
+    }
+    void Backward(const BackwardCall& call) override {
+      const float* mean = own_ ? constants_.get() : call.parameters[0];
+      ops_.NormalizeBackward(shape_, true, call.inputs[0], mean, Variance(call.parameters), nullptr,
+                             call.d_output, call.d_inputs[0], nullptr, nullptr);
+    }
+
+   private:
+    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)).
+    const float* Variance(std::span<const float* const> parameters) {
+      float* kept = constants_.get() + shape_.columns;
+      ops_.Activate({ActivationKind::kClip, 1e-14f, 3e38f}, 1, shape_.columns,
+                    own_ ? kept : parameters[1], kept);
+      return kept;
+    }
+    Ops& ops_;
+    const NormShape shape_;
+    const bool own_;
+    const DeviceArray constants_;
+  };
+
+  // A number, or lists of lists with all but one axis of size 1.
+  static void Flat(const nlohmann::json& value, std::vector<float>& numbers) {
+    if (value.is_number()) return numbers.push_back(value.get<float>());
+    if (!value.is_array()) return;
+    for (const auto& entry : value) Flat(entry, numbers);
+  }
+  static std::vector<float> Numbers(LayerConfig& config, const char* key) {
+    std::vector<float> numbers;
+    if (const nlohmann::json* value = config.Value(key)) Flat(*value, numbers);
+    return numbers;
+  }
+
+  bool whole_ = false;
+  int64_t axis_ = -1, columns_ = 1;
+  std::vector<float> mean_, variance_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config) {
+  return std::make_unique<NormLayer>(config, true);
+}
+std::unique_ptr<Layer> MakeLayerNormalization(LayerConfig& config) {
+  return std::make_unique<NormLayer>(config, false);
+}
+std::unique_ptr<Layer> MakeNormalization(LayerConfig& config) {
+  return std::make_unique<NormalizationLayer>(config);
+}
+
+}  // namespace paracord

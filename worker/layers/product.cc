@@ -1,0 +1,163 @@
+// Products of two tensors along axes: Dot, and the operation matmul.
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/layers/walks.h"
+
+namespace paracord {
+namespace {
+
+// c = a b for each example, where a and b are matrices, maybe transposed.
+struct Product {
+  int64_t m = 0, k = 0, n = 0;
+  bool transpose_a = false, transpose_b = false;
+};
+
+class ProductKernel : public Kernel {
+ public:
+  struct Parts {
+    std::unique_ptr<Matmul> forward, a, b;
+  };
+  ProductKernel(const Product& p, Parts parts) : p_(p), parts_(std::move(parts)) {}
+
+  void Forward(const ForwardCall& call) override {
+    parts_.forward->Run(call.inputs[0], call.inputs[1], nullptr, call.output);
+  }
+  void Backward(const BackwardCall& call) override {
+    const float *a = call.inputs[0], *b = call.inputs[1], *dc = call.d_output;
+    if (float* da = call.d_inputs[0]) {
+      parts_.a->Run(p_.transpose_a ? b : dc, p_.transpose_a ? dc : b, nullptr, da);
+    }
+    if (float* db = call.d_inputs[1]) {
+      parts_.b->Run(p_.transpose_b ? dc : a, p_.transpose_b ? a : dc, nullptr, db);
+    }
+  }
+
+ private:
+  const Product p_;
+  const Parts parts_;
+};
+
+// The same where both are vectors: sums of products, without matrices of one row.
+class VectorProductKernel : public Kernel {
+ public:
+  VectorProductKernel(Ops& ops, int64_t batch, int64_t k, DeviceArray scratch)
+      : ops_(ops), batch_(batch), k_(k), scratch_(std::move(scratch)) {}
+  void Forward(const ForwardCall& call) override {
+    ops_.Binary(BinaryKind::kMultiply, {{batch_ * k_}, {1}, {1}, {1}}, call.inputs[0],
+                call.inputs[1], scratch_.get());
+    ops_.Fill(batch_, 0, call.output);
+    ops_.Copy({{batch_, k_}, {k_, 1}, {}, {1, 0}}, true, scratch_.get(), call.output);
+  }
+  void Backward(const BackwardCall& call) override {
+    const Walk walk{{batch_, k_}, {1, 0}, {k_, 1}, {k_, 1}};
+    for (size_t i = 0; i < 2; ++i) {
+      if (call.d_inputs[i] == nullptr) continue;
+      ops_.Binary(BinaryKind::kMultiply, walk, call.d_output, call.inputs[1 - i], call.d_inputs[i]);
+    }
+  }
+
+ private:
+  Ops& ops_;
+  const int64_t batch_, k_;
+  const DeviceArray scratch_;
+};
+
+class ProductLayer : public Layer {
+ public:
+  // `axes`: those summed over, the batch counted; nullopt: as matrices, the last of a with the one
+  // before the last of b.
+  ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes)
+      : Layer(config), axes_(axes) {}
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    if (inputs.size() != 2) return absl::InvalidArgumentError("needs two inputs");
+    ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
+    Shape output;
+    if (Rows(inputs[0]) > 1) output.push_back(p.m);
+    if (Rows(inputs[1]) > 1) output.push_back(p.n);
+    if (output.empty()) output.push_back(1);
+    return output;
+  }
+  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
+    const auto p = ProductOf(inputs);
+    return p.ok() ? Elements(output) * p->k : 0;
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
+    if (inputs[0].size() == 1 && inputs[1].size() == 1) {
+      ASSIGN_OR_RETURN(auto scratch, ops.Allocate(batch * p.k));
+      return std::make_unique<VectorProductKernel>(ops, batch, p.k, std::move(scratch));
+    }
+    const auto make = [&](int64_t m, int64_t k, int64_t n, bool ta, bool tb) {
+      MatmulShape shape{.m = m, .k = k, .n = n, .transpose_a = ta, .transpose_b = tb};
+      shape.batch = batch;
+      return ops.MakeMatmul(shape);
+    };
+    ProductKernel::Parts parts;
+    ASSIGN_OR_RETURN(parts.forward, make(p.m, p.k, p.n, p.transpose_a, p.transpose_b));
+    // da = dc b', or if a is transposed da = b dc'; db likewise.
+    if (p.transpose_a) {
+      ASSIGN_OR_RETURN(parts.a, make(p.k, p.n, p.m, p.transpose_b, true));
+    } else {
+      ASSIGN_OR_RETURN(parts.a, make(p.m, p.n, p.k, false, !p.transpose_b));
+    }
+    if (p.transpose_b) {
+      ASSIGN_OR_RETURN(parts.b, make(p.n, p.m, p.k, true, p.transpose_a));
+    } else {
+      ASSIGN_OR_RETURN(parts.b, make(p.k, p.m, p.n, !p.transpose_a, false));
+    }
+    return std::make_unique<ProductKernel>(p, std::move(parts));
+  }
+
+ private:
+  static size_t Rows(const Shape& shape) { return shape.size(); }
+
+  absl::StatusOr<Product> ProductOf(std::span<const Shape> inputs) const {
+    const Shape &a = inputs[0], &b = inputs[1];
+    const auto bad = absl::InvalidArgumentError(
+        absl::StrCat("cannot multiply ", ShapeName(a), " and ", ShapeName(b), " along its axes"));
+    if (a.empty() || b.empty() || a.size() > 2 || b.size() > 2) return bad;
+    const auto axis = [](int64_t given, const Shape& shape) {
+      return given < 0 ? given + static_cast<int64_t>(shape.size()) + 1 : given;
+    };
+    const int64_t in_a = axes_ ? axis(axes_->first, a) : static_cast<int64_t>(a.size());
+    const int64_t in_b = axes_ ? axis(axes_->second, b) : 1;
+    if (in_a < 1 || in_b < 1 || in_a > static_cast<int64_t>(a.size()) ||
+        in_b > static_cast<int64_t>(b.size())) {
+      return bad;
+    }
+    Product p;
+    p.k = a[static_cast<size_t>(in_a - 1)];
+    if (p.k != b[static_cast<size_t>(in_b - 1)]) return bad;
+    p.transpose_a = a.size() == 2 && in_a == 1;
+    p.transpose_b = b.size() == 2 && in_b == 2;
+    p.m = Elements(a) / p.k;
+    p.n = Elements(b) / p.k;
+    return p;
+  }
+
+  const std::optional<std::pair<int64_t, int64_t>> axes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeDot(LayerConfig& config) {
+  std::pair<int64_t, int64_t> axes{-1, -1};
+  const nlohmann::json* value = config.Value("axes");
+  if (value != nullptr && value->is_array() && value->size() == 2) {
+    const std::vector<int64_t> both = config.Integers("axes");
+    if (both.size() == 2) axes = {both[0], both[1]};
+  } else {
+    const int64_t one = config.AnyInteger("axes", -1);
+    axes = {one, one};
+  }
+  return std::make_unique<ProductLayer>(config, axes);
+}
+
+std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config) {
+  return std::make_unique<ProductLayer>(config, std::nullopt);
+}
+
+}  // namespace paracord

@@ -1,0 +1,26 @@
+// How to walk over tensors for the operations of ops.h: steps of row-major tensors, of broadcasts,
+// and walks made short (axes of one element dropped, axes that lie together joined). Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/layers/layer.h"
+#include "worker/ops/ops.h"
+
+namespace paracord {
+
+// (batch, shape...)
+Shape WithBatch(int64_t batch, const Shape& shape);
+
+std::vector<int64_t> RowMajor(const Shape& shape);
+
+// Steps of a row-major tensor of `shape` for indices of `over`, aligned at the last axis: 0 where
+// the tensor has one element or no such axis. With a batch in front of both, an axis that is
+// missing is missing after the batch.
+std::vector<int64_t> BroadcastSteps(int64_t batch, const Shape& shape, const Shape& over);
+
+// The same walk with as few axes as possible, at least one.
+Walk Shorten(Walk walk);
+
+}  // namespace paracord

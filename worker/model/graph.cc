@@ -1,0 +1,202 @@
+#include "worker/model/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// Kernels are kept for so many batch sizes: the usual one, the last of an epoch, slices of both,
+// and the same for the test data.
+constexpr size_t kBatchSizesMax = 8;
+
+}  // namespace
+
+absl::Status Graph::Reserve(int64_t batch) {
+  if (batch <= capacity_) return absl::OkStatus();
+  for (Storage& storage : storages_) {
+    if (storage.input.has_value()) continue;
+    RETURN_IF_ERROR(CheckElements({batch, storage.size}));
+    ASSIGN_OR_RETURN(storage.data, ops_.Allocate(batch * storage.size));
+  }
+  for (Slot& slot : slots_) {
+    ASSIGN_OR_RETURN(slot.data, ops_.Allocate(batch * slot.size));
+  }
+  const int64_t scratch = RoundUp(batch * scratch_inputs_) + scratch_parameters_;
+  if (scratch > 0) {
+    ASSIGN_OR_RETURN(scratch_, ops_.Allocate(scratch));
+  }
+  capacity_ = batch;
+  return absl::OkStatus();
+}
+
+absl::Status Graph::Prepare(int64_t batch) {
+  RETURN_IF_ERROR(Reserve(batch));
+  RETURN_IF_ERROR(ReserveRounded());
+  if (kernels_.count(batch) == 0 && kernels_.size() >= kBatchSizesMax) {
+    kernels_.erase(std::min_element(kernels_.begin(), kernels_.end(), [](auto& a, auto& b) {
+      return a.second.last_used < b.second.last_used;
+    }));
+  }
+  Kernels& kernels = kernels_[batch];
+  kernels.last_used = ++uses_;
+  if (kernels.nodes.empty()) {
+    std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = nodes_[i];
+      if (node.layer == nullptr || node.layer->is_view()) continue;
+      absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+          node.layer->MakeKernel(ops_, batch, node.input_shapes);
+      if (!kernel.ok()) {
+        return absl::Status(kernel.status().code(),
+                            absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
+                                         ": ", kernel.status().message()));
+      }
+      made[i] = *std::move(kernel);
+    }
+    kernels.nodes = std::move(made);
+  }
+  current_ = &kernels;
+  return absl::OkStatus();
+}
+
+const float* Graph::Data(Value value) const {
+  if (value == kNone) return nullptr;
+  const Storage& storage = storages_[nodes_[value].storage];
+  return storage.input.has_value() ? inputs_[*storage.input] : storage.data.get();
+}
+
+float* Graph::Gradient(Value value) const {
+  return slots_[*storages_[nodes_[value].storage].gradient_slot].data.get();
+}
+
+void Graph::Forward(const GraphCall& call, bool training) {
+  inputs_ = call.inputs;
+  RoundParameters(call);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    Kernel* kernel = current_->nodes[i].get();
+    if (kernel == nullptr || (training && !node.in_training)) continue;
+    call_inputs_.clear();
+    for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
+    kernel->Forward(
+        {.inputs = call_inputs_,
+         .parameters =
+             std::span(parameters_).subspan(node.first_variable, node.layer->variables().size()),
+         .output = storages_[node.storage].data.get(),
+         .training = training,
+         .key = Mix64(call.key, node.salt),
+         .first_example = call.first_example});
+    RoundValue(i, call.batch);
+  }
+}
+
+void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add) {
+  storage_written_.assign(storages_.size(), false);
+  for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
+  variable_written_.assign(variables_.size(), add);
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!activities_.empty()) AddActivityGradients(i, call);
+    if (nodes_[i].in_backward && current_->nodes[i] != nullptr) {
+      BackwardNode(i, call, d_parameters);
+    }
+  }
+  // No loss depends on these.
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (variable_written_[v] || d_parameters[v] == nullptr) continue;
+    const int64_t n = VariableElements(variables_[v]);
+    ops_.Fill(n, 0, d_parameters[v]);
+    if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+  }
+}
+
+double Graph::ActivityPenalties(const GraphCall& call) {
+  double sum = 0;
+  for (const PenaltyOnValue& on : activities_) {
+    sum += ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
+                        Data(on.value), 0, nullptr);
+  }
+  return sum * static_cast<double>(call.share) / static_cast<double>(call.batch);
+}
+
+// To the gradient by the value of a node, when all that came after it have written theirs.
+void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
+  for (const PenaltyOnValue& on : activities_) {
+    if (on.value != index || !nodes_[index].in_backward) continue;
+    const size_t storage = nodes_[index].storage;
+    const int64_t n = call.batch * storages_[storage].size;
+    if (!storage_written_[storage]) ops_.Fill(n, 0, Gradient(index));
+    storage_written_[storage] = true;
+    ops_.Penalty(n, on.penalty.l1, on.penalty.l2, Data(index),
+                 call.share / static_cast<float>(call.batch), Gradient(index));
+  }
+}
+
+double Graph::Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters) {
+  double sum = 0;
+  for (const PenaltyOn& on : penalties_) {
+    float* gradient = scale == 0 ? nullptr : d_parameters[on.variable];
+    sum += ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
+                        call.parameters[on.variable], scale, gradient);
+  }
+  return sum;
+}
+
+// Kernels write gradients and never add: where something is there already they write into the
+// scratch memory, and it is added afterwards.
+void Graph::BackwardNode(size_t index, const GraphCall& call,
+                         std::span<float* const> d_parameters) {
+  const Node& node = nodes_[index];
+  float* scratch = scratch_.get();
+  sums_.clear();
+  const auto target = [&](int64_t n, float* to, std::vector<bool>& written, size_t at) {
+    if (to == nullptr) return to;
+    if (!written[at]) {
+      written[at] = true;
+      return to;
+    }
+    float* aside = scratch;
+    sums_.push_back({n, aside, to});
+    scratch += RoundUp(n);
+    return aside;
+  };
+
+  call_inputs_.clear();
+  call_d_inputs_.clear();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value input = node.inputs[i];
+    call_inputs_.push_back(Data(input));
+    float* to = nullptr;
+    if (i < node.data_inputs && nodes_[input].needs_gradient) {
+      const size_t storage = nodes_[input].storage;
+      to = target(call.batch * storages_[storage].size, Gradient(input), storage_written_, storage);
+    }
+    call_d_inputs_.push_back(to);
+  }
+  const size_t count = node.layer->variables().size();
+  call_d_parameters_.clear();
+  for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
+    call_d_parameters_.push_back(
+        target(VariableElements(variables_[v]), d_parameters[v], variable_written_, v));
+  }
+  current_->nodes[index]->Backward(
+      {.inputs = call_inputs_,
+       .parameters = std::span(parameters_).subspan(node.first_variable, count),
+       .output = Data(index),
+       .d_output = Gradient(index),
+       .d_inputs = call_d_inputs_,
+       .d_parameters = call_d_parameters_,
+       .key = Mix64(call.key, node.salt),
+       .first_example = call.first_example,
+       .share = call.share});
+  RoundVariableGradients(node, call_d_parameters_);
+  for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
+  for (size_t i = 0; i < node.data_inputs; ++i) {
+    if (call_d_inputs_[i] != nullptr) RoundGradient(node.inputs[i], call.batch);
+  }
+}
+
+}  // namespace paracord

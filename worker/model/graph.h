@@ -1,0 +1,187 @@
+// A model on a device: its layers, the order of their calls, the shapes, the buffers between them,
+// and forward and backward over all of it. Owned by the program (keras_program.h), which owns the
+// Ops too; used by one thread at a time. Knows nothing of losses, data or Keras' files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/layers/layer.h"
+#include "worker/model/keras_json.h"
+#include "worker/ops/ops.h"
+
+namespace paracord {
+
+// What one run over some examples needs; pointers are of the device.
+struct GraphCall {
+  int64_t batch = 0;
+  std::span<const float* const> inputs;      // one for each input of the graph
+  std::span<const float* const> parameters;  // one for each variable
+  uint64_t key = 0;                          // of the batch, for dropout
+  int64_t first_example = 0;                 // place within the batch
+  float share = 1;                           // of the batch's examples
+};
+
+// A layer as `paracord validate` shows it.
+struct LayerRow {
+  std::string name, class_name;
+  Shape output;
+  int64_t parameters = 0;     // 0 where an earlier row has them
+  int64_t multiply_adds = 0;  // forward, one example
+  int64_t floats = 0;         // kept for one example
+};
+
+class Graph {
+ public:
+  using Value = size_t;  // the output of a node
+  static constexpr Value kNone = SIZE_MAX;
+
+  // `data` has the shape of the examples for each input of the model, by position.
+  static absl::StatusOr<std::unique_ptr<Graph>> Build(Ops& ops, const ModelSpec& model,
+                                                      std::span<const Shape> data);
+
+  // As what an InputLayer takes examples of this shape. The error names the layer.
+  static absl::StatusOr<Shape> InputShape(const LayerSpec& layer, bool keras2, const Shape& data);
+
+  const std::vector<VariableSpec>& variables() const { return variables_; }
+  std::span<const Value> outputs() const { return outputs_; }
+  const Shape& shape(Value value) const { return nodes_[value].shape; }
+  // The mask of an output of the model, kNone if it has none.
+  Value mask(size_t output) const { return output_masks_[output]; }
+  // What `value` is `kind` of, if its last step is that activation.
+  std::optional<Value> Before(Value value, ActivationKind kind) const;
+  std::vector<LayerRow> Describe() const;
+  // Set if an input of the model is ids for an embedding of so many rows.
+  std::optional<int64_t> ids_below(size_t input) const;
+
+  // Fixes the values that a loss is taken of, of different memory, and whether Backward will be
+  // asked to add. Once, before Prepare.
+  void PlanTraining(std::span<const Value> loss_values, bool add);
+  // True if they share memory, so that a loss can be taken of one of them only.
+  bool SameMemory(Value a, Value b) const { return nodes_[a].storage == nodes_[b].storage; }
+  // A copy of the value, in memory of its own. Before PlanTraining.
+  absl::StatusOr<Value> Duplicate(Value value);
+  // Makes kernels and buffers for runs of so many examples, unless they are there.
+  absl::Status Prepare(int64_t batch);
+
+  // Inference computes the outputs and all before them, training what the losses need. The batch
+  // size must be prepared.
+  void Forward(const GraphCall& call, bool training);
+  const float* value(Value value) const { return Data(value); }
+  // Where the gradient of the loss by the loss value goes before Backward.
+  float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
+  // Rounds the gradient there to the value's precision.
+  void RoundGradient(Value value, int64_t batch);
+  // After a Forward in training mode of the same call. d_parameters has null for what is not
+  // wanted; `add`: the gradients are added to what is there.
+  void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add);
+  // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward
+  // adds the gradient.
+  double ActivityPenalties(const GraphCall& call);
+  // The regularizers' part of the loss. Adds `scale` times its gradient unless that is 0.
+  double Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters);
+
+ private:
+  struct Node {
+    Layer* layer = nullptr;     // null: an input of the graph
+    std::vector<Value> inputs;  // kNone: a mask that is not there
+    size_t data_inputs = 0;     // the others are masks
+    std::vector<Shape> input_shapes;
+    Shape shape;
+    Precision precision = Precision::kFloat32;
+    bool cast = false;   // of an input, which belongs to the layer that comes next
+    size_t storage = 0;  // views share that of their input
+    size_t first_variable = 0;
+    uint64_t salt = 0;            // sets the node's random numbers apart
+    bool needs_gradient = false;  // a trainable variable lies before it or in it
+    bool in_training = false;     // a loss value depends on it
+    bool in_backward = false;     // its gradient is computed
+  };
+  struct PenaltyOn {
+    size_t variable = 0;
+    float l1 = 0, l2 = 0;
+  };
+  struct PenaltyOnValue {
+    Value value = 0;
+    ActivityPenalty penalty;
+  };
+  class Builder;  // graph_build.cc
+  // Of one storage, in floats an example.
+  struct Storage {
+    int64_t size = 0;
+    std::optional<size_t> input;  // of the graph: the caller's memory
+    DeviceArray data;
+    std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
+  };
+  struct Slot {
+    int64_t size = 0;
+    DeviceArray data;
+  };
+  struct Kernels {
+    uint64_t last_used = 0;
+    std::vector<std::unique_ptr<Kernel>> nodes;
+  };
+
+  // A variable as layers of a mixed policy see it.
+  struct Rounded {
+    Precision precision = Precision::kFloat32;
+    DeviceArray data;
+  };
+  struct Sum {
+    int64_t n = 0;
+    const float* from = nullptr;
+    float* to = nullptr;
+  };
+
+  explicit Graph(Ops& ops) : ops_(ops) {}
+  absl::StatusOr<Value> AddCall(Layer& layer, std::vector<Value> inputs, size_t data_inputs);
+  void AddVariables(Layer& layer, Node& node);
+  void MarkTraining(std::span<const Value> loss_values);
+  absl::Status Reserve(int64_t batch);
+  void PlanScratch(bool add);
+  size_t TakeSlot(int64_t size, std::vector<size_t>& free);
+  const float* Data(Value value) const;
+  float* Gradient(Value value) const;
+  bool RoundsVariables(const Node& node) const;
+  absl::Status ReserveRounded();
+  void RoundParameters(const GraphCall& call);
+  void RoundValue(Value value, int64_t batch);
+  void RoundVariableGradients(const Node& node, std::span<float* const> d_parameters);
+  void AddActivityGradients(size_t index, const GraphCall& call);
+  void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
+
+  Ops& ops_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<Node> nodes_;
+  std::vector<Storage> storages_;
+  std::vector<Slot> slots_;
+  std::vector<VariableSpec> variables_;
+  std::map<const Layer*, size_t> first_variable_;
+  std::vector<PenaltyOn> penalties_;
+  std::vector<PenaltyOnValue> activities_;
+  std::vector<Value> outputs_, output_masks_;
+  std::vector<Value> loss_values_;
+  int64_t capacity_ = 0;                // examples that the buffers hold
+  std::map<int64_t, Kernels> kernels_;  // by batch size
+  uint64_t uses_ = 0;
+  Kernels* current_ = nullptr;
+  std::vector<Rounded> rounded_;  // by variable; empty where it is not rounded
+  // Of a run.
+  std::span<const float* const> inputs_;
+  std::vector<const float*> parameters_, call_inputs_;
+  std::vector<float*> call_d_inputs_, call_d_parameters_;
+  std::vector<bool> storage_written_, variable_written_;
+  std::vector<Sum> sums_;
+  // Gradients to be added to others: of inputs (floats an example), then of variables.
+  int64_t scratch_inputs_ = 0, scratch_parameters_ = 0;
+  DeviceArray scratch_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,342 @@
+// How a graph comes to be: layers, shapes, and the plan of its memory.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/model/graph.h"
+
+namespace paracord {
+namespace {
+
+absl::Status At(const std::string& class_name, const std::string& name, absl::Status status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(LayerTitle(class_name, name), ": ", status.message()));
+}
+
+// The shape of an input of the model, -1 for what it leaves open, without the batch; nullopt: the
+// model was never built, and takes what the data has.
+absl::StatusOr<std::optional<Shape>> DeclaredShape(const LayerSpec& layer, bool keras2) {
+  LayerConfig config(layer.class_name, layer.name, layer.config, keras2);
+  const std::string key = config.Has("batch_shape") ? "batch_shape" : "batch_input_shape";
+  std::optional<Shape> shape;
+  if (config.Has(key)) {
+    Shape dims = config.Dims(key);
+    if (dims.empty()) config.Fail(key, "has no batch axis");
+    if (!dims.empty()) shape = Shape(dims.begin() + 1, dims.end());
+  }
+  RETURN_IF_ERROR(config.Finish());
+  return shape;
+}
+
+bool Fits(const Shape& declared, const Shape& data) {
+  return std::equal(declared.begin(), declared.end(), data.begin(), data.end(),
+                    [](int64_t want, int64_t have) { return want < 0 || want == have; });
+}
+
+// As Keras' fit: a last axis of 1 may be missing, or be there too much.
+absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape& data) {
+  if (!declared.has_value()) return data.empty() ? Shape{1} : data;
+  if (Fits(*declared, data)) return data;
+  Shape other = data;
+  if (declared->size() == data.size() + 1) {
+    other.push_back(1);
+  } else if (!data.empty() && data.back() == 1) {
+    other.pop_back();
+  }
+  if (Fits(*declared, other)) return other;
+  return absl::InvalidArgumentError(absl::StrCat("expects examples of shape ", ShapeName(*declared),
+                                                 ", but the data has ", ShapeName(data)));
+}
+
+// The arguments of a call that say anything.
+nlohmann::json Meaning(nlohmann::json kwargs) {
+  for (auto it = kwargs.begin(); it != kwargs.end();) {
+    it = it->is_null() || *it == false ? kwargs.erase(it) : std::next(it);
+  }
+  return kwargs;
+}
+
+}  // namespace
+
+void Graph::AddVariables(Layer& layer, Node& node) {
+  const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
+  node.first_variable = first->second;
+  if (!is_new) return;
+  variables_.insert(variables_.end(), layer.variables().begin(), layer.variables().end());
+  for (size_t v = node.first_variable; v < variables_.size(); ++v) {
+    for (const Regularizer& r : layer.regularizers()) {
+      if (variables_[v].name().ends_with("/" + r.variable)) penalties_.push_back({v, r.l1, r.l2});
+    }
+  }
+}
+
+absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inputs,
+                                            size_t data_inputs) {
+  Node node;
+  node.layer = &layer;
+  node.data_inputs = data_inputs;
+  for (const Value input : inputs) {
+    node.input_shapes.push_back(input == kNone ? Shape() : nodes_[input].shape);
+  }
+  node.inputs = std::move(inputs);
+  absl::StatusOr<Shape> shape = layer.OutputShape(node.input_shapes);
+  absl::Status fits = shape.ok() ? CheckElements(*shape) : shape.status();
+  if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
+  node.shape = *std::move(shape);
+
+  node.precision = layer.precision().value_or(Precision::kFloat32);
+  if (!layer.precision().has_value() && data_inputs > 0) {  // as its inputs, if they agree
+    node.precision = nodes_[node.inputs[0]].precision;
+    for (size_t i = 1; i < data_inputs; ++i) {
+      if (nodes_[node.inputs[i]].precision != node.precision) node.precision = Precision::kFloat32;
+    }
+  }
+  AddVariables(layer, node);
+  const auto data = std::span(node.inputs).first(data_inputs);
+  node.needs_gradient =
+      layer.differentiable() &&
+      (std::any_of(layer.variables().begin(), layer.variables().end(),
+                   [](const VariableSpec& v) { return v.trainable(); }) ||
+       std::any_of(data.begin(), data.end(), [&](Value v) { return nodes_[v].needs_gradient; }));
+  node.salt = Mix64(nodes_.size(), layer.name());
+  if (layer.is_view()) {
+    node.storage = nodes_[node.inputs[0]].storage;
+  } else {
+    node.storage = storages_.size();
+    storages_.emplace_back().size = Elements(node.shape);
+  }
+  nodes_.push_back(std::move(node));
+  return nodes_.size() - 1;
+}
+
+// Adds the calls of a model file to a graph.
+class Graph::Builder {
+ public:
+  Builder(Graph& graph, const ModelSpec& model)
+      : graph_(graph), model_(model), layers_(model.layers.size(), nullptr) {}
+
+  absl::Status Add(std::span<const Shape> data);
+
+ private:
+  absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
+  absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
+  absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
+  absl::StatusOr<Value> AddPart(const NodeSpec& node);
+  absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
+  std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
+                             std::span<const Value> inputs) const;
+  absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
+  absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
+  void SetMask(Value value, Value mask) {
+    masks_.resize(graph_.nodes_.size(), kNone);
+    masks_[value] = mask;
+  }
+  Value MaskOf(Value value) const { return value < masks_.size() ? masks_[value] : kNone; }
+  Layer& Own(std::unique_ptr<Layer> layer) {
+    graph_.layers_.push_back(std::move(layer));
+    return *graph_.layers_.back();
+  }
+
+  Graph& graph_;
+  const ModelSpec& model_;
+  std::vector<Layer*> layers_;
+  std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
+  std::vector<Value> values_;                      // by node of the model
+  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
+  std::vector<Value> masks_;       // by value
+};
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
+  const LayerSpec& layer = model_.layers[model_.nodes[model_.inputs[input].node].layer];
+  Node node;
+  ASSIGN_OR_RETURN(node.shape, InputShape(layer, model_.keras2, data));
+  node.storage = graph_.storages_.size();
+  Storage storage;
+  storage.size = Elements(node.shape);
+  storage.input = input;
+  graph_.storages_.push_back(std::move(storage));
+  graph_.nodes_.push_back(std::move(node));
+  return graph_.nodes_.size() - 1;
+}
+
+absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
+  Layer*& layer = layers_[node.layer];
+  const LayerSpec& spec = model_.layers[node.layer];
+  if (layer != nullptr) {
+    if (Meaning(node.kwargs) == Meaning(first_kwargs_[node.layer])) return layer;
+    return At(spec.class_name, spec.name,
+              absl::InvalidArgumentError("is called with other arguments than before"));
+  }
+  first_kwargs_[node.layer] = node.kwargs;
+  LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
+  config.SetCall(node.args, node.kwargs);
+  ASSIGN_OR_RETURN(std::unique_ptr<Layer> made, MakeLayer(config, spec.operation));
+  layer = &Own(std::move(made));
+  return layer;
+}
+
+// The mask of each input: the one that the call names, or else the one that came with the input.
+std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Layer& layer,
+                                                  std::span<const Value> inputs) const {
+  static constexpr const char* kNames[] = {"query_mask", "value_mask", "key_mask"};
+  std::vector<Value> masks;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value mask = layer.masks_come_along(inputs.size()) ? MaskOf(inputs[i]) : kNone;
+    if (i == 0 && node.masks.count("mask") != 0) mask = values_[node.masks.at("mask")];
+    if (i < 3 && node.masks.count(kNames[i]) != 0) mask = values_[node.masks.at(kNames[i])];
+    masks.push_back(mask);
+  }
+  return masks;
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddActivation(Layer& layer, Activation activation,
+                                                           Value input) {
+  return graph_.AddCall(Own(MakeActivationLayer(layer, activation)), {input}, 1);
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
+                                                       std::span<const Value> inputs) {
+  Value value = inputs[0];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, {value, inputs[i]}, 2));
+  }
+  if (const auto after = layer.after_folding(inputs.size())) {
+    return AddActivation(layer, *after, value);
+  }
+  return value;
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
+                                                        std::span<const Value> inputs) {
+  std::vector<Value> masks;
+  for (const Value input : inputs) masks.push_back(MaskOf(input));
+  const bool all = std::find(masks.begin(), masks.end(), kNone) == masks.end();
+  switch (layer.mask_rule()) {
+    case Layer::MaskRule::kStop:
+      return kNone;
+    case Layer::MaskRule::kPass:
+      return masks[0];
+    case Layer::MaskRule::kOr: {
+      if (!all) return kNone;
+      Value mask = masks[0];
+      for (size_t i = 1; i < masks.size(); ++i) {
+        ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
+      }
+      return mask;
+    }
+    case Layer::MaskRule::kCompute:
+      break;
+  }
+  std::vector<Shape> shapes;
+  std::vector<Value> all_inputs(inputs.begin(), inputs.end());
+  all_inputs.insert(all_inputs.end(), masks.begin(), masks.end());
+  for (const Value v : all_inputs) shapes.push_back(v == kNone ? Shape() : graph_.shape(v));
+  std::unique_ptr<Layer> made = layer.MakeMaskLayer(shapes);
+  if (made == nullptr) return kNone;
+  return graph_.AddCall(Own(std::move(made)), std::move(all_inputs), 0);
+}
+
+// A layer of a mixed policy rounds its inputs; ids stay as they are.
+absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs) {
+  const std::optional<Precision> precision = layer.precision();
+  if (precision.value_or(Precision::kFloat32) == Precision::kFloat32) return absl::OkStatus();
+  if (layer.ids_below().has_value()) return absl::OkStatus();
+  for (Value& input : inputs) {
+    if (graph_.nodes_[input].precision == *precision) continue;
+    ASSIGN_OR_RETURN(input, AddActivation(layer, {ActivationKind::kAffine, 1, 0, 0}, input));
+    graph_.nodes_[input].cast = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
+  ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
+  std::vector<Value> inputs;
+  for (const size_t input : node.inputs) inputs.push_back(values_[input]);
+  const size_t data_inputs = inputs.size();
+  ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
+  const std::vector<Value> masked = MasksOf(node, *layer, inputs);
+  for (size_t i = 0; i < inputs.size() && layer->removes_masks(); ++i) SetMask(inputs[i], kNone);
+  RETURN_IF_ERROR(CastInputs(*layer, inputs));
+  Value value = kNone;
+  if (layer->folds()) {
+    ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
+  } else {
+    if (layer->takes_masks()) {
+      inputs.insert(inputs.end(), masked.begin(), masked.end());
+      const auto more = node.masks.find("attention_mask");
+      if (more != node.masks.end()) inputs.push_back(values_[more->second]);
+    }
+    ASSIGN_OR_RETURN(value, graph_.AddCall(*layer, std::move(inputs), data_inputs));
+  }
+  if (const auto activation = layer->activation_after()) {
+    ASSIGN_OR_RETURN(value, AddActivation(*layer, *activation, value));
+  }
+  if (const std::vector<Shape> parts = layer->parts(); !parts.empty()) {
+    whole_[values_.size()] = value;
+    ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(*layer, parts[0], 0)), {value}, 1));
+  }
+  if (layer->activity().has_value()) {
+    if (!layer->parts().empty()) {
+      return At(layer->class_name(), layer->name(),
+                absl::InvalidArgumentError(
+                    "key \"activity_regularizer\": is not supported with several outputs"));
+    }
+    graph_.activities_.push_back({value, *layer->activity()});
+  }
+  if (mask != kNone) SetMask(value, mask);
+  return value;
+}
+
+// An output of an earlier call other than the first.
+absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
+  const Layer& layer = *layers_[node.layer];
+  const std::vector<Shape> parts = layer.parts();
+  if (node.output >= parts.size()) {
+    return At(layer.class_name(), layer.name(),
+              absl::InvalidArgumentError(absl::StrCat("has no output ", node.output)));
+  }
+  int64_t from = 0;
+  for (size_t i = 0; i < node.output; ++i) from += Elements(parts[i]);
+  return graph_.AddCall(Own(MakePartLayer(layer, parts[node.output], from)),
+                        {whole_.at(node.inputs[0])}, 1);
+}
+
+absl::Status Graph::Builder::Add(std::span<const Shape> data) {
+  for (const NodeSpec& node : model_.nodes) {
+    Value value = kNone;
+    if (node.inputs.empty()) {
+      const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
+                                   [&](const Endpoint& e) { return e.node == values_.size(); });
+      const auto index = static_cast<size_t>(at - model_.inputs.begin());
+      ASSIGN_OR_RETURN(value, AddInput(index, data[index]));
+    } else {
+      ASSIGN_OR_RETURN(value, node.output > 0 ? AddPart(node) : AddNode(node));
+    }
+    values_.push_back(value);
+  }
+  for (const Endpoint& output : model_.outputs) {
+    graph_.outputs_.push_back(values_[output.node]);
+    graph_.output_masks_.push_back(MaskOf(values_[output.node]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> Graph::InputShape(const LayerSpec& layer, bool keras2, const Shape& data) {
+  ASSIGN_OR_RETURN(const std::optional<Shape> declared, DeclaredShape(layer, keras2));
+  absl::StatusOr<Shape> shape = FitInput(declared, data);
+  if (!shape.ok()) return At(layer.class_name, layer.name, shape.status());
+  return shape;
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(Ops& ops, const ModelSpec& model,
+                                                    std::span<const Shape> data) {
+  std::unique_ptr<Graph> graph(new Graph(ops));
+  RETURN_IF_ERROR(Builder(*graph, model).Add(data));
+  return graph;
+}
+
+}  // namespace paracord

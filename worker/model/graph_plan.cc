@@ -1,0 +1,168 @@
+// The plan of a graph's memory: which gradients are computed, and which of them share memory.
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/model/graph.h"
+
+namespace paracord {
+
+std::optional<Graph::Value> Graph::Before(Value value, ActivationKind kind) const {
+  const Node& last = nodes_[value];
+  // Of values that are rounded Keras does not find it.
+  if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
+  const auto activation = last.layer->activation();
+  if (!activation.has_value() || activation->kind != kind) return std::nullopt;
+  return last.inputs[0];
+}
+
+absl::StatusOr<Graph::Value> Graph::Duplicate(Value value) {
+  const Layer* of = nodes_[value].layer;
+  if (of == nullptr) return absl::InvalidArgumentError("a loss is taken of an input of the model");
+  layers_.push_back(MakeActivationLayer(*of, {ActivationKind::kAffine, 1, 0, 0}));
+  return AddCall(*layers_.back(), {value}, 1);
+}
+
+std::optional<int64_t> Graph::ids_below(size_t input) const {
+  std::optional<int64_t> least;
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || !node.layer->ids_below().has_value()) continue;
+    if (storages_[nodes_[node.inputs[0]].storage].input != input) continue;
+    least = std::min(least.value_or(*node.layer->ids_below()), *node.layer->ids_below());
+  }
+  return least;
+}
+
+std::vector<LayerRow> Graph::Describe() const {
+  std::vector<LayerRow> rows;
+  std::vector<bool> counted(variables_.size(), false);
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || node.cast) continue;
+    LayerRow row{node.layer->name(), node.layer->class_name(), node.shape};
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      const size_t at = node.first_variable + v;
+      if (!counted[at]) row.parameters += VariableElements(variables_[at]);
+      counted[at] = true;
+    }
+    if (!node.layer->is_view()) {
+      row.multiply_adds = node.layer->Arithmetic(node.input_shapes, node.shape);
+      row.floats = Elements(node.shape);
+    }
+    // An activation is part of the layer that asked for it.
+    if (!rows.empty() && rows.back().name == row.name && row.parameters == 0) {
+      rows.back().output = row.output;
+      rows.back().multiply_adds += row.multiply_adds;
+      rows.back().floats += row.floats;
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
+  // The one that fits best; growing a slot that is too small still beats another.
+  auto best = free.end();
+  for (auto it = free.begin(); it != free.end(); ++it) {
+    if (best == free.end() ||
+        std::abs(slots_[*it].size - size) < std::abs(slots_[*best].size - size)) {
+      best = it;
+    }
+  }
+  size_t slot = slots_.size();
+  if (best == free.end()) {
+    slots_.emplace_back();
+  } else {
+    slot = *best;
+    free.erase(best);
+  }
+  slots_[slot].size = std::max(slots_[slot].size, size);
+  return slot;
+}
+
+// Of nodes in training: what they must write aside because others have written before.
+void Graph::PlanScratch(bool add) {
+  std::vector<bool> storage_written(storages_.size(), false);
+  std::vector<bool> variable_written(variables_.size(), add);
+  for (const Value value : loss_values_) storage_written[nodes_[value].storage] = true;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    for (const PenaltyOnValue& on : activities_) {
+      if (on.value == i && node.in_backward) storage_written[node.storage] = true;
+    }
+    if (!node.in_backward || node.layer == nullptr || node.layer->is_view()) continue;
+    int64_t inputs = 0, parameters = 0;
+    for (size_t k = 0; k < node.data_inputs; ++k) {
+      const size_t storage = nodes_[node.inputs[k]].storage;
+      if (!nodes_[node.inputs[k]].needs_gradient) continue;
+      if (storage_written[storage]) inputs += RoundUp(storages_[storage].size);
+      storage_written[storage] = true;
+    }
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      const size_t at = node.first_variable + v;
+      if (variable_written[at]) parameters += RoundUp(VariableElements(variables_[at]));
+      variable_written[at] = true;
+    }
+    scratch_inputs_ = std::max(scratch_inputs_, inputs);
+    scratch_parameters_ = std::max(scratch_parameters_, parameters);
+  }
+}
+
+void Graph::MarkTraining(std::span<const Value> loss_values) {
+  for (const Value value : loss_values) {
+    nodes_[value].in_training = true;
+    nodes_[value].in_backward = nodes_[value].needs_gradient;
+  }
+  for (const PenaltyOnValue& on : activities_) {
+    nodes_[on.value].in_training = true;
+    nodes_[on.value].in_backward = nodes_[on.value].needs_gradient;
+  }
+  for (const Value mask : output_masks_) {  // losses leave out what they leave out
+    if (mask != kNone) nodes_[mask].in_training = true;
+  }
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    if (!node.in_training) continue;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] == kNone) continue;
+      Node& input = nodes_[node.inputs[k]];
+      input.in_training = true;
+      if (node.in_backward && k < node.data_inputs && input.needs_gradient) {
+        input.in_backward = true;
+      }
+    }
+  }
+}
+
+void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
+  loss_values_.assign(loss_values.begin(), loss_values.end());
+  MarkTraining(loss_values);
+  std::vector<size_t> free;
+  const auto take = [&](Value value) {
+    Storage& storage = storages_[nodes_[value].storage];
+    if (!storage.gradient_slot.has_value()) {
+      storage.gradient_slot = TakeSlot(storage.size, free);
+    }
+  };
+  for (const Value value : loss_values) take(value);
+  // In the order of Backward: a gradient lives from its first write, by the last node that reads
+  // the value, to the node that made the value.
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    if (!node.in_backward || node.layer == nullptr) continue;
+    for (const PenaltyOnValue& on : activities_) {
+      if (on.value == i) take(i);
+    }
+    for (size_t k = 0; k < node.data_inputs; ++k) {
+      if (nodes_[node.inputs[k]].needs_gradient) take(node.inputs[k]);
+    }
+    const Storage& own = storages_[node.storage];
+    if (!node.layer->is_view() && own.gradient_slot.has_value()) {
+      free.push_back(*own.gradient_slot);
+    }
+  }
+  PlanScratch(add);
+}
+
+}  // namespace paracord

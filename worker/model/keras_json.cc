@@ -1,0 +1,428 @@
+#include "worker/model/keras_json.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/model/keras_calls.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLayersMax = 10'000;
+constexpr size_t kNodesMax = 100'000;
+constexpr int kDepthMax = 16;       // of models inside models
+constexpr size_t kOutputsMax = 16;  // of one call of a layer
+
+absl::Status Invalid(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("model: ", what));
+}
+
+// A member that must be a string; "" if it is not.
+std::string StringAt(const json& object, const char* key) {
+  const auto value = object.find(key);
+  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
+}
+
+// "Conv2D" gives "conv2d", as Keras names a layer that has no name.
+std::string DefaultName(const std::string& class_name, size_t index) {
+  std::string name;
+  for (const char c : class_name) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return index == 0 ? name : absl::StrCat(name, "_", index);
+}
+
+bool IsModel(const std::string& class_name) {
+  return class_name == "Sequential" || class_name == "Functional" || class_name == "Model";
+}
+
+// A layer as its model's list has it.
+struct Listed {
+  LayerSpec spec;
+  const json* whole = nullptr;
+};
+
+// An operation of Keras 3 has the module keras.src.ops.*; one of Keras 2 is a TFOpLambda.
+absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
+  const std::string module = StringAt(layer, "module");
+  if (module.starts_with("keras.src.ops") || module.starts_with("keras.ops")) {
+    spec.operation = true;
+  } else if (spec.class_name == "TFOpLambda" || spec.class_name == "SlicingOpLambda") {
+    const std::string function = StringAt(spec.config, "function");
+    const std::string operation = OperationOfKeras2(function);
+    if (operation.empty()) {
+      return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"",
+                                  function, "\" is not supported"));
+    }
+    spec.class_name = operation;
+    spec.operation = true;
+    spec.config = json::object();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Listed> ReadLayer(const json& layer, size_t index,
+                                 const std::set<std::string>& taken) {
+  const std::string place = absl::StrCat("layers[", index, "]");
+  if (!layer.is_object()) return Invalid(absl::StrCat(place, " must be an object"));
+  LayerSpec spec;
+  spec.class_name = StringAt(layer, "class_name");
+  if (spec.class_name.empty()) return Invalid(absl::StrCat(place, " has no class_name"));
+  const auto config = layer.find("config");
+  if (config == layer.end() || !config->is_object()) {
+    return Invalid(absl::StrCat(place, " (", spec.class_name, ") has no config object"));
+  }
+  spec.config = *config;
+  spec.name = StringAt(layer, "name");  // Functional
+  if (spec.name.empty()) spec.name = StringAt(*config, "name");
+  for (size_t i = 0; spec.name.empty(); ++i) {  // written by hand
+    const std::string name = DefaultName(spec.class_name, i);
+    if (taken.count(name) == 0) spec.name = name;
+  }
+  // Names become those of variables, and of tensors in files.
+  if (spec.name.find_first_of("\n\r\t\"") != std::string::npos || spec.name.size() > 1024) {
+    return Invalid(absl::StrCat(place, " (", spec.class_name, ") has an unusable name"));
+  }
+  if (taken.count(spec.name) != 0) {
+    return Invalid(absl::StrCat("two layers have the name \"", spec.name, "\""));
+  }
+  RETURN_IF_ERROR(RecogniseOperation(layer, spec));
+  return Listed{std::move(spec), &layer};
+}
+
+absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config) {
+  const auto layers = config.find("layers");
+  if (layers == config.end() || !layers->is_array() || layers->empty()) {
+    return Invalid("config.layers must be a list of layers");
+  }
+  if (layers->size() > kLayersMax) return Invalid("has too many layers");
+  std::vector<Listed> read;
+  std::set<std::string> taken;
+  for (size_t i = 0; i < layers->size(); ++i) {
+    ASSIGN_OR_RETURN(Listed layer, ReadLayer((*layers)[i], i, taken));
+    taken.insert(layer.spec.name);
+    read.push_back(std::move(layer));
+  }
+  return read;
+}
+
+// Adds models to a ModelSpec, one inside the other.
+class Reader {
+ public:
+  explicit Reader(bool keras2) { spec_.keras2 = keras2; }
+
+  using Nodes = std::vector<size_t>;
+  // `inputs` null: the outermost model, whose inputs are nodes of their own.
+  absl::StatusOr<Nodes> Add(const std::string& class_name, const json& config,
+                            const std::string& prefix, const Nodes* inputs);
+  ModelSpec Take() { return std::move(spec_); }
+
+ private:
+  absl::StatusOr<Nodes> AddSequential(const json& config, const std::string& prefix,
+                                      const Nodes* inputs);
+  absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
+                                      const Nodes* inputs);
+  // `outputs`: of a layer that is no model, so many nodes.
+  absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node,
+                                size_t outputs);
+  size_t AddInput(LayerSpec layer);
+
+  ModelSpec spec_;
+  std::map<std::string, size_t> layers_;  // by full name
+  int depth_ = 0;
+};
+
+size_t Reader::AddInput(LayerSpec layer) {
+  spec_.layers.push_back(std::move(layer));
+  NodeSpec node;
+  node.layer = spec_.layers.size() - 1;
+  spec_.nodes.push_back(std::move(node));
+  return spec_.nodes.size() - 1;
+}
+
+absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::string& prefix,
+                                              NodeSpec node, size_t outputs) {
+  const std::string name = prefix + layer.spec.name;
+  if (IsModel(layer.spec.class_name)) {
+    return Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
+  }
+  if (spec_.nodes.size() >= kNodesMax) return Invalid("has too many calls of layers");
+  const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
+  if (is_new) {
+    spec_.layers.push_back(layer.spec);
+    spec_.layers.back().name = name;
+  }
+  node.layer = found->second;
+  Nodes nodes{spec_.nodes.size()};
+  spec_.nodes.push_back(std::move(node));
+  for (size_t i = 1; i < outputs; ++i) {
+    NodeSpec part;
+    part.layer = found->second;
+    part.inputs = {nodes[0]};
+    part.output = i;
+    nodes.push_back(spec_.nodes.size());
+    spec_.nodes.push_back(std::move(part));
+  }
+  return nodes;
+}
+
+absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const std::string& prefix,
+                                                    const Nodes* inputs) {
+  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config));
+  const bool has_input = layers[0].spec.class_name == kInputLayer;
+  Nodes now;
+  if (inputs != nullptr) {
+    now = *inputs;
+  } else {
+    // The InputLayer that a Sequential leaves out: Keras 2 writes its shape into the first layer,
+    // and a model that was never built has none at all (the data has it).
+    LayerSpec input{kInputLayer, "input", json::object()};
+    const auto taken = [&](const std::string& name) {
+      return std::any_of(layers.begin(), layers.end(),
+                         [&](const Listed& layer) { return layer.spec.name == name; });
+    };
+    for (size_t i = 1; taken(input.name); ++i) input.name = absl::StrCat("input_", i);
+    const json& first = layers[0].spec.config;
+    if (has_input) {
+      input = layers[0].spec;
+    } else if (first.contains("batch_input_shape")) {
+      input.config["batch_input_shape"] = first["batch_input_shape"];
+    } else if (IsModel(layers[0].spec.class_name) && first.contains("layers") &&
+               first["layers"].is_array() && !first["layers"].empty() &&
+               first["layers"][0].is_object() && first["layers"][0].contains("config")) {
+      const json& inner = first["layers"][0]["config"];
+      for (const char* key : {"batch_shape", "batch_input_shape"}) {
+        if (inner.is_object() && inner.contains(key)) input.config[key] = inner[key];
+      }
+    }
+    now = {AddInput(input)};
+    spec_.inputs.push_back({now[0], input.name, ""});
+  }
+  for (size_t i = has_input ? 1 : 0; i < layers.size(); ++i) {
+    if (layers[i].spec.class_name == kInputLayer) {
+      return Invalid(
+          absl::StrCat("layer \"", layers[i].spec.name, "\" (InputLayer) must be the first"));
+    }
+    NodeSpec node;
+    node.inputs = now;
+    node.args = json::array({{{kTensorKey, 0}}});
+    ASSIGN_OR_RETURN(now, AddCall(layers[i], prefix, std::move(node), 1));
+  }
+  if (inputs == nullptr) {
+    spec_.outputs.push_back({now[0], layers.back().spec.name, ""});
+  }
+  return now;
+}
+
+// The calls of a Functional model that wait for their inputs.
+struct Pending {
+  size_t layer = 0;
+  size_t index = 0;
+  CallSpec call;
+};
+
+class Results {
+ public:
+  void Set(const std::string& layer, size_t call, std::vector<size_t> nodes) {
+    made_[{layer, call}] = std::move(nodes);
+  }
+  // In Keras 2 the calls of an inner model count from 1.
+  void CountFromOne(const std::string& layer) { from_one_.insert(layer); }
+  const size_t* Find(const TensorRef& ref) const {
+    const size_t shift = from_one_.count(ref.layer);
+    if (ref.call < shift) return nullptr;
+    const auto found = made_.find({ref.layer, ref.call - shift});
+    if (found == made_.end() || ref.output >= found->second.size()) return nullptr;
+    return &found->second[ref.output];
+  }
+
+ private:
+  std::map<std::pair<std::string, size_t>, std::vector<size_t>> made_;
+  std::set<std::string> from_one_;
+};
+
+absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
+  return Invalid(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
+                              "): ", std::string(status.message())));
+}
+
+absl::StatusOr<std::vector<Pending>> ReadCalls(const std::vector<Listed>& layers) {
+  std::vector<Pending> calls;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto nodes = layers[i].whole->find("inbound_nodes");
+    if (layers[i].spec.class_name == kInputLayer || nodes == layers[i].whole->end()) continue;
+    if (!nodes->is_array()) {
+      return AtLayer(layers[i].spec,
+                     absl::InvalidArgumentError("key \"inbound_nodes\" must be a list"));
+    }
+    for (size_t n = 0; n < nodes->size(); ++n) {
+      absl::StatusOr<CallSpec> call = ReadCall((*nodes)[n]);
+      if (call.ok() && call->inputs.empty()) {
+        call = absl::InvalidArgumentError("is called without a tensor");
+      }
+      if (!call.ok()) return AtLayer(layers[i].spec, call.status());
+      calls.push_back({i, n, *std::move(call)});
+    }
+  }
+  return calls;
+}
+
+// Where a reference goes past the last call of an inner model, calls count from one.
+void FindCounting(const std::vector<Listed>& layers, const std::vector<Pending>& calls,
+                  const std::vector<NamedRef>& outputs, Results& results) {
+  std::map<std::string, size_t> inner;
+  for (const Listed& layer : layers) {
+    const auto nodes = layer.whole->find("inbound_nodes");
+    if (IsModel(layer.spec.class_name) && nodes != layer.whole->end()) {
+      inner[layer.spec.name] = nodes->size();
+    }
+  }
+  const auto look = [&](const TensorRef& ref) {
+    const auto found = inner.find(ref.layer);
+    if (found != inner.end() && ref.call >= found->second) results.CountFromOne(ref.layer);
+  };
+  for (const Pending& pending : calls) {
+    for (const TensorRef& ref : pending.call.inputs) look(ref);
+  }
+  for (const NamedRef& ref : outputs) look(ref.tensor);
+}
+
+// How many outputs of each layer the model uses.
+std::map<std::string, size_t> CountOutputs(const std::vector<Pending>& calls,
+                                           const std::vector<NamedRef>& outputs) {
+  std::map<std::string, size_t> counts;
+  const auto look = [&](const TensorRef& ref) {
+    size_t& count = counts[ref.layer];
+    if (ref.output < kOutputsMax) count = std::max(count, ref.output + 1);
+  };
+  for (const Pending& pending : calls) {
+    for (const TensorRef& ref : pending.call.inputs) look(ref);
+    for (const auto& [name, ref] : pending.call.masks) look(ref);
+  }
+  for (const NamedRef& ref : outputs) look(ref.tensor);
+  return counts;
+}
+
+// The node with its inputs, if all of these are there.
+bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
+  for (const TensorRef& ref : call.inputs) {
+    const size_t* at = results.Find(ref);
+    if (at == nullptr) return false;
+    node.inputs.push_back(*at);
+  }
+  for (const auto& [name, ref] : call.masks) {
+    const size_t* at = results.Find(ref);
+    if (at == nullptr) return false;
+    node.masks[name] = *at;
+  }
+  node.args = call.args;
+  node.kwargs = call.kwargs;
+  return true;
+}
+
+absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const std::string& prefix,
+                                                    const Nodes* inputs) {
+  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config));
+  const auto endpoints = [&](const char* key) -> absl::StatusOr<std::vector<NamedRef>> {
+    const auto value = config.find(key);
+    auto refs = ReadEndpoints(value == config.end() ? json() : *value);
+    if (!refs.ok()) {
+      return Invalid(absl::StrCat("config.", key, " ", std::string(refs.status().message())));
+    }
+    return refs;
+  };
+  ASSIGN_OR_RETURN(const std::vector<NamedRef> ins, endpoints("input_layers"));
+  ASSIGN_OR_RETURN(const std::vector<NamedRef> outs, endpoints("output_layers"));
+  if (inputs != nullptr && inputs->size() != ins.size()) {
+    return Invalid(absl::StrCat("the inner model \"", prefix, "\" takes ", ins.size(),
+                                " inputs and is given ", inputs->size()));
+  }
+  Results results;
+  for (size_t i = 0; i < ins.size(); ++i) {
+    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const Listed& l) {
+      return l.spec.name == ins[i].tensor.layer && l.spec.class_name == kInputLayer;
+    });
+    if (layer == layers.end()) {
+      return Invalid(absl::StrCat("config.input_layers names \"", ins[i].tensor.layer,
+                                  "\", which is no InputLayer of the model"));
+    }
+    const size_t node = inputs == nullptr ? AddInput(layer->spec) : (*inputs)[i];
+    if (inputs == nullptr) spec_.inputs.push_back({node, layer->spec.name, ins[i].key});
+    results.Set(ins[i].tensor.layer, 0, {node});
+  }
+  ASSIGN_OR_RETURN(std::vector<Pending> calls, ReadCalls(layers));
+  FindCounting(layers, calls, outs, results);
+  const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
+  while (!calls.empty()) {
+    std::vector<Pending> waiting;
+    for (Pending& pending : calls) {
+      NodeSpec node;
+      if (!Resolve(pending.call, results, node)) {
+        waiting.push_back(std::move(pending));
+        continue;
+      }
+      const Listed& layer = layers[pending.layer];
+      const auto count = counts.find(layer.spec.name);
+      ASSIGN_OR_RETURN(Nodes made, AddCall(layer, prefix, std::move(node),
+                                           count == counts.end() ? 1 : count->second));
+      results.Set(layer.spec.name, pending.index, std::move(made));
+    }
+    if (waiting.size() == calls.size()) {
+      return AtLayer(layers[waiting[0].layer].spec,
+                     absl::InvalidArgumentError(
+                         "key \"inbound_nodes\": an input is no output of this model's layers"));
+    }
+    calls = std::move(waiting);
+  }
+  Nodes outputs;
+  for (const NamedRef& out : outs) {
+    const size_t* node = results.Find(out.tensor);
+    if (node == nullptr) {
+      return Invalid(absl::StrCat("config.output_layers: \"", out.tensor.layer, "\" has no call ",
+                                  out.tensor.call, " with an output ", out.tensor.output));
+    }
+    outputs.push_back(*node);
+    if (inputs != nullptr) continue;
+    std::string name = out.tensor.layer;
+    const auto taken = [&](const std::string& n) {
+      return std::any_of(spec_.outputs.begin(), spec_.outputs.end(),
+                         [&](const Endpoint& e) { return e.layer == n; });
+    };
+    for (size_t i = 1; taken(name); ++i) name = absl::StrCat(out.tensor.layer, "_", i);
+    spec_.outputs.push_back({*node, name, out.key});
+  }
+  return outputs;
+}
+
+absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const json& config,
+                                          const std::string& prefix, const Nodes* inputs) {
+  if (++depth_ > kDepthMax) return Invalid("has too many models inside models");
+  auto nodes = class_name == "Sequential" ? AddSequential(config, prefix, inputs)
+                                          : AddFunctional(config, prefix, inputs);
+  --depth_;
+  return nodes;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
+  if (!model.is_object()) return Invalid("must be a JSON object, as model.to_json() writes it");
+  const std::string class_name = StringAt(model, "class_name");
+  if (!IsModel(class_name)) {
+    return Invalid(absl::StrCat("class_name \"", class_name,
+                                "\" is not supported; supported: Sequential, Functional"));
+  }
+  const auto config = model.find("config");
+  if (config == model.end() || !config->is_object()) return Invalid("has no config object");
+  Reader reader(model.contains("keras_version"));  // Keras 3 writes no version
+  RETURN_IF_ERROR(reader.Add(class_name, *config, "", nullptr).status());
+  return reader.Take();
+}
+
+}  // namespace paracord

@@ -1,0 +1,408 @@
+// The Keras model as a GradientProgram: graph, loss and metrics over one device's operations.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/finite.h"
+#include "common/flush_denormals.h"
+#include "common/metric.h"
+#include "common/status_macros.h"
+#include "common/trace.h"
+#include "worker/model/gradient_program.h"
+#include "worker/model/graph.h"
+#include "worker/model/keras_json.h"
+#include "worker/model/model_head.h"
+#include "worker/model/model_summary.h"
+#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/preprocessing/preprocessed_program.h"
+#include "worker/preprocessing/preprocessor.h"
+
+namespace paracord {
+namespace {
+
+Shape ShapeOf(const Column& column) { return Shape(column.shape.begin(), column.shape.end()); }
+
+absl::Status CheckColumn(const std::string& what, const Column& column) {
+  for (const uint64_t dim : column.shape) {
+    if (dim == 0 || dim > std::numeric_limits<int32_t>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": shape ", ShapeName(ShapeOf(column)), " is not usable"));
+    }
+  }
+  return CheckElements(ShapeOf(column));
+}
+
+class KerasProgram : public GradientProgram {
+ public:
+  KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
+      : job_(job), accumulate_(std::max<uint32_t>(job.accumulate, 1)), ops_(std::move(ops)) {}
+
+  // `before`: what `validate` shows above the graph's layers.
+  absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<LayerRow> before);
+
+  const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
+  const std::vector<std::string>& metric_names() const override { return metric_names_; }
+
+  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                          ConstTensors values, MutableTensors gradients) override;
+  absl::Status Evaluate(const Batch& batch, ConstTensors values,
+                        std::vector<MetricState>& states) override;
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
+  std::string Summary() const override {
+    std::vector<LayerRow> rows = before_;
+    for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
+    return SummaryOf(rows);
+  }
+  int64_t MultiplyAdds() const override {
+    int64_t all = 0;
+    for (const LayerRow& row : graph_->Describe()) all += row.multiply_adds;
+    return all;
+  }
+
+ private:
+  absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
+  absl::Status CheckIds(const Batch& batch) const;
+  absl::Status BindParameters(ConstTensors values);
+  absl::Status BindGradients(MutableTensors gradients);
+  bool InputsFinite(const Batch& batch) const;
+  void HideRows(const Batch& batch, std::vector<float>& values) const;
+  // A run over examples [first, first + count) of the batch.
+  GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
+  const float* Mask(const ModelHead& head) const {
+    return head.mask == Graph::kNone ? nullptr : graph_->value(head.mask);
+  }
+  // By what the sum of a head's losses over all rows of a batch is to be divided.
+  absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
+  double HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call, double each,
+                  bool gradient);
+
+  const Job job_;
+  const int64_t accumulate_;
+  const std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Graph> graph_;  // before ops_ goes
+  std::vector<LayerRow> before_;
+  std::vector<Column> inputs_schema_;
+  std::vector<size_t> input_columns_;  // of each input of the graph
+  std::vector<ModelHead> heads_;
+  std::vector<std::string> output_names_;
+  std::vector<std::string> metric_names_{"loss"};
+  // Of a run.
+  std::vector<const float*> inputs_, parameters_;
+  std::vector<float*> gradients_;
+  std::vector<float> weights_;
+};
+
+absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
+                                std::vector<LayerRow> before) {
+  before_ = std::move(before);
+  for (const Column& column : schema.inputs) RETURN_IF_ERROR(CheckColumn("data: input", column));
+  for (const Column& column : schema.targets) RETURN_IF_ERROR(CheckColumn("data: targets", column));
+  ASSIGN_OR_RETURN(input_columns_, MatchInputs(model, schema));
+  inputs_schema_ = schema.inputs;
+  std::vector<Shape> shapes;
+  for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
+  ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
+  for (const size_t column : input_columns_) {
+    if (!schema.inputs[column].text) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: input \"", schema.inputs[column].name,
+                     "\" is strings, which only preprocessing layers take"));
+  }
+  ASSIGN_OR_RETURN(heads_, MakeHeads(job_, model, *graph_, schema));
+
+  std::vector<Graph::Value> loss_values;
+  for (const ModelHead& head : heads_) {
+    if (head.has_loss) loss_values.push_back(head.loss_value);
+    if (head.has_loss && heads_.size() > 1) metric_names_.push_back(head.name + "_loss");
+    for (const MetricSpec& metric : head.metrics) metric_names_.push_back(metric.name);
+  }
+  for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
+  graph_->PlanTraining(loss_values, accumulate_ > 1);
+  const int64_t usual = (job_.batch + accumulate_ - 1) / accumulate_;
+  return graph_->Prepare(std::max<int64_t>(usual, 1));
+}
+
+absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
+  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  if (batch.inputs.size() != inputs_schema_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
+                                                   " inputs, the model was built for ",
+                                                   inputs_schema_.size()));
+  }
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    const Column& column = batch.inputs[i];
+    const auto each = static_cast<uint64_t>(Elements(ShapeOf(inputs_schema_[i])));
+    if (column.shape != inputs_schema_[i].shape || column.values.size() != batch.examples * each) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", i, " of the batch has examples of shape ", ShapeName(ShapeOf(column)),
+          ", the model was built for ", ShapeName(ShapeOf(inputs_schema_[i]))));
+    }
+  }
+  RETURN_IF_ERROR(CheckIds(batch));
+  if (!with_targets) return absl::OkStatus();
+  for (const ModelHead& head : heads_) {
+    RETURN_IF_ERROR(CheckTargets(head, batch));
+    if (!head.weight.has_value()) continue;
+    const size_t given =
+        *head.weight < batch.weights.size() ? batch.weights[*head.weight].values.size() : 0;
+    if (given != batch.examples && given != batch.examples * static_cast<size_t>(head.loss.rows)) {
+      return absl::InvalidArgumentError("the batch's weights do not fit its targets");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Ids that go straight into an embedding.
+absl::Status KerasProgram::CheckIds(const Batch& batch) const {
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    const std::optional<int64_t> below = graph_->ids_below(i);
+    if (!below.has_value()) continue;
+    const std::vector<float>& ids = batch.inputs[input_columns_[i]].values;
+    for (size_t k = 0; k < ids.size(); ++k) {
+      if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
+      const size_t example = k * batch.examples / ids.size();
+      return absl::InvalidArgumentError(absl::StrCat(Where(batch, example), ": id ", ids[k],
+                                                     " is not in the model's embedding, 0 to ",
+                                                     *below - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KerasProgram::BindParameters(ConstTensors values) {
+  const std::vector<VariableSpec>& all = variables();
+  parameters_.clear();
+  for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
+    if (values[i].size() != static_cast<size_t>(VariableElements(all[i]))) break;
+    parameters_.push_back(values[i].data());
+  }
+  if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("values do not fit the model's variables, from number ", parameters_.size()));
+}
+
+absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
+  const std::vector<VariableSpec>& all = variables();
+  gradients_.clear();
+  for (size_t i = 0; i < gradients.size() && i < all.size(); ++i) {
+    const size_t size = all[i].trainable() ? static_cast<size_t>(VariableElements(all[i])) : 0;
+    if (gradients[i].size() != size) break;
+    gradients_.push_back(size == 0 ? nullptr : gradients[i].data());
+  }
+  if (gradients_.size() == all.size() && gradients.size() == all.size()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("gradients do not fit the model's variables, from number ", gradients_.size()));
+}
+
+GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key) {
+  inputs_.clear();
+  for (const size_t column : input_columns_) {
+    const std::vector<float>& values = batch.inputs[column].values;
+    const int64_t each = static_cast<int64_t>(values.size() / batch.examples);
+    inputs_.push_back(values.data() + first * each);
+  }
+  return {.batch = count,
+          .inputs = inputs_,
+          .parameters = parameters_,
+          .key = key,
+          .first_example = first,
+          .share = static_cast<float>(count) / static_cast<float>(batch.examples)};
+}
+
+// The loss of a head over the call's examples, times its weight; its gradient goes into the graph.
+double KerasProgram::HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call,
+                              double each, bool gradient) {
+  const bool weighted = RowWeights(head, job_, batch, call.first_example, call.batch, Mask(head),
+                                   /*for_loss=*/true, weights_);
+  const double scale = each * static_cast<double>(head.loss_weight);
+  const double loss = ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+                                 head.Targets(batch, call.first_example),
+                                 weighted ? weights_.data() : nullptr, static_cast<float>(scale),
+                                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
+  return scale * loss;
+}
+
+// Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
+// forward pass; where a batch is computed in slices that takes a pass over all of them.
+absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
+                                                           int64_t slices) {
+  std::vector<double> divisors;
+  for (const ModelHead& head : heads_) {
+    double rows = static_cast<double>(batch.examples * head.loss.rows);
+    if (head.mask != Graph::kNone || head.loss.ignore_class.has_value()) {
+      rows = 1e-7;  // as Keras
+    }
+    divisors.push_back(head.loss.sum ? 1 : rows);
+  }
+  const int64_t examples = batch.examples;
+  const bool forward = std::any_of(heads_.begin(), heads_.end(),
+                                   [](const ModelHead& head) { return head.mask != Graph::kNone; });
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = examples * slice / slices;
+    const int64_t count = examples * (slice + 1) / slices - first;
+    if (forward && slices > 1) {
+      RETURN_IF_ERROR(graph_->Prepare(count));
+      graph_->Forward(Slice(batch, first, count, key), /*training=*/true);
+    }
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const ModelHead& head = heads_[h];
+      const float* mask = Mask(head);
+      if (head.loss.sum || (mask == nullptr && !head.loss.ignore_class)) continue;
+      for (int64_t i = 0; i < count * head.loss.rows; ++i) {
+        const bool ignored =
+            head.loss.ignore_class &&
+            head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
+        if (!ignored) divisors[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
+      }
+    }
+  }
+  return divisors;
+}
+
+// oneDNN's fused ReLU and its max-pooling take a NaN for a small number: what goes into a forward
+// pass has to be looked at before. (In training the gradients of the first layer keep it.)
+bool KerasProgram::InputsFinite(const Batch& batch) const {
+  return std::all_of(input_columns_.begin(), input_columns_.end(),
+                     [&](size_t column) { return AllFinite(batch.inputs[column].values); });
+}
+
+// What an input that is not finite leads to is not known.
+void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) const {
+  const size_t each = values.size() / batch.examples;
+  for (const size_t column : input_columns_) {
+    const std::span<const float> input(batch.inputs[column].values);
+    const size_t size = input.size() / batch.examples;
+    for (size_t e = 0; e < batch.examples; ++e) {
+      if (AllFinite(input.subspan(e * size, size))) continue;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
+                  std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                      ConstTensors values,
+                                                      MutableTensors gradients) {
+  const FlushDenormals flush;
+  ops_->Enter();
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindGradients(gradients));
+  const int64_t examples = batch.examples;
+  const int64_t slices = std::min(accumulate_, examples);
+  std::vector<double> divisors;
+  double loss = 0;
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = examples * slice / slices;
+    const int64_t count = examples * (slice + 1) / slices - first;
+    if (slices > 1 && slice == 0) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices));
+    }
+    RETURN_IF_ERROR(graph_->Prepare(count));
+    const GraphCall call = Slice(batch, first, count, batch_key);
+    {
+      const TraceSpan span("forward");
+      graph_->Forward(call, /*training=*/true);
+    }
+    if (slices == 1) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, 1));
+    }
+    const TraceSpan span("backward");
+    // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);
+    }
+    loss += graph_->ActivityPenalties(call);
+    graph_->Backward(call, gradients_, /*add=*/slice > 0);
+    if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
+  }
+  RETURN_IF_ERROR(ops_->Finish());
+  return loss;
+}
+
+absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
+                                    std::vector<MetricState>& states) {
+  const FlushDenormals flush;
+  ops_->Enter();
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  RETURN_IF_ERROR(BindParameters(values));
+  const int64_t examples = batch.examples;
+  RETURN_IF_ERROR(graph_->Prepare(examples));
+  const GraphCall call = Slice(batch, 0, examples, 0);
+  graph_->Forward(call, /*training=*/false);
+  ASSIGN_OR_RETURN(const std::vector<double> divisors, Divisors(batch, 0, 1));
+  // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
+  const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
+  std::vector<MetricState> added(metric_names_.size());
+  const auto mean = [&](size_t i, double value) {
+    added[i].add_values(value * static_cast<double>(examples));
+    added[i].add_values(static_cast<double>(examples));
+  };
+  double loss = unless_nan + graph_->Penalty(call, 0, {}) + graph_->ActivityPenalties(call);
+  size_t i = 1;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.has_loss) {
+      const double own = HeadLoss(head, batch, call, 1 / divisors[h], false);
+      loss += own;
+      if (heads_.size() > 1) mean(i++, unless_nan + own / static_cast<double>(head.loss_weight));
+    }
+    for (const MetricSpec& metric : head.metrics) {
+      ModelHead plain = head;
+      if (!metric.weighted) plain.weight.reset();
+      plain.loss.ignore_class.reset();
+      const bool weighted = RowWeights(plain, job_, batch, 0, examples, Mask(head),
+                                       /*for_loss=*/false, weights_);
+      AddToMetric(metric, metric.rows * examples, graph_->value(head.value), head.Targets(batch, 0),
+                  weighted ? std::span<const float>(weights_) : std::span<const float>(),
+                  added[i++]);
+    }
+  }
+  mean(0, loss);
+  RETURN_IF_ERROR(ops_->Finish());
+  states.resize(added.size());
+  for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
+  const FlushDenormals flush;
+  ops_->Enter();
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/false));
+  RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(graph_->Prepare(batch.examples));
+  graph_->Forward(Slice(batch, 0, batch.examples, 0), /*training=*/false);
+  RETURN_IF_ERROR(ops_->Finish());
+  std::vector<Column> outputs;
+  for (size_t i = 0; i < output_names_.size(); ++i) {
+    const Graph::Value value = graph_->outputs()[i];
+    const Shape& shape = graph_->shape(value);
+    const float* output = graph_->value(value);
+    outputs.push_back({output_names_[i],
+                       {shape.begin(), shape.end()},
+                       {output, output + batch.examples * Elements(shape)}});
+    HideRows(batch, outputs.back().values);
+  }
+  return outputs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
+                                                                   const Batch& schema,
+                                                                   int threads) {
+  ASSIGN_OR_RETURN(ModelSpec model, ReadKerasModel(job.model));
+  Batch rest = schema;
+  ASSIGN_OR_RETURN(std::unique_ptr<Preprocessor> preprocessor, Preprocessor::TakeOut(model, rest));
+  auto program = std::make_unique<KerasProgram>(job, MakeCpuOps(std::max(threads, 1)));
+  RETURN_IF_ERROR(program->Init(
+      model, rest, preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows()));
+  if (preprocessor == nullptr) return program;
+  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
+}
+
+}  // namespace paracord

@@ -1,0 +1,241 @@
+#include "worker/model/model_head.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+Shape ShapeOf(const Column& column) { return Shape(column.shape.begin(), column.shape.end()); }
+
+// Does a name in a job mean this output?
+bool Means(const std::string& name, const Endpoint& output, size_t index) {
+  return output.Is(name) || name == absl::StrCat("#", index);
+}
+
+absl::Status CheckName(const char* key, const std::string& name, const ModelSpec& model) {
+  std::string known;
+  for (size_t i = 0; i < model.outputs.size(); ++i) {
+    if (Means(name, model.outputs[i], i)) return absl::OkStatus();
+    absl::StrAppend(&known, i == 0 ? "" : ", ", model.outputs[i].name());
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, ": the model has no output \"", name, "\"; its outputs: ", known));
+}
+
+// A column of the data for an output: by name, or the only one.
+std::optional<size_t> FindColumn(const std::vector<Column>& columns, const Endpoint& output,
+                                 bool only_output) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (output.Is(columns[i].name)) return i;
+  }
+  if (columns.size() == 1 && (only_output || columns[0].name.empty())) return 0;
+  return std::nullopt;
+}
+
+const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index) {
+  for (const NamedSpec& loss : job.losses) {
+    if (Means(loss.output, output, index)) return &loss;
+  }
+  const bool all =
+      job.losses.empty() && (job.loss.output.empty() || Means(job.loss.output, output, index));
+  return all ? &job.loss : nullptr;
+}
+
+// Keras: without names, the metrics of several outputs are a list by position.
+std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index) {
+  std::vector<NamedSpec> all;
+  size_t unnamed = 0;
+  for (const NamedSpec& metric : job.metrics) {
+    const bool by_place = metric.output.empty() && model.outputs.size() > 1;
+    if (by_place ? unnamed++ == index
+                 : metric.output.empty() || Means(metric.output, model.outputs[index], index)) {
+      all.push_back(metric);
+    }
+  }
+  return all;
+}
+
+absl::Status CheckNames(const Job& job, const ModelSpec& model) {
+  for (const NamedSpec& loss : job.losses) {
+    RETURN_IF_ERROR(CheckName("loss", loss.output, model));
+  }
+  if (!job.loss.output.empty()) RETURN_IF_ERROR(CheckName("loss", job.loss.output, model));
+  for (const auto& [name, weight] : job.loss_weights) {
+    RETURN_IF_ERROR(CheckName("loss_weights", name, model));
+  }
+  size_t unnamed = 0;
+  for (const NamedSpec& metric : job.metrics) {
+    unnamed += metric.output.empty() ? 1 : 0;
+    if (!metric.output.empty()) RETURN_IF_ERROR(CheckName("metrics", metric.output, model));
+  }
+  if (model.outputs.size() > 1 && unnamed > model.outputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metrics: ", unnamed, " without an output, for a model of ",
+                     model.outputs.size(), " outputs; give them by output"));
+  }
+  return absl::OkStatus();
+}
+
+// Keras takes the logits where it can see them, which loses no digits.
+void TakeLogits(const Graph& graph, ModelHead& head) {
+  head.loss_value = head.value;
+  head.loss_from_logits = head.loss.from_logits;
+  const LossKind kind = head.loss.kind;
+  const bool binary = kind == LossKind::kBinaryCrossentropy;
+  if (!binary && !IsSparse(kind) && kind != LossKind::kCategoricalCrossentropy) return;
+  const auto wanted = binary ? ActivationKind::kSigmoid : ActivationKind::kSoftmax;
+  if (const auto logits = graph.Before(head.value, wanted)) {
+    head.loss_value = *logits;
+    head.loss_from_logits = true;
+  }
+}
+
+// All that is wrong with the loss and the metrics of an output, a line each.
+std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
+                                     size_t index, const NamedSpec* loss, ModelHead& head) {
+  std::vector<std::string> problems;
+  const Shape& output = graph.shape(head.value);
+  const RowsAndColumns size(output);
+  head.loss.rows = size.rows;
+  head.loss.columns = size.columns;
+  head.has_loss = loss != nullptr;
+  if (loss != nullptr) {
+    absl::StatusOr<LossSpec> resolved = ResolveLoss(*loss, output, head.target_shape);
+    if (resolved.ok()) {
+      head.loss = *std::move(resolved);
+      TakeLogits(graph, head);
+    } else {
+      problems.emplace_back(resolved.status().message());
+    }
+  }
+  bool sparse = head.has_loss && IsSparse(head.loss);
+  for (const NamedSpec& spec : MetricsOf(job, model, index)) {
+    absl::StatusOr<MetricSpec> metric = ResolveMetric(spec, output, head.target_shape);
+    if (!metric.ok()) {
+      problems.emplace_back(metric.status().message());
+      continue;
+    }
+    if (model.outputs.size() > 1) metric->name = absl::StrCat(head.name, "_", metric->name);
+    sparse = sparse || IsSparse(*metric);
+    head.metrics.push_back(*std::move(metric));
+  }
+  if (sparse) head.classes = head.loss.columns;
+  for (const auto& [name, weight] : job.loss_weights) {
+    if (Means(name, model.outputs[index], index)) head.loss_weight = static_cast<float>(weight);
+  }
+  if (head.mask != Graph::kNone && Elements(graph.shape(head.mask)) != head.loss.rows) {
+    head.mask = Graph::kNone;  // not a mask of this output's rows
+  }
+  return problems;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec& model,
+                                                 Graph& graph, const Batch& schema) {
+  RETURN_IF_ERROR(CheckNames(job, model));
+  const bool one = model.outputs.size() == 1;
+  std::vector<ModelHead> heads;
+  std::vector<std::string> problems;
+  for (size_t i = 0; i < model.outputs.size(); ++i) {
+    const Endpoint& output = model.outputs[i];
+    const NamedSpec* loss = LossOf(job, output, i);
+    if (loss == nullptr && MetricsOf(job, model, i).empty()) continue;
+    ModelHead head;
+    head.name = output.name();
+    head.value = graph.outputs()[i];
+    head.mask = graph.mask(i);
+    const auto target = FindColumn(schema.targets, output, one);
+    if (!target.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output \"", output.name(), "\": the data has no targets of that name"));
+    }
+    head.target = *target;
+    head.target_shape = ShapeOf(schema.targets[*target]);
+    head.targets_each = Elements(head.target_shape);
+    head.weight = FindColumn(schema.weights, output, one);
+    for (const std::string& problem : ResolveHead(job, model, graph, i, loss, head)) {
+      problems.push_back(one ? problem : absl::StrCat("output \"", output.name(), "\": ", problem));
+    }
+    for (const ModelHead& other : heads) {
+      if (!head.has_loss || !other.has_loss) continue;
+      if (!graph.SameMemory(head.loss_value, other.loss_value)) continue;
+      ASSIGN_OR_RETURN(head.loss_value, graph.Duplicate(head.loss_value));
+      break;
+    }
+    heads.push_back(std::move(head));
+  }
+  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
+  if (std::none_of(heads.begin(), heads.end(), [](const ModelHead& h) { return h.has_loss; })) {
+    return absl::InvalidArgumentError("no output of the model has a loss");
+  }
+  if (!job.class_weight.empty() && (heads.size() != 1 || heads[0].loss.rows != 1)) {
+    return absl::InvalidArgumentError(
+        "class_weight: needs a model of one output, with one target an example");
+  }
+  return heads;
+}
+
+absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
+  if (head.target >= batch.targets.size() ||
+      ShapeOf(batch.targets[head.target]) != head.target_shape ||
+      batch.targets[head.target].values.size() !=
+          batch.examples * static_cast<uint64_t>(Elements(head.target_shape))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch's targets are not of shape ", ShapeName(head.target_shape)));
+  }
+  if (head.classes == 0) return absl::OkStatus();
+  const std::vector<float>& labels = batch.targets[head.target].values;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float label = labels[i];
+    if (label >= 0 && label < static_cast<float>(head.classes) && label == std::floor(label)) {
+      continue;
+    }
+    if (head.loss.ignore_class && label == static_cast<float>(*head.loss.ignore_class)) continue;
+    const size_t example = i / static_cast<size_t>(head.targets_each);
+    const std::string where = batch.source != nullptr && example < batch.records.size()
+                                  ? batch.source->Where(batch.records[example])
+                                  : absl::StrCat("example ", example, " of the batch");
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": label ", label, " is not a class of the model, 0 to ", head.classes - 1));
+  }
+  return absl::OkStatus();
+}
+
+bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
+                int64_t count, const float* mask, bool for_loss, std::vector<float>& weights) {
+  const bool ignores = head.loss.ignore_class.has_value();
+  const bool classes = for_loss && !job.class_weight.empty();
+  if (!head.weight.has_value() && mask == nullptr && !ignores && !classes) return false;
+  const int64_t rows = head.loss.rows;
+  weights.assign(static_cast<size_t>(count * rows), 1.f);
+  const float* targets = head.Targets(batch, first);
+  for (int64_t i = 0; i < count * rows; ++i) {
+    float& weight = weights[static_cast<size_t>(i)];
+    if (head.weight.has_value()) {
+      const std::vector<float>& given = batch.weights[*head.weight].values;
+      const size_t each = given.size() / batch.examples;
+      const auto example = static_cast<size_t>(first + i / rows);
+      weight = given[each == 1 ? example : example * each + static_cast<size_t>(i % rows)];
+    }
+    if (mask != nullptr) weight *= mask[i];
+    if (ignores && targets[i] == static_cast<float>(*head.loss.ignore_class)) weight = 0;
+    if (classes) {
+      // Of classes one by one, or of the largest of several.
+      const float* row = targets + i * head.targets_each;
+      const int64_t label = head.targets_each == 1
+                                ? static_cast<int64_t>(row[0])
+                                : std::max_element(row, row + head.targets_each) - row;
+      const auto found = job.class_weight.find(label);
+      if (found != job.class_weight.end()) weight *= static_cast<float>(found->second);
+    }
+  }
+  return true;
+}
+
+}  // namespace paracord

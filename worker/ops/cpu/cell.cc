@@ -1,0 +1,229 @@
+// Steps of recurrent layers, row by row. Formulas: keras/src/layers/rnn/{simple_rnn,lstm,gru}.py.
+#include <algorithm>
+
+#include "worker/ops/cpu/cpu_ops_internal.h"
+
+namespace paracord::cpu {
+namespace {
+
+// A row of a step: its part of every tensor.
+struct Row {
+  Row(const CellShape& s, const CellStep& step, int64_t gates, int64_t kept_each, int64_t row)
+      : skipped(step.mask != nullptr && step.mask[row] == 0),
+        h0(step.h0 + row * s.units),
+        c0(step.c0 == nullptr ? nullptr : step.c0 + row * s.units),
+        z(step.z + row * gates * s.units),
+        kept(step.kept == nullptr ? nullptr : step.kept + row * kept_each * s.units),
+        h(step.h + row * s.units),
+        c(step.c == nullptr ? nullptr : step.c + row * s.units) {}
+  const bool skipped;
+  const float *h0, *c0;
+  float *z, *kept, *h, *c;
+};
+
+void SimpleForward(const CellShape& s, const Row& at, const float* r) {
+  Add(s.units, r, at.z);
+  Activate(s.activation, 1, s.units, at.z, at.h);
+}
+
+void LstmForward(const CellShape& s, const Row& at, const float* r) {
+  const int64_t u = s.units;
+  Add(4 * u, r, at.z);
+  float *i = at.kept, *f = i + u, *g = f + u, *o = g + u, *tanh_c = o + u;
+  Activate(s.recurrent_activation, 2, u, at.z, i);
+  Activate(s.activation, 1, u, at.z + 2 * u, g);
+  Activate(s.recurrent_activation, 1, u, at.z + 3 * u, o);
+  for (int64_t k = 0; k < u; ++k) at.c[k] = f[k] * at.c0[k] + i[k] * g[k];
+  Activate(s.activation, 1, u, at.c, tanh_c);
+  for (int64_t k = 0; k < u; ++k) at.h[k] = o[k] * tanh_c[k];
+}
+
+void MixGru(int64_t u, const Row& at) {
+  const float *z = at.kept, *candidate = z + 2 * u;
+  for (int64_t k = 0; k < u; ++k) at.h[k] = z[k] * at.h0[k] + (1.f - z[k]) * candidate[k];
+}
+
+void GruForward(const CellShape& s, const Row& at, const float* r) {
+  const int64_t u = s.units;
+  float *reset = at.kept + u, *candidate = reset + u, *product = candidate + u;
+  Add(2 * u, r, at.z);
+  Activate(s.recurrent_activation, 2, u, at.z, at.kept);
+  std::copy(r + 2 * u, r + 3 * u, product);
+  float* z = at.z + 2 * u;
+  for (int64_t k = 0; k < u; ++k) z[k] += reset[k] * product[k];
+  Activate(s.activation, 1, u, z, candidate);
+  MixGru(u, at);
+}
+
+void GruGatesForward(const CellShape& s, const Row& at, const float* r) {
+  const int64_t u = s.units;
+  Add(2 * u, r, at.z);
+  Activate(s.recurrent_activation, 2, u, at.z, at.kept);
+  const float* reset = at.kept + u;
+  for (int64_t k = 0; k < u; ++k) at.h[k] = reset[k] * at.h0[k];
+}
+
+void GruCandidateForward(const CellShape& s, const Row& at, const float* r) {
+  const int64_t u = s.units;
+  Add(u, r, at.z + 2 * u);
+  Activate(s.activation, 1, u, at.z + 2 * u, at.kept + 2 * u);
+  MixGru(u, at);
+}
+
+void SimpleBackward(const CellShape& s, const Row& at, float* dh, float* dz) {
+  ActivateBackward(s.activation, 1, s.units, at.z, at.h, dh, dz);
+  std::fill(dh, dh + s.units, 0.f);
+}
+
+void LstmBackward(const CellShape& s, const Row& at, float* dh, float* dc, float* dz) {
+  const int64_t u = s.units;
+  const float *i = at.kept, *f = i + u, *g = f + u, *o = g + u, *tanh_c = o + u;
+  float *di = dz, *df = di + u, *dg = df + u, *d_o = dg + u;
+  for (int64_t k = 0; k < u; ++k) {
+    d_o[k] = dh[k] * tanh_c[k];
+    dh[k] *= o[k];
+  }
+  ActivateBackward(s.activation, 1, u, at.c, tanh_c, dh, dh);
+  for (int64_t k = 0; k < u; ++k) {
+    const float all = dc[k] + dh[k];
+    di[k] = all * g[k];
+    df[k] = all * at.c0[k];
+    dg[k] = all * i[k];
+    dc[k] = all * f[k];
+    dh[k] = 0;
+  }
+  ActivateBackward(s.recurrent_activation, 2, u, at.z, i, di, di);
+  ActivateBackward(s.activation, 1, u, at.z + 2 * u, g, dg, dg);
+  ActivateBackward(s.recurrent_activation, 1, u, at.z + 3 * u, o, d_o, d_o);
+}
+
+// Through h = z h0 + (1 - z) candidate, up to the update gate's value and the candidate's argument.
+void MixGruBackward(const CellShape& s, const Row& at, float* dh, float* d_update,
+                    float* d_candidate) {
+  const int64_t u = s.units;
+  const float *z = at.kept, *candidate = z + 2 * u;
+  for (int64_t k = 0; k < u; ++k) {
+    d_update[k] = dh[k] * (at.h0[k] - candidate[k]);
+    d_candidate[k] = dh[k] * (1.f - z[k]);
+    dh[k] *= z[k];
+  }
+  ActivateBackward(s.activation, 1, u, at.z + 2 * u, candidate, d_candidate, d_candidate);
+}
+
+void GruBackward(const CellShape& s, const Row& at, float* dh, float* dz, float* dr) {
+  const int64_t u = s.units;
+  const float *reset = at.kept + u, *product = reset + 2 * u;
+  float *d_reset = dz + u, *d_candidate = d_reset + u;
+  MixGruBackward(s, at, dh, dz, d_candidate);
+  for (int64_t k = 0; k < u; ++k) {
+    d_reset[k] = d_candidate[k] * product[k];
+    dr[2 * u + k] = d_candidate[k] * reset[k];
+  }
+  ActivateBackward(s.recurrent_activation, 2, u, at.z, at.kept, dz, dz);
+  std::copy(dz, dz + 2 * u, dr);
+}
+
+void GruCandidateBackward(const CellShape& s, const Row& at, float* dh, float* dz, float* dr) {
+  const int64_t u = s.units;
+  MixGruBackward(s, at, dh, dz, dz + 2 * u);
+  std::copy(dz + 2 * u, dz + 3 * u, dr);
+}
+
+// dz has the gradient by the update gate's value already; `d`: the gradient by r h0.
+void GruGatesBackward(const CellShape& s, const Row& at, float* dh, const float* d, float* dz,
+                      float* dr) {
+  const int64_t u = s.units;
+  const float* reset = at.kept + u;
+  for (int64_t k = 0; k < u; ++k) {
+    dz[u + k] = d[k] * at.h0[k];
+    dh[k] += d[k] * reset[k];
+  }
+  ActivateBackward(s.recurrent_activation, 2, u, at.z, at.kept, dz, dz);
+  std::copy(dz, dz + 2 * u, dr);
+}
+
+// Widths in units: of z, of what is kept, and of r.
+struct Widths {
+  int64_t gates = 1, kept = 0, product = 1;
+};
+Widths WidthsOf(CellKind kind) {
+  switch (kind) {
+    case CellKind::kSimple:
+      return {1, 0, 1};
+    case CellKind::kLstm:
+      return {4, 5, 4};
+    case CellKind::kGru:
+      return {3, 4, 3};
+    case CellKind::kGruGates:
+      return {3, 4, 2};
+    case CellKind::kGruCandidate:
+      return {3, 4, 1};
+  }
+  return {};
+}
+
+}  // namespace
+
+void CellForward(const CellShape& s, const CellStep& step, const float* r) {
+  const Widths w = WidthsOf(s.kind);
+  for (int64_t b = 0; b < s.batch; ++b, r += w.product * s.units) {
+    const Row at(s, step, w.gates, w.kept, b);
+    if (at.skipped) {
+      std::copy(at.h0, at.h0 + s.units, at.h);
+      if (at.c != nullptr) std::copy(at.c0, at.c0 + s.units, at.c);
+      continue;
+    }
+    switch (s.kind) {
+      case CellKind::kSimple:
+        SimpleForward(s, at, r);
+        break;
+      case CellKind::kLstm:
+        LstmForward(s, at, r);
+        break;
+      case CellKind::kGru:
+        GruForward(s, at, r);
+        break;
+      case CellKind::kGruGates:
+        GruGatesForward(s, at, r);
+        break;
+      case CellKind::kGruCandidate:
+        GruCandidateForward(s, at, r);
+        break;
+    }
+  }
+}
+
+void CellBackward(const CellShape& s, const CellStep& step, float* dh, float* dc, float* dz,
+                  float* dr) {
+  const Widths w = WidthsOf(s.kind);
+  const bool own_product = s.kind != CellKind::kSimple && s.kind != CellKind::kLstm;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    const Row at(s, step, w.gates, w.kept, b);
+    float *row_h = dh + b * s.units, *row_c = dc == nullptr ? nullptr : dc + b * s.units;
+    float *row_z = dz + b * w.gates * s.units, *row_r = dr + b * w.product * s.units;
+    if (at.skipped) {
+      std::fill(row_z, row_z + w.gates * s.units, 0.f);
+      if (own_product) std::fill(row_r, row_r + w.product * s.units, 0.f);
+      continue;
+    }
+    switch (s.kind) {
+      case CellKind::kSimple:
+        SimpleBackward(s, at, row_h, row_z);
+        break;
+      case CellKind::kLstm:
+        LstmBackward(s, at, row_h, row_c, row_z);
+        break;
+      case CellKind::kGru:
+        GruBackward(s, at, row_h, row_z, row_r);
+        break;
+      case CellKind::kGruGates:
+        GruGatesBackward(s, at, row_h, row_c, row_z, row_r);
+        break;
+      case CellKind::kGruCandidate:
+        GruCandidateBackward(s, at, row_h, row_z, row_r);
+        break;
+    }
+  }
+}
+
+}  // namespace paracord::cpu

@@ -1,0 +1,132 @@
+#include "worker/ops/cpu/cpu_ops.h"
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/ops/cpu/cpu_ops_internal.h"
+
+// Declared here because omp.h belongs to the compiler and we are built by two; the library is the
+// one that oneDNN uses.
+extern "C" void omp_set_num_threads(int);
+
+namespace paracord {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
+
+class CpuOps : public Ops {
+ public:
+  explicit CpuOps(int threads) : threads_(threads) { Enter(); }
+
+  absl::StatusOr<DeviceArray> Allocate(int64_t floats) override {
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    auto* memory = static_cast<float*>(operator new(bytes, kAlignment, std::nothrow));
+    if (memory == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
+    }
+    return DeviceArray(memory, [](float* p) { operator delete(p, kAlignment); });
+  }
+  // The count belongs to the calling thread.
+  void Enter() override { omp_set_num_threads(threads_); }
+  absl::Status Finish() override { return std::exchange(device_.error, absl::OkStatus()); }
+
+  absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
+    return cpu::MakeMatmul(device_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
+    return cpu::MakeConv2D(device_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
+    return cpu::MakePool2D(device_, shape);
+  }
+  void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
+                float* y) override {
+    cpu::Activate(activation, rows, columns, x, y);
+  }
+  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                        const float* y, const float* dy, float* dx) override {
+    cpu::ActivateBackward(activation, rows, columns, x, y, dy, dx);
+  }
+  void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
+    cpu::Affine(n, scale, offset, x, y);
+  }
+  void Add(int64_t n, const float* x, float* y) override { cpu::Add(n, x, y); }
+  void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
+    cpu::SumRows(rows, columns, x, sums);
+  }
+  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
+               float* y) override {
+    cpu::Dropout(key, rate, first, n, x, y);
+  }
+  void Round(Precision precision, int64_t n, float* x) override { cpu::Round(precision, n, x); }
+  void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
+  void Copy(const Walk& walk, bool add, const float* a, float* y) override {
+    cpu::Copy(walk, add, a, y);
+  }
+  void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
+              float* y) override {
+    cpu::Binary(kind, walk, a, b, y);
+  }
+  void Moments(const NormShape& shape, const float* x, float* mean, float* variance) override {
+    cpu::Moments(shape, x, mean, variance);
+  }
+  void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
+                 const float* scale, const float* offset, float* y) override {
+    cpu::Normalize(shape, x, mean, variance, scale, offset, y);
+  }
+  void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                         const float* variance, const float* scale, const float* dy, float* dx,
+                         float* dscale, float* doffset) override {
+    cpu::NormalizeBackward(shape, constant, x, mean, variance, scale, dy, dx, dscale, doffset);
+  }
+  void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+              const float* table, float* y) override {
+    cpu::Gather(count, width, table_rows, ids, table, y);
+  }
+  void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                  const float* dy, float* dtable) override {
+    cpu::ScatterAdd(count, width, table_rows, ids, dy, dtable);
+  }
+  void CellForward(const CellShape& shape, const CellStep& step, const float* r) override {
+    cpu::CellForward(shape, step, r);
+  }
+  void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                    float* dr) override {
+    cpu::CellBackward(shape, step, dh, dc, dz, dr);
+  }
+  void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                     float* y) override {
+    cpu::MaskedSoftmax(shape, mask, x, y);
+  }
+  void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                             const float* dy, float* dx) override {
+    cpu::MaskedSoftmaxBackward(shape, mask, y, dy, dx);
+  }
+  void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
+                float* y) override {
+    cpu::AddNoise(key, stddev, first, n, x, y);
+  }
+  double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) override {
+    return cpu::Penalty(n, l1, l2, x, scale, dx);
+  }
+  double Loss(const LossShape& shape, const float* outputs, const float* targets,
+              const float* weights, float scale, float* d_outputs) override {
+    return cpu::Loss(shape, outputs, targets, weights, scale, d_outputs);
+  }
+
+ private:
+  const int threads_;
+  cpu::Device device_;
+};
+
+}  // namespace
+
+double CpuLoss(const LossShape& shape, const float* outputs, const float* targets,
+               const float* weights) {
+  return cpu::Loss(shape, outputs, targets, weights, 0, nullptr);
+}
+
+std::unique_ptr<Ops> MakeCpuOps(int threads) { return std::make_unique<CpuOps>(threads); }
+
+}  // namespace paracord

@@ -1,0 +1,68 @@
+// What the files of the CPU implementation share. Included by the files of this folder alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "dnnl.hpp"
+#include "worker/ops/ops.h"
+
+namespace paracord::cpu {
+
+// oneDNN's engine and stream, and the first error that running a primitive met.
+struct Device {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  absl::Status error;
+
+  // oneDNN reports by exceptions; they end here.
+  template <class Work>
+  void Guard(const char* what, Work&& work) {
+    if (!error.ok()) return;
+    try {
+      work();
+    } catch (const dnnl::error& e) {
+      error = absl::InternalError(std::string(what) + ": oneDNN: " + e.what());
+    }
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulShape& shape);
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
+absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Device& device, const PoolShape& shape);
+
+// Plain loops (loops.cc, loss.cc).
+void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);
+void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                      const float* y, const float* dy, float* dx);
+void Affine(int64_t n, float scale, float offset, const float* x, float* y);
+void Add(int64_t n, const float* x, float* y);
+void SumRows(int64_t rows, int64_t columns, const float* x, float* sums);
+void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
+void Round(Precision precision, int64_t n, float* x);
+void Fill(int64_t n, float value, float* y);
+void Copy(const Walk& walk, bool add, const float* a, float* y);
+void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);
+void Moments(const NormShape& shape, const float* x, float* mean, float* variance);
+void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
+               const float* scale, const float* offset, float* y);
+void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                       const float* variance, const float* scale, const float* dy, float* dx,
+                       float* dscale, float* doffset);
+void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
+            float* y);
+void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
+                float* dtable);
+void CellForward(const CellShape& shape, const CellStep& step, const float* r);
+void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                  float* dr);
+void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x, float* y);
+void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                           const float* dy, float* dx);
+void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
+double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
+double Loss(const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs);
+
+}  // namespace paracord::cpu

@@ -1,0 +1,301 @@
+// Matmul, convolution and pooling by oneDNN 2.6. Primitives and their dnnl::memory objects are made
+// once; a run only points them at other data. Plain row-major matmul is faster than inner_product
+// with any format, and convolutions want the kernel in oneDNN's own layout (DESIGN: the
+// arithmetic).
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "worker/ops/cpu/cpu_ops_internal.h"
+
+namespace paracord::cpu {
+namespace {
+
+using dnnl::memory;
+using Args = std::unordered_map<int, memory>;
+constexpr auto kF32 = memory::data_type::f32;
+
+memory WithoutData(const memory::desc& desc, const dnnl::engine& engine) {
+  return memory(desc, engine, nullptr);
+}
+
+void Point(memory& at, const float* data) { at.set_data_handle(const_cast<float*>(data)); }
+
+dnnl::primitive_attr ReluAfter(bool relu) {
+  dnnl::primitive_attr attr;
+  if (relu) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+class DnnlMatmul : public Matmul {
+ public:
+  DnnlMatmul(Device& device, const MatmulShape& s) : device_(device) {
+    const auto operand = [&](bool transpose, int64_t rows, int64_t columns) {
+      memory::dims dims{rows, columns};
+      memory::dims steps = transpose ? memory::dims{1, rows} : memory::dims{columns, 1};
+      if (s.batch > 1) {
+        dims.insert(dims.begin(), s.batch);
+        steps.insert(steps.begin(), rows * columns);
+      }
+      return memory::desc(dims, kF32, steps);
+    };
+    const memory::desc a = operand(s.transpose_a, s.m, s.k);
+    const memory::desc b = operand(s.transpose_b, s.k, s.n);
+    const memory::desc c = operand(false, s.m, s.n);
+    const memory::desc bias = s.batch > 1
+                                  ? memory::desc({1, 1, s.n}, kF32, memory::dims{s.n, s.n, 1})
+                                  : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
+    const auto desc = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+    matmul_ = dnnl::matmul(dnnl::matmul::primitive_desc(desc, ReluAfter(s.relu), device.engine));
+    a_ = WithoutData(a, device.engine);
+    b_ = WithoutData(b, device.engine);
+    c_ = WithoutData(c, device.engine);
+    args_ = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
+    if (s.bias) {
+      bias_ = WithoutData(bias, device.engine);
+      args_.emplace(DNNL_ARG_BIAS, bias_);
+    }
+  }
+
+  void Run(const float* a, const float* b, const float* bias, float* c) override {
+    device_.Guard("matmul", [&] {
+      Point(a_, a);
+      Point(b_, b);
+      Point(c_, c);
+      if (bias_) Point(bias_, bias);
+      matmul_.execute(device_.stream, args_);
+    });
+  }
+
+ private:
+  Device& device_;
+  dnnl::matmul matmul_;
+  memory a_, b_, bias_, c_;
+  Args args_;
+};
+
+// A tensor between our layout and the one a primitive wants: the same memory where they are one,
+// else a buffer and a reorder.
+class Adapter {
+ public:
+  Adapter() = default;
+  Adapter(const memory::desc& ours, const memory::desc& wanted, bool inward, Device& device)
+      : ours_(WithoutData(ours, device.engine)) {
+    if (ours == wanted) {
+      wanted_ = ours_;
+      return;
+    }
+    wanted_ = memory(wanted, device.engine);
+    memory& from = inward ? ours_ : wanted_;
+    memory& to = inward ? wanted_ : ours_;
+    reorder_ = dnnl::reorder(from, to);
+    args_ = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+  }
+
+  const memory& wanted() const { return wanted_; }
+  void Point(const float* data) { cpu::Point(ours_, data); }
+  void Convert(Device& device) {
+    if (reorder_) reorder_.execute(device.stream, args_);
+  }
+
+ private:
+  memory ours_, wanted_;
+  dnnl::reorder reorder_;
+  Args args_;
+};
+
+memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width) {
+  return memory::desc({batch, channels, height, width}, kF32, memory::format_tag::nhwc);
+}
+
+struct ConvDescs {
+  explicit ConvDescs(const ConvShape& s)
+      : x(Image(s.batch, s.in_channels, s.height.in, s.width.in)),
+        y(Image(s.batch, s.out_channels, s.height.out, s.width.out)),
+        bias({s.out_channels}, kF32, memory::format_tag::a),
+        strides{s.height.stride, s.width.stride},
+        dilations{s.height.dilation - 1, s.width.dilation - 1},
+        pad_before{s.height.pad_before, s.width.pad_before},
+        pad_after{s.height.pad_after, s.width.pad_after} {
+    const int64_t in = s.in_channels / s.groups, all_out = s.out_channels;
+    const int64_t h = s.height.size, w = s.width.size;
+    memory::dims dims{all_out / s.groups, in, h, w};
+    memory::dims steps{1, all_out, w * in * all_out, in * all_out};
+    if (s.groups > 1) {
+      dims.insert(dims.begin(), s.groups);
+      steps.insert(steps.begin(), all_out / s.groups);
+    }
+    kernel_ours = memory::desc(dims, kF32, steps);
+    kernel_any = memory::desc(dims, kF32, memory::format_tag::any);
+  }
+  memory::desc x, y, bias, kernel_ours, kernel_any;
+  memory::dims strides, dilations, pad_before, pad_after;
+};
+
+class DnnlConv2D : public Conv2D {
+ public:
+  DnnlConv2D(Device& device, const ConvShape& s) : device_(device) {
+    const ConvDescs d(s);
+    const auto& engine = device.engine;
+    const auto direct = dnnl::algorithm::convolution_direct;
+    using Forward = dnnl::convolution_forward;
+    using Input = dnnl::convolution_backward_data;
+    using Kernel = dnnl::convolution_backward_weights;
+    const auto training = dnnl::prop_kind::forward_training;
+    const auto forward_desc =
+        s.bias ? Forward::desc(training, direct, d.x, d.kernel_any, d.bias, d.y, d.strides,
+                               d.dilations, d.pad_before, d.pad_after)
+               : Forward::desc(training, direct, d.x, d.kernel_any, d.y, d.strides, d.dilations,
+                               d.pad_before, d.pad_after);
+    const Forward::primitive_desc forward(forward_desc, ReluAfter(s.relu), engine);
+    const Input::primitive_desc input(Input::desc(direct, d.x, d.kernel_any, d.y, d.strides,
+                                                  d.dilations, d.pad_before, d.pad_after),
+                                      engine, forward);
+    const auto kernel_desc = s.bias
+                                 ? Kernel::desc(direct, d.x, d.kernel_any, d.bias, d.y, d.strides,
+                                                d.dilations, d.pad_before, d.pad_after)
+                                 : Kernel::desc(direct, d.x, d.kernel_any, d.y, d.strides,
+                                                d.dilations, d.pad_before, d.pad_after);
+    const Kernel::primitive_desc kernel(kernel_desc, engine, forward);
+
+    forward_ = Forward(forward);
+    input_ = Input(input);
+    kernel_ = Kernel(kernel);
+    x_ = WithoutData(d.x, engine);
+    y_ = WithoutData(d.y, engine);
+    forward_kernel_ = Adapter(d.kernel_ours, forward.weights_desc(), true, device);
+    input_kernel_ = Adapter(d.kernel_ours, input.weights_desc(), true, device);
+    d_kernel_ = Adapter(d.kernel_ours, kernel.diff_weights_desc(), false, device);
+    forward_args_ = {
+        {DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, forward_kernel_.wanted()}, {DNNL_ARG_DST, y_}};
+    input_args_ = {{DNNL_ARG_DIFF_DST, y_},
+                   {DNNL_ARG_WEIGHTS, input_kernel_.wanted()},
+                   {DNNL_ARG_DIFF_SRC, x_}};
+    kernel_args_ = {
+        {DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.wanted()}};
+    if (s.bias) {
+      bias_ = WithoutData(d.bias, engine);
+      forward_args_.emplace(DNNL_ARG_BIAS, bias_);
+      kernel_args_.emplace(DNNL_ARG_DIFF_BIAS, bias_);
+    }
+  }
+
+  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
+    device_.Guard("convolution", [&] {
+      Point(x_, x);
+      Point(y_, y);
+      if (bias_) Point(bias_, bias);
+      forward_kernel_.Point(kernel);
+      forward_kernel_.Convert(device_);
+      forward_.execute(device_.stream, forward_args_);
+    });
+  }
+  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
+    device_.Guard("convolution, gradient of the input", [&] {
+      Point(y_, dy);
+      Point(x_, dx);
+      input_kernel_.Point(kernel);
+      input_kernel_.Convert(device_);
+      input_.execute(device_.stream, input_args_);
+    });
+  }
+  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
+    device_.Guard("convolution, gradient of the kernel", [&] {
+      Point(x_, x);
+      Point(y_, dy);
+      if (bias_) Point(bias_, dbias);
+      d_kernel_.Point(dkernel);
+      kernel_.execute(device_.stream, kernel_args_);
+      d_kernel_.Convert(device_);
+    });
+  }
+
+ private:
+  Device& device_;
+  dnnl::convolution_forward forward_;
+  dnnl::convolution_backward_data input_;
+  dnnl::convolution_backward_weights kernel_;
+  memory x_, y_, bias_;
+  Adapter forward_kernel_, input_kernel_, d_kernel_;
+  Args forward_args_, input_args_, kernel_args_;
+};
+
+class DnnlPool2D : public Pool2D {
+ public:
+  DnnlPool2D(Device& device, const PoolShape& s) : device_(device) {
+    const auto x = Image(s.batch, s.channels, s.height.in, s.width.in);
+    const auto y = Image(s.batch, s.channels, s.height.out, s.width.out);
+    const auto kind =
+        s.max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+    const memory::dims strides{s.height.stride, s.width.stride};
+    const memory::dims size{s.height.size, s.width.size};
+    const memory::dims before{s.height.pad_before, s.width.pad_before};
+    const memory::dims after{s.height.pad_after, s.width.pad_after};
+    const dnnl::pooling_forward::primitive_desc forward(
+        dnnl::pooling_forward::desc(dnnl::prop_kind::forward_training, kind, x, y, strides, size,
+                                    before, after),
+        device.engine);
+    const dnnl::pooling_backward::primitive_desc backward(
+        dnnl::pooling_backward::desc(kind, x, y, strides, size, before, after), device.engine,
+        forward);
+    forward_ = dnnl::pooling_forward(forward);
+    backward_ = dnnl::pooling_backward(backward);
+    x_ = WithoutData(x, device.engine);
+    y_ = WithoutData(y, device.engine);
+    forward_args_ = {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DST, y_}};
+    backward_args_ = {{DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_SRC, x_}};
+    if (s.max) {  // where each maximum was
+      workspace_ = memory(forward.workspace_desc(), device.engine);
+      forward_args_.emplace(DNNL_ARG_WORKSPACE, workspace_);
+      backward_args_.emplace(DNNL_ARG_WORKSPACE, workspace_);
+    }
+  }
+
+  void Forward(const float* x, float* y) override { Run("pooling", forward_, forward_args_, x, y); }
+  void Backward(const float* dy, float* dx) override {
+    Run("pooling, gradient", backward_, backward_args_, dx, dy);
+  }
+
+ private:
+  void Run(const char* what, dnnl::primitive& primitive, const Args& args, const float* x,
+           const float* y) {
+    device_.Guard(what, [&] {
+      Point(x_, x);
+      Point(y_, y);
+      primitive.execute(device_.stream, args);
+    });
+  }
+
+  Device& device_;
+  dnnl::pooling_forward forward_;
+  dnnl::pooling_backward backward_;
+  memory x_, y_, workspace_;
+  Args forward_args_, backward_args_;
+};
+
+template <class Interface, class Implementation, class Shape>
+absl::StatusOr<std::unique_ptr<Interface>> Make(const char* what, Device& device,
+                                                const Shape& shape) {
+  try {
+    return std::make_unique<Implementation>(device, shape);
+  } catch (const dnnl::error& e) {
+    return absl::InternalError(absl::StrCat(what, ": oneDNN: ", e.what()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulShape& shape) {
+  return Make<Matmul, DnnlMatmul>("matmul", device, shape);
+}
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape) {
+  return Make<Conv2D, DnnlConv2D>("convolution", device, shape);
+}
+absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Device& device, const PoolShape& shape) {
+  return Make<Pool2D, DnnlPool2D>("pooling", device, shape);
+}
+
+}  // namespace paracord::cpu

@@ -1,0 +1,286 @@
+// Losses with their gradients. Formulas are those of keras/src/losses and
+// keras/src/backend/jax/nn.py, clipping by Keras' epsilon included. Sums are in double.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "worker/ops/cpu/cpu_ops_internal.h"
+
+namespace paracord::cpu {
+namespace {
+
+constexpr float kEpsilon = 1e-7f;
+
+// A row of targets that are one class index, or one number a class.
+struct SparseTarget {
+  int64_t label;
+  float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
+};
+
+// Targets of each class, smoothed.
+struct SmoothTarget {
+  const float* t;
+  float keep, add;
+  float operator[](int64_t c) const { return t[c] * keep + add; }
+};
+
+// -sum t log softmax(x); its gradient is softmax(x) sum(t) - t.
+template <class Target>
+double CrossentropyOfLogits(int64_t columns, const float* x, Target t, float scale, float* dx) {
+  const float top = *std::max_element(x, x + columns);
+  double sum = 0, weight = 0, dot = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += std::exp(x[c] - top);
+  const double log_sum = std::log(sum);
+  for (int64_t c = 0; c < columns; ++c) {
+    if (t[c] == 0) continue;
+    weight += t[c];
+    dot += t[c] * (x[c] - top - log_sum);
+  }
+  if (dx != nullptr) {
+    const auto factor = static_cast<float>(weight / sum);
+    for (int64_t c = 0; c < columns; ++c) {
+      dx[c] = scale * (std::exp(x[c] - top) * factor - t[c]);
+    }
+  }
+  return -dot;
+}
+
+// -sum t log clip(p / sum(p)). The clip has no gradient outside its range.
+template <class Target>
+double CrossentropyOfProbabilities(int64_t columns, const float* p, Target t, float scale,
+                                   float* dp) {
+  float sum = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += p[c];
+  double loss = 0, dot = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const float share = p[c] / sum;
+    const float clipped = std::min(std::max(share, kEpsilon), 1.f - kEpsilon);
+    const float slope = share == clipped ? -t[c] / clipped : 0.f;
+    if (t[c] != 0) loss -= t[c] * std::log(clipped);
+    dot += slope * share;
+    if (dp != nullptr) dp[c] = slope;
+  }
+  if (dp != nullptr) {
+    for (int64_t c = 0; c < columns; ++c) {
+      dp[c] = scale * (dp[c] - static_cast<float>(dot)) / sum;
+    }
+  }
+  return loss;
+}
+
+template <class Target>
+double Crossentropy(const LossShape& s, const float* outputs, Target target, float scale,
+                    float* d_outputs) {
+  return s.from_logits ? CrossentropyOfLogits(s.columns, outputs, target, scale, d_outputs)
+                       : CrossentropyOfProbabilities(s.columns, outputs, target, scale, d_outputs);
+}
+
+// Of one output y and its target t: each has At(y, t, shape).
+struct Point {
+  float loss, slope;
+};
+
+struct BinaryOfLogit {
+  static Point At(float x, float t, const LossShape& s) {
+    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
+    const float log_part = std::log1p(std::exp(-std::abs(x)));
+    return {std::max(x, 0.f) - x * t + log_part, 1.f / (1.f + std::exp(-x)) - t};
+  }
+};
+
+struct BinaryOfProbability {
+  static Point At(float p, float t, const LossShape& s) {
+    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
+    const float c = std::min(std::max(p, kEpsilon), 1.f - kEpsilon);
+    const float loss = -(t * std::log(c) + (1.f - t) * std::log(1.f - c));
+    return {loss, p == c ? (1.f - t) / (1.f - c) - t / c : 0.f};
+  }
+};
+
+float SignOf(float d) { return d > 0 ? 1.f : (d < 0 ? -1.f : d); }  // keeps a NaN
+
+struct Squared {
+  static Point At(float y, float t, const LossShape&) { return {(y - t) * (y - t), 2.f * (y - t)}; }
+};
+
+struct Absolute {
+  static Point At(float y, float t, const LossShape&) { return {std::abs(y - t), SignOf(y - t)}; }
+};
+
+struct SquaredLogarithmic {
+  static Point At(float y, float t, const LossShape&) {
+    const float d = std::log(std::max(y, kEpsilon) + 1.f) - std::log(std::max(t, kEpsilon) + 1.f);
+    return {d * d, y >= kEpsilon ? 2.f * d / (y + 1.f) : 0.f};
+  }
+};
+
+struct Percentage {
+  static Point At(float y, float t, const LossShape&) {
+    const float size = std::max(std::abs(t), kEpsilon);
+    return {100.f * std::abs((t - y) / size), 100.f * SignOf(y - t) / size};
+  }
+};
+
+struct Huber {
+  static Point At(float y, float t, const LossShape& s) {
+    const float d = y - t, size = std::abs(d);
+    if (size <= s.delta) return {0.5f * d * d, d};
+    return {s.delta * size - 0.5f * s.delta * s.delta, s.delta * SignOf(d)};
+  }
+};
+
+struct LogCosh {
+  static Point At(float y, float t, const LossShape&) {
+    const float d = y - t, size = std::abs(d);
+    return {size + std::log1p(std::exp(-2.f * size)) - 0.69314718056f, std::tanh(d)};
+  }
+};
+
+struct Hinge {
+  static Point At(float y, float t, const LossShape&) {
+    const float v = 1.f - t * y;
+    return {std::max(v, 0.f), v > 0 ? -t : 0.f};
+  }
+};
+
+struct SquaredHinge {
+  static Point At(float y, float t, const LossShape&) {
+    const float v = std::max(1.f - t * y, 0.f);
+    return {v * v, -2.f * v * t};
+  }
+};
+
+struct Poisson {
+  static Point At(float y, float t, const LossShape&) {
+    return {y - t * std::log(y + kEpsilon), 1.f - t / (y + kEpsilon)};
+  }
+};
+
+template <class Function>
+double MeanOver(const LossShape& s, const float* y, const float* t, float target_scale,
+                float target_offset, float scale, float* dy) {
+  const auto columns = static_cast<float>(s.columns);
+  double sum = 0;
+  for (int64_t c = 0; c < s.columns; ++c) {
+    const Point point = Function::At(y[c], t[c] * target_scale + target_offset, s);
+    sum += static_cast<double>(point.loss);
+    if (dy != nullptr) dy[c] = scale / columns * point.slope;
+  }
+  return sum / static_cast<double>(s.columns);
+}
+
+// max(0, 1 + max((1 - t) y) - sum(t y))
+double CategoricalHinge(int64_t columns, const float* y, const float* t, float scale, float* dy) {
+  double right = 0;
+  float wrong = -std::numeric_limits<float>::infinity();
+  int64_t most = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    right += static_cast<double>(t[c]) * static_cast<double>(y[c]);
+    const float v = (1.f - t[c]) * y[c];
+    if (v > wrong) most = c;
+    wrong = std::max(wrong, v);
+  }
+  const double loss = static_cast<double>(wrong) - right + 1;
+  for (int64_t c = 0; c < columns && dy != nullptr; ++c) {
+    dy[c] = loss > 0 ? scale * ((c == most ? 1.f - t[c] : 0.f) - t[c]) : 0.f;
+  }
+  return std::max(loss, 0.0);
+}
+
+double KlDivergence(int64_t columns, const float* y, const float* t, float scale, float* dy) {
+  double sum = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const float p = std::min(std::max(y[c], kEpsilon), 1.f);
+    const float q = std::min(std::max(t[c], kEpsilon), 1.f);
+    sum += static_cast<double>(q * std::log(q / p));
+    if (dy != nullptr) dy[c] = y[c] == p ? -scale * q / p : 0.f;
+  }
+  return sum;
+}
+
+// -t.y / (|t| |y|)
+double CosineSimilarity(int64_t columns, const float* y, const float* t, float scale, float* dy) {
+  double yy = 0, tt = 0, ty = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const double a = static_cast<double>(y[c]), b = static_cast<double>(t[c]);
+    yy += a * a;
+    tt += b * b;
+    ty += a * b;
+  }
+  constexpr double kLeast = 1e-24;
+  const double y_size = std::sqrt(std::max(yy, kLeast)), t_size = std::sqrt(std::max(tt, kLeast));
+  const double along = yy > kLeast ? ty / yy : 0;
+  for (int64_t c = 0; c < columns && dy != nullptr; ++c) {
+    const double d = static_cast<double>(t[c]) - along * static_cast<double>(y[c]);
+    dy[c] = -scale * static_cast<float>(d / (y_size * t_size));
+  }
+  return -ty / (y_size * t_size);
+}
+
+// Of one row. `binary`: the targets of a hinge are 0 and 1.
+double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, float scale,
+               float* dy) {
+  const auto mean = [&]<class F>(F, bool hinge) {
+    const bool convert = hinge && binary;
+    return MeanOver<F>(s, y, t, convert ? 2.f : 1.f, convert ? -1.f : 0.f, scale, dy);
+  };
+  switch (s.kind) {
+    case LossKind::kSparseCategoricalCrossentropy:
+      return Crossentropy(s, y, SparseTarget{static_cast<int64_t>(t[0])}, scale, dy);
+    case LossKind::kCategoricalCrossentropy: {
+      const float each = s.label_smoothing / static_cast<float>(s.columns);
+      return Crossentropy(s, y, SmoothTarget{t, 1 - s.label_smoothing, each}, scale, dy);
+    }
+    case LossKind::kBinaryCrossentropy:
+      return s.from_logits ? mean(BinaryOfLogit{}, false) : mean(BinaryOfProbability{}, false);
+    case LossKind::kMeanSquaredError:
+      return mean(Squared{}, false);
+    case LossKind::kMeanAbsoluteError:
+      return mean(Absolute{}, false);
+    case LossKind::kMeanSquaredLogarithmicError:
+      return mean(SquaredLogarithmic{}, false);
+    case LossKind::kMeanAbsolutePercentageError:
+      return mean(Percentage{}, false);
+    case LossKind::kHuber:
+      return mean(Huber{}, false);
+    case LossKind::kLogCosh:
+      return mean(LogCosh{}, false);
+    case LossKind::kHinge:
+      return mean(Hinge{}, true);
+    case LossKind::kSquaredHinge:
+      return mean(SquaredHinge{}, true);
+    case LossKind::kPoisson:
+      return mean(Poisson{}, false);
+    case LossKind::kCategoricalHinge:
+      return CategoricalHinge(s.columns, y, t, scale, dy);
+    case LossKind::kKlDivergence:
+      return KlDivergence(s.columns, y, t, scale, dy);
+    case LossKind::kCosineSimilarity:
+      return CosineSimilarity(s.columns, y, t, scale, dy);
+  }
+  return 0;
+}
+
+}  // namespace
+
+double Loss(const LossShape& s, const float* outputs, const float* targets, const float* weights,
+            float scale, float* d_outputs) {
+  const int64_t each = s.kind == LossKind::kSparseCategoricalCrossentropy ? 1 : s.columns;
+  const bool hinge = s.kind == LossKind::kHinge || s.kind == LossKind::kSquaredHinge;
+  const bool binary = hinge && std::all_of(targets, targets + s.rows * each,
+                                           [](float t) { return t == 0 || t == 1; });
+  double sum = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    float* d_row = d_outputs == nullptr ? nullptr : d_outputs + r * s.columns;
+    const float weight = weights == nullptr ? 1.f : weights[r];
+    if (weight == 0) {
+      if (d_row != nullptr) std::fill(d_row, d_row + s.columns, 0.f);
+      continue;
+    }
+    sum += static_cast<double>(weight) *
+           RowLoss(s, outputs + r * s.columns, targets + r * each, binary, scale * weight, d_row);
+  }
+  return sum;
+}
+
+}  // namespace paracord::cpu

@@ -1,0 +1,143 @@
+// Operations along a walk, gathers and scatters.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/mix.h"
+#include "worker/ops/cpu/cpu_ops_internal.h"
+
+namespace paracord::cpu {
+namespace {
+
+// Calls inner(n, a, step_a, b, step_b, y, step_y) for each run along the last axis.
+template <class Inner>
+void ForEach(const Walk& walk, size_t axis, const float* a, const float* b, float* y,
+             const Inner& inner) {
+  const bool has_b = !walk.b.empty();
+  if (walk.dims.empty()) return inner(1, a, 0, b, 0, y, 0);
+  const int64_t n = walk.dims[axis];
+  const int64_t step_a = walk.a[axis], step_b = has_b ? walk.b[axis] : 0, step_y = walk.y[axis];
+  if (axis + 1 == walk.dims.size()) return inner(n, a, step_a, b, step_b, y, step_y);
+  for (int64_t i = 0; i < n; ++i) {
+    ForEach(walk, axis + 1, a + i * step_a, has_b ? b + i * step_b : b, y + i * step_y, inner);
+  }
+}
+
+template <class Function>
+void BinaryBy(const Walk& walk, const float* a, const float* b, float* y, Function f) {
+  ForEach(walk, 0, a, b, y,
+          [f](int64_t n, const float* pa, int64_t sa, const float* pb, int64_t sb, float* py,
+              int64_t sy) {
+            if (sa == 1 && sb == 1 && sy == 1) {
+              for (int64_t i = 0; i < n; ++i) py[i] = f(pa[i], pb[i]);
+            } else {
+              for (int64_t i = 0; i < n; ++i) py[i * sy] = f(pa[i * sa], pb[i * sb]);
+            }
+          });
+}
+
+}  // namespace
+
+void Fill(int64_t n, float value, float* y) { std::fill(y, y + n, value); }
+
+void Copy(const Walk& walk, bool add, const float* a, float* y) {
+  ForEach(
+      walk, 0, a, nullptr, y,
+      [add](int64_t n, const float* pa, int64_t sa, const float*, int64_t, float* py, int64_t sy) {
+        if (!add && sa == 1 && sy == 1) {
+          std::memcpy(py, pa, static_cast<size_t>(n) * sizeof(float));
+        } else if (!add) {
+          for (int64_t i = 0; i < n; ++i) py[i * sy] = pa[i * sa];
+        } else if (sy == 0) {
+          double sum = 0;
+          for (int64_t i = 0; i < n; ++i) sum += pa[i * sa];
+          *py += static_cast<float>(sum);
+        } else if (sa == 1 && sy == 1) {
+          for (int64_t i = 0; i < n; ++i) py[i] += pa[i];
+        } else {
+          for (int64_t i = 0; i < n; ++i) py[i * sy] += pa[i * sa];
+        }
+      });
+}
+
+void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y) {
+  const auto by = [&](auto f) { BinaryBy(walk, a, b, y, f); };
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return by([](float p, float q) { return p + q; });
+    case BinaryKind::kSubtract:
+      return by([](float p, float q) { return p - q; });
+    case BinaryKind::kMultiply:
+      return by([](float p, float q) { return p * q; });
+    case BinaryKind::kDivide:
+      return by([](float p, float q) { return p / q; });
+    case BinaryKind::kMaximum:
+      return by([](float p, float q) { return p >= q || std::isnan(p) ? p : q; });
+    case BinaryKind::kMinimum:
+      return by([](float p, float q) { return p <= q || std::isnan(p) ? p : q; });
+    case BinaryKind::kGreaterEqual:
+      return by([](float p, float q) { return p >= q ? 1.f : 0.f; });
+    case BinaryKind::kLess:
+      return by([](float p, float q) { return p < q ? 1.f : 0.f; });
+    case BinaryKind::kLessEqual:
+      return by([](float p, float q) { return p <= q ? 1.f : 0.f; });
+    case BinaryKind::kGreater:
+      return by([](float p, float q) { return p > q ? 1.f : 0.f; });
+  }
+}
+
+namespace {
+
+// -1: outside of the table.
+int64_t RowOf(float id, int64_t rows) {
+  return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
+}
+
+}  // namespace
+
+void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
+            float* y) {
+  for (int64_t i = 0; i < count; ++i, y += width) {
+    const int64_t row = RowOf(ids[i], table_rows);
+    if (row < 0) {
+      std::fill(y, y + width, 0.f);
+    } else {
+      std::memcpy(y, table + row * width, static_cast<size_t>(width) * sizeof(float));
+    }
+  }
+}
+
+void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
+                float* dtable) {
+  std::fill(dtable, dtable + table_rows * width, 0.f);
+  for (int64_t i = 0; i < count; ++i, dy += width) {
+    const int64_t row = RowOf(ids[i], table_rows);
+    if (row >= 0) Add(width, dy, dtable + row * width);
+  }
+}
+
+// Box and Muller's transform of two uniform numbers from one hash.
+void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y) {
+  const uint64_t mixed = Mix64(key);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t hash = Mix64(mixed ^ static_cast<uint64_t>(first + i));
+    const double u = (static_cast<double>(hash >> 32) + 0.5) / 4294967296.0;
+    const double v = static_cast<double>(hash & 0xffffffff) / 4294967296.0;
+    const double normal = std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+    y[i] = x[i] + stddev * static_cast<float>(normal);
+  }
+}
+
+double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    sum += static_cast<double>(l1) * std::abs(v) + static_cast<double>(l2) * v * v;
+    if (dx == nullptr) continue;
+    const float sign = v > 0 ? 1.f : (v < 0 ? -1.f : 0.f);
+    dx[i] += scale * (l1 * sign + 2 * l2 * v);
+  }
+  return sum;
+}
+
+}  // namespace paracord::cpu

@@ -1,0 +1,312 @@
+// The tensor operations that layers and losses are written over, for one device. CpuOps
+// (cpu/cpu_ops.h) is the definition of correct; CUDA implements the same declarations. Tensors are
+// float32, row-major, images NHWC, and lie in the device's memory. What has shapes to prepare for
+// (matmul, convolution, pooling) is made once and run often. Operations may be asynchronous: Finish
+// waits. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+// Memory of the device, freed with its owner, which must not outlive the Ops.
+using DeviceArray = std::unique_ptr<float[], std::function<void(float*)>>;
+
+enum class ActivationKind {
+  kLinear,
+  kRelu,
+  kLeakyRelu,  // alpha: slope below zero
+  kElu,        // alpha: scale below zero
+  kSelu,
+  kSigmoid,
+  kHardSigmoid,  // clip(alpha x + 0.5, 0, 1); alpha is 1/6 in Keras 3, 0.2 in Keras 2
+  kTanh,
+  kSoftplus,
+  kSoftsign,
+  kExponential,
+  kSilu,
+  kGelu,      // by the error function
+  kGeluTanh,  // the approximation by tanh
+  kSoftmax,   // along the last axis
+  kLogSoftmax,
+  kSparsemax,    // along the last axis
+  kGlu,          // not an operation: a layer (worker/layers/activation.cc)
+  kReluGeneral,  // x up to beta from gamma on, alpha (x - gamma) below
+  kAffine,       // alpha x + beta
+  kPower,        // alpha x ^ beta
+  kClip,         // between alpha and beta
+  kExpm1,
+  kLog,
+  kLog1p,
+  kSin,
+  kCos,
+  kAbs,
+  kSign,
+  kCelu,      // alpha
+  kHardSilu,  // x hard_sigmoid(x)
+  kHardTanh,
+  kHardShrink,  // alpha: zero within
+  kSoftShrink,
+  kTanhShrink,
+  kLogSigmoid,
+  kMish,
+  kSquareplus,  // alpha: b of (x + sqrt(x^2 + b)) / 2
+  kSparsePlus,
+  kSparseSigmoid,
+  kThreshold,  // x where it is above alpha, else beta
+  kNotEqual,   // 1 where x is not alpha, else 0
+};
+
+struct Activation {
+  ActivationKind kind = ActivationKind::kLinear;
+  float alpha = 0, beta = 0, gamma = 0;
+};
+
+// What values are rounded to, to the nearest and to even.
+enum class Precision {
+  kFloat32,  // not at all
+  kBfloat16,
+  kFloat16,
+  kFloat16Digits,  // its 11 bits, but the range of float32
+};
+
+// Indices over a few axes, and how far one step along each goes in the operands (in floats): a
+// broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
+// output may be 0 where values are added.
+struct Walk {
+  std::vector<int64_t> dims, a, b, y;  // b: empty unless there are two operands
+};
+
+enum class BinaryKind {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kMaximum,
+  kMinimum,
+  kGreaterEqual,  // 1 or 0
+  kLess,
+  kLessEqual,
+  kGreater,
+};
+
+// Mean and variance over the rows of each column, or over the columns of each row; scale and offset
+// have an element a column either way.
+struct NormShape {
+  bool by_column = false;
+  int64_t rows = 0, columns = 0;
+  float epsilon = 0;
+  bool centred = true;  // else, by rows: the mean is zero, the variance the mean of squares
+};
+
+// c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
+// memory as (k, m) or (n, k).
+struct MatmulShape {
+  int64_t m = 0, k = 0, n = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool bias = false, relu = false;
+  int64_t batch = 1;  // so many of each operand, one after the other, but for the bias
+};
+
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  virtual void Run(const float* a, const float* b, const float* bias, float* c) = 0;
+};
+
+// One axis of a window that slides over an image.
+struct WindowAxis {
+  int64_t in = 0, out = 0;
+  int64_t size = 1, stride = 1, dilation = 1;
+  int64_t pad_before = 0, pad_after = 0;
+};
+
+struct ConvShape {
+  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  WindowAxis height, width;
+  bool bias = false, relu = false;
+};
+
+// x (batch, h, w, in_channels), kernel (h, w, in_channels / groups, out_channels),
+// y (batch, h', w', out_channels).
+class Conv2D {
+ public:
+  virtual ~Conv2D() = default;
+  virtual void Forward(const float* x, const float* kernel, const float* bias, float* y) = 0;
+  // `dy` is the gradient before the ReLU.
+  virtual void BackwardInput(const float* dy, const float* kernel, float* dx) = 0;
+  virtual void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) = 0;
+};
+
+struct PoolShape {
+  bool max = true;  // else the average of what lies inside the image
+  int64_t batch = 0, channels = 0;
+  WindowAxis height, width;
+};
+
+class Pool2D {
+ public:
+  virtual ~Pool2D() = default;
+  virtual void Forward(const float* x, float* y) = 0;
+  // Of the last Forward.
+  virtual void Backward(const float* dy, float* dx) = 0;
+};
+
+enum class LossKind {
+  kSparseCategoricalCrossentropy,  // targets: one class index a row
+  kCategoricalCrossentropy,        // targets: (rows, columns), as for the rest
+  kBinaryCrossentropy,             // from here on the mean over the columns
+  kMeanSquaredError,
+  kMeanAbsoluteError,
+  kMeanSquaredLogarithmicError,
+  kMeanAbsolutePercentageError,
+  kHuber,
+  kLogCosh,
+  kHinge,  // targets that are all 0 or 1 stand for -1 and 1
+  kSquaredHinge,
+  kPoisson,
+  kCategoricalHinge,  // from here on over the columns together
+  kKlDivergence,
+  kCosineSimilarity,  // negative
+};
+
+struct LossShape {
+  LossKind kind = LossKind::kMeanSquaredError;
+  bool from_logits = false;  // crossentropies: outputs come before the softmax or sigmoid
+  int64_t rows = 0, columns = 0;
+  float label_smoothing = 0;  // crossentropies with targets for each class
+  float delta = 1;            // Huber's
+};
+
+// A step of a recurrent layer, in Keras' order of gates; each is `units` wide.
+enum class CellKind {
+  kSimple,        // h = activation(z)
+  kLstm,          // gates i f c o; kept: the gates and activation(c)
+  kGru,           // gates z r h, reset after the product; kept: the gates and the product's h
+  kGruGates,      // reset before the product, first half: gates z and r, and h = r h0
+  kGruCandidate,  // second half, of the same tensors: the product is of that h
+};
+
+struct CellShape {
+  CellKind kind = CellKind::kSimple;
+  int64_t batch = 0, units = 0;
+  Activation activation, recurrent_activation;
+};
+
+// One step. Rows are the examples; a kind takes what it has use for.
+struct CellStep {
+  const float* mask = nullptr;               // (batch): 0 leaves the state as it is; or null
+  const float *h0 = nullptr, *c0 = nullptr;  // (batch, units), the state before
+  float* z = nullptr;                        // (batch, gates): from the input; gets += r
+  float* kept = nullptr;                     // for the way back: LSTM 5, GRU 4 units a row
+  float *h = nullptr, *c = nullptr;          // (batch, units), the state after
+};
+
+// What becomes of the scores that a mask hides, and so of a row of which it hides all.
+enum class MaskedScore {
+  kReplaced,  // by the lowest number: such a row is uniform, and has no gradient
+  kZero,      // as kReplaced, and 0 after the softmax
+  kLowered,   // 1e9 is taken off
+};
+
+struct SoftmaxShape {
+  int64_t batch = 0, heads = 1, queries = 0, keys = 0;
+  float scale = 1;      // of the scores
+  bool causal = false;  // query i sees keys 0 to i
+  MaskedScore masked = MaskedScore::kReplaced;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // RESOURCE_EXHAUSTED when the device has no more. Contents are undefined.
+  virtual absl::StatusOr<DeviceArray> Allocate(int64_t floats) = 0;
+  // To be called first by every thread, and again when another thread takes over.
+  virtual void Enter() = 0;
+  // Waits for everything that was asked for; the first error since the last Finish.
+  virtual absl::Status Finish() = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
+
+  // y = activation(x), over (rows, columns). x == y is allowed.
+  virtual void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
+                        float* y) = 0;
+  // dx = dy * activation'(x), where y = activation(x). dy == dx is allowed. x may be null where the
+  // slope is a function of y (ReLU, sigmoid, tanh and others).
+  virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns,
+                                const float* x, const float* y, const float* dy, float* dx) = 0;
+  // y = scale * x + offset
+  virtual void Affine(int64_t n, float scale, float offset, const float* x, float* y) = 0;
+  // y += x
+  virtual void Add(int64_t n, const float* x, float* y) = 0;
+  // sums[c] = sum over rows of x[r, c]
+  virtual void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) = 0;
+  // Sets an element to zero with probability `rate`, multiplies it by 1 / (1 - rate) otherwise; the
+  // choice is a pure function of (key, first + its index). x == y is allowed.
+  virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
+                       float* y) = 0;
+
+  virtual void Fill(int64_t n, float value, float* y) = 0;
+  virtual void Round(Precision precision, int64_t n, float* x) = 0;
+  // y = a, or y += a, along the walk.
+  virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
+  // y = a op b along the walk.
+  virtual void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
+                      float* y) = 0;
+
+  // Mean and variance (the mean of squared differences) of each column or row.
+  virtual void Moments(const NormShape& shape, const float* x, float* mean, float* variance) = 0;
+  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset]; both may be null.
+  virtual void Normalize(const NormShape& shape, const float* x, const float* mean,
+                         const float* variance, const float* scale, const float* offset,
+                         float* y) = 0;
+  // The gradients of it; `constant`: mean and variance do not depend on x. Outputs may be null.
+  virtual void NormalizeBackward(const NormShape& shape, bool constant, const float* x,
+                                 const float* mean, const float* variance, const float* scale,
+                                 const float* dy, float* dx, float* dscale, float* doffset) = 0;
+
+  // y[i, :] = table[ids[i], :]; an id outside of the table gives zeros.
+  virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                      const float* table, float* y) = 0;
+  // dtable = 0, then dtable[ids[i], :] += dy[i, :].
+  virtual void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                          const float* dy, float* dtable) = 0;
+
+  // `r`: what comes from the state, as wide as the gates that the kind computes.
+  virtual void CellForward(const CellShape& shape, const CellStep& step, const float* r) = 0;
+  // dh and dc: the gradients by h and c become those by h0 and c0, but for what comes through r.
+  // Gradients by z go into dz (of kGruGates and kGruCandidate, each its gates), by r into dr (of
+  // kSimple and kLstm it is dz). kGruGates takes for dc the gradient by its h.
+  virtual void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc,
+                            float* dz, float* dr) = 0;
+
+  // y = softmax(scale x) over the keys that the mask (batch, queries, keys), or null, does not
+  // hide. x, y (batch, heads, queries, keys); x == y is allowed, and so is dy == dx.
+  virtual void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
+                             float* y) = 0;
+  virtual void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                                     const float* dy, float* dx) = 0;
+
+  // y = x + stddev * a normal number, a pure function of (key, first + index).
+  virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
+                        float* y) = 0;
+  // The sum of l1 |x| + l2 x^2. dx, unless null, gets += scale times its gradient.
+  virtual double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) = 0;
+
+  // The sum over rows of the loss of a row, times its weight (null: 1). A row of weight 0 takes no
+  // part, whatever its targets. d_outputs, unless null, gets `scale` times the gradient of that
+  // sum. Class indices of the other rows must have been checked.
+  virtual double Loss(const LossShape& shape, const float* outputs, const float* targets,
+                      const float* weights, float scale, float* d_outputs) = 0;
+};
+
+}  // namespace paracord
