@@ -66,9 +66,9 @@ absl::Status Clear(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
     const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
-                      name.starts_with("job.state-") || name == "summary.json" ||
-                      name == "evaluations.jsonl" || name == "coordinator.address" ||
-                      name.starts_with("generation-");
+                      name == "tensorboard" || name.starts_with("job.state-") ||
+                      name == "summary.json" || name == "evaluations.jsonl" ||
+                      name == "coordinator.address" || name.starts_with("generation-");
     if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();

@@ -19,6 +19,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
+constexpr int64_t kChartMs = 2000;
 
 std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
 
@@ -239,8 +240,12 @@ absl::Status Coordinator::Begin() {
                    environment_.random.NextId(),
                    options_.dir,
                    environment_.loop.UnixMs()};
+  if (options_.charts) {
+    events_ = std::make_shared<EventFile>(files, Path("tensorboard"), found.generation);
+  }
   core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
                                             environment_.loop.NowMs());
+  evaluations_charted_ = core_->evaluations();
   if (!address_.empty()) {
     (void)files.WriteAtomic(Path("coordinator.address"), address_ + "\n");
   }
@@ -251,9 +256,36 @@ absl::Status Coordinator::Begin() {
 void Coordinator::Tick() {
   if (exiting_) return;
   Feed(TickEvent());
+  WriteCharts();
   environment_.loop.PostAfter(kTickMs, [this, alive = alive_] {
     if (*alive) Tick();
   });
+}
+
+void Coordinator::WriteCharts() {
+  if (events_ == nullptr || exiting_) return;
+  const int64_t now_ms = environment_.loop.NowMs();
+  std::vector<Chart> charts;
+  if (core_->phase() == CoordinatorCore::Phase::kTraining && now_ms - charted_ms_ >= kChartMs) {
+    charts.push_back(core_->TrainingChart(now_ms));
+    charted_ms_ = now_ms;
+  }
+  for (Chart& chart : core_->EvaluationCharts(evaluations_charted_)) {
+    charts.push_back(std::move(chart));
+    ++evaluations_charted_;
+  }
+  if (charts.empty()) return;
+  const auto written = std::make_shared<absl::Status>();
+  environment_.executor.Run(
+      [written, events = events_, unix_ms = environment_.loop.UnixMs(),
+       charts = std::move(charts)] { *written = events->Append(unix_ms, charts); },
+      [this, alive = alive_, written] {
+        if (!*alive) return;
+        if (!written->ok() && !charts_failed_) {
+          log_.Warn("charts are left out: {}", std::string(written->message()));
+        }
+        charts_failed_ = !written->ok();
+      });
 }
 
 void Coordinator::Feed(const Event& event) {

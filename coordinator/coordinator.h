@@ -22,6 +22,7 @@ struct CoordinatorOptions {
   Job job;
   std::vector<std::string> ps_addresses;  // by index
   std::string dir;                        // shared DIR of the job; absolute
+  bool charts = false;                    // to be written to DIR/tensorboard
 };
 
 class Coordinator : public Service {
@@ -46,6 +47,7 @@ class Coordinator : public Service {
  private:
   void Feed(const Event& event);
   void Tick();
+  void WriteCharts();
   template <class Request, class EventType>
   void TakeCall(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
   void TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> call);
@@ -87,6 +89,10 @@ class Coordinator : public Service {
   std::map<CallId, std::shared_ptr<ServerCall>> calls_;
   CallId last_call_ = 0;
   bool exiting_ = false;
+  std::shared_ptr<EventFile> events_;  // used on the executor
+  bool charts_failed_ = false;
+  size_t evaluations_charted_ = 0;
+  int64_t charted_ms_ = 0;
   std::optional<int64_t> storage_awaited_since_ms_;
 };
 

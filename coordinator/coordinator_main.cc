@@ -67,6 +67,7 @@ int Main(int argc, char** argv) {
     return *code;
   }
   options.dir = own.shared.dir;
+  options.charts = true;
   const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
     return configuration(absl::InvalidArgumentError(

@@ -12,6 +12,11 @@
 #include "coordinator/placement.h"
 
 namespace paracord {
+namespace {
+
+constexpr int64_t kWindowMs = 2000;  // of the recent past, as status tells it
+
+}  // namespace
 
 CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms)
     : options_(std::move(options)),
@@ -93,6 +98,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
 
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
+  if (now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (!trained_once_ && phase_ != Phase::kEnded &&
       now_ms_ - started_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",
@@ -262,9 +268,20 @@ std::optional<EvaluationResult> CoordinatorCore::EvaluationOf(uint64_t epoch) co
   return std::nullopt;
 }
 
+// One in which nothing was done goes on, so that the rate falls while the last loss stays.
+void CoordinatorCore::EndWindow() {
+  if (phase_ != Phase::kTraining || window_.computed == 0) return;
+  window_before_ = std::exchange(window_, Window{.since_ms = now_ms_});
+  window_before_.length_ms = now_ms_ - window_before_.since_ms;
+}
+
 void CoordinatorCore::SetPhase(Phase phase) {
   if (phase == phase_) return;
-  if (phase_ == Phase::kTraining) training_ms_ += now_ms_ - phase_since_ms_;
+  if (phase_ == Phase::kTraining) {
+    training_ms_ += now_ms_ - phase_since_ms_;
+    EndWindow();
+  }
+  if (phase == Phase::kTraining) window_.since_ms = now_ms_;
   phase_ = phase;
   phase_since_ms_ = now_ms_;
   if (phase == Phase::kTraining && !trained_once_) {

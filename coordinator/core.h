@@ -21,6 +21,7 @@
 #include "common/job.h"
 #include "coordinator/batch_failures.h"
 #include "coordinator/evaluation.h"
+#include "coordinator/event_file.h"
 #include "coordinator/events.h"
 #include "coordinator/job_state.h"
 #include "coordinator/split_table.h"
@@ -70,6 +71,10 @@ class CoordinatorCore {
 
   // For `paracord status`; keys in status.cc.
   std::string StatusJson(int64_t now_ms) const;
+  // For charts: the newest of the training, and the results of evaluation `index` and later.
+  Chart TrainingChart(int64_t now_ms) const;
+  std::vector<Chart> EvaluationCharts(size_t index) const;
+  size_t evaluations() const { return state_.evaluations.size(); }
 
   enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
   Phase phase() const { return phase_; }
@@ -115,8 +120,13 @@ class CoordinatorCore {
     uint64_t computed = 0;
     uint64_t samples = 0;
     uint64_t staleness_sum = 0;
-    double loss_sum = 0;  // since `window_ms`
-    uint64_t window_computed = 0;
+  };
+
+  // What all workers did in a stretch of time.
+  struct Window {
+    int64_t since_ms = 0, length_ms = 0;
+    uint64_t computed = 0, samples = 0, staleness_sum = 0;
+    double loss_sum = 0;
   };
 
   // Over the partitions, as far as the newest descriptions tell.
@@ -151,6 +161,7 @@ class CoordinatorCore {
   uint64_t TotalBatches() const;
   uint64_t TotalEpochs() const;  // until the stop decision, where there is one
   uint64_t BatchesOfEpoch(uint64_t epoch) const;
+  void EndWindow();
   void SetPhase(Phase phase);
 
   // core_ps.cc
@@ -226,6 +237,8 @@ class CoordinatorCore {
   std::string DoneReason() const;
   JobCounters CountersNow() const;
   LedgerCounts Counts() const;
+  uint64_t BatchesDone(const LedgerCounts& counts) const;
+  Window Recently(int64_t now_ms) const;
 
   template <class T>
   void Emit(T effect) {
@@ -272,6 +285,7 @@ class CoordinatorCore {
   bool reread_ = false;  // a worker met a gap, or died
 
   std::map<uint64_t, WorkerSession> sessions_;
+  Window window_, window_before_;               // under way, and the newest whole one
   std::map<std::string, uint64_t> session_of_;  // by task
   std::set<uint64_t> parked_;                   // sessions that are parked, or were
   std::set<std::string> outside_;               // tasks that asked to join and have no session

@@ -187,10 +187,12 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   WorkerSession& session = it->second;
   session.last_seen_ms = now_ms_;
   session.computed += request.computed();
-  session.window_computed += request.computed();
-  session.loss_sum += request.loss_sum();
   session.samples += request.samples();
   session.staleness_sum += request.staleness_sum();
+  window_.computed += request.computed();
+  window_.samples += request.samples();
+  window_.staleness_sum += request.staleness_sum();
+  window_.loss_sum += request.loss_sum();
   state_.counters.computed += request.computed();
   state_.counters.duplicates += request.duplicates();
   if (request.samples() > 0 && state_.counters.first_step_ms < 0) {

@@ -77,6 +77,12 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
   return counts;
 }
 
+// As workers report it, which is newer than what is known of the ledgers.
+uint64_t CoordinatorCore::BatchesDone(const LedgerCounts& counts) const {
+  if (!table_.has_value()) return counts.applied_min + counts.rejected;
+  return epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done();
+}
+
 std::string CoordinatorCore::DoneReason() const {
   if (state_.stop.has_value()) return state_.stop->reason;
   const LedgerCounts counts = Counts();
@@ -125,6 +131,46 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   return summary.dump(2) + "\n";
 }
 
+// The window under way and the one before it.
+CoordinatorCore::Window CoordinatorCore::Recently(int64_t now_ms) const {
+  Window sum = window_;
+  sum.length_ms = window_before_.length_ms;
+  if (phase_ == Phase::kTraining) sum.length_ms += now_ms - window_.since_ms;
+  sum.computed += window_before_.computed;
+  sum.samples += window_before_.samples;
+  sum.staleness_sum += window_before_.staleness_sum;
+  sum.loss_sum += window_before_.loss_sum;
+  return sum;
+}
+
+Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
+  Chart chart{static_cast<int64_t>(BatchesDone(Counts())), {}};
+  const Window recently = Recently(now_ms);
+  const auto computed = static_cast<double>(recently.computed);
+  if (recently.computed > 0) {
+    chart.values = {{"train/loss", recently.loss_sum / computed},
+                    {"cluster/staleness", static_cast<double>(recently.staleness_sum) / computed}};
+  }
+  chart.values.emplace_back(
+      "cluster/samples_per_second",
+      Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms)));
+  chart.values.emplace_back("cluster/workers", static_cast<double>(sessions_.size()));
+  return chart;
+}
+
+std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
+  std::vector<Chart> charts;
+  for (; index < state_.evaluations.size(); ++index) {
+    const EvaluationResult& result = state_.evaluations[index];
+    Chart chart{static_cast<int64_t>((result.epoch + 1) * BatchesPerEpoch(state_.plan)), {}};
+    for (const auto& [name, value] : result.metrics) {
+      chart.values.emplace_back("test/" + name, value);
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
 std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const LedgerCounts counts = Counts();
   const JobCounters counters = CountersNow();
@@ -144,10 +190,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
     ps_list.push_back(std::move(entry));
   }
+  const Window recently = Recently(now_ms);
   json workers = json::array();
-  double loss_sum = 0;
-  uint64_t window = 0;
-  double rate = 0;
   for (const auto& [id, session] : sessions_) {
     uint64_t leases = 0;
     if (table_.has_value()) {
@@ -155,9 +199,6 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     }
     const double samples_per_second =
         Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
-    loss_sum += session.loss_sum;
-    window += session.window_computed;
-    rate += samples_per_second;
     workers.push_back({{"task", session.task},
                        {"device", session.device},
                        {"leases", leases},
@@ -168,30 +209,30 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                        {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
                        {"resting", session.benched_until_ms > now_ms}});
   }
-  json status = {
-      {"job", job_.name},
-      {"run_id", state_.run_id},
-      {"phase", PhaseName(phase_)},
-      {"generation", generation_},
-      {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
-      {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
-      {"batches", counts.batches},
-      {"batches_done", table_.has_value()
-                           ? epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done()
-                           : counts.applied_min + counts.rejected},
-      {"applied_min", counts.applied_min},
-      {"applied_max", counts.applied_max},
-      {"rejected", counts.rejected},
-      {"healthy", counts.healthy},
-      {"loss", window > 0 ? json(loss_sum / static_cast<double>(window)) : json()},
-      {"samples_per_second", rate},
-      {"wall_seconds", Seconds(counters.wall_ms)},
-      {"ps", ps_list},
-      {"workers", workers},
-      {"recoveries",
-       {{"worker", counters.worker_recoveries},
-        {"ps", counters.ps_recoveries},
-        {"coordinator", counters.coordinator_recoveries}}}};
+  json status = {{"job", job_.name},
+                 {"run_id", state_.run_id},
+                 {"phase", PhaseName(phase_)},
+                 {"generation", generation_},
+                 {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
+                 {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+                 {"batches", counts.batches},
+                 {"batches_done", BatchesDone(counts)},
+                 {"applied_min", counts.applied_min},
+                 {"applied_max", counts.applied_max},
+                 {"rejected", counts.rejected},
+                 {"healthy", counts.healthy},
+                 {"loss", recently.computed > 0
+                              ? json(recently.loss_sum / static_cast<double>(recently.computed))
+                              : json()},
+                 {"samples_per_second",
+                  Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
+                 {"wall_seconds", Seconds(counters.wall_ms)},
+                 {"ps", ps_list},
+                 {"workers", workers},
+                 {"recoveries",
+                  {{"worker", counters.worker_recoveries},
+                   {"ps", counters.ps_recoveries},
+                   {"coordinator", counters.coordinator_recoveries}}}};
   status["checkpoint"] = {
       {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
       {"running", round_.has_value()},

@@ -141,6 +141,41 @@ TEST_CASE("while a ps is away nobody is given work, and the reason is told") {
   CHECK(harness.core->StatusJson(harness.now).find("parked") != std::string::npos);
 }
 
+TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt falls") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const auto work = [&](double loss) {
+    WorkRequest request;
+    request.set_session(session);
+    request.set_computed(1);
+    request.set_samples(10);
+    request.set_loss_sum(loss);
+    request.set_staleness_sum(3);
+    harness.Feed(WorkEvent{++harness.call, request});
+    harness.Run(100);
+  };
+  const auto values = [&] {
+    std::map<std::string, double> chart;
+    for (const auto& [name, value] : harness.core->TrainingChart(harness.now).values) {
+      chart[name] = value;
+    }
+    const auto status = nlohmann::json::parse(harness.core->StatusJson(harness.now));
+    CHECK(status.at("loss") == chart.at("train/loss"));
+    CHECK(status.at("samples_per_second") == chart.at("cluster/samples_per_second"));
+    return chart;
+  };
+  for (int i = 0; i < 50; ++i) work(9);
+  CHECK(values().at("train/loss") == Approx(9));
+  CHECK(values().at("cluster/samples_per_second") == Approx(100).epsilon(0.05));
+  CHECK(values().at("cluster/staleness") == Approx(3));
+  CHECK(values().at("cluster/workers") == 1);
+  for (int i = 0; i < 60; ++i) work(1);
+  CHECK(values().at("train/loss") == Approx(1));
+  harness.Run(20000);
+  CHECK(values().at("train/loss") == Approx(1));
+  CHECK(values().at("cluster/samples_per_second") < 20);
+}
+
 TEST_CASE("a worker that sees other files is refused by name") {
   CoreHarness harness;
   REQUIRE(harness.Join("worker:0") != 0);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
 
@@ -94,6 +95,7 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   CHECK(train.Said("and was restarted"));
   CheckCounted(train.dir(), kSteps);
   CHECK(train.Daemons().empty());
+  CHECK(PosixFiles().List(train.dir() + "/tensorboard").ok());
   std::map<std::string, std::set<int64_t>> lives;
   std::set<std::string> spans;
   const json whole = json::parse(ReadText(trace));

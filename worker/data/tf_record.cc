@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/crc32c.h"
 #include "common/status_macros.h"
+#include "common/tf_record_writer.h"
 
 namespace paracord {
 namespace {
@@ -13,22 +13,11 @@ namespace {
 constexpr size_t kHeadBytes = 12, kTailBytes = 4;
 constexpr uint64_t kDataBytesMax = uint64_t{1} << 30;
 
-// A checksum of data that holds checksums is weak, so the stored ones are changed.
-uint32_t MaskedCrc(std::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xa282ead8;
-}
-
 template <class T>
 T Load(std::string_view bytes) {
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
-}
-
-template <class T>
-void AppendRaw(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 absl::Status Damaged(const std::string& what) { return absl::DataLossError(what); }
@@ -63,17 +52,6 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
 absl::StatusOr<bool> TfRecordCutter::Skip(FileCursor& cursor) const {
   std::string_view data;
   return Next(cursor, data);
-}
-
-absl::Status TfRecordWriter::Append(std::string_view data) {
-  std::string head;
-  AppendRaw(head, uint64_t{data.size()});
-  AppendRaw(head, MaskedCrc(head));
-  RETURN_IF_ERROR(file_.Append(head));
-  RETURN_IF_ERROR(file_.Append(data));
-  std::string tail;
-  AppendRaw(tail, MaskedCrc(data));
-  return file_.Append(tail);
 }
 
 }  // namespace paracord

@@ -1,6 +1,5 @@
-// The TFRecord container (tensorflow/core/lib/io/record_writer.h): of each record its length (8
-// bytes, little-endian), the masked CRC-32C of the length, the data, the masked CRC-32C of the
-// data. Both checksums are checked whenever a record is read. The whole file may be gzip.
+// Reads the TFRecord container, which common/tf_record_writer.h describes. Both checksums are
+// checked whenever a record is read. The whole file may be gzip.
 #pragma once
 
 #include <memory>
@@ -18,17 +17,6 @@ class TfRecordCutter : public RecordCutter {
   absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
   // The data of the next record, valid until the cursor's next use; false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
-};
-
-// Writes the container; what a record holds is the caller's business (tf_example.h). Owned and
-// used by one thread; the file is synced by its owner.
-class TfRecordWriter {
- public:
-  explicit TfRecordWriter(WriteFile& file) : file_(file) {}
-  absl::Status Append(std::string_view data);
-
- private:
-  WriteFile& file_;
 };
 
 // {files, features, label, weight}: an entry of the table in data_source.cc. Records are

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/tf_record_writer.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"

@@ -1,0 +1,42 @@
+// The charts of a job: TensorBoard's event files, in DIR/tensorboard. One a life of a coordinator,
+// and another one after an error, since a reader stops at a torn record. Owned by the coordinator;
+// used on the executor alone. Nothing depends on these files: what fails is said and left out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/files.h"
+
+namespace paracord {
+
+struct Chart {
+  int64_t step = 0;  // batches done
+  std::vector<std::pair<std::string, double>> values;
+};
+
+class EventFile {
+ public:
+  // `directory` is made with the first file. Names of files begin with `generation`.
+  EventFile(Files& files, std::string directory, uint64_t generation);
+
+  // Writes them, and before the first of a file that what earlier ones say of `Chart::step` and
+  // later is void.
+  absl::Status Append(int64_t unix_ms, const std::vector<Chart>& charts);
+
+ private:
+  absl::Status Open(int64_t unix_ms, int64_t first_step);
+
+  Files& files_;
+  const std::string directory_;
+  const uint64_t generation_;
+  uint64_t opened_ = 0;
+  std::string path_;  // of the newest
+  std::unique_ptr<WriteFile> file_;
+};
+
+}  // namespace paracord
