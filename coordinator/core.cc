@@ -293,6 +293,7 @@ void CoordinatorCore::SetPhase(Phase phase) {
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluation_unsaved_) return;
+  if (!samples_found_.has_value()) samples_found_ = Counts().samples;
   const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
   std::vector<const Ledger*> ledgers;
   for (const Ps& ps : ps_) {

@@ -256,8 +256,9 @@ class CoordinatorCore {
 
   Phase phase_ = Phase::kForming;
   int64_t phase_since_ms_ = 0;
-  int64_t training_ms_ = 0;    // in phase kTraining, this life, without the phase under way
-  bool trained_once_ = false;  // the start-up deadline no longer applies
+  int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
+  std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
+  bool trained_once_ = false;              // the start-up deadline no longer applies
   bool draining_ = false;
   int64_t drain_deadline_ms_ = 0;
 

@@ -55,6 +55,7 @@ json CountersToJson(const JobCounters& counters) {
           {"checkpoints", counters.checkpoints},
           {"wall_ms", counters.wall_ms},
           {"training_ms", counters.training_ms},
+          {"training_samples", counters.training_samples},
           {"first_step_ms", counters.first_step_ms}};
 }
 
@@ -68,6 +69,7 @@ JobCounters CountersFromJson(const json& value) {
   value.at("checkpoints").get_to(counters.checkpoints);
   value.at("wall_ms").get_to(counters.wall_ms);
   value.at("training_ms").get_to(counters.training_ms);
+  counters.training_samples = value.value("training_samples", uint64_t{0});
   value.at("first_step_ms").get_to(counters.first_step_ms);
   return counters;
 }

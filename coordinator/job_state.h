@@ -30,7 +30,8 @@ struct JobCounters {
   uint64_t coordinator_recoveries = 0;
   uint64_t checkpoints = 0;
   int64_t wall_ms = 0;
-  int64_t training_ms = 0;  // time in which batches could be applied
+  int64_t training_ms = 0;        // time in which batches could be applied
+  uint64_t training_samples = 0;  // of applied batches, once, that this time has brought
   int64_t first_step_ms = -1;
 };
 

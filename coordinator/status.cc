@@ -50,6 +50,9 @@ JobCounters CoordinatorCore::CountersNow() const {
   counters.wall_ms += now_ms_ - started_ms_;
   counters.training_ms +=
       training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
+  // Both are of the lives that are remembered, so that the rate is one of the same time.
+  const uint64_t samples = Counts().samples;
+  counters.training_samples += samples - std::min(samples, samples_found_.value_or(samples));
   return counters;
 }
 
@@ -108,7 +111,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
       {"computed", counters.computed},
       {"duplicates", counters.duplicates},
       {"samples_per_second",
-       Ratio(static_cast<double>(counts.samples), Seconds(counters.training_ms))},
+       Ratio(static_cast<double>(counters.training_samples), Seconds(counters.training_ms))},
       {"metrics", metrics},
       {"evaluations", EvaluationsJson(state_.evaluations)},
       {"ledger",

@@ -20,7 +20,9 @@ namespace paracord {
 
 class CoreHarness {
  public:
-  explicit CoreHarness(std::function<void(Job&)> edit = {}, FoundInDir found = {}) {
+  // `earlier`: the ps, with all they hold, are those of this one.
+  explicit CoreHarness(std::function<void(Job&)> edit = {}, FoundInDir found = {},
+                       const CoreHarness* earlier = nullptr) {
     CoreOptions options;
     options.job.name = "test";
     options.job.model = nlohmann::json::object();
@@ -39,6 +41,10 @@ class CoreHarness {
     options.dir = "/job";
     for (int i = 0; i < 2; ++i) ps[i].set_boot_id("boot-" + std::to_string(i));
     for (auto& p : ps) p.set_protocol(kProtocol);
+    if (earlier != nullptr) {
+      for (int i = 0; i < 2; ++i) ps[i] = earlier->ps[i];
+      entered = earlier->entered;
+    }
     core = std::make_unique<CoordinatorCore>(std::move(options), std::move(found), now);
     Feed(TickEvent());
   }

@@ -20,6 +20,25 @@ TEST_CASE("a job goes from nothing to done, and everybody is told") {
   CHECK(nlohmann::json::parse(harness.summary).at("status") == "done");
 }
 
+TEST_CASE("the rate of a job whose coordinator was killed is that of the time it remembers") {
+  CoreHarness first;
+  const uint64_t session = first.Join("worker:0");
+  const WorkReply work = first.Work(session);
+  first.Run(10000);
+  first.Enter(work.lease());  // 20 samples, which no job.state knows of
+  CoreHarness second({}, After(first), &first);
+  CHECK(second.loads.empty());
+  const uint64_t again = second.Join("worker:0");
+  const int64_t begun = second.now;
+  second.Run(2000);
+  TrainAll(second, again);
+  REQUIRE(second.exit.has_value());
+  const auto summary = nlohmann::json::parse(second.summary);
+  CHECK(summary.at("samples") == 80);
+  CHECK(summary.at("samples_per_second").get<double>() <
+        75000.0 / static_cast<double>(second.now - begun));
+}
+
 TEST_CASE("an epoch does not close on reports that the ledgers do not bear out") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

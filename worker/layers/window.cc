@@ -79,8 +79,8 @@ absl::StatusOr<Window::Axes> Window::Over(const Shape& input) const {
   return over;
 }
 
-Shape Window::Axes::Output(size_t axes, int64_t channels) const {
-  if (axes == 2) return {height.out, width.out, channels};
+Shape Window::Axes::Output(size_t rank, int64_t channels) const {
+  if (rank == 2) return {height.out, width.out, channels};
   return {width.out, channels};
 }
 

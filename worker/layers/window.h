@@ -13,7 +13,7 @@ struct Window {
 
   struct Axes {
     WindowAxis height, width;
-    Shape Output(size_t axes, int64_t channels) const;
+    Shape Output(size_t rank, int64_t channels) const;
   };
   // With the sizes of an input; TensorFlow's rules of padding.
   absl::StatusOr<Axes> Over(const Shape& input) const;
