@@ -1,6 +1,7 @@
 // Models, batches and variables for tests of the worker's arithmetic.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -72,6 +73,16 @@ class Variables {
     for (size_t i = 0; i < values.size(); ++i) {
       for (size_t j = 0; j < gradients[i].size(); ++j) values[i][j] -= rate * gradients[i][j];
     }
+  }
+  // By name; every variable must be there, and no other.
+  void Set(const nlohmann::json& weights) {
+    REQUIRE(names.size() == weights.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      INFO(names[i]);
+      REQUIRE(weights.contains(names[i]));
+      values[i] = weights[names[i]].get<std::vector<float>>();
+    }
+    Bind();
   }
   ConstTensors value_spans() const { return value_spans_; }
   MutableTensors gradient_spans() const { return gradient_spans_; }

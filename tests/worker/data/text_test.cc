@@ -73,7 +73,7 @@ TEST_CASE("every window of every stride is what its place in the text says") {
   float next = 0;
   for (auto& [character, number] : numbers) number = next++;
   for (const bool packed : {false, true}) {
-    for (const uint64_t window : {1, 5, 64, 699}) {
+    for (const uint64_t window : {1u, 5u, 64u, 699u}) {
       for (uint64_t stride = 1; stride <= window; stride = stride * 2 + 1) {
         MemoryFiles files;
         files.contents["/t"] = packed ? Gzip(text) : text;

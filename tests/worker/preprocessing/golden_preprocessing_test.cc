@@ -42,12 +42,7 @@ void CheckCase(const json& golden) {
   REQUIRE(built.ok());
   GradientProgram& program = **built;
   Variables variables(program);
-  REQUIRE(variables.names.size() == golden["weights"].size());
-  for (size_t i = 0; i < variables.names.size(); ++i) {
-    REQUIRE(golden["weights"].contains(variables.names[i]));
-    variables.values[i] = golden["weights"][variables.names[i]].get<std::vector<float>>();
-  }
-  variables.Bind();
+  variables.Set(golden["weights"]);
   for (int run = 0; run < 2; ++run) {  // storage is reused
     const auto outputs = program.Predict(batch, variables.value_spans());
     INFO(outputs.status());
