@@ -226,8 +226,8 @@ void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& 
   double last = 0;
   for (const auto& [workers, row] : rows) {
     const double rate = Quantile(row.rates, 0.5);
-    const auto gb = [&](double q) {
-      return Quantile(row.rates, q) * 2 * static_cast<double>(step_bytes) / 1e9;
+    const auto gb = [&rates = row.rates, step_bytes](double q) {
+      return Quantile(rates, q) * 2 * static_cast<double>(step_bytes) / 1e9;
     };
     std::printf(
         "  %d workers  %6.2f GB/s (%.2f - %.2f)  %7.0f updates/s  p50 %7.2f ms  p99 %7.2f ms  "

@@ -39,8 +39,8 @@ std::unique_ptr<Partition> MakePartition(const Optimizer& optimizer, uint64_t el
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif
-void BareAdam(const float* g, float* v, float* m, float* s, size_t n) {
-#pragma GCC ivdep
+void BareAdam(const float* __restrict g, float* __restrict v, float* __restrict m,
+              float* __restrict s, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     m[i] += (g[i] - m[i]) * 0.1f;
     s[i] += (g[i] * g[i] - s[i]) * 0.001f;

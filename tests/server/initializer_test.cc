@@ -94,7 +94,8 @@ TEST_CASE("distributions have Keras' spread, by the fans of the whole variable")
 }
 
 TEST_CASE("an orthogonal matrix has orthonormal rows or columns, and any part of it is the same") {
-  for (const auto& [rows, columns] : {std::pair{6, 24}, {24, 6}, {8, 8}, {1, 5}, {5, 1}}) {
+  for (const auto& shape : {std::pair{6, 24}, {24, 6}, {8, 8}, {1, 5}, {5, 1}}) {
+    const int rows = shape.first, columns = shape.second;
     INFO(rows << " by " << columns);
     const VariableSpec variable = Variable(
         "orthogonal", {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)}, {{"gain", 2}});
