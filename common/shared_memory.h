@@ -55,7 +55,7 @@ struct SharedAllocator {
   using value_type = T;
   SharedAllocator() = default;
   template <class U>
-  SharedAllocator(const SharedAllocator<U>&) {}
+  SharedAllocator(const SharedAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
   T* allocate(size_t n) { return static_cast<T*>(AllocateShared(n * sizeof(T))); }
   void deallocate(T* p, size_t n) { FreeShared(p, n * sizeof(T)); }
   bool operator==(const SharedAllocator&) const { return true; }

@@ -145,7 +145,7 @@ class Layer {
         regularizers_(config.regularizers()),
         activity_(config.activity()) {}
   // A part of another layer, with its name.
-  explicit Layer(const Layer& like)
+  Layer(const Layer& like)
       : name_(like.name_),
         class_name_(like.class_name_),
         trainable_(like.trainable_),
