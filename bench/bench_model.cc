@@ -43,7 +43,7 @@ struct Step {
     batch = source->schema();
     Check(source->Read(records, batch));
     batch.source = nullptr;
-    program = Take(BuildKerasProgram(job, batch, threads));
+    program = Take(BuildKerasProgram(job, batch, MakeCpuOps(threads)));
     for (const VariableSpec& variable : program->variables()) {
       uint64_t elements = 1;
       for (const uint64_t dimension : variable.shape()) elements *= dimension;
