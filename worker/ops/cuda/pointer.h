@@ -27,6 +27,8 @@ class Ptr {
   class Element {
    public:
     explicit Element(T* at) : at_(at) {}
+    Element(const Element&) = default;
+    Element& operator=(const Element& other) { return *this = static_cast<T>(other); }
     operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }  // NOLINT: as a T&
     Element& operator=(T value) {
       if (MayWrite(at_, sizeof(T))) *at_ = value;
