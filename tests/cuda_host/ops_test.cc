@@ -74,6 +74,7 @@ void Compare(const Operation& operation, bool convolutions = true) {
       if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
     }
     for (size_t i = 0; i < wanted.size(); ++i) {
+      if (std::abs(got[i] - wanted[i]) <= 1e-5f * std::abs(wanted[i])) continue;
       INFO("result " << r << ", element " << i);
       if (std::isnan(wanted[i])) {
         REQUIRE(std::isnan(got[i]));
