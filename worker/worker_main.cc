@@ -12,6 +12,7 @@
 #include "common/grpc_daemon.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "worker/device_watch.h"
 #include "worker/evaluator.h"
 #include "worker/ops/device.h"
 #include "worker/worker.h"
@@ -27,19 +28,26 @@ struct Computer {
   int64_t threads = 1;
 };
 
-OpenWorkloadFn Opener(Files& files, const Computer& computer) {
+// Everything that computes. A device that is lost ends the process.
+OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer) {
   if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
-  return [&files, computer](const Job& job) -> absl::StatusOr<Workload> {
+  const auto lost = [&daemon](const std::string& why) {
+    daemon.environment().loop.Post(
+        [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
+  };
+  return [&daemon, computer, lost](const Job& job) -> absl::StatusOr<Workload> {
     ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
                      MakeOps(computer.device, static_cast<int>(computer.threads)));
-    return OpenWorkload(files, job, std::move(ops));
+    ASSIGN_OR_RETURN(Workload workload,
+                     OpenWorkload(daemon.environment().files, job, std::move(ops)));
+    workload.program = WatchDevice(std::move(workload.program), lost);
+    return workload;
   };
 }
 
 int RunWorker(WorkerOptions options, const Computer& computer) {
   Daemon daemon;
-  Worker worker(std::move(options), Opener(daemon.environment().files, computer),
-                daemon.environment(),
+  Worker worker(std::move(options), Opener(daemon, computer), daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { worker.Start(); });
   return daemon.Run([&] { worker.Drain(); });
@@ -47,8 +55,7 @@ int RunWorker(WorkerOptions options, const Computer& computer) {
 
 int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
   Daemon daemon;
-  Evaluator evaluator(std::move(options), Opener(daemon.environment().files, computer),
-                      daemon.environment(),
+  Evaluator evaluator(std::move(options), Opener(daemon, computer), daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { evaluator.Start(); });
   return daemon.Run([&] { evaluator.Drain(); });

@@ -24,6 +24,8 @@ struct CudaPluginTable {
   int (*device_count)(char* why, size_t why_size);
   // An Ops*, for the caller to delete; null: `why`.
   void* (*make_ops)(int device, char* why, size_t why_size);
+  // 0 if these libraries, null for the usual names, have all that is called.
+  int (*check_libraries)(const char* cublas, const char* cudnn, char* why, size_t why_size);
 };
 using CudaPluginFn = const CudaPluginTable* (*)();
 }

@@ -27,14 +27,14 @@ PARACORD_HD inline void SoftmaxOfRow(bool log, Units u, In x, Out y) {
   }
 }
 
-PARACORD_HD inline void ActivateUnits(const Activation& p, Units u, In x, Out y) {
+PARACORD_HD PARACORD_CALLED inline void ActivateUnits(const Activation& p, Units u, In x, Out y) {
   if (p.kind == ActivationKind::kSparsemax) return SparsemaxRow(u.end, x, y);
   if (OfRows(p)) return SoftmaxOfRow(p.kind == ActivationKind::kLogSoftmax, u, x, y);
   for (int64_t k = u.begin; k < u.end; ++k) y[k] = ValueOf(p, x[k]);
 }
 
-PARACORD_HD inline void ActivateUnitsBackward(const Activation& p, Units u, In x, In y, In dy,
-                                              Out dx) {
+PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& p, Units u, In x,
+                                                              In y, In dy, Out dx) {
   if (p.kind == ActivationKind::kSparsemax) return SparsemaxBackwardRow(u.end, x, y, dy, dx);
   if (!OfRows(p)) {
     for (int64_t k = u.begin; k < u.end; ++k) dx[k] = dy[k] * SlopeOf(p, x[k], y[k]);
