@@ -14,9 +14,12 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
-  # Sanitizers and warnings of the C++ compiler are not nvcc's.
   set(CMAKE_CUDA_ARCHITECTURES ${PARACORD_CUDA_ARCHITECTURES})
   enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know it of this nvcc
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/worker/ops/cuda/*.cc
     ${PROJECT_SOURCE_DIR}/worker/ops/cuda/*.cu)
   add_library(paracord_cuda MODULE ${cuda_sources})
