@@ -36,6 +36,7 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
     CXX_VISIBILITY_PRESET hidden
     POSITION_INDEPENDENT_CODE ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_link_options(paracord_cuda PRIVATE -Wl,-z,defs)
   target_link_libraries(paracord_cuda PRIVATE CUDA::cudart_static absl::status absl::statusor
     absl::strings ${CMAKE_DL_LIBS})
   message(STATUS "CUDA plug-in: ${CMAKE_CUDA_COMPILER}, for ${PARACORD_CUDA_ARCHITECTURES}")
