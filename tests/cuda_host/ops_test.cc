@@ -5,10 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/cuda_under_test.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/cuda/cuda_ops.h"
 
 namespace paracord {
 namespace {
@@ -57,14 +56,7 @@ using Operation = std::function<void(Side&)>;
 void Compare(const Operation& operation, bool convolutions = true) {
   Side cpu(MakeCpuOps(1));
   operation(cpu);
-  static uint64_t seed = 100;
-  cuda::HostOptions options;
-  options.seed = ++seed;
-  options.convolutions = convolutions;
-  options.at_end = [](int64_t, const std::string& wrong) {
-    if (!wrong.empty()) FAIL_CHECK(wrong);
-  };
-  Side cuda(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+  Side cuda(CudaUnderTest(convolutions));
   operation(cuda);
   REQUIRE(cpu.results().size() == cuda.results().size());
   for (size_t r = 0; r < cpu.results().size(); ++r) {
