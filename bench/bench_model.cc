@@ -14,7 +14,7 @@
 #include "server/initializer.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/ops/device.h"
 
 namespace paracord::bench {
 namespace {
@@ -35,7 +35,7 @@ T Take(absl::StatusOr<T> result) {
 
 // The model with its first values, and a batch of its data.
 struct Step {
-  Step(const Job& job, int threads) {
+  Step(const Job& job, std::unique_ptr<Ops> ops) {
     PosixFiles files;
     const auto source = Take(OpenDataSource(files, job.train));
     std::vector<uint64_t> records(std::min<uint64_t>(job.batch, source->records()));
@@ -43,7 +43,7 @@ struct Step {
     batch = source->schema();
     Check(source->Read(records, batch));
     batch.source = nullptr;
-    program = Take(BuildKerasProgram(job, batch, threads));
+    program = Take(BuildKerasProgram(job, batch, std::move(ops)));
     for (const VariableSpec& variable : program->variables()) {
       uint64_t elements = 1;
       for (const uint64_t dimension : variable.shape()) elements *= dimension;
@@ -67,11 +67,13 @@ struct Step {
 
 int Main(int argc, char** argv) {
   std::string path = "examples/fashion-mnist/mlp.json";
+  std::string device = "cpu";
   int64_t threads = 1;
   int64_t batch = 0;
   int64_t rounds = 50;
   Flags flags("bench_model", "Computes training steps of a job's model.");
   flags.String("job", "FILE", "the job", &path);
+  flags.String("device", "DEVICE", "auto, cpu or cuda:N", &device);
   flags.Integer("threads", "N", "that compute", 1, 1024, &threads);
   flags.Integer("batch", "N", "examples; default: the job's", 1, 1 << 24, &batch);
   flags.Integer("rounds", "N", "repetitions", 1, 100000, &rounds);
@@ -80,20 +82,28 @@ int Main(int argc, char** argv) {
   PosixFiles files;
   Job job = Take(ReadJobFile(files, std::filesystem::absolute(path).string()));
   if (batch != 0) job.batch = static_cast<uint32_t>(batch);
-  Step step(job, static_cast<int>(threads));
+  device = Take(ChooseDevice(device, nullptr));
+  Step step(job, Take(MakeOps(device, static_cast<int>(threads))));
 
-  const std::unique_ptr<Ops> ops = MakeCpuOps(static_cast<int>(threads));
+  const std::unique_ptr<Ops> ops = Take(MakeOps(device, static_cast<int>(threads)));
   const auto product = Take(ops->MakeMatmul({.m = kSide, .k = kSide, .n = kSide}));
-  std::vector<float> a(kSide * kSide, 0.5f), b(kSide * kSide, 0.25f), c(kSide * kSide);
-  const std::vector<Way> ways = {
-      {"forward and backward", [&] { step.Run(); }},
-      {"a matrix product", [&] { product->Run(a.data(), b.data(), nullptr, c.data()); }}};
+  std::vector<DeviceArray> operands;
+  for (int i = 0; i < 3; ++i) {
+    operands.push_back(Take(ops->Allocate(kSide * kSide)));
+    ops->Fill(kSide * kSide, 0.5f, operands.back().get());
+  }
+  const std::vector<Way> ways = {{"forward and backward", [&] { step.Run(); }},
+                                 {"a matrix product", [&] {
+                                    product->Run(operands[0].get(), operands[1].get(), nullptr,
+                                                 operands[2].get());
+                                    Check(ops->Finish());
+                                  }}};
   const std::vector<Timing> timings = TakeTurns(ways, static_cast<int>(rounds));
 
   const double examples = static_cast<double>(step.batch.examples);
   const auto rate = [&](double seconds) { return examples / seconds; };
-  std::printf("\n%s, batch %u, %ld threads (median of %ld, quartiles)\n", job.name.c_str(),
-              step.batch.examples, threads, rounds);
+  std::printf("\n%s, batch %u, %s, %ld threads (median of %ld, quartiles)\n", job.name.c_str(),
+              step.batch.examples, device.c_str(), threads, rounds);
   std::printf("  forward and backward %8.3f ms (%.3f - %.3f)  %9.0f samples/s\n",
               timings[0].median * 1e3, timings[0].low * 1e3, timings[0].high * 1e3,
               rate(timings[0].median));

@@ -307,7 +307,7 @@ absl::Status WriteResults(Files& files, const std::string& path,
 }
 
 absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
-  RETURN_IF_ERROR(ChooseDevice(flags.device).status());
+  ASSIGN_OR_RETURN(const std::string device, ChooseDevice(flags.device, nullptr));
   PosixFiles files;
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
   ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, job.model, flags.batch));
@@ -323,8 +323,9 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
   }
   job.batch = batch.examples;
   job.accumulate = std::min(job.accumulate, job.batch);
+  ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, MakeOps(device, /*threads=*/1));
   ASSIGN_OR_RETURN(const std::unique_ptr<GradientProgram> program,
-                   BuildKerasProgram(job, schema, /*threads=*/1));
+                   BuildKerasProgram(job, schema, std::move(ops)));
   ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
                    ReadWeights(files, flags.weights, program->variables()));
   ASSIGN_OR_RETURN(

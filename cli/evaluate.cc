@@ -47,7 +47,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
     err << "paracord evaluate: " << std::string(status.message()) << "\n";
     return static_cast<int>(code);
   };
-  const absl::StatusOr<std::string> device = ChooseDevice(own.device);
+  const absl::StatusOr<std::string> device = ChooseDevice(own.device, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   const absl::StatusOr<Job> job =
@@ -57,7 +57,9 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
   if (!chosen.ok()) return fail(chosen.status(), ExitCodeOfChoice(chosen.status()));
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, static_cast<int>(threads));
+  absl::StatusOr<std::unique_ptr<Ops>> ops = MakeOps(*device, static_cast<int>(threads));
+  if (!ops.ok()) return fail(ops.status(), ExitCode::kConfiguration);
+  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, *std::move(ops));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =

@@ -209,7 +209,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
 }
 
 int Train(TrainFlags flags) {
-  const absl::StatusOr<std::string> device = ChooseDevice(flags.device);
+  const absl::StatusOr<std::string> device = ChooseDevice(flags.device, nullptr);
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();

@@ -18,6 +18,7 @@
 #include "server/optimizer.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
+#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {
@@ -87,7 +88,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
     }
   }
   if (!train.ok()) return;  // the model's shapes come from the data
-  const auto program = BuildKerasProgram(job, (*train)->schema(), /*threads=*/1);
+  const auto program = BuildKerasProgram(job, (*train)->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary();
   report.Take(where, CheckInitialWeights(files, job, (*program)->variables()));

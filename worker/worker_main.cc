@@ -11,6 +11,8 @@
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
+#include "common/status_macros.h"
+#include "worker/device_watch.h"
 #include "worker/evaluator.h"
 #include "worker/ops/device.h"
 #include "worker/worker.h"
@@ -19,25 +21,41 @@
 namespace paracord {
 namespace {
 
-OpenWorkloadFn Opener(Files& files, int64_t threads) {
-  return [&files, threads](const Job& job) {
-    return OpenWorkload(files, job, static_cast<int>(threads));
+// What computes, as --device and --threads say.
+struct Computer {
+  std::string device;
+  std::string note;  // why it is not a GPU
+  int64_t threads = 1;
+};
+
+// Everything that computes. A device that is lost ends the process.
+OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer) {
+  if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
+  const auto lost = [&daemon](const std::string& why) {
+    daemon.environment().loop.Post(
+        [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
+  };
+  return [&daemon, computer, lost](const Job& job) -> absl::StatusOr<Workload> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
+                     MakeOps(computer.device, static_cast<int>(computer.threads)));
+    ASSIGN_OR_RETURN(Workload workload,
+                     OpenWorkload(daemon.environment().files, job, std::move(ops)));
+    workload.program = WatchDevice(std::move(workload.program), lost);
+    return workload;
   };
 }
 
-int RunWorker(WorkerOptions options, int64_t threads) {
+int RunWorker(WorkerOptions options, const Computer& computer) {
   Daemon daemon;
-  Worker worker(std::move(options), Opener(daemon.environment().files, threads),
-                daemon.environment(),
+  Worker worker(std::move(options), Opener(daemon, computer), daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { worker.Start(); });
   return daemon.Run([&] { worker.Drain(); });
 }
 
-int RunEvaluator(EvaluatorOptions options, int64_t threads) {
+int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
   Daemon daemon;
-  Evaluator evaluator(std::move(options), Opener(daemon.environment().files, threads),
-                      daemon.environment(),
+  Evaluator evaluator(std::move(options), Opener(daemon, computer), daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { evaluator.Start(); });
   return daemon.Run([&] { evaluator.Drain(); });
@@ -51,17 +69,19 @@ int Main(int argc, char** argv) {
   shared.AddTo(flags);
   WorkerOptions options;
   std::string device = "auto";
-  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  Computer computer;
+  computer.threads = std::max(1u, std::thread::hardware_concurrency());
   flags.String("device", "DEVICE", "auto, cpu or cuda:N", &device);
-  flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
+  flags.Integer("threads", "N", "threads that compute", 1, 1024, &computer.threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
-  const absl::StatusOr<std::string> chosen = ChooseDevice(device);
+  const absl::StatusOr<std::string> chosen = ChooseDevice(device, &computer.note);
   if (!chosen.ok()) return refuse(chosen.status());
+  computer.device = *chosen;
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
   const std::string task = cluster->task->ToString();
@@ -69,7 +89,7 @@ int Main(int argc, char** argv) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
     if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
     const std::string dir = std::filesystem::absolute(shared.dir).lexically_normal().string();
-    return RunEvaluator({.task = task, .dir = dir}, threads);
+    return RunEvaluator({.task = task, .dir = dir}, computer);
   }
   if (cluster->task->role != Role::kWorker) {
     return refuse(
@@ -86,7 +106,7 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
-  return RunWorker(std::move(options), threads);
+  return RunWorker(std::move(options), computer);
 }
 
 }  // namespace

@@ -64,10 +64,10 @@ class PreparedBatches : public BatchFeed {
 
 }  // namespace
 
-absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, int threads) {
+absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops) {
   Workload workload;
   ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
-  ASSIGN_OR_RETURN(workload.program, BuildKerasProgram(job, train->schema(), threads));
+  ASSIGN_OR_RETURN(workload.program, BuildKerasProgram(job, train->schema(), std::move(ops)));
   JobFacts& facts = workload.facts;
   facts.set_records(train->records());
   std::string fingerprint = train->fingerprint();

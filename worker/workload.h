@@ -39,7 +39,7 @@ struct Workload {
 // Opens the data, builds the model: everything that can be wrong with a job on this machine.
 using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 
-// The real one: readers and the Keras model, on the CPU with `threads` threads.
-absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, int threads);
+// The real one: readers and the Keras model, on the device of `ops`.
+absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops);
 
 }  // namespace paracord

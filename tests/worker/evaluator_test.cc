@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
+#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {
@@ -26,7 +27,7 @@ struct Rig {
         EvaluatorOptions{.task = "evaluator:0", .dir = example.directory.path(), .poll_ms = 1000},
         [this](const Job& job) {
           ++opened;
-          return OpenWorkload(example.files, job, 1);
+          return OpenWorkload(example.files, job, MakeCpuOps(1));
         },
         Environment{loop, network, example.files, executor, random},
         [this](int code, const std::string&) {

@@ -15,6 +15,10 @@
 
 namespace paracord {
 
+// What the models of this test program compute on: the tests of models and layers are the same for
+// every device (tests/worker/test_ops.cc, tests/cuda_host/test_ops.cc).
+std::unique_ptr<Ops> TestOps();
+
 inline nlohmann::json LayerJson(const std::string& class_name, nlohmann::json config) {
   return {{"class_name", class_name}, {"config", std::move(config)}};
 }

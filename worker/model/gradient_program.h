@@ -14,6 +14,7 @@
 #include "common/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/data/data_source.h"
+#include "worker/ops/ops.h"
 
 namespace paracord {
 
@@ -55,10 +56,10 @@ class GradientProgram {
 // The value of a metric from its merged state.
 double MetricValue(const std::string& name, const MetricState& state);
 
-// Builds the job's model for data of this schema, on the CPU with `threads` threads. Errors name
-// the layer, and say what is supported.
+// Builds the job's model for data of this schema, on the device of `ops`. Errors name the layer, and
+// say what is supported.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
-                                                                   int threads);
+                                                                   std::unique_ptr<Ops> ops);
 
 }  // namespace paracord

@@ -15,12 +15,27 @@ constexpr size_t kBatchSizesMax = 8;
 
 }  // namespace
 
+// For what the storage is, and of which size.
+absl::Status Graph::NoMemory(const absl::Status& status, std::ptrdiff_t storage,
+                             int64_t batch) const {
+  for (const Node& node : nodes_) {
+    if (node.storage != static_cast<size_t>(storage) || node.layer == nullptr) continue;
+    return absl::Status(
+        status.code(),
+        absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()), ": its output, ",
+                     batch, " examples of shape ", ShapeName(node.shape), ": ", status.message()));
+  }
+  return status;
+}
+
 absl::Status Graph::Reserve(int64_t batch) {
   if (batch <= capacity_) return absl::OkStatus();
   for (Storage& storage : storages_) {
     if (storage.input.has_value()) continue;
     RETURN_IF_ERROR(CheckElements({batch, storage.size}));
-    ASSIGN_OR_RETURN(storage.data, ops_.Allocate(batch * storage.size));
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.size);
+    if (!data.ok()) return NoMemory(data.status(), &storage - storages_.data(), batch);
+    storage.data = *std::move(data);
   }
   for (Slot& slot : slots_) {
     ASSIGN_OR_RETURN(slot.data, ops_.Allocate(batch * slot.size));

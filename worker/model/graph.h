@@ -145,6 +145,7 @@ class Graph {
   void AddVariables(Layer& layer, Node& node);
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
+  absl::Status NoMemory(const absl::Status& status, std::ptrdiff_t storage, int64_t batch) const;
   void PlanScratch(bool add);
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;

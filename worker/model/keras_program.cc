@@ -11,12 +11,13 @@
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "worker/model/device_copy.h"
 #include "worker/model/gradient_program.h"
 #include "worker/model/graph.h"
 #include "worker/model/keras_json.h"
 #include "worker/model/model_head.h"
 #include "worker/model/model_summary.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/ops/ops.h"
 #include "worker/preprocessing/preprocessed_program.h"
 #include "worker/preprocessing/preprocessor.h"
 
@@ -38,7 +39,14 @@ absl::Status CheckColumn(const std::string& what, const Column& column) {
 class KerasProgram : public GradientProgram {
  public:
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
-      : job_(job), accumulate_(std::max<uint32_t>(job.accumulate, 1)), ops_(std::move(ops)) {}
+      : job_(job),
+        accumulate_(std::max<uint32_t>(job.accumulate, 1)),
+        ops_(std::move(ops)),
+        parameter_copy_(*ops_),
+        gradient_copy_(*ops_),
+        input_copy_(*ops_),
+        target_copy_(*ops_),
+        weight_copy_(*ops_) {}
 
   // `before`: what `validate` shows above the graph's layers.
   absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<LayerRow> before);
@@ -67,17 +75,19 @@ class KerasProgram : public GradientProgram {
   absl::Status CheckIds(const Batch& batch) const;
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
+  absl::Status BindBatch(const Batch& batch, bool with_targets);
   bool InputsFinite(const Batch& batch) const;
   void HideRows(const Batch& batch, std::vector<float>& values) const;
   // A run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
-  const float* Mask(const ModelHead& head) const {
-    return head.mask == Graph::kNone ? nullptr : graph_->value(head.mask);
-  }
+  // On the host, of the call's examples; null: there is none.
+  absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
   // By what the sum of a head's losses over all rows of a batch is to be divided.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
-  double HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call, double each,
-                  bool gradient);
+  absl::StatusOr<double> HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
+                                  double each, bool gradient);
+  absl::Status AddMetrics(const ModelHead& head, const Batch& batch, std::vector<MetricState>& to,
+                          size_t& at);
 
   const Job job_;
   const int64_t accumulate_;
@@ -89,10 +99,12 @@ class KerasProgram : public GradientProgram {
   std::vector<ModelHead> heads_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
-  // Of a run.
+  // Of a run. Pointers are of the device.
+  DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
+  std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
-  std::vector<float> weights_;
+  std::vector<float> weights_, mask_, output_;
 };
 
 absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
@@ -177,7 +189,8 @@ absl::Status KerasProgram::BindParameters(ConstTensors values) {
   parameters_.clear();
   for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
     if (values[i].size() != static_cast<size_t>(VariableElements(all[i]))) break;
-    parameters_.push_back(values[i].data());
+    ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Upload(i, values[i]));
+    parameters_.push_back(parameter);
   }
   if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
   return absl::InternalError(
@@ -190,19 +203,37 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
   for (size_t i = 0; i < gradients.size() && i < all.size(); ++i) {
     const size_t size = all[i].trainable() ? static_cast<size_t>(VariableElements(all[i])) : 0;
     if (gradients[i].size() != size) break;
-    gradients_.push_back(size == 0 ? nullptr : gradients[i].data());
+    gradients_.push_back(nullptr);
+    if (size == 0) continue;
+    ASSIGN_OR_RETURN(gradients_.back(), gradient_copy_.Reserve(i, gradients[i]));
   }
   if (gradients_.size() == all.size() && gradients.size() == all.size()) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("gradients do not fit the model's variables, from number ", gradients_.size()));
 }
 
+absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
+  batch_inputs_.clear();
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    ASSIGN_OR_RETURN(const float* const values,
+                     input_copy_.Upload(i, batch.inputs[input_columns_[i]].values));
+    batch_inputs_.push_back(values);
+  }
+  batch_targets_.clear();
+  for (size_t h = 0; h < heads_.size() && with_targets; ++h) {
+    batch_targets_.push_back(nullptr);
+    if (!heads_[h].has_loss) continue;
+    ASSIGN_OR_RETURN(batch_targets_.back(),
+                     target_copy_.Upload(h, batch.targets[heads_[h].target].values));
+  }
+  return absl::OkStatus();
+}
+
 GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key) {
   inputs_.clear();
-  for (const size_t column : input_columns_) {
-    const std::vector<float>& values = batch.inputs[column].values;
-    const int64_t each = static_cast<int64_t>(values.size() / batch.examples);
-    inputs_.push_back(values.data() + first * each);
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    const size_t values = batch.inputs[input_columns_[i]].values.size();
+    inputs_.push_back(batch_inputs_[i] + first * static_cast<int64_t>(values / batch.examples));
   }
   return {.batch = count,
           .inputs = inputs_,
@@ -212,15 +243,27 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
           .share = static_cast<float>(count) / static_cast<float>(batch.examples)};
 }
 
+absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t examples) {
+  if (head.mask == Graph::kNone) return nullptr;
+  ASSIGN_OR_RETURN(const std::span<const float> mask,
+                   ReadBack(*ops_, examples * head.loss.rows, graph_->value(head.mask), mask_));
+  return mask.data();
+}
+
 // The loss of a head over the call's examples, times its weight; its gradient goes into the graph.
-double KerasProgram::HeadLoss(const ModelHead& head, const Batch& batch, const GraphCall& call,
-                              double each, bool gradient) {
-  const bool weighted = RowWeights(head, job_, batch, call.first_example, call.batch, Mask(head),
-                                   /*for_loss=*/true, weights_);
+absl::StatusOr<double> KerasProgram::HeadLoss(size_t index, const Batch& batch,
+                                              const GraphCall& call, double each, bool gradient) {
+  const ModelHead& head = heads_[index];
+  ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
+  const float* weights = nullptr;
+  if (RowWeights(head, job_, batch, call.first_example, call.batch, mask, /*for_loss=*/true,
+                 weights_)) {
+    ASSIGN_OR_RETURN(weights, weight_copy_.Upload(index, weights_));
+  }
   const double scale = each * static_cast<double>(head.loss_weight);
   const double loss = ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
-                                 head.Targets(batch, call.first_example),
-                                 weighted ? weights_.data() : nullptr, static_cast<float>(scale),
+                                 batch_targets_[index] + call.first_example * head.targets_each,
+                                 weights, static_cast<float>(scale),
                                  gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
   if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
   return scale * loss;
@@ -250,8 +293,9 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
     }
     for (size_t h = 0; h < heads_.size(); ++h) {
       const ModelHead& head = heads_[h];
-      const float* mask = Mask(head);
-      if (head.loss.sum || (mask == nullptr && !head.loss.ignore_class)) continue;
+      if (head.loss.sum) continue;
+      ASSIGN_OR_RETURN(const float* const mask, Mask(head, count));
+      if (mask == nullptr && !head.loss.ignore_class) continue;
       for (int64_t i = 0; i < count * head.loss.rows; ++i) {
         const bool ignored =
             head.loss.ignore_class &&
@@ -292,6 +336,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
   const int64_t examples = batch.examples;
   const int64_t slices = std::min(accumulate_, examples);
   std::vector<double> divisors;
@@ -314,14 +359,38 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     const TraceSpan span("backward");
     // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
     for (size_t h = 0; h < heads_.size(); ++h) {
-      if (heads_[h].has_loss) loss += HeadLoss(heads_[h], batch, call, 1 / divisors[h], true);
+      if (!heads_[h].has_loss) continue;
+      ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], true));
+      loss += own;
     }
     loss += graph_->ActivityPenalties(call);
     graph_->Backward(call, gradients_, /*add=*/slice > 0);
     if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
   }
+  gradient_copy_.Download();
   RETURN_IF_ERROR(ops_->Finish());
   return loss;
+}
+
+// The states of a head's metrics get its examples, from `at` on.
+absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
+                                      std::vector<MetricState>& to, size_t& at) {
+  if (head.metrics.empty()) return absl::OkStatus();
+  const int64_t examples = batch.examples;
+  ASSIGN_OR_RETURN(const std::span<const float> outputs,
+                   ReadBack(*ops_, examples * Elements(graph_->shape(head.value)),
+                            graph_->value(head.value), output_));
+  ASSIGN_OR_RETURN(const float* const mask, Mask(head, examples));
+  for (const MetricSpec& metric : head.metrics) {
+    ModelHead plain = head;
+    if (!metric.weighted) plain.weight.reset();
+    plain.loss.ignore_class.reset();
+    const bool weighted =
+        RowWeights(plain, job_, batch, 0, examples, mask, /*for_loss=*/false, weights_);
+    AddToMetric(metric, metric.rows * examples, outputs.data(), head.Targets(batch, 0),
+                weighted ? std::span<const float>(weights_) : std::span<const float>(), to[at++]);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
@@ -330,6 +399,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   ops_->Enter();
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
   const int64_t examples = batch.examples;
   RETURN_IF_ERROR(graph_->Prepare(examples));
   const GraphCall call = Slice(batch, 0, examples, 0);
@@ -347,20 +417,11 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   for (size_t h = 0; h < heads_.size(); ++h) {
     const ModelHead& head = heads_[h];
     if (head.has_loss) {
-      const double own = HeadLoss(head, batch, call, 1 / divisors[h], false);
+      ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], false));
       loss += own;
       if (heads_.size() > 1) mean(i++, unless_nan + own / static_cast<double>(head.loss_weight));
     }
-    for (const MetricSpec& metric : head.metrics) {
-      ModelHead plain = head;
-      if (!metric.weighted) plain.weight.reset();
-      plain.loss.ignore_class.reset();
-      const bool weighted = RowWeights(plain, job_, batch, 0, examples, Mask(head),
-                                       /*for_loss=*/false, weights_);
-      AddToMetric(metric, metric.rows * examples, graph_->value(head.value), head.Targets(batch, 0),
-                  weighted ? std::span<const float>(weights_) : std::span<const float>(),
-                  added[i++]);
-    }
+    RETURN_IF_ERROR(AddMetrics(head, batch, added, i));
   }
   mean(0, loss);
   RETURN_IF_ERROR(ops_->Finish());
@@ -374,6 +435,7 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
   ops_->Enter();
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/false));
   RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/false));
   RETURN_IF_ERROR(graph_->Prepare(batch.examples));
   graph_->Forward(Slice(batch, 0, batch.examples, 0), /*training=*/false);
   RETURN_IF_ERROR(ops_->Finish());
@@ -381,10 +443,11 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
   for (size_t i = 0; i < output_names_.size(); ++i) {
     const Graph::Value value = graph_->outputs()[i];
     const Shape& shape = graph_->shape(value);
-    const float* output = graph_->value(value);
-    outputs.push_back({output_names_[i],
-                       {shape.begin(), shape.end()},
-                       {output, output + batch.examples * Elements(shape)}});
+    ASSIGN_OR_RETURN(
+        const std::span<const float> output,
+        ReadBack(*ops_, batch.examples * Elements(shape), graph_->value(value), output_));
+    outputs.push_back(
+        {output_names_[i], {shape.begin(), shape.end()}, {output.begin(), output.end()}});
     HideRows(batch, outputs.back().values);
   }
   return outputs;
@@ -394,11 +457,11 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
 
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
-                                                                   int threads) {
+                                                                   std::unique_ptr<Ops> ops) {
   ASSIGN_OR_RETURN(ModelSpec model, ReadKerasModel(job.model));
   Batch rest = schema;
   ASSIGN_OR_RETURN(std::unique_ptr<Preprocessor> preprocessor, Preprocessor::TakeOut(model, rest));
-  auto program = std::make_unique<KerasProgram>(job, MakeCpuOps(std::max(threads, 1)));
+  auto program = std::make_unique<KerasProgram>(job, std::move(ops));
   RETURN_IF_ERROR(program->Init(
       model, rest, preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows()));
   if (preprocessor == nullptr) return program;

@@ -233,6 +233,13 @@ class Ops {
   // Waits for everything that was asked for; the first error since the last Finish.
   virtual absl::Status Finish() = 0;
 
+  // True: the device's memory is the host's, and nothing need be copied.
+  virtual bool host_memory() const = 0;
+  // `host` may change when it returns.
+  virtual void Upload(int64_t n, const float* host, float* device) = 0;
+  // `host` has the numbers after the next Finish that is OK.
+  virtual void Download(int64_t n, const float* device, float* host) = 0;
+
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;

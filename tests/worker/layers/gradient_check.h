@@ -26,7 +26,7 @@ inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
                            const std::function<void(Batch&)>& change = nullptr) {
   INFO(model.dump() << " seed " << seed);
   Job job = JobFor(model, loss);
-  auto program = BuildKerasProgram(job, schema, 1);
+  auto program = BuildKerasProgram(job, schema, TestOps());
   INFO(program.status());
   REQUIRE(program.ok());
   Batch batch = RandomBatch(schema, 1 + seed % 5, classes, seed);

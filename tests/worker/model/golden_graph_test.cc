@@ -107,7 +107,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   const double tolerance = golden.value("tolerance", 0.0);
   Job job = CompiledJob(golden);
   job.accumulate = accumulate;
-  auto built = BuildKerasProgram(job, GoldenBatch(golden, false), 1);
+  auto built = BuildKerasProgram(job, GoldenBatch(golden, false), TestOps());
   INFO(built.status());
   REQUIRE(built.ok());
   GradientProgram& program = **built;

@@ -35,7 +35,7 @@ Job GoldenJob(const json& golden, uint32_t accumulate) {
 void CheckCase(const json& golden, uint32_t accumulate) {
   INFO(golden["name"] << ", accumulate " << accumulate);
   const Batch schema = SchemaOf(golden["input_shape"], golden["target_shape"]);
-  auto built = BuildKerasProgram(GoldenJob(golden, accumulate), schema, 1);
+  auto built = BuildKerasProgram(GoldenJob(golden, accumulate), schema, TestOps());
   INFO(built.status());
   REQUIRE(built.ok());
   GradientProgram& program = **built;

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 absl::Status BuildStatus(const json& model, const Batch& schema) {
-  return BuildKerasProgram(JobFor(model, "mse"), schema, 1).status();
+  return BuildKerasProgram(JobFor(model, "mse"), schema, TestOps()).status();
 }
 
 json Dense(json config) { return LayerJson("Dense", std::move(config)); }
@@ -121,7 +121,7 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   Job job = JobFor(model, "mean_sqared_error");
   const Batch schema = SchemaOf({6}, {2});
   const auto message = [&] {
-    return std::string(BuildKerasProgram(job, schema, 1).status().message());
+    return std::string(BuildKerasProgram(job, schema, TestOps()).status().message());
   };
   CHECK(message().find("did you mean \"mean_squared_error\"") != std::string::npos);
   job.loss.name = "binary_crossentropy";
@@ -156,7 +156,7 @@ TEST_CASE("a label that is no class is refused by file and row") {
   Job job = JobFor(SequentialJson({Dense({{"units", 3}, {"activation", "softmax"}})}),
                    "sparse_categorical_crossentropy");
   const Batch schema = SchemaOf({4}, {});
-  auto program = BuildKerasProgram(job, schema, 1);
+  auto program = BuildKerasProgram(job, schema, TestOps());
   REQUIRE(program.ok());
   Variables variables(**program);
   for (const float label : {3.f, -1.f, 0.5f, NAN, INFINITY}) {
@@ -181,7 +181,7 @@ TEST_CASE("a label that is no class is refused by file and row") {
 TEST_CASE("a batch that does not fit the model is refused") {
   Job job = JobFor(SequentialJson({Dense({{"units", 3}})}), "mse");
   const Batch schema = SchemaOf({4}, {3});
-  auto program = BuildKerasProgram(job, schema, 1);
+  auto program = BuildKerasProgram(job, schema, TestOps());
   REQUIRE(program.ok());
   Variables variables(**program);
   const auto compute = [&](const Batch& batch) {
@@ -211,7 +211,7 @@ TEST_CASE("dropout is a function of the batch key and the element alone") {
   const auto gradients = [&](uint64_t key, uint32_t accumulate) {
     Job job = JobFor(model, "mse", 12);
     job.accumulate = accumulate;
-    auto program = BuildKerasProgram(job, schema, 1);
+    auto program = BuildKerasProgram(job, schema, TestOps());
     REQUIRE(program.ok());
     Variables variables(**program);
     variables.Randomise(4);
@@ -239,12 +239,12 @@ TEST_CASE("batches of any size in any order give the same as alone") {
                   LayerJson("Flatten", json::object()), Dense({{"units", 2}})}),
              "mse", 7);
   const Batch schema = SchemaOf({5, 5, 2}, {2});
-  auto shared = BuildKerasProgram(job, schema, 1);
+  auto shared = BuildKerasProgram(job, schema, TestOps());
   REQUIRE(shared.ok());
   Variables ours(**shared);
   ours.Randomise(1);
   for (const uint32_t examples : {3u, 7u, 1u, 9u, 2u, 4u, 5u, 6u, 8u, 10u, 11u, 12u, 3u}) {
-    auto alone = BuildKerasProgram(job, schema, 1);
+    auto alone = BuildKerasProgram(job, schema, TestOps());
     REQUIRE(alone.ok());
     Variables theirs(**alone);
     theirs.Randomise(1);

@@ -52,7 +52,7 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
   for (const json& model : {Mlp(), Cnn()}) {
     Job job = JobFor(model, "sparse_categorical_crossentropy", 32);
     job.metrics.push_back({"accuracy"});
-    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), 1);
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), TestOps());
     INFO(program.status());
     REQUIRE(program.ok());
     Variables variables(**program);
@@ -79,7 +79,7 @@ TEST_CASE(
   for (const json& model : {Mlp(), Cnn()}) {
     Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
     job.metrics = {{"accuracy"}};
-    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), 1);
+    auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), TestOps());
     REQUIRE(program.ok());
     Variables variables(**program);
     variables.Initialise(7);
@@ -113,7 +113,7 @@ TEST_CASE("the example jobs can be read and their models built for the shape of 
         files, std::string(PARACORD_SOURCE_DIR) + "/examples/fashion-mnist/" + name + ".json");
     INFO(job.status());
     REQUIRE(job.ok());
-    const auto program = BuildKerasProgram(*job, SchemaOf({28, 28}, {}), 1);
+    const auto program = BuildKerasProgram(*job, SchemaOf({28, 28}, {}), TestOps());
     INFO(program.status());
     REQUIRE(program.ok());
     CHECK((*program)->metric_names() == std::vector<std::string>{"loss", "accuracy"});

@@ -46,7 +46,7 @@ TEST_CASE("a mixed policy rounds what layers give and their gradients, in both d
         SequentialJson({LayerJson("Dense", {{"units", 3}, {"dtype", policy}}),
                         LayerJson("Dense", {{"units", 2}, {"name", "last"}, {"dtype", policy}})});
     const Batch schema = SchemaOf({4}, {2});
-    auto program = BuildKerasProgram(JobFor(model, "mse"), schema, 1);
+    auto program = BuildKerasProgram(JobFor(model, "mse"), schema, TestOps());
     INFO(program.status());
     REQUIRE(program.ok());
     const Batch batch = RandomBatch(schema, 5, 0, 1);

@@ -37,7 +37,7 @@ void CheckCase(const json& golden) {
   schema.targets.push_back({"dense", {2}, {}});
   Job job = JobFor(golden["model"], "mean_squared_error", batch.examples);
   job.loss.output = "dense";
-  auto built = BuildKerasProgram(job, schema, 1);
+  auto built = BuildKerasProgram(job, schema, TestOps());
   INFO(built.status());
   REQUIRE(built.ok());
   GradientProgram& program = **built;

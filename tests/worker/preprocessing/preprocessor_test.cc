@@ -49,7 +49,7 @@ Batch SchemaOf(const Batch& batch, std::vector<uint64_t> target = {1}) {
 absl::StatusOr<std::vector<float>> Output(const json& model, const Batch& batch,
                                           uint64_t width = 1) {
   absl::StatusOr<std::unique_ptr<GradientProgram>> program =
-      BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {width}), 1);
+      BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {width}), TestOps());
   if (!program.ok()) return program.status();
   auto outputs = (*program)->Predict(batch, {});
   if (!outputs.ok()) return outputs.status();
@@ -165,7 +165,7 @@ TEST_CASE("a column must be of the kind that the model's input has") {
   CheckRefused(dense, TextBatch({"1"}), "is strings, which only preprocessing layers take");
 
   Batch other = TextBatch({"a", "a"});
-  auto program = BuildKerasProgram(JobFor(words, "mean_squared_error"), SchemaOf(other), 1);
+  auto program = BuildKerasProgram(JobFor(words, "mean_squared_error"), SchemaOf(other), TestOps());
   REQUIRE(program.ok());
   other.inputs[0].strings.pop_back();
   CHECK(absl::IsInvalidArgument((*program)->Predict(other, {}).status()));
@@ -180,7 +180,7 @@ TEST_CASE("without an InputLayer the data says what a layer is given") {
       {LayerJson("StringLookup", {{"vocabulary", {"a", "b"}}, {"name", "p"}}),
        LayerJson("Embedding", {{"input_dim", 3}, {"output_dim", 2}, {"name", "e"}})});
   const Batch batch = TextBatch({"b", "z"});
-  auto program = BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {1, 2}), 1);
+  auto program = BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {1, 2}), TestOps());
   INFO(program.status());
   REQUIRE(program.ok());
   CHECK((*program)->Summary().find("p (StringLookup)") != std::string::npos);

@@ -1,5 +1,6 @@
 #include "worker/ops/cpu/cpu_ops.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -30,6 +31,13 @@ class CpuOps : public Ops {
   // The count belongs to the calling thread.
   void Enter() override { omp_set_num_threads(threads_); }
   absl::Status Finish() override { return std::exchange(device_.error, absl::OkStatus()); }
+  bool host_memory() const override { return true; }
+  void Upload(int64_t n, const float* host, float* device) override {
+    std::copy(host, host + n, device);
+  }
+  void Download(int64_t n, const float* device, float* host) override {
+    std::copy(device, device + n, host);
+  }
 
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
     return cpu::MakeMatmul(device_, shape);

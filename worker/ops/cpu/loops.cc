@@ -1,11 +1,10 @@
 // Plain loops.
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 
 #include "common/mix.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/round_formulas.h"
 
 namespace paracord::cpu {
 
@@ -22,40 +21,18 @@ void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) {
   for (int64_t r = 0; r < rows; ++r, x += columns) Add(columns, x, sums);
 }
 
-namespace {
-
-// To so many bits of the fraction less, ties to even. A NaN stays one.
-template <int kDropped>
-float WithoutBits(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t even = (bits >> kDropped) & 1;
-  const uint32_t rounded = (bits + ((1u << (kDropped - 1)) - 1) + even) & ~((1u << kDropped) - 1);
-  return std::isfinite(x) ? std::bit_cast<float>(rounded) : x;
-}
-
-float ToFloat16(float x) {
-  constexpr float kLeast = 6.103515625e-05f;  // of full precision; below, multiples of 2^-24
-  constexpr float kTop = 65504.f, kStep = 1.f / 16777216;
-  if (std::abs(x) < kLeast) return std::nearbyint(x / kStep) * kStep;
-  const float rounded = WithoutBits<13>(x);
-  return std::abs(rounded) > kTop ? std::copysign(std::numeric_limits<float>::infinity(), x)
-                                  : rounded;
-}
-
-}  // namespace
-
 void Round(Precision precision, int64_t n, float* x) {
   switch (precision) {
     case Precision::kFloat32:
       return;
     case Precision::kBfloat16:
-      for (int64_t i = 0; i < n; ++i) x[i] = WithoutBits<16>(x[i]);
+      for (int64_t i = 0; i < n; ++i) x[i] = formulas::WithoutBits<16>(x[i]);
       return;
     case Precision::kFloat16:
-      for (int64_t i = 0; i < n; ++i) x[i] = std::isnan(x[i]) ? x[i] : ToFloat16(x[i]);
+      for (int64_t i = 0; i < n; ++i) x[i] = std::isnan(x[i]) ? x[i] : formulas::ToFloat16(x[i]);
       return;
     case Precision::kFloat16Digits:
-      for (int64_t i = 0; i < n; ++i) x[i] = WithoutBits<13>(x[i]);
+      for (int64_t i = 0; i < n; ++i) x[i] = formulas::WithoutBits<13>(x[i]);
       return;
   }
 }

@@ -1,28 +1,15 @@
-// Losses with their gradients. Formulas are those of keras/src/losses and
-// keras/src/backend/jax/nn.py, clipping by Keras' epsilon included. Sums are in double.
+// Losses (loss_formulas.h) of rows with their gradients. Sums are in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/loss_formulas.h"
 
 namespace paracord::cpu {
 namespace {
 
-constexpr float kEpsilon = 1e-7f;
-
-// A row of targets that are one class index, or one number a class.
-struct SparseTarget {
-  int64_t label;
-  float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
-};
-
-// Targets of each class, smoothed.
-struct SmoothTarget {
-  const float* t;
-  float keep, add;
-  float operator[](int64_t c) const { return t[c] * keep + add; }
-};
+using namespace formulas;  // NOLINT(google-build-using-namespace)
 
 // -sum t log softmax(x); its gradient is softmax(x) sum(t) - t.
 template <class Target>
@@ -74,87 +61,6 @@ double Crossentropy(const LossShape& s, const float* outputs, Target target, flo
   return s.from_logits ? CrossentropyOfLogits(s.columns, outputs, target, scale, d_outputs)
                        : CrossentropyOfProbabilities(s.columns, outputs, target, scale, d_outputs);
 }
-
-// Of one output y and its target t: each has At(y, t, shape).
-struct Point {
-  float loss, slope;
-};
-
-struct BinaryOfLogit {
-  static Point At(float x, float t, const LossShape& s) {
-    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
-    const float log_part = std::log1p(std::exp(-std::abs(x)));
-    return {std::max(x, 0.f) - x * t + log_part, 1.f / (1.f + std::exp(-x)) - t};
-  }
-};
-
-struct BinaryOfProbability {
-  static Point At(float p, float t, const LossShape& s) {
-    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
-    const float c = std::min(std::max(p, kEpsilon), 1.f - kEpsilon);
-    const float loss = -(t * std::log(c) + (1.f - t) * std::log(1.f - c));
-    return {loss, p == c ? (1.f - t) / (1.f - c) - t / c : 0.f};
-  }
-};
-
-float SignOf(float d) { return d > 0 ? 1.f : (d < 0 ? -1.f : d); }  // keeps a NaN
-
-struct Squared {
-  static Point At(float y, float t, const LossShape&) { return {(y - t) * (y - t), 2.f * (y - t)}; }
-};
-
-struct Absolute {
-  static Point At(float y, float t, const LossShape&) { return {std::abs(y - t), SignOf(y - t)}; }
-};
-
-struct SquaredLogarithmic {
-  static Point At(float y, float t, const LossShape&) {
-    const float d = std::log(std::max(y, kEpsilon) + 1.f) - std::log(std::max(t, kEpsilon) + 1.f);
-    return {d * d, y >= kEpsilon ? 2.f * d / (y + 1.f) : 0.f};
-  }
-};
-
-struct Percentage {
-  static Point At(float y, float t, const LossShape&) {
-    const float size = std::max(std::abs(t), kEpsilon);
-    return {100.f * std::abs((t - y) / size), 100.f * SignOf(y - t) / size};
-  }
-};
-
-struct Huber {
-  static Point At(float y, float t, const LossShape& s) {
-    const float d = y - t, size = std::abs(d);
-    if (size <= s.delta) return {0.5f * d * d, d};
-    return {s.delta * size - 0.5f * s.delta * s.delta, s.delta * SignOf(d)};
-  }
-};
-
-struct LogCosh {
-  static Point At(float y, float t, const LossShape&) {
-    const float d = y - t, size = std::abs(d);
-    return {size + std::log1p(std::exp(-2.f * size)) - 0.69314718056f, std::tanh(d)};
-  }
-};
-
-struct Hinge {
-  static Point At(float y, float t, const LossShape&) {
-    const float v = 1.f - t * y;
-    return {std::max(v, 0.f), v > 0 ? -t : 0.f};
-  }
-};
-
-struct SquaredHinge {
-  static Point At(float y, float t, const LossShape&) {
-    const float v = std::max(1.f - t * y, 0.f);
-    return {v * v, -2.f * v * t};
-  }
-};
-
-struct Poisson {
-  static Point At(float y, float t, const LossShape&) {
-    return {y - t * std::log(y + kEpsilon), 1.f - t / (y + kEpsilon)};
-  }
-};
 
 template <class Function>
 double MeanOver(const LossShape& s, const float* y, const float* t, float target_scale,

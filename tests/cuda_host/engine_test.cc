@@ -1,0 +1,109 @@
+// The engine as a whole: what becomes of errors.
+#include <catch2/catch.hpp>
+
+#include "tests/cuda_host/host_runtime.h"
+#include "tests/worker/model_testing.h"
+#include "worker/ops/cuda/cuda_ops.h"
+
+namespace paracord {
+namespace {
+
+// A model with all that has errors of its own: copies, masks, convolution padded at one end.
+nlohmann::json SmallModel() {
+  return SequentialJson({LayerJson("Conv2D", {{"filters", 3},
+                                              {"kernel_size", {3, 3}},
+                                              {"strides", {2, 2}},
+                                              {"padding", "same"},
+                                              {"activation", "relu"}}),
+                         LayerJson("BatchNormalization", nlohmann::json::object()),
+                         LayerJson("Flatten", nlohmann::json::object()),
+                         LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
+}
+
+const char* const kSparse = "sparse_categorical_crossentropy";
+
+struct Outcome {
+  absl::StatusOr<double> loss = absl::UnknownError("not run");
+  absl::Status predicted;
+  std::string wrong;
+  int64_t calls = 0;
+};
+
+// Builds the small model, takes a step and predicts; then once more, which must do what is right
+// unless the error stays.
+Outcome Train(cuda::HostOptions options, bool again) {
+  Outcome outcome;
+  options.at_end = [&outcome](int64_t calls, const std::string& wrong) {
+    outcome.calls = calls;
+    outcome.wrong = wrong;
+  };
+  auto ops = cuda::MakeOps(cuda::MakeHostRuntime(std::move(options)));
+  if (!ops.ok()) {
+    outcome.loss = ops.status();
+    return outcome;
+  }
+  const Batch schema = SchemaOf({7, 7, 2}, {});
+  const auto program = BuildKerasProgram(JobFor(SmallModel(), kSparse), schema, *std::move(ops));
+  if (!program.ok()) {
+    outcome.loss = program.status();
+    return outcome;
+  }
+  Variables variables(**program);
+  variables.Randomise(3);
+  const Batch batch = RandomBatch(schema, 4, 4, 5);
+  for (int run = 0; run < (again ? 2 : 1); ++run) {
+    outcome.loss =
+        (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    outcome.predicted = (*program)->Predict(batch, variables.value_spans()).status();
+  }
+  return outcome;
+}
+
+TEST_CASE("an error of any call is reported, and the next step is right") {
+  const Outcome whole = Train({}, false);
+  REQUIRE(whole.loss.ok());
+  REQUIRE(whole.wrong.empty());
+  REQUIRE(whole.calls > 100);
+  for (int64_t call = 0; call < whole.calls; ++call) {
+    INFO("call " << call);
+    cuda::HostOptions options;
+    options.fail_call = call;
+    const Outcome once = Train(options, false);
+    CHECK(once.wrong.empty());
+    options.sticky = true;
+    const Outcome stuck = Train(options, true);
+    CHECK(stuck.wrong.empty());
+    options.sticky = false;
+    const Outcome later = Train(options, true);
+    CHECK(later.wrong.empty());
+    if (!stuck.loss.ok()) {
+      CHECK(std::string(stuck.loss.status().message()).find("failed as asked") !=
+            std::string::npos);
+    }
+    // What could not even be built, or failed at the second run, says so.
+    if (later.loss.ok()) CHECK(*later.loss == Approx(*whole.loss).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a model that does not fit is refused, with the sizes and the layer") {
+  size_t refused = 0;
+  for (size_t bytes = 0; bytes < 30000; bytes += 600) {
+    cuda::HostOptions options;
+    options.memory_bytes_max = bytes;
+    const Outcome outcome = Train(options, true);
+    INFO(outcome.loss.status());
+    CHECK(outcome.wrong.empty());
+    if (outcome.loss.ok()) continue;
+    ++refused;
+    CHECK(absl::IsResourceExhausted(outcome.loss.status()));
+    CHECK(std::string(outcome.loss.status().message()).find("bytes") != std::string::npos);
+  }
+  CHECK(refused > 3);
+  cuda::HostOptions options;
+  options.memory_bytes_max = 700;
+  CHECK(std::string(Train(options, false).loss.status().message()).find("conv2d") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord

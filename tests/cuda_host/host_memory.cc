@@ -1,0 +1,126 @@
+#include "tests/cuda_host/host_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
+
+namespace paracord::cuda {
+namespace {
+
+constexpr uint32_t kNever = 0x7fbadbad;  // a NaN that no arithmetic gives
+
+void FillNever(char* at, size_t bytes) {
+  for (size_t i = 0; i + sizeof(kNever) <= bytes; i += sizeof(kNever)) {
+    std::memcpy(at + i, &kNever, sizeof(kNever));
+  }
+}
+
+bool IsNever(const char* at) {
+  uint32_t word = 0;
+  std::memcpy(&word, at, sizeof(word));
+  return word == kNever;
+}
+
+}  // namespace
+
+HostMemory::~HostMemory() {
+  Show(true);
+  for (const auto& [begin, allocation] : allocations_) std::free(allocation.memory);
+}
+
+void* HostMemory::Allocate(size_t bytes) {
+  const size_t rounded = (bytes + 3) / 4 * 4;
+  Allocation allocation;
+  allocation.memory = static_cast<char*>(std::malloc(rounded + 2 * kGuard));
+  allocation.begin = allocation.memory + kGuard;
+  allocation.bytes = bytes;
+  FillNever(allocation.memory, rounded + 2 * kGuard);
+  ++live_;
+  void* begin = allocation.begin;
+  ASAN_POISON_MEMORY_REGION(begin, bytes);
+  allocations_[allocation.begin] = allocation;
+  return begin;
+}
+
+void HostMemory::CheckGuards(const Allocation& allocation) {
+  const size_t rounded = (allocation.bytes + 3) / 4 * 4;
+  for (size_t i = 0; i < kGuard; i += 4) {
+    if (IsNever(allocation.memory + i) && IsNever(allocation.begin + rounded + i)) continue;
+    Note(absl::StrCat("written outside of an allocation of ", allocation.bytes, " bytes"));
+  }
+}
+
+bool HostMemory::Free(void* memory) {
+  const auto found = allocations_.find(static_cast<char*>(memory));
+  if (found == allocations_.end() || !found->second.lives) return false;
+  CheckGuards(found->second);
+  found->second.lives = false;
+  --live_;
+  return true;
+}
+
+const HostMemory::Allocation* HostMemory::Find(const char* at) {
+  for (const Allocation* last : last_) {
+    if (last != nullptr && at >= last->begin && at < last->begin + last->bytes) return last;
+  }
+  auto found = allocations_.upper_bound(at);
+  if (found == allocations_.begin()) return nullptr;
+  const Allocation& allocation = std::prev(found)->second;
+  if (at >= allocation.begin + allocation.bytes) return nullptr;
+  last_[next_++ % 4] = &allocation;
+  return &allocation;
+}
+
+bool HostMemory::Allows(const void* at, size_t bytes, bool written, const char* who) {
+  if (bytes == 0) return true;
+  const auto* from = static_cast<const char*>(at);
+  const Allocation* allocation = Find(from);
+  if (allocation == nullptr) {
+    Note(absl::StrCat(who, ": memory that is not the device's"));
+    return false;
+  }
+  if (!allocation->lives) {
+    Note(absl::StrCat(who, ": memory that was freed"));
+    return false;
+  }
+  if (from + bytes > allocation->begin + allocation->bytes) {
+    Note(absl::StrCat(who, ": beyond the end of ", allocation->bytes, " bytes"));
+    return false;
+  }
+  if (!written) return true;
+  // Of a structure its first word: there may be gaps in it.
+  const size_t checked = bytes > 8 && bytes % 4 == 0 && bytes < 128 ? 4 : bytes;
+  for (size_t i = 0; i + 4 <= checked; i += 4) {
+    if (!IsNever(from + i)) continue;
+    Note(absl::StrCat(who, ": never written, ", from + i - allocation->begin, " bytes into ",
+                      allocation->bytes));
+    return false;
+  }
+  return true;
+}
+
+void HostMemory::Show(bool to_host_code) {
+  for (const auto& [begin, allocation] : allocations_) {
+    if (to_host_code) {
+      ASAN_UNPOISON_MEMORY_REGION(allocation.begin, allocation.bytes);
+    } else {
+      ASAN_POISON_MEMORY_REGION(allocation.begin, allocation.bytes);
+    }
+  }
+}
+
+}  // namespace paracord::cuda

@@ -1,0 +1,374 @@
+#include "tests/cuda_host/host_runtime.h"
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "tests/cuda_host/host_kernels.h"
+#include "tests/cuda_host/host_math.h"
+#include "tests/cuda_host/host_memory.h"
+#include "worker/ops/cuda/pointer.h"
+
+namespace paracord::cuda {
+namespace {
+
+// Whose kernel runs, for MayRead and MayWrite.
+HostMemory* running_memory = nullptr;
+const char* running_kernel = "";
+
+struct HostEvent {
+  uint64_t recorded = 0, done = 0;
+};
+
+struct Task {
+  std::function<void()> work;
+  std::shared_ptr<HostEvent> record, wait;
+  uint64_t number = 0;  // of the record
+};
+
+struct HostStream {
+  std::deque<Task> tasks;
+};
+
+class HostRuntime : public Runtime {
+ public:
+  explicit HostRuntime(HostOptions options)
+      : options_(std::move(options)), random_(options_.seed) {}
+  ~HostRuntime() override;
+
+  absl::Status UseDevice() override { return Call("cudaSetDevice"); }
+  absl::StatusOr<void*> Malloc(size_t bytes) override;
+  absl::Status Free(void* memory) override;
+  absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
+                    Stream stream) override;
+  absl::StatusOr<Stream> CreateStream() override;
+  absl::Status DestroyStream(Stream stream) override;
+  absl::Status Synchronize(Stream stream) override;
+  absl::StatusOr<Event> CreateEvent() override;
+  absl::Status DestroyEvent(Event event) override;
+  absl::Status Record(Event event, Stream stream) override;
+  absl::Status Wait(Stream stream, Event event) override;
+  absl::Status Launch(const KernelLaunch& launch, Stream stream) override;
+  absl::Status Gemm(const GemmCall& call, Stream stream) override;
+  absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
+
+  // For convolutions too.
+  absl::Status Call(const char* name);
+  absl::Status Ask(Stream stream, std::function<void()> work);
+  HostMemory& memory() { return memory_; }
+
+ private:
+  bool Ready(const HostStream& stream) const;
+  void RunOne();
+  HostStream* Find(Stream stream);
+
+  const HostOptions options_;
+  std::mt19937_64 random_;
+  HostMemory memory_;
+  int64_t calls_ = 0;
+  size_t bytes_ = 0;
+  bool failed_ = false;
+  std::map<void*, size_t> sizes_;
+  std::map<Stream, std::unique_ptr<HostStream>> streams_;
+  std::map<Event, std::shared_ptr<HostEvent>> events_;
+};
+
+HostRuntime::~HostRuntime() {
+  if (!failed_) {
+    if (memory_.live() > 0) memory_.Note(absl::StrCat(memory_.live(), " allocations not freed"));
+    if (!streams_.empty()) memory_.Note("streams not destroyed");
+    if (!events_.empty()) memory_.Note("events not destroyed");
+  }
+  if (options_.at_end) options_.at_end(calls_, memory_.wrong());
+}
+
+absl::Status HostRuntime::Call(const char* name) {
+  const int64_t number = calls_++;
+  if (number == options_.fail_call || (options_.sticky && failed_)) {
+    failed_ = true;
+    return absl::InternalError(absl::StrCat(name, ": failed as asked, call ", number));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> HostRuntime::Malloc(size_t bytes) {
+  RETURN_IF_ERROR(Call("cudaMalloc"));
+  if (bytes > options_.memory_bytes_max - bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cudaMalloc: no memory for ", bytes, " bytes"));
+  }
+  void* memory = memory_.Allocate(bytes);
+  bytes_ += bytes;
+  sizes_[memory] = bytes;
+  return memory;
+}
+
+absl::Status HostRuntime::Free(void* memory) {
+  RETURN_IF_ERROR(Call("cudaFree"));
+  if (!memory_.Free(memory)) {
+    memory_.Note("cudaFree of what is not there");
+    return absl::InternalError("cudaFree: invalid argument");
+  }
+  bytes_ -= sizes_[memory];
+  return absl::OkStatus();
+}
+
+HostStream* HostRuntime::Find(Stream stream) {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? nullptr : found->second.get();
+}
+
+absl::Status HostRuntime::Ask(Stream stream, std::function<void()> work) {
+  HostStream* at = Find(stream);
+  if (at == nullptr) return absl::InternalError("no such stream");
+  at->tasks.push_back({std::move(work), nullptr, nullptr, 0});
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,
+                               Stream stream) {
+  RETURN_IF_ERROR(Call("cudaMemcpyAsync"));
+  if (kind == CopyKind::kToDevice) {
+    // Pageable memory is read before the call returns.
+    const auto* begin = static_cast<const char*>(from);
+    auto read = std::make_shared<std::vector<char>>(begin, begin + bytes);
+    return Ask(stream, [this, read, to] {
+      if (memory_.Allows(to, read->size(), false, "cudaMemcpyAsync")) {
+        std::memcpy(to, read->data(), read->size());
+      }
+    });
+  }
+  std::memset(to, 0xff, bytes);  // until it is there it is a NaN
+  return Ask(stream, [this, from, to, bytes] {
+    if (memory_.Allows(from, bytes, true, "cudaMemcpyAsync")) std::memcpy(to, from, bytes);
+  });
+}
+
+absl::StatusOr<Stream> HostRuntime::CreateStream() {
+  RETURN_IF_ERROR(Call("cudaStreamCreate"));
+  auto stream = std::make_unique<HostStream>();
+  void* name = stream.get();
+  streams_[name] = std::move(stream);
+  return name;
+}
+
+absl::Status HostRuntime::DestroyStream(Stream stream) {
+  RETURN_IF_ERROR(Call("cudaStreamDestroy"));
+  streams_.erase(stream);
+  return absl::OkStatus();
+}
+
+bool HostRuntime::Ready(const HostStream& stream) const {
+  if (stream.tasks.empty()) return false;
+  const Task& task = stream.tasks.front();
+  return task.wait == nullptr || task.wait->done >= task.number;
+}
+
+// One task of any stream that may go on.
+void HostRuntime::RunOne() {
+  std::vector<HostStream*> ready;
+  for (const auto& [name, stream] : streams_) {
+    if (Ready(*stream)) ready.push_back(stream.get());
+  }
+  if (ready.empty()) {  // each waits for an event that nobody will record
+    memory_.Note("streams wait for ever");
+    for (const auto& [name, stream] : streams_) stream->tasks.clear();
+    return;
+  }
+  HostStream& stream = *ready[random_() % ready.size()];
+  const Task task = std::move(stream.tasks.front());
+  stream.tasks.pop_front();
+  if (task.record != nullptr) task.record->done = std::max(task.record->done, task.number);
+  if (task.work) task.work();
+}
+
+absl::Status HostRuntime::Synchronize(Stream stream) {
+  // An error here is of work that was done; of a device that is lost nothing runs any more.
+  const absl::Status status = Call("cudaStreamSynchronize");
+  if (options_.sticky && failed_) return status;
+  HostStream* at = Find(stream);
+  if (at == nullptr) return absl::InternalError("cudaStreamSynchronize: no such stream");
+  memory_.Show(true);
+  while (!at->tasks.empty()) RunOne();
+  memory_.Show(false);
+  if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
+  return status;
+}
+
+absl::StatusOr<Event> HostRuntime::CreateEvent() {
+  RETURN_IF_ERROR(Call("cudaEventCreate"));
+  auto event = std::make_shared<HostEvent>();
+  void* name = event.get();
+  events_[name] = std::move(event);
+  return name;
+}
+
+absl::Status HostRuntime::DestroyEvent(Event event) {
+  RETURN_IF_ERROR(Call("cudaEventDestroy"));
+  events_.erase(event);
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::Record(Event event, Stream stream) {
+  RETURN_IF_ERROR(Call("cudaEventRecord"));
+  HostStream* at = Find(stream);
+  const auto found = events_.find(event);
+  if (at == nullptr || found == events_.end()) return absl::InternalError("cudaEventRecord");
+  at->tasks.push_back({nullptr, found->second, nullptr, ++found->second->recorded});
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::Wait(Stream stream, Event event) {
+  RETURN_IF_ERROR(Call("cudaStreamWaitEvent"));
+  HostStream* at = Find(stream);
+  const auto found = events_.find(event);
+  if (at == nullptr || found == events_.end()) return absl::InternalError("cudaStreamWaitEvent");
+  at->tasks.push_back({nullptr, nullptr, found->second, found->second->recorded});
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
+  RETURN_IF_ERROR(Call("cudaLaunchKernel"));
+  if (launch.blocks_x < 1 || launch.blocks_x > 0x7fffffff || launch.blocks_y < 1 ||
+      launch.blocks_y > 65535 || launch.threads < 1 || launch.threads > 1024 ||
+      launch.args_size > 4096) {
+    memory_.Note(absl::StrCat(launch.name, ": cudaLaunchKernel: invalid configuration"));
+    return absl::InternalError("cudaLaunchKernel: invalid configuration argument");
+  }
+  const auto* bytes = static_cast<const char*>(launch.args);
+  auto args = std::make_shared<std::vector<char>>(bytes, bytes + launch.args_size);
+  const auto kernel = reinterpret_cast<HostKernel>(const_cast<void*>(launch.kernel));
+  const uint64_t order = random_();
+  return Ask(stream, [this, kernel, args, order, launch] {
+    running_memory = &memory_;
+    running_kernel = launch.name;
+    const uint32_t blocks = launch.blocks_x * launch.blocks_y;
+    for (uint32_t n = 0; n < blocks; ++n) {
+      const uint32_t at = (order & 1) != 0 ? blocks - 1 - n : n;
+      kernel(args->data(),
+             {launch.blocks_x, at % launch.blocks_x, at / launch.blocks_x, (order & 2) != 0});
+    }
+    running_memory = nullptr;
+  });
+}
+
+absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
+  RETURN_IF_ERROR(Call("cublasSgemmStridedBatched"));
+  RETURN_IF_ERROR(CheckGemm(call));
+  return Ask(stream, [this, call] {
+    const char* const who = "cublasSgemmStridedBatched";
+    for (int64_t b = 0; b < call.batch; ++b) {
+      const float *p = call.a + b * call.stride_a, *q = call.b + b * call.stride_b;
+      float* c = call.c + b * call.stride_c;
+      const auto allows = [&](const float* at, int64_t rows, int64_t columns, int64_t ld,
+                              bool written) {
+        const auto floats = static_cast<size_t>((columns - 1) * ld + rows);
+        return memory_.Allows(at, floats * sizeof(float), written, who);
+      };
+      if (!allows(p, call.transpose_a ? call.k : call.m, call.transpose_a ? call.m : call.k,
+                  call.lda, true) ||
+          !allows(q, call.transpose_b ? call.n : call.k, call.transpose_b ? call.k : call.n,
+                  call.ldb, true) ||
+          !allows(c, call.m, call.n, call.ldc, false)) {
+        return;
+      }
+      HostGemm(call, p, q, c);
+    }
+  });
+}
+
+class HostConvolution : public Convolution {
+ public:
+  HostConvolution(HostRuntime& runtime, const ConvCall& call)
+      : runtime_(runtime), call_(call), math_(call) {}
+
+  size_t workspace_bytes() const override { return kWorkspace; }
+  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+                       Stream stream) override {
+    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionForward"));
+    return runtime_.Ask(stream, [this, x, w, y, workspace] {
+      if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
+        math_.Forward(x, w, y);
+      }
+    });
+  }
+  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+                            Stream stream) override {
+    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardData"));
+    return runtime_.Ask(stream, [this, w, dy, dx, workspace] {
+      if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
+        math_.BackwardData(w, dy, dx);
+      }
+    });
+  }
+  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+                              Stream stream) override {
+    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardFilter"));
+    return runtime_.Ask(stream, [this, x, dy, dw, workspace] {
+      if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
+        math_.BackwardFilter(x, dy, dw);
+      }
+    });
+  }
+
+ private:
+  static constexpr size_t kWorkspace = 1000;
+  struct Operand {
+    const float* at;
+    int64_t floats;
+  };
+  int64_t call_inputs() const {
+    return call_.batch * call_.in_height * call_.in_width * call_.in_channels;
+  }
+  int64_t call_outputs() const {
+    return call_.batch * call_.out_height * call_.out_width * call_.out_channels;
+  }
+  int64_t call_filter() const {
+    return call_.out_channels * call_.height * call_.width * (call_.in_channels / call_.groups);
+  }
+  bool May(void* workspace, std::initializer_list<Operand> operands, const float* result,
+           int64_t floats) {
+    const char* const who = "cudnnConvolution";
+    HostMemory& memory = runtime_.memory();
+    if (!memory.Allows(workspace, kWorkspace, false, who)) return false;
+    std::memset(workspace, 0x5a, kWorkspace);
+    for (const Operand& operand : operands) {
+      if (!memory.Allows(operand.at, static_cast<size_t>(operand.floats) * 4, true, who)) {
+        return false;
+      }
+    }
+    return memory.Allows(result, static_cast<size_t>(floats) * 4, false, who);
+  }
+
+  HostRuntime& runtime_;
+  const ConvCall call_;
+  HostConvMath math_;
+};
+
+absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const ConvCall& call) {
+  RETURN_IF_ERROR(Call("cudnnGetConvolutionForwardAlgorithm"));
+  RETURN_IF_ERROR(CheckConv(call));
+  if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
+  return std::make_unique<HostConvolution>(*this, call);
+}
+
+bool May(const void* at, size_t bytes, bool written) {
+  return running_memory != nullptr && running_memory->Allows(at, bytes, written, running_kernel);
+}
+
+}  // namespace
+
+bool MayRead(const void* at, size_t bytes) { return May(at, bytes, true); }
+bool MayWrite(const void* at, size_t bytes) { return May(at, bytes, false); }
+
+std::unique_ptr<Runtime> MakeHostRuntime(HostOptions options) {
+  return std::make_unique<HostRuntime>(std::move(options));
+}
+
+}  // namespace paracord::cuda

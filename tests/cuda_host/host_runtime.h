@@ -1,0 +1,28 @@
+// The table of CUDA's calls on the processor. Streams are queues that run when somebody waits, in
+// an order that a seed chooses as far as streams and events allow; products and convolutions are
+// done as cuBLAS and cuDNN document their layouts; every access of a kernel is looked at. One
+// thread. What went wrong is an error of Synchronize and, at the end, handed to `at_end`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "worker/ops/cuda/runtime.h"
+
+namespace paracord::cuda {
+
+struct HostOptions {
+  uint64_t seed = 0;
+  int64_t fail_call = -1;  // the call of this number fails
+  bool sticky = false;     // and so do all after it
+  size_t memory_bytes_max = SIZE_MAX;
+  bool convolutions = true;  // false: cuDNN has no algorithm
+  // The number of calls; what was wrong: errors of access, or something left undestroyed.
+  std::function<void(int64_t calls, const std::string& wrong)> at_end;
+};
+
+std::unique_ptr<Runtime> MakeHostRuntime(HostOptions options);
+
+}  // namespace paracord::cuda

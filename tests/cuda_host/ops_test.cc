@@ -1,0 +1,471 @@
+// Every operation of the seam on both engines, with random shapes.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "tests/cuda_host/cuda_under_test.h"
+#include "tests/worker/model_testing.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+// What an operation sees of one engine: tensors that are put there, and taken back to be compared.
+class Side {
+ public:
+  explicit Side(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
+  ~Side() { arrays_.clear(); }
+  Ops& ops() { return *ops_; }
+  float* Put(const Floats& values) {
+    float* at = New(values.size());
+    ops_->Upload(static_cast<int64_t>(values.size()), values.data(), at);
+    return at;
+  }
+  float* New(size_t floats) {
+    arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats)).value(), floats});
+    return arrays_.back().data.get();
+  }
+  // A result.
+  void Take(const float* at, int64_t floats) {
+    Floats& result = results_.emplace_back(static_cast<size_t>(floats));
+    ops_->Download(floats, at, result.data());
+    const absl::Status finished = ops_->Finish();
+    INFO(finished);
+    REQUIRE(finished.ok());
+  }
+  void Take(double number) { results_.push_back({static_cast<float>(number)}); }
+  const std::vector<Floats>& results() const { return results_; }
+
+ private:
+  struct Array {
+    DeviceArray data;
+    size_t floats;
+  };
+  const std::unique_ptr<Ops> ops_;
+  std::vector<Array> arrays_;
+  std::vector<Floats> results_;
+};
+
+using Operation = std::function<void(Side&)>;
+
+// 1e-4 relative; what cancels may be off by 5e-6 of the largest.
+void Compare(const Operation& operation, bool convolutions = true) {
+  Side cpu(MakeCpuOps(1));
+  operation(cpu);
+  Side cuda(CudaUnderTest(convolutions));
+  operation(cuda);
+  REQUIRE(cpu.results().size() == cuda.results().size());
+  for (size_t r = 0; r < cpu.results().size(); ++r) {
+    const Floats &wanted = cpu.results()[r], &got = cuda.results()[r];
+    double largest = 1;  // as the operands
+    for (const float v : wanted) {
+      if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (std::abs(got[i] - wanted[i]) <= 1e-5f * std::abs(wanted[i])) continue;
+      INFO("result " << r << ", element " << i);
+      if (std::isnan(wanted[i])) {
+        REQUIRE(std::isnan(got[i]));
+        continue;
+      }
+      REQUIRE(got[i] == Approx(wanted[i]).epsilon(1e-4).margin(5e-6 * largest));
+    }
+  }
+}
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : random_(seed) {}
+  int64_t Size(int64_t most) {
+    return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most));
+  }
+  bool Coin() { return random_() % 2 == 0; }
+  Floats Numbers(int64_t n, float low = -2, float high = 2) {
+    std::uniform_real_distribution<float> draw(low, high);
+    Floats numbers(static_cast<size_t>(n));
+    for (float& v : numbers) v = draw(random_);
+    return numbers;
+  }
+  // Whole numbers from 0 to below.
+  Floats Ids(int64_t n, int64_t below) {
+    Floats ids(static_cast<size_t>(n));
+    for (float& v : ids) v = static_cast<float>(random_() % static_cast<uint64_t>(below));
+    return ids;
+  }
+  std::mt19937& engine() { return random_; }
+
+ private:
+  std::mt19937 random_;
+};
+
+constexpr uint32_t kRounds = 6;
+
+TEST_CASE("activations and their gradients are those of the CPU") {
+  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kNotEqual); ++kind) {
+    if (kind == static_cast<int>(ActivationKind::kGlu)) continue;
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+      INFO("kind " << kind << " seed " << seed);
+      Random random(seed);
+      const int64_t rows = random.Size(40), columns = random.Size(seed == 2 ? 900 : 30);
+      const Activation p{static_cast<ActivationKind>(kind), 0.3f, 1.5f, 0.1f};
+      const bool positive = p.kind == ActivationKind::kPower || p.kind == ActivationKind::kLog ||
+                            p.kind == ActivationKind::kLog1p;
+      const Floats x = random.Numbers(rows * columns, positive ? 0.1f : -4, 4);
+      const Floats dy = random.Numbers(rows * columns);
+      Compare([&](Side& side) {
+        const int64_t n = rows * columns;
+        float *dx = side.Put(x), *d = side.Put(dy), *y = side.New(x.size());
+        side.ops().Activate(p, rows, columns, dx, y);
+        side.Take(y, n);
+        side.ops().ActivateBackward(p, rows, columns, dx, y, d, d);
+        side.Take(d, n);
+        side.ops().Activate(p, rows, columns, dx, dx);
+        side.Take(dx, n);
+      });
+    }
+  }
+}
+
+TEST_CASE("products are those of the CPU, transposed, in batches, with bias and ReLU") {
+  for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
+    s.transpose_a = random.Coin();
+    s.transpose_b = random.Coin();
+    s.bias = random.Coin();
+    s.relu = random.Coin();
+    s.batch = random.Coin() ? 1 : random.Size(4);
+    const Floats a = random.Numbers(s.batch * s.m * s.k), b = random.Numbers(s.batch * s.k * s.n);
+    const Floats bias = random.Numbers(s.n);
+    Compare([&](Side& side) {
+      auto product = side.ops().MakeMatmul(s).value();
+      float* c = side.New(static_cast<size_t>(s.batch * s.m * s.n));
+      product->Run(side.Put(a), side.Put(b), s.bias ? side.Put(bias) : nullptr, c);
+      side.Take(c, s.batch * s.m * s.n);
+    });
+  }
+}
+
+WindowAxis RandomAxis(Random& random, bool dilate) {
+  WindowAxis axis;
+  axis.in = 3 + random.Size(9);
+  axis.size = random.Size(3);
+  axis.stride = random.Size(3);
+  if (dilate && axis.stride == 1) axis.dilation = random.Size(2);
+  const int64_t reach = (axis.size - 1) * axis.dilation + 1;
+  if (random.Coin()) {  // same
+    axis.out = (axis.in + axis.stride - 1) / axis.stride;
+    const int64_t pad = std::max<int64_t>((axis.out - 1) * axis.stride + reach - axis.in, 0);
+    axis.pad_before = pad / 2;
+    axis.pad_after = pad - pad / 2;
+  } else {
+    axis.out = (axis.in - reach) / axis.stride + 1;
+  }
+  return axis;
+}
+
+TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
+  for (uint32_t seed = 0; seed < 6 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    ConvShape s;
+    s.groups = random.Coin() ? 1 : random.Size(3);
+    s.batch = random.Size(3);
+    s.in_channels = s.groups * random.Size(4);
+    s.out_channels = s.groups * random.Size(5);
+    s.height = RandomAxis(random, true);
+    s.width = RandomAxis(random, true);
+    s.bias = random.Coin();
+    s.relu = random.Coin();
+    const int64_t in = s.batch * s.height.in * s.width.in * s.in_channels;
+    const int64_t out = s.batch * s.height.out * s.width.out * s.out_channels;
+    const int64_t size = s.height.size * s.width.size * s.in_channels / s.groups * s.out_channels;
+    const Floats x = random.Numbers(in), kernel = random.Numbers(size), dy = random.Numbers(out);
+    const Floats bias = random.Numbers(s.out_channels);
+    for (const bool cudnn : {true, false}) {
+      Compare(
+          [&](Side& side) {
+            auto conv = side.ops().MakeConv2D(s).value();
+            float *px = side.Put(x), *pk = side.Put(kernel), *pdy = side.Put(dy);
+            float *pb = side.Put(bias), *y = side.New(dy.size()), *dx = side.New(x.size());
+            float *dk = side.New(kernel.size()), *db = side.New(bias.size());
+            conv->Forward(px, pk, pb, y);
+            side.Take(y, out);
+            conv->BackwardInput(pdy, pk, dx);
+            side.Take(dx, in);
+            conv->BackwardKernel(px, pdy, dk, db);
+            side.Take(dk, size);
+            if (s.bias) side.Take(db, s.out_channels);
+          },
+          cudnn);
+    }
+  }
+}
+
+TEST_CASE("pooling is that of the CPU, among equal maxima too") {
+  for (uint32_t seed = 0; seed < 6 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    PoolShape s{random.Coin(), random.Size(3), random.Size(5), RandomAxis(random, false),
+                RandomAxis(random, false)};
+    const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
+    const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
+    const Floats x = random.Coin() ? random.Numbers(in) : random.Ids(in, 3);
+    const Floats dy = random.Numbers(out);
+    Compare([&](Side& side) {
+      auto pool = side.ops().MakePool2D(s).value();
+      float *y = side.New(dy.size()), *dx = side.New(x.size());
+      pool->Forward(side.Put(x), y);
+      side.Take(y, out);
+      pool->Backward(side.Put(dy), dx);
+      side.Take(dx, in);
+    });
+  }
+}
+
+TEST_CASE("sums, scalings, roundings and random numbers are those of the CPU") {
+  for (uint32_t seed = 0; seed < kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const int64_t rows = random.Size(seed == 0 ? 30000 : 50), columns = random.Size(70);
+    const int64_t n = rows * columns;
+    const Floats x = random.Numbers(n), y = random.Numbers(n);
+    Compare([&](Side& side) {
+      Ops& ops = side.ops();
+      float *px = side.Put(x), *py = side.Put(y), *sums = side.New(static_cast<size_t>(columns));
+      ops.SumRows(rows, columns, px, sums);
+      side.Take(sums, columns);
+      ops.Affine(n, 1.5f, -0.25f, px, px);
+      ops.Add(n, px, py);
+      side.Take(py, n);
+      ops.Dropout(seed + 5, 0.3f, 11, n, py, py);
+      side.Take(py, n);
+      ops.AddNoise(seed + 5, 0.7f, 3, n, py, py);
+      side.Take(py, n);
+      for (const Precision precision : {Precision::kFloat16, Precision::kBfloat16,
+                                        Precision::kFloat16Digits, Precision::kFloat32}) {
+        float* rounded = side.Put(x);
+        ops.Round(precision, n, rounded);
+        side.Take(rounded, n);
+      }
+      side.Take(ops.Penalty(n, 0.1f, 0.2f, px, 0.5f, py));
+      side.Take(py, n);
+      side.Take(ops.Penalty(n, 0.f, 0.2f, px, 0.f, nullptr));
+      ops.Fill(n, 3.f, py);
+      side.Take(py, n);
+    });
+  }
+}
+
+TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes") {
+  for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const size_t axes = seed % 11 == 10 ? 10 : static_cast<size_t>(random.Size(5));
+    Walk walk;
+    int64_t all = 1;
+    for (size_t i = 0; i < axes; ++i) {
+      walk.dims.push_back(random.Size(axes == 10 ? 2 : (seed == 3 ? 60 : 7)));
+      all *= walk.dims.back();
+    }
+    if (all > 200000) continue;
+    // Steps of a row-major tensor whose axes are in another order; some stand still.
+    const auto steps = [&](bool still) {
+      std::vector<size_t> order(axes);
+      for (size_t i = 0; i < axes; ++i) order[i] = i;
+      std::shuffle(order.begin(), order.end(), random.engine());
+      std::vector<int64_t> result(axes);
+      int64_t step = 1;
+      for (const size_t axis : order) {
+        const bool stands = still && random.Coin();
+        result[axis] = stands ? 0 : step;
+        if (!stands) step *= walk.dims[axis];
+      }
+      return result;
+    };
+    walk.a = steps(true);
+    walk.b = steps(true);
+    walk.y = steps(false);
+    Walk sum = walk;
+    sum.b.clear();
+    sum.y = steps(true);
+    const Floats a = random.Numbers(all, 0.5f, 2), b = random.Numbers(all, 0.5f, 2);
+    const Floats y = random.Numbers(all);
+    Compare([&](Side& side) {
+      Ops& ops = side.ops();
+      float *pa = side.Put(a), *pb = side.Put(b), *py = side.Put(y);
+      for (int kind = 0; kind <= static_cast<int>(BinaryKind::kGreater); ++kind) {
+        ops.Binary(static_cast<BinaryKind>(kind), walk, pa, pb, py);
+        side.Take(py, all);
+      }
+      Walk copy = walk;
+      copy.b.clear();
+      ops.Copy(copy, false, pa, py);
+      side.Take(py, all);
+      ops.Copy(copy, true, pa, py);
+      side.Take(py, all);
+      ops.Copy(sum, true, pa, py);
+      side.Take(py, all);
+    });
+  }
+}
+
+TEST_CASE("normalisation and its gradients are those of the CPU") {
+  for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    NormShape s{random.Coin(), random.Size(seed == 0 ? 20000 : 60), random.Size(40), 1e-3f};
+    s.centred = s.by_column || random.Coin();
+    const bool constant = random.Coin(), scaled = random.Coin();
+    const int64_t n = s.rows * s.columns, groups = s.by_column ? s.columns : s.rows;
+    const Floats x = random.Numbers(n, 3, 5), dy = random.Numbers(n);
+    const Floats scale = random.Numbers(s.columns), offset = random.Numbers(s.columns);
+    Compare([&](Side& side) {
+      Ops& ops = side.ops();
+      const auto wide = static_cast<size_t>(s.columns), many = static_cast<size_t>(groups);
+      float *px = side.Put(x), *pdy = side.Put(dy), *y = side.New(x.size());
+      float *mean = side.New(many), *variance = side.New(many), *dx = side.New(x.size());
+      float *ps = scaled ? side.Put(scale) : nullptr, *po = scaled ? side.Put(offset) : nullptr;
+      float *ds = scaled ? side.New(wide) : nullptr, *d_o = scaled ? side.New(wide) : nullptr;
+      ops.Moments(s, px, mean, variance);
+      side.Take(mean, groups);
+      side.Take(variance, groups);
+      ops.Normalize(s, px, mean, variance, ps, po, y);
+      side.Take(y, n);
+      ops.NormalizeBackward(s, constant, px, mean, variance, ps, pdy, dx, ds, d_o);
+      side.Take(dx, n);
+      if (scaled) side.Take(ds, s.columns);
+      if (scaled) side.Take(d_o, s.columns);
+      ops.NormalizeBackward(s, constant, px, mean, variance, ps, pdy, nullptr, ds, nullptr);
+    });
+  }
+}
+
+TEST_CASE("gathers and scatters are those of the CPU, of ids outside of the table too") {
+  for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const int64_t count = random.Size(seed == 1 ? 3000 : 40), width = random.Size(9);
+    const int64_t rows = random.Size(12);
+    Floats ids = random.Ids(count, rows + 2);
+    if (random.Coin()) ids[0] = -1;
+    const Floats table = random.Numbers(rows * width), dy = random.Numbers(count * width);
+    Compare([&](Side& side) {
+      float *y = side.New(dy.size()), *d = side.New(table.size()), *pi = side.Put(ids);
+      side.ops().Gather(count, width, rows, pi, side.Put(table), y);
+      side.Take(y, count * width);
+      side.ops().ScatterAdd(count, width, rows, pi, side.Put(dy), d);
+      side.Take(d, rows * width);
+    });
+  }
+}
+
+TEST_CASE("recurrent steps are those of the CPU, masked, with any activation") {
+  const CellKind kinds[] = {CellKind::kSimple, CellKind::kLstm, CellKind::kGru, CellKind::kGruGates,
+                            CellKind::kGruCandidate};
+  const int64_t gates[] = {1, 4, 3, 3, 3}, kept[] = {0, 5, 4, 4, 4}, product[] = {1, 4, 3, 2, 1};
+  const ActivationKind activations[] = {ActivationKind::kTanh,      ActivationKind::kSigmoid,
+                                        ActivationKind::kSoftmax,   ActivationKind::kAffine,
+                                        ActivationKind::kSparsemax, ActivationKind::kLogSoftmax};
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const size_t kind = seed % 5;
+    CellShape s{kinds[kind],
+                random.Size(6),
+                random.Size(20),
+                {activations[random.engine()() % 6], 0.5f, 0.1f, 0},
+                {activations[random.engine()() % 3], 0.5f, 0.1f, 0}};
+    const int64_t state = s.batch * s.units;
+    const Floats h0 = random.Numbers(state), c0 = random.Numbers(state), dh = random.Numbers(state);
+    const Floats z = random.Numbers(state * gates[kind]), r = random.Numbers(state * product[kind]);
+    const Floats dc = random.Numbers(state), keep = random.Numbers(state * 5, 0.1f, 0.9f);
+    const Floats dz = random.Numbers(state * gates[kind]), mask = random.Ids(s.batch, 2);
+    const bool masked = random.Coin(), lstm = s.kind == CellKind::kLstm;
+    Compare([&](Side& side) {
+      CellStep step;
+      if (masked) step.mask = side.Put(mask);
+      step.h0 = side.Put(h0);
+      float *pz = side.Put(z), *h = side.New(h0.size()), *c = side.New(h0.size());
+      float *pk = side.Put(keep), *pdz = side.Put(dz), *pdh = side.Put(dh), *pdc = side.Put(dc);
+      float* dr = side.Put(r);
+      step.z = pz;
+      step.h = h;
+      if (kept[kind] > 0) step.kept = pk;
+      if (lstm) step.c0 = side.Put(c0), step.c = c;
+      side.ops().CellForward(s, step, side.Put(r));
+      side.Take(h, state);
+      side.Take(pz, state * gates[kind]);
+      if (lstm) side.Take(c, state);
+      side.ops().CellBackward(s, step, pdh, pdc, pdz, lstm || kind == 0 ? pdz : dr);
+      side.Take(pdh, state);
+      side.Take(pdc, state);
+      side.Take(pdz, state * gates[kind]);
+      side.Take(dr, state * product[kind]);
+    });
+  }
+}
+
+TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too") {
+  for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    SoftmaxShape s{random.Size(3), random.Size(3), random.Size(6),
+                   random.Size(seed == 2 ? 700 : 9)};
+    s.scale = 0.4f;
+    s.causal = random.Coin();
+    s.masked = static_cast<MaskedScore>(seed % 3);
+    const bool masked = random.Coin();
+    const int64_t n = s.batch * s.heads * s.queries * s.keys;
+    const Floats x = random.Numbers(n), dy = random.Numbers(n);
+    Floats mask = random.Ids(s.batch * s.queries * s.keys, 2);
+    std::fill_n(mask.begin(), s.keys, 0.f);
+    Compare([&](Side& side) {
+      float *y = side.Put(x), *d = side.Put(dy), *pm = masked ? side.Put(mask) : nullptr;
+      side.ops().MaskedSoftmax(s, pm, y, y);
+      side.Take(y, n);
+      side.ops().MaskedSoftmaxBackward(s, pm, y, d, d);
+      side.Take(d, n);
+    });
+  }
+}
+
+TEST_CASE("losses and their gradients are those of the CPU") {
+  for (int kind = 0; kind <= static_cast<int>(LossKind::kCosineSimilarity); ++kind) {
+    for (uint32_t seed = 0; seed < 8; ++seed) {
+      INFO("kind " << kind << " seed " << seed);
+      Random random(seed);
+      LossShape s;
+      s.kind = static_cast<LossKind>(kind);
+      s.from_logits = random.Coin();
+      s.rows = random.Size(30);
+      s.columns = 1 + random.Size(seed == 7 ? 600 : 12);
+      s.label_smoothing = random.Coin() ? 0.f : 0.1f;
+      s.delta = 0.8f;
+      const bool sparse = s.kind == LossKind::kSparseCategoricalCrossentropy;
+      const bool weighted = random.Coin(), zeros_and_ones = random.Coin();
+      const int64_t n = s.rows * s.columns;
+      const Floats outputs = random.Numbers(n, s.from_logits ? -3 : 0.05f, s.from_logits ? 3 : 1);
+      const Floats positive = random.Numbers(n, 0.05f, 1);
+      const Floats& y = s.from_logits && kind <= 2 ? outputs : positive;
+      Floats t = sparse ? random.Ids(s.rows, s.columns)
+                        : (zeros_and_ones ? random.Ids(n, 2) : random.Numbers(n, 0.f, 1));
+      const Floats weights = random.Ids(s.rows, 3);
+      Compare([&](Side& side) {
+        float *d = side.New(y.size()), *py = side.Put(y), *pt = side.Put(t);
+        const float* w = weighted ? side.Put(weights) : nullptr;
+        side.Take(side.ops().Loss(s, py, pt, w, 0.7f, d));
+        side.Take(d, n);
+        side.Take(side.ops().Loss(s, py, pt, w, 0, nullptr));
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,29 @@
+// Plug-ins that fail in every way (tests/worker/ops/device_test.cc), by how they are compiled.
+#include <cstring>
+
+#include "worker/ops/cuda_plugin.h"
+
+#ifdef FAKE_VERSION
+
+namespace {
+
+int Say(const char* what, char* why, size_t why_size) {
+  std::strncpy(why, what, why_size - 1);
+  return -1;
+}
+int Count(char* why, size_t why_size) {
+  return FAKE_COUNT >= 0 ? FAKE_COUNT : Say("no NVIDIA driver", why, why_size);
+}
+void* Make(int, char* why, size_t why_size) {
+  Say("cuBLAS is missing: no such file", why, why_size);
+  return nullptr;
+}
+int Check(const char*, const char*, char*, size_t) { return 0; }
+
+const paracord::CudaPluginTable kTable = {FAKE_VERSION, Count, Make, Check};
+
+}  // namespace
+
+extern "C" const paracord::CudaPluginTable* paracord_cuda_plugin() { return &kTable; }
+
+#endif

@@ -1,0 +1,48 @@
+#include "worker/device_watch.h"
+
+#include <catch2/catch.hpp>
+
+namespace paracord {
+namespace {
+
+class FailingProgram : public GradientProgram {
+ public:
+  explicit FailingProgram(absl::Status status) : status_(std::move(status)) {}
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  const std::vector<std::string>& metric_names() const override { return names_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors) override {
+    return status_;
+  }
+  absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
+    return status_;
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
+    return status_;
+  }
+
+ private:
+  const absl::Status status_;
+  std::vector<VariableSpec> variables_;
+  std::vector<std::string> names_;
+};
+
+TEST_CASE("a lost device is told once, another error never") {
+  for (const bool lost : {true, false}) {
+    const absl::Status status = lost ? absl::DataLossError("gone") : absl::InternalError("odd");
+    int told = 0;
+    const auto program =
+        WatchDevice(std::make_unique<FailingProgram>(status), [&](const std::string& why) {
+          CHECK(why == "gone");
+          ++told;
+        });
+    std::vector<MetricState> states;
+    CHECK(program->ComputeGradients({}, 0, {}, {}).status() == status);
+    CHECK(program->Evaluate({}, {}, states) == status);
+    CHECK(program->Predict({}, {}).status() == status);
+    CHECK(told == (lost ? 1 : 0));
+  }
+}
+
+}  // namespace
+}  // namespace paracord

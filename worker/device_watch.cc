@@ -1,0 +1,54 @@
+#include "worker/device_watch.h"
+
+#include <utility>
+
+namespace paracord {
+namespace {
+
+class WatchedProgram : public GradientProgram {
+ public:
+  WatchedProgram(std::unique_ptr<GradientProgram> program,
+                 std::function<void(const std::string&)> lost)
+      : program_(std::move(program)), lost_(std::move(lost)) {}
+
+  const std::vector<VariableSpec>& variables() const override { return program_->variables(); }
+  const std::vector<std::string>& metric_names() const override { return program_->metric_names(); }
+  std::string Summary() const override { return program_->Summary(); }
+  int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
+
+  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                          ConstTensors values, MutableTensors gradients) override {
+    auto result = program_->ComputeGradients(batch, batch_key, values, gradients);
+    Look(result.status());
+    return result;
+  }
+  absl::Status Evaluate(const Batch& batch, ConstTensors values,
+                        std::vector<MetricState>& states) override {
+    absl::Status result = program_->Evaluate(batch, values, states);
+    Look(result);
+    return result;
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
+    auto result = program_->Predict(batch, values);
+    Look(result.status());
+    return result;
+  }
+
+ private:
+  void Look(const absl::Status& status) {
+    if (!absl::IsDataLoss(status) || !lost_) return;
+    std::exchange(lost_, nullptr)(std::string(status.message()));
+  }
+
+  const std::unique_ptr<GradientProgram> program_;
+  std::function<void(const std::string&)> lost_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientProgram> WatchDevice(std::unique_ptr<GradientProgram> program,
+                                             std::function<void(const std::string& why)> lost) {
+  return std::make_unique<WatchedProgram>(std::move(program), std::move(lost));
+}
+
+}  // namespace paracord

@@ -1,0 +1,50 @@
+#include "worker/model/device_copy.h"
+
+#include "common/status_macros.h"
+
+namespace paracord {
+
+absl::StatusOr<DeviceCopy::Slot*> DeviceCopy::Grow(size_t slot, size_t floats) {
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  Slot& at = slots_[slot];
+  if (at.data == nullptr || at.size < floats) {
+    at.data.reset();  // before the larger one is asked for
+    ASSIGN_OR_RETURN(at.data, ops_.Allocate(static_cast<int64_t>(floats)));
+    at.size = floats;
+  }
+  return &at;
+}
+
+absl::StatusOr<const float*> DeviceCopy::Upload(size_t slot, std::span<const float> host) {
+  if (ops_.host_memory()) return host.data();
+  ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
+  ops_.Upload(static_cast<int64_t>(host.size()), host.data(), at->data.get());
+  return at->data.get();
+}
+
+absl::StatusOr<float*> DeviceCopy::Reserve(size_t slot, std::span<float> host) {
+  if (ops_.host_memory()) return host.data();
+  ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
+  at->host = host;
+  return at->data.get();
+}
+
+void DeviceCopy::Download() {
+  for (Slot& slot : slots_) {
+    if (slot.host.empty()) continue;
+    ops_.Download(static_cast<int64_t>(slot.host.size()), slot.data.get(), slot.host.data());
+    slot.host = {};
+  }
+}
+
+absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
+                                                std::vector<float>& copy) {
+  const auto size = static_cast<size_t>(n);
+  if (ops.host_memory()) return std::span(device, size);
+  copy.resize(size);
+  ops.Download(n, device, copy.data());
+  RETURN_IF_ERROR(ops.Finish());
+  return std::span<const float>(copy);
+}
+
+}  // namespace paracord

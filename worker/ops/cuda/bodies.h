@@ -1,0 +1,29 @@
+// Every body that is launched, by form: nvcc compiles a kernel of each (kernels.cu), the C++
+// compiler a function of each (tests/cuda_host). A new body needs a line here, or it does not link.
+#pragma once
+
+#include "worker/ops/cuda/cell.h"
+#include "worker/ops/cuda/elementwise.h"
+#include "worker/ops/cuda/launch.h"
+#include "worker/ops/cuda/loss.h"
+#include "worker/ops/cuda/norm.h"
+#include "worker/ops/cuda/softmax.h"
+#include "worker/ops/cuda/walk.h"
+#include "worker/ops/cuda/window.h"
+
+#define PARACORD_CUDA_MAPS(X)                                                                  \
+  X(ActivateBody)                                                                              \
+  X(ActivateBackwardBody)                                                                      \
+  X(AffineBody) X(AddBody) X(FillBody) X(RoundBody) X(BiasBody) X(DropoutBody) X(NoiseBody)    \
+      X(PenaltyGradientBody) X(CopyWalkBody) X(BinaryBody) X(GatherBody) X(ScatterKeyBody)     \
+          X(MergeRunsBody) X(ScatterSumBody) X(NormalizeBody) X(NormColumnBackwardBody)        \
+              X(SparsemaxBody) X(SparsemaxBackwardBody) X(CellForwardBody) X(CellBackwardBody) \
+                  X(PoolBody) X(PoolBackwardBody) X(ConvBody) X(ConvInputBody)
+
+// The end of one in parts is a map, too.
+#define PARACORD_CUDA_REDUCTIONS(X)                                                           \
+  X(PenaltyBody)                                                                              \
+  X(SumBody)                                                                                  \
+  X(SumRowsBody) X(SumWalkBody) X(MomentsBody) X(NormColumnSumsBody) X(NormRowBackwardBody)   \
+      X(SoftmaxBody) X(SoftmaxBackwardBody) X(MaskedSoftmaxBody) X(MaskedSoftmaxBackwardBody) \
+          X(BinaryTargetsBody) X(ProbabilitySumBody) X(LossBody) X(ConvKernelBody)

@@ -1,0 +1,195 @@
+#include "worker/ops/cuda/cuda_ops.h"
+
+#include "common/mix.h"
+#include "common/status_macros.h"
+#include "worker/ops/cuda/cell.h"
+#include "worker/ops/cuda/elementwise.h"
+#include "worker/ops/cuda/engine.h"
+#include "worker/ops/cuda/norm.h"
+#include "worker/ops/cuda/softmax.h"
+#include "worker/ops/cuda/walk.h"
+
+namespace paracord::cuda {
+namespace {
+
+class CudaOps : public Ops {
+ public:
+  explicit CudaOps(std::unique_ptr<Runtime> runtime) : engine_(std::move(runtime)) {}
+  absl::Status Init() { return engine_.Init(); }
+
+  absl::StatusOr<DeviceArray> Allocate(int64_t floats) override { return engine_.Allocate(floats); }
+  void Enter() override { engine_.Enter().IgnoreError(); }
+  absl::Status Finish() override { return engine_.Finish(); }
+  bool host_memory() const override { return false; }
+  void Upload(int64_t n, const float* host, float* device) override {
+    engine_.Upload(host, device, static_cast<size_t>(n) * sizeof(float));
+  }
+  void Download(int64_t n, const float* device, float* host) override {
+    engine_.Download(device, host, static_cast<size_t>(n) * sizeof(float));
+  }
+
+  absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
+    return cuda::MakeMatmul(engine_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
+    return cuda::MakeConv2D(engine_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
+    return cuda::MakePool2D(engine_, shape);
+  }
+
+  void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
+                float* y) override;
+  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                        const float* y, const float* dy, float* dx) override;
+  void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
+    engine_.Map("affine", n, AffineBody{scale, offset, x, y});
+  }
+  void Add(int64_t n, const float* x, float* y) override { engine_.Map("add", n, AddBody{x, y}); }
+  void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
+    engine_.Reduce("sum of rows", columns, rows, true, SumRowsBody{columns, x, sums});
+  }
+  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
+               float* y) override {
+    const auto dropped = static_cast<uint64_t>(static_cast<double>(rate) * 4294967296.0);
+    engine_.Map("dropout", n, DropoutBody{Mix64(key), dropped, 1.f / (1.f - rate), first, x, y});
+  }
+  void Fill(int64_t n, float value, float* y) override {
+    engine_.Map("fill", n, FillBody{value, y});
+  }
+  void Round(Precision precision, int64_t n, float* x) override {
+    if (precision == Precision::kFloat32) return;
+    engine_.Map("round", n, RoundBody{precision, x});
+  }
+  void Copy(const Walk& walk, bool add, const float* a, float* y) override {
+    CopyWalk(engine_, walk, add, a, y);
+  }
+  void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
+              float* y) override {
+    BinaryWalk(engine_, kind, walk, a, b, y);
+  }
+
+  void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
+    const auto [groups, each] = Groups(s);
+    engine_.Reduce("moments", groups, each, s.by_column, MomentsBody{s, x, mean, variance});
+  }
+  void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
+                 const float* scale, const float* offset, float* y) override {
+    engine_.Map("normalize", s.rows * s.columns,
+                NormalizeBody{s, x, mean, variance, scale, offset, y});
+  }
+  void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                         const float* variance, const float* scale, const float* dy, float* dx,
+                         float* dscale, float* doffset) override;
+
+  void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+              const float* table, float* y) override {
+    engine_.Map("gather", count * width, GatherBody{width, table_rows, ids, table, y});
+  }
+  void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids,
+                  const float* dy, float* dtable) override {
+    cuda::ScatterAdd(engine_, count, width, table_rows, ids, dy, dtable);
+  }
+
+  void CellForward(const CellShape& s, const CellStep& step, const float* r) override {
+    const bool rows = OfRows(s.activation) || OfRows(s.recurrent_activation);
+    engine_.Map("cell", rows ? s.batch : s.batch * s.units,
+                CellForwardBody{s, rows, Tensors(step), r});
+  }
+  void CellBackward(const CellShape& s, const CellStep& step, float* dh, float* dc, float* dz,
+                    float* dr) override {
+    const bool rows = OfRows(s.activation) || OfRows(s.recurrent_activation);
+    engine_.Map("cell, gradient", rows ? s.batch : s.batch * s.units,
+                CellBackwardBody{s, rows, Tensors(step), dh, dc, dz, dr});
+  }
+
+  void MaskedSoftmax(const SoftmaxShape& s, const float* mask, const float* x, float* y) override {
+    engine_.Reduce("softmax", s.batch * s.heads * s.queries, s.keys, false,
+                   MaskedSoftmaxBody{s, mask, x, y});
+  }
+  void MaskedSoftmaxBackward(const SoftmaxShape& s, const float* mask, const float* y,
+                             const float* dy, float* dx) override {
+    engine_.Reduce("softmax, gradient", s.batch * s.heads * s.queries, s.keys, false,
+                   MaskedSoftmaxBackwardBody{s, mask, y, dy, dx});
+  }
+
+  void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
+                float* y) override {
+    engine_.Map("noise", n, NoiseBody{Mix64(key), stddev, first, x, y});
+  }
+  double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) override {
+    return cuda::Penalty(engine_, n, l1, l2, x, scale, dx);
+  }
+  double Loss(const LossShape& shape, const float* outputs, const float* targets,
+              const float* weights, float scale, float* d_outputs) override {
+    return cuda::Loss(engine_, shape, outputs, targets, weights, scale, d_outputs);
+  }
+
+ private:
+  static std::pair<int64_t, int64_t> Groups(const NormShape& s) {
+    return s.by_column ? std::pair(s.columns, s.rows) : std::pair(s.rows, s.columns);
+  }
+  static CellTensors Tensors(const CellStep& step) {
+    return {step.mask, step.h0, step.c0, step.z, step.kept, step.h, step.c};
+  }
+
+  Engine engine_;
+};
+
+void CudaOps::Activate(Activation p, int64_t rows, int64_t columns, const float* x, float* y) {
+  if (p.kind == ActivationKind::kSparsemax) {
+    return engine_.Map("sparsemax", rows, SparsemaxBody{columns, x, y});
+  }
+  if (OfRows(p)) {
+    const bool log = p.kind == ActivationKind::kLogSoftmax;
+    return engine_.Reduce("softmax", rows, columns, false, SoftmaxBody{columns, log, x, y});
+  }
+  engine_.Map("activation", rows * columns, ActivateBody{p, x, y});
+}
+
+void CudaOps::ActivateBackward(Activation p, int64_t rows, int64_t columns, const float* x,
+                               const float* y, const float* dy, float* dx) {
+  if (p.kind == ActivationKind::kSparsemax) {
+    return engine_.Map("sparsemax, gradient", rows, SparsemaxBackwardBody{columns, x, y, dy, dx});
+  }
+  if (OfRows(p)) {
+    const bool log = p.kind == ActivationKind::kLogSoftmax;
+    return engine_.Reduce("softmax, gradient", rows, columns, false,
+                          SoftmaxBackwardBody{columns, log, y, dy, dx});
+  }
+  // Slopes that are a function of y alone take x == null.
+  engine_.Map("activation, gradient", rows * columns,
+              ActivateBackwardBody{p, x == nullptr ? y : x, y, dy, dx});
+}
+
+void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* x,
+                                const float* mean, const float* variance, const float* scale,
+                                const float* dy, float* dx, float* dscale, float* doffset) {
+  const char* const what = "normalize, gradient";
+  float *sums = doffset, *dots = dscale;
+  const bool needs_sums = s.by_column && dx != nullptr && !constant;
+  if (needs_sums && sums == nullptr) sums = engine_.Work<float>(Scratch::kRows, s.columns);
+  if (needs_sums && dots == nullptr) dots = engine_.Work<float>(Scratch::kMore, s.columns);
+  if (sums != nullptr || dots != nullptr) {
+    engine_.Reduce(what, s.columns, s.rows, true,
+                   NormColumnSumsBody{s, x, mean, variance, dy, sums, dots});
+  }
+  if (dx == nullptr) return;
+  if (s.by_column) {
+    engine_.Map(what, s.rows * s.columns,
+                NormColumnBackwardBody{s, constant, x, mean, variance, scale, dy, sums, dots, dx});
+  } else {
+    engine_.Reduce(what, s.rows, s.columns, false,
+                   NormRowBackwardBody{s, constant, x, mean, variance, scale, dy, dx});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime) {
+  auto ops = std::make_unique<CudaOps>(std::move(runtime));
+  RETURN_IF_ERROR(ops->Init());
+  return ops;
+}
+
+}  // namespace paracord::cuda

@@ -1,0 +1,15 @@
+// The operations of ops.h over a table of CUDA calls: products by cuBLAS, convolutions by cuDNN,
+// the rest by bodies of our own. Asynchronous; the first error waits for Finish.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/ops/cuda/runtime.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::cuda {
+
+absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime);
+
+}  // namespace paracord::cuda

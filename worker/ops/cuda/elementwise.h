@@ -1,0 +1,159 @@
+// Bodies of kernels that take one element at a time. Formulas are shared with the CPU's.
+#pragma once
+
+#include "common/mix.h"
+#include "worker/ops/activation_formulas.h"
+#include "worker/ops/cuda/pointer.h"
+#include "worker/ops/round_formulas.h"
+
+namespace paracord::cuda {
+
+PARACORD_HD inline float ValueOf(const Activation& p, float x) {
+  if (p.kind == ActivationKind::kAffine) return p.alpha * x + p.beta;
+  return formulas::Elementwise::Value(x, p);
+}
+PARACORD_HD inline float SlopeOf(const Activation& p, float x, float y) {
+  if (p.kind == ActivationKind::kAffine) return p.alpha;
+  return formulas::Elementwise::Slope(x, y, p);
+}
+
+struct ActivateBody {
+  Activation p;
+  In x;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const { y[i] = ValueOf(p, x[i]); }
+};
+
+struct ActivateBackwardBody {
+  Activation p;
+  In x, y, dy;
+  Out dx;
+  PARACORD_HD void operator()(int64_t i) const { dx[i] = dy[i] * SlopeOf(p, x[i], y[i]); }
+};
+
+struct AffineBody {
+  float scale, offset;
+  In x;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const { y[i] = scale * x[i] + offset; }
+};
+
+struct AddBody {
+  In x;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const { y[i] += x[i]; }
+};
+
+struct FillBody {
+  float value;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const { y[i] = value; }
+};
+
+struct RoundBody {
+  Precision precision;
+  Out x;
+  PARACORD_HD void operator()(int64_t i) const { x[i] = formulas::Rounded(precision, x[i]); }
+};
+
+// After a product or a convolution.
+struct BiasBody {
+  int64_t columns;
+  bool relu;
+  In bias;  // or null
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    float v = y[i];
+    if (!(bias == nullptr)) v += bias[i % columns];
+    y[i] = relu && v <= 0 ? 0.f : v;
+  }
+};
+
+// splitmix64's finalizer, as common/mix.h.
+PARACORD_HD inline uint64_t MixBits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+struct DropoutBody {
+  uint64_t mixed;    // Mix64 of the key
+  uint64_t dropped;  // of 2^32 values of the hash, so many drop the element
+  float scale;
+  int64_t first;
+  In x;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const uint64_t hash = MixBits(mixed ^ static_cast<uint64_t>(first + i)) >> 32;
+    y[i] = hash < dropped ? 0.f : x[i] * scale;
+  }
+};
+
+// Box and Muller's transform of two uniform numbers from one hash.
+struct NoiseBody {
+  uint64_t mixed;
+  float stddev;
+  int64_t first;
+  In x;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const uint64_t hash = MixBits(mixed ^ static_cast<uint64_t>(first + i));
+    const double u = (static_cast<double>(hash >> 32) + 0.5) / 4294967296.0;
+    const double v = static_cast<double>(hash & 0xffffffff) / 4294967296.0;
+    const double normal = std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+    y[i] = x[i] + stddev * static_cast<float>(normal);
+  }
+};
+
+struct PenaltyGradientBody {
+  float l1, l2, scale;
+  In x;
+  Out dx;
+  PARACORD_HD void operator()(int64_t i) const {
+    const float v = x[i];
+    const float sign = v > 0 ? 1.f : (v < 0 ? -1.f : 0.f);
+    dx[i] += scale * (l1 * sign + 2 * l2 * v);
+  }
+};
+
+struct PenaltyBody {
+  using Value = double;
+  static constexpr bool kMaps = false;
+  float l1, l2;
+  In x;
+  Ptr<double> sum;
+  PARACORD_HD double Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t, int64_t k, double& value) const {
+    const float v = x[k];
+    value += static_cast<double>(l1) * std::abs(v) + static_cast<double>(l2) * v * v;
+  }
+  PARACORD_HD void Merge(double& value, double other) const { value += other; }
+  PARACORD_HD void Finish(int64_t, double value) const { sum[0] = value; }
+};
+
+// Of doubles, for the loss.
+struct SumBody {
+  using Value = double;
+  static constexpr bool kMaps = false;
+  Ptr<const double> x;
+  Ptr<double> sum;
+  PARACORD_HD double Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t, int64_t k, double& value) const { value += x[k]; }
+  PARACORD_HD void Merge(double& value, double other) const { value += other; }
+  PARACORD_HD void Finish(int64_t, double value) const { sum[0] = value; }
+};
+
+struct SumRowsBody {
+  using Value = float;
+  static constexpr bool kMaps = false;
+  int64_t columns;
+  In x;
+  Out sums;
+  PARACORD_HD float Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t c, int64_t r, float& value) const { value += x[r * columns + c]; }
+  PARACORD_HD void Merge(float& value, float other) const { value += other; }
+  PARACORD_HD void Finish(int64_t c, float value) const { sums[c] = value; }
+};
+
+}  // namespace paracord::cuda

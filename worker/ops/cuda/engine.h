@@ -1,0 +1,125 @@
+// What the operations on a GPU share: the runtime, two streams (one computes, one copies), the
+// first error, memory to work in, and the one way to launch a body. Owned by CudaOps; one thread at
+// a time. All work on tensors is in order on the computing stream; copies wait for it and it waits
+// for them by events.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/ops/cuda/launch.h"
+#include "worker/ops/cuda/runtime.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::cuda {
+
+// Memory that an operation works in; those that live at the same time have different names.
+enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kWorkspace, kCount };
+
+class Engine {
+ public:
+  explicit Engine(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  ~Engine();
+  absl::Status Init();
+
+  Runtime& runtime() { return *runtime_; }
+  Stream stream() const { return compute_; }
+  bool ok() const { return error_.ok(); }
+  // Keeps the first error; after one nothing is asked of the device until Finish.
+  bool Try(const char* what, const absl::Status& status);
+  absl::Status Enter();
+  absl::Status Finish();
+
+  absl::StatusOr<DeviceArray> Allocate(int64_t floats);
+  void Upload(const void* host, void* device, size_t bytes);
+  void Download(const void* device, void* host, size_t bytes);
+  // Null after an error. What was there is lost.
+  template <class T>
+  T* Work(Scratch name, int64_t count) {
+    return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
+  }
+  // Waits for a number that a kernel left; 0 after an error.
+  double Fetch(const double* device);
+
+  // body(i) for every i below n.
+  template <class Body>
+  void Map(const char* name, int64_t n, const Body& body) {
+    const MapArgs<Body> args{body, n};
+    Send(name, MapKernel<Body>(), args, BlocksFor(n), 1);
+  }
+  // Each output from `count` elements. `across`: elements of neighbouring outputs are neighbours.
+  template <class Body>
+  void Reduce(const char* name, int64_t outputs, int64_t count, bool across, const Body& body);
+
+ private:
+  static uint32_t BlocksFor(int64_t n) {
+    return static_cast<uint32_t>(std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, 1 << 20));
+  }
+  template <class Args>
+  void Send(const char* name, const void* kernel, const Args& args, uint32_t x, uint32_t y) {
+    if (!ok()) return;
+    Try(name, runtime_->Launch({name, kernel, &args, sizeof(Args), x, y, kThreads}, compute_));
+  }
+  void* WorkBytes(Scratch name, size_t bytes);
+  void Release(void* memory);
+
+  struct Buffer {
+    void* memory = nullptr;
+    size_t bytes = 0;
+  };
+  const std::unique_ptr<Runtime> runtime_;
+  Stream compute_ = nullptr, copies_ = nullptr;
+  Event computed_ = nullptr, copied_ = nullptr;
+  absl::Status error_;
+  std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
+};
+
+// How a reduction is cut: by the shape alone, so that every GPU adds in the same order.
+struct Cut {
+  int width = 1;
+  int parts = 1;
+};
+Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole);
+
+template <class Body>
+void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool across,
+                    const Body& body) {
+  if (outputs == 0) return;
+  const Cut cut = CutFor(outputs, count, across, Body::kMaps);
+  ReduceArgs<Body> args{body, outputs, count, cut.width, across, cut.parts, nullptr};
+  if (cut.parts > 1) {
+    auto* partial = Work<typename Body::Value>(Scratch::kPartial, outputs * cut.parts);
+    if (partial == nullptr) return;
+    args.partial = partial;
+  }
+  const int64_t blocks = (outputs + cut.width - 1) / cut.width;
+  Send(name, ReduceKernel<Body>(), args, static_cast<uint32_t>(blocks),
+       static_cast<uint32_t>(cut.parts));
+  if (cut.parts > 1) {
+    Map(name, outputs, JoinParts<Body>{body, outputs, cut.parts, args.partial});
+  }
+}
+
+// Made for a shape, run often (matmul.cc, conv.cc, pool.cc).
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Engine& engine, const MatmulShape& shape);
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& shape);
+absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
+
+// Along a walk (walk.cc).
+void CopyWalk(Engine& engine, const Walk& walk, bool add, const float* a, float* y);
+void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, const float* a, const float* b,
+                float* y);
+void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,
+                const float* dy, float* dtable);
+
+// Waits for its number (loss.cc).
+double Loss(Engine& engine, const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs);
+double Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale,
+               float* dx);
+
+}  // namespace paracord::cuda

@@ -1,0 +1,83 @@
+// The two forms of our kernels. A map's body is a functor: index in, element out. A reduction's
+// body says how an output is summed over `count` elements; blocks share the outputs and, where
+// there are few of them, the elements too. The order of every sum is a function of the shape, so
+// that results are the same in each run. Kernels are these bodies compiled by nvcc (kernels.cu), or
+// by the C++ compiler for tests/cuda_host.
+#pragma once
+
+#include <cstdint>
+
+#include "worker/ops/cuda/pointer.h"
+
+namespace paracord::cuda {
+
+constexpr int kThreads = 256;  // of a block
+
+template <class Body>
+struct MapArgs {
+  Body body;
+  int64_t n = 0;
+};
+
+// A body has a type Value, Start(i), Add(i, k, value), Merge(value, other), Finish(i, value) and,
+// where kMaps, Map(i, k, value), called for every element after the reduction of its output.
+template <class Body>
+struct ReduceArgs {
+  using Value = typename Body::Value;
+  Body body;
+  int64_t outputs = 0, count = 0;
+  int width = 1;        // outputs a block: a power of two
+  bool across = false;  // neighbouring threads take neighbouring outputs, not elements
+  int parts = 1;        // of the elements; above 1 each writes partial[part * outputs + i]
+  Ptr<Value> partial = nullptr;
+
+  PARACORD_HD int lanes() const { return kThreads / width; }
+  PARACORD_HD int OutputOf(int thread) const { return across ? thread % width : thread / lanes(); }
+  PARACORD_HD int LaneOf(int thread) const { return across ? thread / width : thread % lanes(); }
+  PARACORD_HD int SlotOf(int output, int lane) const { return output * lanes() + lane; }
+  PARACORD_HD int64_t Begin(int part) const { return count * part / parts; }
+  // What a thread adds up.
+  PARACORD_HD Value Own(int64_t i, int lane, int part) const {
+    Value value = body.Start(i);
+    const int64_t end = Begin(part + 1);
+    for (int64_t k = Begin(part) + lane; k < end; k += lanes()) body.Add(i, k, value);
+    return value;
+  }
+  PARACORD_HD void Write(int64_t i, int part, const Value& value) const {
+    if (parts == 1) {
+      body.Finish(i, value);
+    } else {
+      partial[part * outputs + i] = value;
+    }
+  }
+  PARACORD_HD void MapOwn(int64_t i, int lane, const Value& value) const {
+    if constexpr (Body::kMaps) {
+      for (int64_t k = lane; k < count; k += lanes()) body.Map(i, k, value);
+    }
+  }
+};
+
+// The map that ends a reduction in parts.
+template <class Body>
+struct JoinParts {
+  Body body;
+  int64_t outputs = 0;
+  int parts = 1;
+  Ptr<const typename Body::Value> partial = nullptr;
+  PARACORD_HD void operator()(int64_t i) const {
+    typename Body::Value value = body.Start(i);
+    for (int p = 0; p < parts; ++p) {
+      const typename Body::Value part = partial[p * outputs + i];
+      body.Merge(value, part);
+    }
+    body.Finish(i, value);
+  }
+};
+
+// The kernel of a body: what Runtime::Launch takes.
+template <class Body>
+const void* MapKernel();
+template <class Body>
+const void* ReduceKernel();
+
+}  // namespace paracord::cuda

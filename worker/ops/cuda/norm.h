@@ -1,0 +1,136 @@
+// Bodies of the kernels of normalisation. A group is what has one mean: a column over its rows, or
+// a row over its columns.
+#pragma once
+
+#include <cmath>
+
+#include "worker/ops/cuda/pointer.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::cuda {
+
+// Mean and squared differences in one pass (Welford; merged as Chan, Golub and LeVeque).
+struct MomentsBody {
+  struct Value {
+    float n = 0, mean = 0, squares = 0;
+  };
+  static constexpr bool kMaps = false;
+  NormShape s;
+  In x;
+  Out mean, variance;
+  PARACORD_HD Value Start(int64_t) const { return {}; }
+  PARACORD_HD void Add(int64_t group, int64_t k, Value& v) const {
+    const float at = x[s.by_column ? k * s.columns + group : group * s.columns + k];
+    v.n += 1;
+    const float before = s.centred ? at - v.mean : at;
+    if (s.centred) v.mean += before / v.n;
+    v.squares += before * (at - v.mean);
+  }
+  PARACORD_HD void Merge(Value& v, const Value& other) const {
+    if (other.n == 0) return;
+    const float n = v.n + other.n, apart = s.centred ? other.mean - v.mean : 0.f;
+    v.mean += apart * (other.n / n);
+    v.squares += other.squares + apart * apart * (v.n * (other.n / n));
+    v.n = n;
+  }
+  PARACORD_HD void Finish(int64_t group, const Value& v) const {
+    mean[group] = v.mean;
+    variance[group] = v.squares / v.n;
+  }
+};
+
+PARACORD_HD inline float Factor(float variance, float epsilon) {
+  return 1.f / std::sqrt(variance + epsilon);
+}
+
+struct NormalizeBody {
+  NormShape s;
+  In x, mean, variance, scale, offset;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t column = i % s.columns, group = s.by_column ? column : i / s.columns;
+    float v = (x[i] - mean[group]) * Factor(variance[group], s.epsilon);
+    if (!(scale == nullptr)) v *= scale[column];
+    if (!(offset == nullptr)) v += offset[column];
+    y[i] = v;
+  }
+};
+
+struct SumAndDot {
+  float sum = 0, dot = 0;
+};
+
+// Of each column: the sums of dy, and of dy times the normalised x.
+struct NormColumnSumsBody {
+  using Value = SumAndDot;
+  static constexpr bool kMaps = false;
+  NormShape s;
+  In x, mean, variance, dy;
+  Out sums, dots;  // may be null
+  PARACORD_HD Value Start(int64_t) const { return {}; }
+  PARACORD_HD void Add(int64_t c, int64_t r, Value& v) const {
+    const int64_t i = r * s.columns + c, group = s.by_column ? c : r;
+    const float d = dy[i];
+    v.sum += d;
+    v.dot += d * (x[i] - mean[group]) * Factor(variance[group], s.epsilon);
+  }
+  PARACORD_HD void Merge(Value& v, const Value& other) const {
+    v.sum += other.sum;
+    v.dot += other.dot;
+  }
+  PARACORD_HD void Finish(int64_t c, const Value& v) const {
+    if (!(sums == nullptr)) sums[c] = v.sum;
+    if (!(dots == nullptr)) dots[c] = v.dot;
+  }
+};
+
+// dx by columns, from those sums.
+struct NormColumnBackwardBody {
+  NormShape s;
+  bool constant;
+  In x, mean, variance, scale, dy, sums, dots;
+  Out dx;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t c = i % s.columns;
+    const float factor = Factor(variance[c], s.epsilon), n = static_cast<float>(s.rows);
+    float d = dy[i];
+    if (!constant) d -= sums[c] / n + (x[i] - mean[c]) * (dots[c] * factor / n);
+    dx[i] = (scale == nullptr ? factor : factor * scale[c]) * d;
+  }
+};
+
+// dx by rows: the row's sums, then its elements.
+struct NormRowBackwardBody {
+  using Value = SumAndDot;
+  static constexpr bool kMaps = true;
+  NormShape s;
+  bool constant;
+  In x, mean, variance, scale, dy;
+  Out dx;
+  PARACORD_HD float Scaled(int64_t r, int64_t c) const {
+    const float d = dy[r * s.columns + c];
+    return scale == nullptr ? d : d * scale[c];
+  }
+  PARACORD_HD float Normal(int64_t r, int64_t c) const {
+    return (x[r * s.columns + c] - mean[r]) * Factor(variance[r], s.epsilon);
+  }
+  PARACORD_HD Value Start(int64_t) const { return {}; }
+  PARACORD_HD void Add(int64_t r, int64_t c, Value& v) const {
+    if (constant) return;
+    const float d = Scaled(r, c);
+    v.sum += d;
+    v.dot += d * Normal(r, c);
+  }
+  PARACORD_HD void Merge(Value& v, const Value& other) const {
+    v.sum += other.sum;
+    v.dot += other.dot;
+  }
+  PARACORD_HD void Finish(int64_t, const Value&) const {}
+  PARACORD_HD void Map(int64_t r, int64_t c, const Value& v) const {
+    const float n = static_cast<float>(s.columns), sum = s.centred ? v.sum : 0.f;
+    const float through = constant ? 0.f : (sum + Normal(r, c) * v.dot) / n;
+    dx[r * s.columns + c] = Factor(variance[r], s.epsilon) * (Scaled(r, c) - through);
+  }
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,94 @@
+// The one thin table of calls through which all of CUDA is used: the runtime, cuBLAS and cuDNN.
+// ToolkitRuntime makes the real calls; tests/cuda_host fills it on the processor, so that the very
+// same engine runs, and is examined, without a GPU. Arguments are as those libraries document
+// theirs. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace paracord::cuda {
+
+using Stream = void*;
+using Event = void*;
+
+enum class CopyKind { kToDevice, kToHost };
+
+// `kernel` takes one argument by value, of which `args` are the bytes.
+struct KernelLaunch {
+  const char* name = "";
+  const void* kernel = nullptr;
+  const void* args = nullptr;
+  size_t args_size = 0;
+  uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
+};
+
+// cublasSgemmStridedBatched with alpha 1 and beta 0: column-major, C (m, n) = op(A) op(B).
+struct GemmCall {
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t lda = 0, stride_a = 0;
+  const float* b = nullptr;
+  int64_t ldb = 0, stride_b = 0;
+  float* c = nullptr;
+  int64_t ldc = 0, stride_c = 0;
+  int64_t batch = 1;
+};
+
+// Descriptors of cuDNN: tensors in CUDNN_TENSOR_NHWC, the filter too (out, height, width, in /
+// groups), cross-correlation, the same padding at both ends.
+struct ConvCall {
+  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
+  int64_t height = 1, width = 1;  // of the filter
+  int64_t pad_height = 0, pad_width = 0;
+  int64_t stride_height = 1, stride_width = 1;
+  int64_t dilation_height = 1, dilation_width = 1;
+};
+
+// A convolution with its algorithms. Asynchronous on the stream.
+class Convolution {
+ public:
+  virtual ~Convolution() = default;
+  virtual size_t workspace_bytes() const = 0;
+  virtual absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+                               Stream stream) = 0;
+  virtual absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+                                    Stream stream) = 0;
+  virtual absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+                                      Stream stream) = 0;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  // Makes this runtime's device that of the calling thread.
+  virtual absl::Status UseDevice() = 0;
+  // RESOURCE_EXHAUSTED: the device has no more; the message has the sizes.
+  virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
+  virtual absl::Status Free(void* memory) = 0;
+  // The host's memory may change when a copy to the device returns (cudaMemcpyAsync of pageable
+  // memory), and must stay until the stream is done when it is copied to.
+  virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
+                            Stream stream) = 0;
+  virtual absl::StatusOr<Stream> CreateStream() = 0;
+  virtual absl::Status DestroyStream(Stream stream) = 0;
+  // Waits for all that was asked of the stream; the first error of it.
+  virtual absl::Status Synchronize(Stream stream) = 0;
+  virtual absl::StatusOr<Event> CreateEvent() = 0;
+  virtual absl::Status DestroyEvent(Event event) = 0;
+  virtual absl::Status Record(Event event, Stream stream) = 0;
+  virtual absl::Status Wait(Stream stream, Event event) = 0;
+  virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
+  virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
+  // UNIMPLEMENTED: cuDNN has no algorithm for it.
+  virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
+};
+
+}  // namespace paracord::cuda

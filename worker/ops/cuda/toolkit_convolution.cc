@@ -1,0 +1,168 @@
+#include "worker/ops/cuda/toolkit_convolution.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "common/status_macros.h"
+#include "worker/ops/cuda/toolkit_status.h"
+
+namespace paracord::cuda {
+namespace {
+
+constexpr size_t kWorkspaceMax = size_t{256} << 20;
+constexpr int kAlgorithms = 10;
+
+#define RETURN_IF_CUDNN(name, ...) \
+  RETURN_IF_ERROR(StatusOf(libraries_, #name, libraries_.name(__VA_ARGS__)))
+
+class ToolkitConvolution : public Convolution {
+ public:
+  ToolkitConvolution(const Libraries& libraries, cudnnHandle_t cudnn)
+      : libraries_(libraries), cudnn_(cudnn) {}
+  ~ToolkitConvolution() override {
+    for (const cudnnTensorDescriptor_t tensor : {x_, y_}) {
+      if (tensor != nullptr) libraries_.cudnnDestroyTensorDescriptor(tensor);
+    }
+    if (w_ != nullptr) libraries_.cudnnDestroyFilterDescriptor(w_);
+    for (const cudnnConvolutionDescriptor_t convolution : convolutions_) {
+      if (convolution != nullptr) libraries_.cudnnDestroyConvolutionDescriptor(convolution);
+    }
+  }
+  absl::Status Init(const ConvCall& call, const ToolkitOptions& options);
+
+  size_t workspace_bytes() const override { return workspace_; }
+  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+                       Stream stream) override {
+    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
+    RETURN_IF_CUDNN(cudnnConvolutionForward, cudnn_, &kOne, x_, x, w_, w, convolutions_[0],
+                    forward_, workspace, workspace_, &kZero, y_, y);
+    return absl::OkStatus();
+  }
+  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+                            Stream stream) override {
+    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
+    RETURN_IF_CUDNN(cudnnConvolutionBackwardData, cudnn_, &kOne, w_, w, y_, dy, convolutions_[1],
+                    data_, workspace, workspace_, &kZero, x_, dx);
+    return absl::OkStatus();
+  }
+  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+                              Stream stream) override {
+    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
+    RETURN_IF_CUDNN(cudnnConvolutionBackwardFilter, cudnn_, &kOne, x_, x, y_, dy, convolutions_[2],
+                    filter_, workspace, workspace_, &kZero, w_, dw);
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr float kOne = 1, kZero = 0;
+
+  absl::Status Describe(const ConvCall& call, cudnnMathType_t math);
+  // The best of the algorithms that may be used; its math goes into the descriptor.
+  template <class Found>
+  absl::Status Choose(const char* what, const Found* found, int count,
+                      const ToolkitOptions& options, cudnnConvolutionDescriptor_t convolution,
+                      decltype(Found::algo)& chosen);
+
+  const Libraries& libraries_;
+  const cudnnHandle_t cudnn_;
+  cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr;
+  cudnnFilterDescriptor_t w_ = nullptr;
+  // One a direction, because algorithms may differ in their math.
+  std::array<cudnnConvolutionDescriptor_t, 3> convolutions_{};
+  cudnnConvolutionFwdAlgo_t forward_{};
+  cudnnConvolutionBwdDataAlgo_t data_{};
+  cudnnConvolutionBwdFilterAlgo_t filter_{};
+  size_t workspace_ = 0;
+};
+
+absl::Status ToolkitConvolution::Describe(const ConvCall& call, cudnnMathType_t math) {
+  const auto size = [](int64_t n) { return static_cast<int>(n); };
+  const auto image = [&](cudnnTensorDescriptor_t& tensor, int64_t channels, int64_t height,
+                         int64_t width) -> absl::Status {
+    RETURN_IF_CUDNN(cudnnCreateTensorDescriptor, &tensor);
+    RETURN_IF_CUDNN(cudnnSetTensor4dDescriptor, tensor, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT,
+                    size(call.batch), size(channels), size(height), size(width));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(image(x_, call.in_channels, call.in_height, call.in_width));
+  RETURN_IF_ERROR(image(y_, call.out_channels, call.out_height, call.out_width));
+  RETURN_IF_CUDNN(cudnnCreateFilterDescriptor, &w_);
+  RETURN_IF_CUDNN(cudnnSetFilter4dDescriptor, w_, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC,
+                  size(call.out_channels), size(call.in_channels / call.groups), size(call.height),
+                  size(call.width));
+  for (cudnnConvolutionDescriptor_t& convolution : convolutions_) {
+    RETURN_IF_CUDNN(cudnnCreateConvolutionDescriptor, &convolution);
+    RETURN_IF_CUDNN(cudnnSetConvolution2dDescriptor, convolution, size(call.pad_height),
+                    size(call.pad_width), size(call.stride_height), size(call.stride_width),
+                    size(call.dilation_height), size(call.dilation_width), CUDNN_CROSS_CORRELATION,
+                    CUDNN_DATA_FLOAT);
+    RETURN_IF_CUDNN(cudnnSetConvolutionGroupCount, convolution, size(call.groups));
+    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
+  }
+  return absl::OkStatus();
+}
+
+template <class Found>
+absl::Status ToolkitConvolution::Choose(const char* what, const Found* found, int count,
+                                        const ToolkitOptions& options,
+                                        cudnnConvolutionDescriptor_t convolution,
+                                        decltype(Found::algo)& chosen) {
+  for (const Found* at = found; at < found + count; ++at) {
+    if (at->status != CUDNN_STATUS_SUCCESS || at->memory > kWorkspaceMax) continue;
+    if (options.deterministic && at->determinism != CUDNN_DETERMINISTIC) continue;
+    if (!options.tf32 && at->mathType != CUDNN_FMA_MATH) continue;
+    chosen = at->algo;
+    workspace_ = std::max(workspace_, at->memory);
+    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, at->mathType);
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat(what, ": cuDNN has no algorithm"));
+}
+
+absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions& options) {
+  RETURN_IF_ERROR(Describe(call, options.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+  int count = 0;
+  const auto none = [](cudnnStatus_t status) { return status == CUDNN_STATUS_NOT_SUPPORTED; };
+  const auto asked = [&](const char* what, cudnnStatus_t status) -> absl::Status {
+    if (none(status)) return absl::UnimplementedError(absl::StrCat(what, ": not supported"));
+    return StatusOf(libraries_, what, status);
+  };
+  std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithms> forward;
+  const char* what = "cudnnGetConvolutionForwardAlgorithm_v7";
+  RETURN_IF_ERROR(
+      asked(what, libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
+                      cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data())));
+  RETURN_IF_ERROR(Choose(what, forward.data(), count, options, convolutions_[0], forward_));
+  std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithms> data;
+  what = "cudnnGetConvolutionBackwardDataAlgorithm_v7";
+  RETURN_IF_ERROR(
+      asked(what, libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                      cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data())));
+  RETURN_IF_ERROR(Choose(what, data.data(), count, options, convolutions_[1], data_));
+  std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithms> filter;
+  what = "cudnnGetConvolutionBackwardFilterAlgorithm_v7";
+  RETURN_IF_ERROR(
+      asked(what, libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                      cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data())));
+  return Choose(what, filter.data(), count, options, convolutions_[2], filter_);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
+                                                                    cudnnHandle_t cudnn,
+                                                                    const ToolkitOptions& options,
+                                                                    const ConvCall& call) {
+  for (const int64_t size : {call.batch, call.in_channels, call.out_channels, call.in_height,
+                             call.in_width, call.height, call.width}) {
+    if (size > std::numeric_limits<int>::max()) {
+      return absl::UnimplementedError("cuDNN: a size is too large");
+    }
+  }
+  auto convolution = std::make_unique<ToolkitConvolution>(libraries, cudnn);
+  RETURN_IF_ERROR(convolution->Init(call, options));
+  return convolution;
+}
+
+}  // namespace paracord::cuda

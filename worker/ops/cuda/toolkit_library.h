@@ -1,0 +1,45 @@
+// cuBLAS and cuDNN, opened when they are wanted, so that where they are missing is a line and not a
+// plug-in that does not load. Never closed.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cudnn.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+// Every function that is called, by library.
+#define PARACORD_CUBLAS_CALLS(X)                                                              \
+  X(cublasCreate_v2)                                                                          \
+  X(cublasDestroy_v2) X(cublasSetStream_v2) X(cublasSetMathMode) X(cublasSgemmStridedBatched) \
+      X(cublasGetStatusString)
+#define PARACORD_CUDNN_CALLS(X)                                                                    \
+  X(cudnnCreate)                                                                                   \
+  X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor)          \
+      X(cudnnDestroyTensorDescriptor) X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) \
+          X(cudnnDestroyFilterDescriptor) X(cudnnSetFilter4dDescriptor)                            \
+              X(cudnnCreateConvolutionDescriptor) X(cudnnDestroyConvolutionDescriptor)             \
+                  X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionGroupCount)              \
+                      X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7)     \
+                          X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                           \
+                              X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                     \
+                                  X(cudnnConvolutionForward) X(cudnnConvolutionBackwardData)       \
+                                      X(cudnnConvolutionBackwardFilter)
+
+namespace paracord::cuda {
+
+struct Libraries {
+#define PARACORD_POINTER(name) decltype(&::name) name = nullptr;
+  PARACORD_CUBLAS_CALLS(PARACORD_POINTER)
+  PARACORD_CUDNN_CALLS(PARACORD_POINTER)
+#undef PARACORD_POINTER
+};
+
+// Names as for dlopen. The error names the library or the function that is missing.
+absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
+
+extern const char* const kCublas;
+extern const char* const kCudnn;
+
+}  // namespace paracord::cuda

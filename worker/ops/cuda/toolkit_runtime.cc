@@ -1,0 +1,156 @@
+#include "worker/ops/cuda/toolkit_runtime.h"
+
+#include <cuda_runtime_api.h>
+
+#include "common/status_macros.h"
+#include "worker/ops/cuda/toolkit_convolution.h"
+#include "worker/ops/cuda/toolkit_library.h"
+#include "worker/ops/cuda/toolkit_status.h"
+
+namespace paracord::cuda {
+namespace {
+
+#define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
+
+class ToolkitRuntime : public Runtime {
+ public:
+  ToolkitRuntime(int device, const ToolkitOptions& options, const Libraries& libraries)
+      : device_(device), options_(options), libraries_(libraries) {}
+  ~ToolkitRuntime() override {
+    if (cudnn_ != nullptr) libraries_.cudnnDestroy(cudnn_);
+    if (cublas_ != nullptr) libraries_.cublasDestroy_v2(cublas_);
+  }
+  absl::Status Init() {
+    RETURN_IF_ERROR(UseDevice());
+    RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetMathMode",
+                 libraries_.cublasSetMathMode(
+                     cublas_, options_.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH)));
+    return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
+  }
+
+  absl::Status UseDevice() override {
+    RETURN_IF_CUDA(cudaSetDevice, device_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<void*> Malloc(size_t bytes) override {
+    void* memory = nullptr;
+    const absl::Status status = StatusOf("cudaMalloc", cudaMalloc(&memory, bytes));
+    if (status.ok()) return memory;
+    size_t free = 0, total = 0;
+    if (!absl::IsResourceExhausted(status) || cudaMemGetInfo(&free, &total) != cudaSuccess) {
+      return status;
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the GPU has no memory for ", bytes, " bytes: ", free, " of its ", total, " are free"));
+  }
+  absl::Status Free(void* memory) override {
+    RETURN_IF_CUDA(cudaFree, memory);
+    return absl::OkStatus();
+  }
+  absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
+                    Stream stream) override {
+    RETURN_IF_CUDA(cudaMemcpyAsync, to, from, bytes,
+                   kind == CopyKind::kToDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+                   static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Stream> CreateStream() override {
+    cudaStream_t stream = nullptr;
+    RETURN_IF_CUDA(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
+    return static_cast<Stream>(stream);
+  }
+  absl::Status DestroyStream(Stream stream) override {
+    RETURN_IF_CUDA(cudaStreamDestroy, static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize(Stream stream) override {
+    RETURN_IF_CUDA(cudaStreamSynchronize, static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Event> CreateEvent() override {
+    cudaEvent_t event = nullptr;
+    RETURN_IF_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
+    return static_cast<Event>(event);
+  }
+  absl::Status DestroyEvent(Event event) override {
+    RETURN_IF_CUDA(cudaEventDestroy, static_cast<cudaEvent_t>(event));
+    return absl::OkStatus();
+  }
+  absl::Status Record(Event event, Stream stream) override {
+    RETURN_IF_CUDA(cudaEventRecord, static_cast<cudaEvent_t>(event),
+                   static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+  absl::Status Wait(Stream stream, Event event) override {
+    RETURN_IF_CUDA(cudaStreamWaitEvent, static_cast<cudaStream_t>(stream),
+                   static_cast<cudaEvent_t>(event), 0);
+    return absl::OkStatus();
+  }
+
+  absl::Status Launch(const KernelLaunch& launch, Stream stream) override {
+    void* args[] = {const_cast<void*>(launch.args)};
+    RETURN_IF_CUDA(cudaLaunchKernel, launch.kernel, dim3(launch.blocks_x, launch.blocks_y),
+                   dim3(launch.threads), args, 0, static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+
+  absl::Status Gemm(const GemmCall& call, Stream stream) override {
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetStream",
+                 libraries_.cublasSetStream_v2(cublas_, static_cast<cudaStream_t>(stream))));
+    const float one = 1, zero = 0;
+    const auto size = [](int64_t n) { return static_cast<int>(n); };
+    const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    return StatusOf(
+        libraries_, "cublasSgemmStridedBatched",
+        libraries_.cublasSgemmStridedBatched(
+            cublas_, op(call.transpose_a), op(call.transpose_b), size(call.m), size(call.n),
+            size(call.k), &one, call.a, size(call.lda), call.stride_a, call.b, size(call.ldb),
+            call.stride_b, &zero, call.c, size(call.ldc), call.stride_c, size(call.batch)));
+  }
+
+  absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override {
+    return MakeToolkitConvolution(libraries_, cudnn_, options_, call);
+  }
+
+ private:
+  const int device_;
+  const ToolkitOptions options_;
+  const Libraries& libraries_;
+  cublasHandle_t cublas_ = nullptr;
+  cudnnHandle_t cudnn_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<int> CountDevices() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  if (error == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    if (driver == 0) return absl::FailedPreconditionError("no NVIDIA driver");
+    return absl::FailedPreconditionError(
+        absl::StrCat("the NVIDIA driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
+                     ", the plug-in needs ", CUDART_VERSION / 1000, ".0 or later"));
+  }
+  if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
+  RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
+  RETURN_IF_ERROR(OpenLibraries(kCublas, kCudnn).status());
+  return count;
+}
+
+absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
+                                                            const ToolkitOptions& options) {
+  ASSIGN_OR_RETURN(const Libraries* const libraries, OpenLibraries(kCublas, kCudnn));
+  auto runtime = std::make_unique<ToolkitRuntime>(device, options, *libraries);
+  RETURN_IF_ERROR(runtime->Init());
+  return runtime;
+}
+
+}  // namespace paracord::cuda

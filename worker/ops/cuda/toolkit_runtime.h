@@ -1,0 +1,22 @@
+// The table of calls (runtime.h) on a GPU: the CUDA runtime, cuBLAS and cuDNN.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/ops/cuda/runtime.h"
+
+namespace paracord::cuda {
+
+struct ToolkitOptions {
+  bool tf32 = false;          // products and convolutions may round their operands to 10 bits
+  bool deterministic = true;  // only algorithms that give the same bits in each run
+};
+
+// An error that says what is missing: the driver, a device, cuBLAS or cuDNN.
+absl::StatusOr<int> CountDevices();
+absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
+                                                            const ToolkitOptions& options);
+
+}  // namespace paracord::cuda

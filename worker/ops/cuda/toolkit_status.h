@@ -1,0 +1,61 @@
+// Errors of CUDA as Status. DATA_LOSS: the device's state is lost, and only a new process can go on
+// (sticky errors). RESOURCE_EXHAUSTED: memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/ops/cuda/toolkit_library.h"
+
+namespace paracord::cuda {
+
+inline bool IsSticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+inline absl::Status StatusOf(const char* call, cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();  // an error that is not sticky goes when it is read
+  const auto code = error == cudaErrorMemoryAllocation ? absl::StatusCode::kResourceExhausted
+                    : IsSticky(error)                  ? absl::StatusCode::kDataLoss
+                                                       : absl::StatusCode::kInternal;
+  return absl::Status(
+      code, absl::StrCat(call, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error)));
+}
+
+inline absl::Status StatusOf(const Libraries& libraries, const char* call, cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const auto code = status == CUBLAS_STATUS_ALLOC_FAILED ? absl::StatusCode::kResourceExhausted
+                                                         : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat(call, ": ", libraries.cublasGetStatusString(status)));
+}
+
+inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnnStatus_t status) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
+}
+
+}  // namespace paracord::cuda

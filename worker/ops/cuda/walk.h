@@ -1,0 +1,185 @@
+// Bodies of kernels along a walk, and of gathers and scatters.
+#pragma once
+
+#include <cmath>
+
+#include "worker/ops/cuda/pointer.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::cuda {
+
+constexpr int kAxesMax = 8;
+
+// A Walk of few axes, as a kernel gets it.
+struct Axes {
+  int count = 0;
+  int64_t dims[kAxesMax] = {}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
+  int64_t total = 1;
+
+  struct At {
+    int64_t a = 0, b = 0, y = 0;
+  };
+  template <class Index>
+  PARACORD_HD At By(Index i) const {
+    At at;
+    for (int axis = count; axis-- > 0;) {
+      const auto dim = static_cast<Index>(dims[axis]);
+      const auto index = static_cast<int64_t>(i % dim);
+      i /= dim;
+      at.a += index * a[axis];
+      at.b += index * b[axis];
+      at.y += index * y[axis];
+    }
+    return at;
+  }
+  // Division of 32 bits is several times faster.
+  PARACORD_HD At Of(int64_t i) const {
+    return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
+  }
+};
+
+struct CopyWalkBody {
+  Axes axes;
+  bool add;
+  In a;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const Axes::At at = axes.Of(i);
+    const float v = a[at.a];
+    if (add) {
+      y[at.y] += v;
+    } else {
+      y[at.y] = v;
+    }
+  }
+};
+
+// Adds over the axes along which y does not move.
+struct SumWalkBody {
+  using Value = double;
+  static constexpr bool kMaps = false;
+  Axes outer, inner;
+  In a;
+  Out y;
+  PARACORD_HD double Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t i, int64_t k, double& value) const {
+    const float v = a[outer.Of(i).a + inner.Of(k).a];
+    value += static_cast<double>(v);
+  }
+  PARACORD_HD void Merge(double& value, double other) const { value += other; }
+  PARACORD_HD void Finish(int64_t i, double value) const {
+    y[outer.Of(i).y] += static_cast<float>(value);
+  }
+};
+
+PARACORD_HD inline float BinaryOf(BinaryKind kind, float p, float q) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return p + q;
+    case BinaryKind::kSubtract:
+      return p - q;
+    case BinaryKind::kMultiply:
+      return p * q;
+    case BinaryKind::kDivide:
+      return p / q;
+    case BinaryKind::kMaximum:
+      return p >= q || std::isnan(p) ? p : q;
+    case BinaryKind::kMinimum:
+      return p <= q || std::isnan(p) ? p : q;
+    case BinaryKind::kGreaterEqual:
+      return p >= q ? 1.f : 0.f;
+    case BinaryKind::kLess:
+      return p < q ? 1.f : 0.f;
+    case BinaryKind::kLessEqual:
+      return p <= q ? 1.f : 0.f;
+    case BinaryKind::kGreater:
+      return p > q ? 1.f : 0.f;
+  }
+  return 0;
+}
+
+struct BinaryBody {
+  BinaryKind kind;
+  Axes axes;
+  In a, b;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const Axes::At at = axes.Of(i);
+    y[at.y] = BinaryOf(kind, a[at.a], b[at.b]);
+  }
+};
+
+// -1: outside of the table.
+PARACORD_HD inline int64_t RowOf(float id, int64_t rows) {
+  return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
+}
+
+struct GatherBody {
+  int64_t width, rows;
+  In ids, table;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t row = RowOf(ids[i / width], rows);
+    y[i] = row < 0 ? 0.f : static_cast<float>(table[row * width + i % width]);
+  }
+};
+
+// The scatter sorts the places by their rows, so that sums have an order without atomics. A key is
+// row * count + place: no two are the same.
+struct ScatterKeyBody {
+  int64_t count, rows;
+  In ids;
+  Ptr<int64_t> keys;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t row = RowOf(ids[i], rows);
+    keys[i] = (row < 0 ? rows : row) * count + i;
+  }
+};
+
+// Merges runs of `run` keys, sorted, two by two: each key finds its place in the other run.
+struct MergeRunsBody {
+  int64_t count, run;
+  Ptr<const int64_t> from;
+  Ptr<int64_t> to;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t own = i / run * run;
+    const int64_t pair = i / (2 * run) * (2 * run);
+    const int64_t other = own == pair ? own + run : pair;
+    const int64_t key = from[i];
+    int64_t low = other, high = other + run;
+    if (low > count) low = count;
+    if (high > count) high = count;
+    const int64_t begin = low;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (from[middle] < key) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    to[pair + (i - own) + (low - begin)] = key;
+  }
+};
+
+// The first place of each row sums up all of them.
+struct ScatterSumBody {
+  int64_t count, width, rows;
+  Ptr<const int64_t> keys;
+  In dy;
+  Out dtable;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t at = i / width, column = i % width;
+    const int64_t row = keys[at] / count;
+    if (row >= rows || (at > 0 && keys[at - 1] / count == row)) return;
+    float sum = 0;
+    for (int64_t k = at; k < count; ++k) {
+      const int64_t key = keys[k];
+      if (key / count != row) break;
+      sum += dy[key % count * width + column];
+    }
+    dtable[row * width + column] = sum;
+  }
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,175 @@
+// Bodies of the kernels of windows over images: pooling, and convolutions that cuDNN has no
+// algorithm for. Pooling is ours because cuDNN pads both ends alike and leaves open which of equal
+// maxima gets the gradient.
+#pragma once
+
+#include "worker/ops/cuda/pointer.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::cuda {
+
+// An element of (batch, height, width, channels).
+struct Pixel {
+  int64_t batch, y, x, channel;
+};
+PARACORD_HD inline Pixel PixelOf(int64_t i, int64_t height, int64_t width, int64_t channels) {
+  const int64_t x = i / channels, y = x / width;
+  return {y / height, y % height, x % width, i % channels};
+}
+
+// Where tap `at` of window `out` lies, or -1 outside of the image.
+PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at) {
+  const int64_t in = out * axis.stride + at * axis.dilation - axis.pad_before;
+  return in >= 0 && in < axis.in ? in : -1;
+}
+
+// The windows that may have `in` under one of their taps.
+struct Windows {
+  int64_t begin, end;
+};
+PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
+  const int64_t at = in + axis.pad_before, reach = (axis.size - 1) * axis.dilation;
+  const int64_t begin = at <= reach ? 0 : (at - reach + axis.stride - 1) / axis.stride;
+  const int64_t end = at / axis.stride + 1;
+  return {begin, end < axis.out ? end : axis.out};
+}
+
+// Which tap of window `out` lies on `in`, or -1.
+PARACORD_HD inline int64_t TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
+  const int64_t from = in + axis.pad_before - out * axis.stride;
+  const int64_t tap = from / axis.dilation;
+  return from >= 0 && from % axis.dilation == 0 && tap < axis.size ? tap : -1;
+}
+
+struct PoolBody {
+  PoolShape s;
+  In x;
+  Out y;
+  Ptr<int> taps;  // of a maximum: where it was; of an average: how many lie inside
+  PARACORD_HD void operator()(int64_t i) const {
+    const Pixel at = PixelOf(i, s.height.out, s.width.out, s.channels);
+    float best = 0, sum = 0;
+    int tap = -1, count = 0;
+    for (int64_t v = 0; v < s.height.size; ++v) {
+      const int64_t row = TapOf(s.height, at.y, v);
+      for (int64_t u = 0; u < s.width.size && row >= 0; ++u) {
+        const int64_t column = TapOf(s.width, at.x, u);
+        if (column < 0) continue;
+        const float value =
+            x[((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel];
+        sum += value;
+        ++count;
+        if (tap >= 0 && !(value > best)) continue;
+        best = value;
+        tap = static_cast<int>(v * s.width.size + u);
+      }
+    }
+    y[i] = s.max ? best : sum / static_cast<float>(count);
+    taps[i] = s.max ? tap : count;
+  }
+};
+
+struct PoolBackwardBody {
+  PoolShape s;
+  In dy;
+  Ptr<const int> taps;
+  Out dx;
+  PARACORD_HD void operator()(int64_t i) const {
+    const Pixel at = PixelOf(i, s.height.in, s.width.in, s.channels);
+    const Windows rows = WindowsOver(s.height, at.y), columns = WindowsOver(s.width, at.x);
+    float sum = 0;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      for (int64_t column = columns.begin; column < columns.end; ++column) {
+        const int64_t v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
+        if (v < 0 || u < 0) continue;
+        const int64_t out =
+            ((at.batch * s.height.out + row) * s.width.out + column) * s.channels + at.channel;
+        const int tap = taps[out];
+        if (!s.max) {
+          sum += dy[out] / static_cast<float>(tap);
+        } else if (tap == static_cast<int>(v * s.width.size + u)) {
+          sum += dy[out];
+        }
+      }
+    }
+    dx[i] = sum;
+  }
+};
+
+// kernel (h, w, in / groups, out).
+struct ConvBody {
+  ConvShape s;
+  In x, kernel;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const Pixel at = PixelOf(i, s.height.out, s.width.out, s.out_channels);
+    const int64_t in = s.in_channels / s.groups;
+    const int64_t first = at.channel / (s.out_channels / s.groups) * in;
+    float sum = 0;
+    for (int64_t v = 0; v < s.height.size; ++v) {
+      const int64_t row = TapOf(s.height, at.y, v);
+      for (int64_t u = 0; u < s.width.size && row >= 0; ++u) {
+        const int64_t column = TapOf(s.width, at.x, u);
+        if (column < 0) continue;
+        const In pixel =
+            x + (((at.batch * s.height.in + row) * s.width.in + column) * s.in_channels + first);
+        const In tap = kernel + ((v * s.width.size + u) * in * s.out_channels + at.channel);
+        for (int64_t c = 0; c < in; ++c) sum += pixel[c] * tap[c * s.out_channels];
+      }
+    }
+    y[i] = sum;
+  }
+};
+
+struct ConvInputBody {
+  ConvShape s;
+  In kernel, dy;
+  Out dx;
+  PARACORD_HD void operator()(int64_t i) const {
+    const Pixel at = PixelOf(i, s.height.in, s.width.in, s.in_channels);
+    const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
+    const int64_t first = at.channel / in * out;
+    const Windows rows = WindowsOver(s.height, at.y), columns = WindowsOver(s.width, at.x);
+    float sum = 0;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      for (int64_t column = columns.begin; column < columns.end; ++column) {
+        const int64_t v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
+        if (v < 0 || u < 0) continue;
+        const In pixel =
+            dy +
+            (((at.batch * s.height.out + row) * s.width.out + column) * s.out_channels + first);
+        const In tap =
+            kernel + (((v * s.width.size + u) * in + at.channel % in) * s.out_channels + first);
+        for (int64_t o = 0; o < out; ++o) sum += pixel[o] * tap[o];
+      }
+    }
+    dx[i] = sum;
+  }
+};
+
+// An element of the kernel over all windows.
+struct ConvKernelBody {
+  using Value = float;
+  static constexpr bool kMaps = false;
+  ConvShape s;
+  In x, dy;
+  Out dkernel;
+  PARACORD_HD float Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t i, int64_t k, float& sum) const {
+    const int64_t in = s.in_channels / s.groups;
+    const Pixel tap = PixelOf(i, s.width.size, in, s.out_channels);  // v, u, c, o
+    const int64_t group = tap.channel / (s.out_channels / s.groups);
+    const int64_t row_out = k / s.width.out, column_out = k % s.width.out;
+    const int64_t batch = row_out / s.height.out;
+    const int64_t row = TapOf(s.height, row_out % s.height.out, tap.batch);
+    const int64_t column = TapOf(s.width, column_out, tap.y);
+    if (row < 0 || column < 0) return;
+    sum += x[((batch * s.height.in + row) * s.width.in + column) * s.in_channels + group * in +
+             tap.x] *
+           dy[k * s.out_channels + tap.channel];
+  }
+  PARACORD_HD void Merge(float& sum, float other) const { sum += other; }
+  PARACORD_HD void Finish(int64_t i, float sum) const { dkernel[i] = sum; }
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,117 @@
+// Losses that are a mean over the outputs, for every device: the loss of one output and its slope.
+// Formulas are those of keras/src/losses and keras/src/backend/jax/nn.py, clipping by Keras'
+// epsilon included. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "worker/ops/host_device.h"
+#include "worker/ops/ops.h"
+
+namespace paracord::formulas {
+
+// A GPU knows the value of a constant but not its address: +kEpsilon where a reference is taken.
+constexpr float kEpsilon = 1e-7f;
+
+// A row of targets that are one class index, or one number a class.
+struct SparseTarget {
+  int64_t label;
+  PARACORD_HD float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
+};
+
+// Targets of each class, smoothed.
+struct SmoothTarget {
+  const float* t;
+  float keep, add;
+  PARACORD_HD float operator[](int64_t c) const { return t[c] * keep + add; }
+};
+
+// Of one output y and its target t: each has At(y, t, shape).
+struct Point {
+  float loss, slope;
+};
+
+struct BinaryOfLogit {
+  PARACORD_HD static Point At(float x, float t, const LossShape& s) {
+    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
+    const float log_part = std::log1p(std::exp(-std::abs(x)));
+    return {std::max(x, 0.f) - x * t + log_part, 1.f / (1.f + std::exp(-x)) - t};
+  }
+};
+
+struct BinaryOfProbability {
+  PARACORD_HD static Point At(float p, float t, const LossShape& s) {
+    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
+    const float c = std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
+    const float loss = -(t * std::log(c) + (1.f - t) * std::log(1.f - c));
+    return {loss, p == c ? (1.f - t) / (1.f - c) - t / c : 0.f};
+  }
+};
+
+PARACORD_HD inline float SignOf(float d) {
+  return d > 0 ? 1.f : (d < 0 ? -1.f : d);
+}  // keeps a NaN
+
+struct Squared {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    return {(y - t) * (y - t), 2.f * (y - t)};
+  }
+};
+
+struct Absolute {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    return {std::abs(y - t), SignOf(y - t)};
+  }
+};
+
+struct SquaredLogarithmic {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    const float d = std::log(std::max(y, +kEpsilon) + 1.f) - std::log(std::max(t, +kEpsilon) + 1.f);
+    return {d * d, y >= kEpsilon ? 2.f * d / (y + 1.f) : 0.f};
+  }
+};
+
+struct Percentage {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    const float size = std::max(std::abs(t), +kEpsilon);
+    return {100.f * std::abs((t - y) / size), 100.f * SignOf(y - t) / size};
+  }
+};
+
+struct Huber {
+  PARACORD_HD static Point At(float y, float t, const LossShape& s) {
+    const float d = y - t, size = std::abs(d);
+    if (size <= s.delta) return {0.5f * d * d, d};
+    return {s.delta * size - 0.5f * s.delta * s.delta, s.delta * SignOf(d)};
+  }
+};
+
+struct LogCosh {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    const float d = y - t, size = std::abs(d);
+    return {size + std::log1p(std::exp(-2.f * size)) - 0.69314718056f, std::tanh(d)};
+  }
+};
+
+struct Hinge {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    const float v = 1.f - t * y;
+    return {std::max(v, 0.f), v > 0 ? -t : 0.f};
+  }
+};
+
+struct SquaredHinge {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    const float v = std::max(1.f - t * y, 0.f);
+    return {v * v, -2.f * v * t};
+  }
+};
+
+struct Poisson {
+  PARACORD_HD static Point At(float y, float t, const LossShape&) {
+    return {y - t * std::log(y + kEpsilon), 1.f - t / (y + kEpsilon)};
+  }
+};
+
+}  // namespace paracord::formulas
