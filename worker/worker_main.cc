@@ -11,6 +11,7 @@
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
+#include "common/parallel.h"
 #include "worker/evaluator.h"
 #include "worker/ops/device.h"
 #include "worker/worker.h"
@@ -86,6 +87,7 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
+  SetParallelThreads(static_cast<int>(threads));  // that encode gradients
   return RunWorker(std::move(options), threads);
 }
 
