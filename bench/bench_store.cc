@@ -62,9 +62,9 @@ int Main(int argc, char** argv) {
   std::vector<float> a(elements, 0.5f);
   std::vector<float> b(elements, 0.0f);
   std::vector<float> c(elements, 0.0f);
-  const absl::Cord pushed = absl::MakeCordFromExternal(
+  const Gradient pushed(absl::MakeCordFromExternal(
       absl::string_view(reinterpret_cast<const char*>(gradient.data()), bytes),
-      [](absl::string_view) {});
+      [](absl::string_view) {}));
 
   std::vector<NamedSpec> specs;
   for (const char* name : {"sgd", "adagrad", "rmsprop", "adam", "adamw"}) {

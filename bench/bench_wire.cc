@@ -1,6 +1,7 @@
 // How fast parameters travel between two processes: pulls, pushes that are applied, and both in one
 // exchange, over gRPC on TCP and on a unix socket and through shared memory, beside a raw socket
-// and memcpy in the same run.   bench_wire [--mb-max N] [--rounds N]
+// and memcpy in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
+// [--rounds N]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/encoding.h"
 #include "common/exchange_codec.h"
 #include "common/flags.h"
 #include "common/grpc_daemon.h"
@@ -179,27 +181,36 @@ class RawPeer {
 class Client {
  public:
   Client(Link& link, const char* optimizer, std::shared_ptr<SharedFloats> gradient,
-         std::vector<float>& values, uint32_t& next_batch)
+         std::vector<float>& values, uint32_t& next_batch, Encoding encoding = ENCODING_FLOAT32,
+         uint64_t epoch = 0)
       : link_(link),
+        encoding_(encoding),
+        epoch_(epoch),
         method_(absl::StrCat("/", optimizer, "/", gradient->size() * sizeof(float))),
         gradient_(std::move(gradient)),
+        encoded_(encoding == ENCODING_FLOAT32 ? 0 : gradient_->size()),
         values_(values),
         next_batch_(next_batch) {}
 
   void Exchange(bool push, bool pull) {
     ExchangeRequest header;
     std::vector<PieceView> pieces;
-    if (pull) header.add_pull()->set_partition(0);
+    if (pull) header.add_pull()->set_encoding(encoding_);
     if (push) {
+      header.mutable_batch()->set_epoch(epoch_);
       header.mutable_batch()->set_batch(next_batch_++);
       PartitionPush& entry = *header.add_push();
-      const uint64_t bytes = gradient_->size() * sizeof(float);
-      entry.set_partition(0);
+      const uint64_t bytes = gradient_->size() * ElementBytes(encoding_);
       entry.set_bytes(bytes);
+      entry.set_encoding(encoding_);
+      char* from = reinterpret_cast<char*>(gradient_->data());
+      if (!encoded_.empty()) {
+        from = reinterpret_cast<char*>(encoded_.data());
+        EncodeDense(encoding_, *gradient_, from);
+      }
       pieces.push_back({0, 0,
-                        absl::MakeCordFromExternal(
-                            absl::string_view(reinterpret_cast<char*>(gradient_->data()), bytes),
-                            [held = gradient_](absl::string_view) {})});
+                        absl::MakeCordFromExternal(absl::string_view(from, bytes),
+                                                   [held = gradient_](absl::string_view) {})});
     }
     std::promise<absl::StatusOr<absl::Cord>> promise;
     link_.Call(method_, EncodeExchange(header, std::move(pieces)), 60000,
@@ -208,19 +219,20 @@ class Client {
     if (!reply.ok()) Fail(std::string(reply.status().message()));
     const DecodedReply decoded = DecodeExchangeReply(*reply).value();
     if (push && decoded.header.partitions(0).outcome() != PUSH_APPLIED) Fail("not applied");
+    const uint64_t element = ElementBytes(encoding_);
     for (const PieceView& piece : decoded.pieces) {
-      char* to = reinterpret_cast<char*>(values_.data()) + piece.offset;
-      for (const absl::string_view chunk : piece.data.Chunks()) {
-        std::memcpy(to, chunk.data(), chunk.size());
-        to += chunk.size();
-      }
+      DecodeDense(encoding_, piece.data,
+                  std::span(values_).subspan(piece.offset / element, piece.data.size() / element));
     }
   }
 
  private:
   Link& link_;
+  const Encoding encoding_;
+  const uint64_t epoch_;  // of the batches, so that each measurement has its own
   const std::string method_;
   const std::shared_ptr<SharedFloats> gradient_;
+  std::vector<uint16_t, SharedAllocator<uint16_t>> encoded_;
   std::vector<float>& values_;
   uint32_t& next_batch_;
 };
@@ -274,6 +286,28 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds) {
   table("push, SGD applied", "push_sgd", "sgd", true, false);
   table("push, Adam applied", "push_adam", "adam", true, false);
   table("exchange (push and pull), SGD applied", "exchange", "sgd", true, true);
+}
+
+// Bytes are counted as float32 has them, so that the numbers compare.
+void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
+  auto gradient = std::make_shared<SharedFloats>(bytes / sizeof(float), 0.001f);
+  std::vector<float> values(bytes / sizeof(float), 0);
+  uint32_t next = 0;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<Way> ways;
+  const std::string size = absl::StrCat(bytes / 1000000, "MB");
+  for (const auto& [name, suffix, link] : peers.links) {
+    for (const Encoding encoding : {ENCODING_FLOAT32, ENCODING_BF16}) {
+      clients.push_back(
+          std::make_unique<Client>(*link, "sgd", gradient, values, next, encoding, /*epoch=*/1));
+      const bool half = encoding == ENCODING_BF16;
+      ways.push_back({absl::StrCat(name, half ? ", bf16" : ", float32"),
+                      [client = clients.back().get()] { client->Exchange(true, true); },
+                      half ? absl::StrCat(name, ", float32") : "",
+                      half ? absl::StrCat("exchange_bf16_", size, suffix) : ""});
+    }
+  }
+  PrintTurns(absl::StrCat(bytes / 1000000, " MB: exchange as bf16"), 2 * bytes, ways, rounds);
 }
 
 int Main(int argc, char** argv) {
@@ -331,6 +365,7 @@ int Main(int argc, char** argv) {
     for (const uint64_t bytes : sizes) {
       const bool small = bytes < 1000000;
       Measure(peers, bytes, static_cast<int>(small ? rounds * 20 : rounds));
+      if (!small) MeasureBf16(peers, bytes, static_cast<int>(rounds));
     }
   }
   kill(server, SIGKILL);

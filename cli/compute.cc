@@ -189,8 +189,9 @@ class Store {
     for (size_t i = 0; i < partitions_.size(); ++i) {
       if (!partitions_[i]->facts().trained) continue;
       const PlanBatch batch{.split = 0, .batch = step, .split_batches = steps};
-      const absl::Cord gradient(absl::string_view(
-          reinterpret_cast<const char*>(gradients[i].data()), gradients[i].size() * sizeof(float)));
+      const Gradient gradient(
+          absl::Cord(absl::string_view(reinterpret_cast<const char*>(gradients[i].data()),
+                                       gradients[i].size() * sizeof(float))));
       const auto pushed = partitions_[i]->Push(batch, /*rejected=*/false, gradient);
       if (pushed.outcome != PUSH_APPLIED) {
         return absl::InternalError(partitions_[i]->facts().name + ": a step was not applied");

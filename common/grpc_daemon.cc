@@ -138,7 +138,8 @@ bool Daemon::Prepare() {
   return true;
 }
 
-Daemon::Daemon() : prepared_(Prepare()), executor_(loop_) {}
+Daemon::Daemon(const GrpcOptions& options)
+    : prepared_(Prepare()), network_(options), executor_(loop_) {}
 
 void Daemon::Exit(int exit_code, const std::string& reason) {
   Logger("daemon").Info("exit code {}: {}", exit_code, reason);

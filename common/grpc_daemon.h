@@ -59,7 +59,7 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
 class Daemon {
  public:
   // Blocks the signals that Run takes; before any other thread is started.
-  Daemon();
+  explicit Daemon(const GrpcOptions& options = {});
 
   Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 

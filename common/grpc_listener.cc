@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/grpc_convert.h"
 #include "common/grpc_network.h"
+#include "common/intake.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 
@@ -29,8 +30,12 @@ namespace {
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
-                uint64_t request_bytes_max)
-      : method_(context->method()), service_(service), request_bytes_max_(request_bytes_max) {
+                uint64_t request_bytes_max, std::shared_ptr<Intake> intake)
+      : method_(context->method()),
+        service_(service),
+        request_bytes_max_(request_bytes_max),
+        intake_(std::move(intake)),
+        number_(intake_->Begin()) {
     StartRead(&received_);
   }
 
@@ -83,7 +88,18 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     Reply(absl::CancelledError("caller is gone"));
   }
 
-  void OnDone() override { Release(); }
+  void OnDone() override {
+    intake_->End(number_);
+    Release();
+  }
+
+  void Resume() {
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+    }
+    StartRead(&received_);
+  }
 
   void WriteNext() {
     sent_ = ToByteBuffer(reply_[next_part_]);
@@ -95,6 +111,8 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   const std::string method_;
   Service& service_;
   const uint64_t request_bytes_max_;
+  const std::shared_ptr<Intake> intake_;
+  const uint64_t number_;  // of the intake
   std::atomic<int> holders_{1};
   // Used by one gRPC callback at a time.
   grpc::ByteBuffer received_;
@@ -113,9 +131,13 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
 
 class GrpcServerCall : public ServerCall {
  public:
-  explicit GrpcServerCall(ServerReactor& reactor) : reactor_(reactor) { ++reactor_.holders_; }
+  // Without `answers` it only keeps the reactor.
+  explicit GrpcServerCall(ServerReactor& reactor, bool answers = true)
+      : reactor_(reactor), answers_(answers) {
+    ++reactor_.holders_;
+  }
   ~GrpcServerCall() override {
-    reactor_.Reply(absl::CancelledError("dropped without an answer"));
+    if (answers_) reactor_.Reply(absl::CancelledError("dropped without an answer"));
     reactor_.Release();
   }
   void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
@@ -123,10 +145,12 @@ class GrpcServerCall : public ServerCall {
 
  private:
   ServerReactor& reactor_;
+  const bool answers_;
 };
 
 void ServerReactor::OnReadDone(bool ok) {
   if (!ok) {  // the request is whole, or its caller is gone
+    intake_->Arrived(number_);
     {
       MutexLock lock(mu_);
       if (cancelled_) return;
@@ -135,27 +159,35 @@ void ServerReactor::OnReadDone(bool ok) {
     service_.Handle(method_, std::move(request_), std::move(call));
     return;
   }
+  const uint64_t before = request_.size();
   request_.Append(ToCord(received_));
   received_.Clear();
   if (request_.size() > request_bytes_max_) {
     return Reply(absl::ResourceExhaustedError(
         absl::StrCat("request of more than ", request_bytes_max_, " bytes")));
   }
-  StartRead(&received_);
+  // Held, because the call may end while it waits.
+  auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);
+  if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) {
+    StartRead(&received_);
+  }
 }
 
 class GenericDoor : public grpc::CallbackGenericService {
  public:
-  GenericDoor(Service& service, uint64_t request_bytes_max)
-      : service_(service), request_bytes_max_(request_bytes_max) {}
+  GenericDoor(Service& service, const GrpcOptions& options)
+      : service_(service),
+        request_bytes_max_(options.request_bytes_max),
+        intake_(std::make_shared<Intake>(options.requests_bytes_max)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, request_bytes_max_);
+    return new ServerReactor(context, service_, request_bytes_max_, intake_);
   }
 
  private:
   Service& service_;
   const uint64_t request_bytes_max_;
+  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the door
 };
 
 class GrpcListener : public Listener {
@@ -264,7 +296,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
         absl::StrCat("socket path is too long (107 bytes at most): ", address));
   }
   RETURN_IF_ERROR(is_unix ? TrySocket(address, path) : TryPort(address));
-  auto door = std::make_unique<GenericDoor>(service, options_.request_bytes_max);
+  auto door = std::make_unique<GenericDoor>(service, options_);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   int port = -1;

@@ -13,8 +13,10 @@ namespace paracord {
 
 struct GrpcOptions {
   int64_t message_bytes_max = 16 << 20;  // one part; a message has as many parts as it needs
-  uint64_t request_bytes_max = uint64_t{4} << 30;  // one request, all parts
-  uint64_t quota_bytes = uint64_t{512} << 20;      // gRPC's own buffers
+  uint64_t request_bytes_max = uint64_t{64} << 30;  // one request, all parts
+  // All requests that are arriving or being answered; above it their peers wait (common/intake.h).
+  uint64_t requests_bytes_max = uint64_t{2} << 30;
+  uint64_t quota_bytes = uint64_t{512} << 20;  // gRPC's own buffers
 };
 
 class GrpcNetwork : public Network {

@@ -41,6 +41,7 @@ class JobReader {
   void ReadMetrics(const CompileConfig& compiled);
   void ReadStopWhen();
   void ReadModes();
+  void ReadCompression();
   void ReadFailures();
   void ReadTimeouts();
   void ReadPartitioner();
@@ -67,6 +68,7 @@ Job JobReader::Read(json model) {
   ReadLearning();
   ReadStopWhen();
   ReadModes();
+  ReadCompression();
   ReadFailures();
   ReadTimeouts();
   ReadPartitioner();
@@ -253,7 +255,27 @@ void JobReader::ReadModes() {
   fields_.OneOf("consistency", kConsistency, job_.consistency);
   fields_.OneOf("recovery", kRecovery, job_.recovery);
   fields_.OneOf("precision", kPrecision, job_.precision);
+  static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
   fields_.OneOf("placement", kPlacement, job_.placement);
+  fields_.OneOf("wire", kWire, job_.wire);
+  fields_.Bool("overlap", job_.overlap);
+}
+
+void JobReader::ReadCompression() {
+  const json* value = fields_.FindValue("compression");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "compression", problems_);
+  static constexpr std::string_view kKinds[] = {"top_k", "int8"};
+  std::string kind;
+  if (value->is_object() && fields.Find("kind") == nullptr) fields.Problem("kind", "is missing");
+  fields.OneOf("kind", kKinds, kind);
+  if (kind == "int8") job_.compression.kind = CompressionSpec::Kind::kInt8;
+  if (kind == "top_k") job_.compression.kind = CompressionSpec::Kind::kTopK;
+  fields.Number("ratio", 1e-9, 1, job_.compression.ratio);
+  if (kind == "int8" && fields.Find("ratio") != nullptr) {
+    fields.Problem("ratio", "is for top_k; int8 sends a byte for each element");
+  }
+  fields.ReportUnknown();
 }
 
 void JobReader::ReadFailures() {

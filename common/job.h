@@ -63,6 +63,13 @@ struct PartitionerSpec {
   std::optional<uint64_t> max_shards = 8;  // min_size, max_size
 };
 
+// Of gradients on their way to the ps; what is not sent is added to the next one (error feedback).
+struct CompressionSpec {
+  enum class Kind { kNone, kTopK, kInt8 };
+  Kind kind = Kind::kNone;
+  double ratio = 0.01;  // top_k: share of the elements that is sent
+};
+
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
@@ -92,6 +99,9 @@ struct Job {
   std::string consistency = "async";
   std::string recovery = "replay";
   std::string precision = "float32";
+  std::string wire = "float32";          // or "bf16", "f16"
+  CompressionSpec compression;
+  bool overlap = false;  // computes the next batch while the exchange of this one is under way
   FailuresSpec failures;
   TimeoutsSpec timeouts;
   PartitionerSpec partitioner;
@@ -108,8 +118,9 @@ absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path);
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
-// On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts and the
-// optimizer's learning rate may differ. The error names every key that does not.
+// On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
+// compression, overlap and the optimizer's learning rate may differ. The error names every key that
+// does not.
 absl::Status CheckResumable(const Job& before, const Job& now);
 
 }  // namespace paracord

@@ -40,6 +40,18 @@ json PartitionerToJson(const PartitionerSpec& spec) {
   return nullptr;
 }
 
+json CompressionToJson(const CompressionSpec& spec) {
+  switch (spec.kind) {
+    case CompressionSpec::Kind::kTopK:
+      return {{"kind", "top_k"}, {"ratio", spec.ratio}};
+    case CompressionSpec::Kind::kInt8:
+      return {{"kind", "int8"}};
+    case CompressionSpec::Kind::kNone:
+      break;
+  }
+  return nullptr;
+}
+
 json ToJson(const Job& job) {
   json metrics = json::array();
   for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
@@ -77,6 +89,9 @@ json ToJson(const Job& job) {
       {"consistency", job.consistency},
       {"recovery", job.recovery},
       {"precision", job.precision},
+      {"wire", job.wire},
+      {"compression", CompressionToJson(job.compression)},
+      {"overlap", job.overlap},
       {"failures",
        {{"policy", job.failures.skip ? "skip" : "fail"},
         {"per_batch", job.failures.per_batch},
@@ -116,8 +131,9 @@ void Compare(const json& before, const json& now, const std::string& path, Probl
 }
 
 void EraseWhatMayDiffer(json& job) {
-  for (const char* key :
-       {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures", "timeouts"}) {
+  // How values travel is no part of what is kept.
+  for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
+                          "timeouts", "wire", "compression", "overlap"}) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");

@@ -157,8 +157,10 @@ void JsonFields::OneOf(const std::string& key, std::span<const std::string_view>
       }
     }
   }
-  Problem(key,
-          absl::StrCat("is ", JsonExcerpt(*value), ", but there is only: ", JoinNames(allowed)));
+  const std::string nearest =
+      value->is_string() ? NearestName(value->get_ref<const std::string&>(), allowed) : "";
+  Problem(key, absl::StrCat("is ", JsonExcerpt(*value), ", but there is only: ", JoinNames(allowed),
+                            nearest.empty() ? "" : "; did you mean `" + nearest + "`?"));
 }
 
 void JsonFields::Number(const std::string& key, double low, double high, double& out) {

@@ -1,27 +1,26 @@
 #include "server/exchange.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/encoding.h"
 #include "common/failpoint.h"
-#include "common/finite.h"
 #include "common/mutant.h"
 #include "common/parallel.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
-#include "server/float_reader.h"
+#include "server/gradient.h"
 
 namespace paracord {
 namespace {
 
 struct PartitionPushed {
   Partition* partition;
-  absl::Cord gradient;  // whole; empty: none
+  Gradient gradient;  // whole; empty: none
   bool rejected = false;
 };
 
@@ -34,48 +33,37 @@ absl::Status Refuse(uint32_t partition, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("partition ", partition, ": ", why));
 }
 
-bool AllFiniteIn(const absl::Cord& gradient) {
-  FloatReader reader(gradient);
-  std::array<float, kFloatsAtOnce> buffer;
-  for (uint64_t left = gradient.size() / sizeof(float); left > 0;) {
-    const size_t count = std::min<uint64_t>(kFloatsAtOnce, left);
-    if (!AllFinite(reader.Next(std::span(buffer).first(count)))) return false;
-    left -= count;
-  }
-  return true;
-}
-
-bool GradientFinite(const absl::Cord& gradient) {
-  constexpr size_t kBytes = kChunkElements * sizeof(float);
-  std::atomic<bool> finite = true;
-  ParallelFor((gradient.size() + kBytes - 1) / kBytes, [&](size_t i) {
-    if (!AllFiniteIn(gradient.Subcord(i * kBytes, kBytes))) finite = false;
-  });
-  return finite;
-}
-
 // The pieces of one partition, put together: they must cover it exactly.
-absl::Status Assemble(std::vector<PieceView>& pieces, uint64_t bytes, PartitionPushed& pushed) {
-  const uint32_t id = pushed.partition->facts().id;
+absl::StatusOr<absl::Cord> Assemble(uint32_t id, std::vector<PieceView>& pieces, uint64_t bytes) {
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const PieceView& a, const PieceView& b) { return a.offset < b.offset; });
+  absl::Cord whole;
   for (PieceView& piece : pieces) {
     if (piece.data.empty()) return Refuse(id, "an empty piece");
-    if (piece.offset != pushed.gradient.size()) {
-      return Refuse(id, absl::StrCat("a piece at offset ", piece.offset, " where ",
-                                     pushed.gradient.size(), " was expected"));
+    if (piece.offset != whole.size()) {
+      return Refuse(id, absl::StrCat("a piece at offset ", piece.offset, " where ", whole.size(),
+                                     " was expected"));
     }
-    if (piece.data.size() > bytes - pushed.gradient.size()) {
+    if (piece.data.size() > bytes - whole.size()) {
       return Refuse(id, absl::StrCat("pieces for more than its ", bytes, " bytes"));
     }
-    pushed.gradient.Append(std::move(piece.data));
+    whole.Append(std::move(piece.data));
   }
-  if (pushed.gradient.size() != bytes) {
-    return Refuse(id, absl::StrCat("pieces for ", pushed.gradient.size(), " of ", bytes, " bytes"));
-  }
-  if (!GradientFinite(pushed.gradient)) {
+  if (whole.size() == bytes) return whole;
+  return Refuse(id, absl::StrCat("pieces for ", whole.size(), " of ", bytes, " bytes"));
+}
+
+absl::Status ReadGradient(const PartitionPush& push, std::vector<PieceView>& pieces,
+                          PartitionPushed& pushed) {
+  const Partition::Facts& facts = pushed.partition->facts();
+  ASSIGN_OR_RETURN(absl::Cord bytes, Assemble(facts.id, pieces, push.bytes()));
+  absl::StatusOr<Gradient> gradient =
+      Gradient::Read(push.encoding(), facts.bytes / sizeof(float), std::move(bytes));
+  if (!gradient.ok()) return Refuse(facts.id, std::string(gradient.status().message()));
+  pushed.gradient = *std::move(gradient);
+  if (!pushed.gradient.Finite()) {
     pushed.rejected = MUTANT("rejected_by_one_ps");  // where the worker does not look either
-    if (!pushed.rejected) return Refuse(id, "a gradient that is not finite");
+    if (!pushed.rejected) return Refuse(facts.id, "a gradient that is not finite");
   }
   return absl::OkStatus();
 }
@@ -87,9 +75,10 @@ absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const Partiti
   const Partition::Facts& facts = partition->facts();
   if (!facts.trained) return Refuse(facts.id, "it is not trained");
   if (rejected && push.bytes() != 0) return Refuse(facts.id, "a gradient in a rejected batch");
-  if (push.bytes() != 0 && push.bytes() != facts.bytes) {
-    return Refuse(facts.id,
-                  absl::StrCat("a gradient of ", push.bytes(), " bytes, it has ", facts.bytes));
+  if (push.bytes() != 0) {
+    const absl::Status fits =
+        Gradient::CheckBytes(push.encoding(), facts.bytes / sizeof(float), push.bytes());
+    if (!fits.ok()) return Refuse(facts.id, std::string(fits.message()));
   }
   return PartitionPushed{partition, {}, rejected};
 }
@@ -108,7 +97,7 @@ absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request
     }
     ASSIGN_OR_RETURN(PartitionPushed entry, CheckEntry(content, push, header.rejected()));
     if (push.bytes() != 0) {
-      RETURN_IF_ERROR(Assemble(pieces[push.partition()], push.bytes(), entry));
+      RETURN_IF_ERROR(ReadGradient(push, pieces[push.partition()], entry));
       pieces.erase(push.partition());
     }
     pushed.partitions.push_back(std::move(entry));
@@ -133,6 +122,10 @@ absl::Status CheckPulls(const Content& content, const ExchangeRequest& header) {
     if (!named.emplace(pull.partition(), true).second) {
       return Refuse(pull.partition(), "pulled twice");
     }
+    if (!IsDense(pull.encoding())) {
+      return Refuse(pull.partition(), absl::StrCat("encoding ", static_cast<int>(pull.encoding()),
+                                                   " is not one of values"));
+    }
   }
   return absl::OkStatus();
 }
@@ -156,18 +149,37 @@ absl::Cord CordOf(ChunkRef chunk) {
   return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
 }
 
+// The chunk in another encoding: converted while it is copied.
+absl::Cord Converted(Encoding encoding, const ChunkRef& chunk) {
+  const std::span<const float> values = chunk.values();
+  const uint64_t bytes = values.size() * ElementBytes(encoding);
+  char* const out = static_cast<char*>(AllocateShared(bytes));
+  EncodeDense(encoding, values, out);
+  return absl::MakeCordFromExternal(absl::string_view(out, bytes), [](absl::string_view held) {
+    FreeShared(const_cast<char*>(held.data()), held.size());
+  });
+}
+
 void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
           std::vector<PieceView>& pieces) {
   ChunkRefs values;
   const uint64_t updates = partition.Pull(values);
   state.set_updates(updates);
   if (pull.has_have_updates() && pull.have_updates() == updates) return;
-  state.set_bytes(partition.facts().bytes);
+  const uint64_t element_bytes = ElementBytes(pull.encoding());
+  state.set_bytes(partition.facts().bytes / sizeof(float) * element_bytes);
+  const size_t first = pieces.size();
   uint64_t offset = 0;
-  for (ChunkRef& chunk : values) {
-    const uint64_t bytes = chunk.values().size_bytes();
-    pieces.push_back({partition.facts().id, offset, CordOf(std::move(chunk))});
-    offset += bytes;
+  for (const ChunkRef& chunk : values) {
+    pieces.push_back({partition.facts().id, offset, {}});
+    offset += chunk.values().size() * element_bytes;
+  }
+  if (pull.encoding() == ENCODING_FLOAT32) {
+    for (size_t i = 0; i < values.size(); ++i)
+      pieces[first + i].data = CordOf(std::move(values[i]));
+  } else {
+    ParallelFor(values.size(),
+                [&](size_t i) { pieces[first + i].data = Converted(pull.encoding(), values[i]); });
   }
 }
 

@@ -57,6 +57,12 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
   return average;
 }
 
+bool ZeroGradientChangesNothing(const Optimizer& optimizer) {
+  const bool plain_sgd = optimizer.rule == Optimizer::Rule::kSgd && optimizer.momentum == 0;
+  return (plain_sgd || optimizer.rule == Optimizer::Rule::kAdagrad) && !optimizer.use_ema &&
+         optimizer.weight_decay.value_or(0) == 0;
+}
+
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
   const double rate = RateAt(optimizer.learning_rate, step);
   const double t = static_cast<double>(step) + 1;

@@ -68,6 +68,10 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 // found in the variable's own name ("bias" of "dense/bias"), or, if it has a "/", in the whole.
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
+// Whether an element without a gradient stays as it is, with its slots: such a one need not be
+// touched at all.
+bool ZeroGradientChangesNothing(const Optimizer& optimizer);
+
 // What the kernels need of one update; `step` is the number of batches applied before.
 struct UpdateScalars {
   float rate = 0;            // Adam, Adamax: with the bias corrections; Nadam: of the gradient

@@ -7,7 +7,6 @@
 
 #include "common/mutant.h"
 #include "common/parallel.h"
-#include "server/float_reader.h"
 
 namespace paracord {
 
@@ -31,7 +30,7 @@ uint64_t Partition::resident_bytes() const {
 }
 
 Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
-                                      const absl::Cord& gradient) {
+                                      const Gradient& gradient) {
   MutexLock lock(mu_);
   const uint64_t step = contents_.ledger.applied();
   const PartitionLedger before =
@@ -42,17 +41,21 @@ Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
   return {entry.outcome, entry.next, contents_.updates};
 }
 
-void Partition::Apply(uint64_t step, const absl::Cord& gradient) {
+void Partition::Apply(uint64_t step, const Gradient& gradient) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
+  const bool entries = gradient.sparse() && ZeroGradientChangesNothing(optimizer_);
   std::atomic<bool> finite = true;
   ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (!ApplyChunk(i, scalars, gradient)) finite = false;
+    const bool good =
+        entries ? ApplyEntries(i, scalars, gradient.EntriesIn(i * kChunkElements, kChunkElements))
+                : ApplyChunk(i, scalars, gradient);
+    if (!good) finite = false;
   });
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }
 
-bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const absl::Cord& whole) {
+bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const Gradient& whole) {
   Block& value = contents_.value;
   const std::span<const float> value_in = value.chunks()[index].values();
   ChunkRef value_out = value.Writable(index);
@@ -62,9 +65,7 @@ bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const abs
     slots_in[s] = contents_.slots[s].chunks()[index].values().data();
     slots_out[s] = contents_.slots[s].Writable(index);
   }
-  const absl::Cord bytes =
-      whole.Subcord(index * kChunkElements * sizeof(float), value_in.size_bytes());
-  FloatReader gradient(bytes);
+  Gradient::Reader gradient(whole, index * kChunkElements, value_in.size());
   bool finite = true;
   alignas(64) std::array<float, kFloatsAtOnce> buffer;
   for (size_t done = 0; done < value_in.size();) {
@@ -83,6 +84,45 @@ bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const abs
   for (size_t s = 0; s < contents_.slots.size(); ++s) {
     contents_.slots[s].Replace(index, std::move(slots_out[s]));
   }
+  return finite;
+}
+
+// The elements that a sparse gradient has, and no others: gathered, updated as all are, put back.
+bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
+                             Gradient::Entries entries) {
+  if (entries.indices.empty()) return true;
+  constexpr size_t kAtOnce = 1024;
+  std::array<std::array<float, kAtOnce>, 1 + kSlotsMax> gathered;
+  std::vector<Block*> blocks = {&contents_.value};
+  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  std::vector<ChunkRef> out;
+  for (const Block* block : blocks) {
+    out.push_back(block->Writable(index));
+    const std::span<const float> in = block->chunks()[index].values();
+    const std::span<float> fresh = out.back().mutable_values();
+    if (fresh.data() != in.data()) std::ranges::copy(in, fresh.begin());
+  }
+  bool finite = true;
+  const uint64_t first = index * kChunkElements;
+  for (size_t done = 0; done < entries.indices.size(); done += kAtOnce) {
+    const size_t count = std::min(kAtOnce, entries.indices.size() - done);
+    const std::span<const uint32_t> indices = entries.indices.subspan(done, count);
+    UpdateArrays arrays{.gradient = entries.values.subspan(done, count),
+                        .value_in = gathered[0].data(),
+                        .value_out = gathered[0].data()};
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const std::span<const float> from = out[b].values();
+      for (size_t i = 0; i < count; ++i) gathered[b][i] = from[indices[i] - first];
+      if (b == 0) continue;
+      arrays.slots_in[b - 1] = arrays.slots_out[b - 1] = gathered[b].data();
+    }
+    finite = Update(optimizer_, scalars, arrays) && finite;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const std::span<float> to = out[b].mutable_values();
+      for (size_t i = 0; i < count; ++i) to[indices[i] - first] = gathered[b][i];
+    }
+  }
+  for (size_t b = 0; b < blocks.size(); ++b) blocks[b]->Replace(index, std::move(out[b]));
   return finite;
 }
 

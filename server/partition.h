@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/cord.h"
 #include "common/mutex.h"
 #include "proto/paracord.pb.h"
 #include "server/block.h"
+#include "server/gradient.h"
 #include "server/ledger.h"
 #include "server/optimizer.h"
 
@@ -64,9 +64,9 @@ class Partition {
   const Facts& facts() const { return facts_; }
   uint64_t resident_bytes() const;
 
-  // Enters the batch if it is next, and then applies `gradient` (of facts().bytes bytes, finite)
+  // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)
   // unless it is empty or the batch is rejected.
-  PushResult Push(const PlanBatch& batch, bool rejected, const absl::Cord& gradient);
+  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient);
 
   // The count of updates, and into `values` the values it belongs to.
   uint64_t Pull(ChunkRefs& values) const;
@@ -74,8 +74,10 @@ class Partition {
   Counts GetCounts() const;
 
  private:
-  void Apply(uint64_t step, const absl::Cord& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplyChunk(size_t index, const UpdateScalars& scalars, const absl::Cord& whole)
+  void Apply(uint64_t step, const Gradient& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplyChunk(size_t index, const UpdateScalars& scalars, const Gradient& whole)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Facts facts_;

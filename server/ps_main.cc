@@ -18,6 +18,11 @@ int Main(int argc, char** argv) {
   shared.AddTo(flags);
   bool shared_memory = true;
   flags.Switch("shared-memory", "serve workers on this host through shared memory", &shared_memory);
+  GrpcOptions grpc;
+  auto in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
+  flags.Integer("in-flight-mb", "N",
+                "MiB of requests that arrive or are answered; above it their senders wait", 1,
+                1 << 20, &in_flight_mb);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
@@ -36,7 +41,8 @@ int Main(int argc, char** argv) {
                                                "cluster.ps): give --listen ADDRESS"),
                     ExitCode::kConfiguration);
   }
-  Daemon daemon;
+  grpc.requests_bytes_max = static_cast<uint64_t>(in_flight_mb) << 20;
+  Daemon daemon(grpc);
   SetParallelThreads(static_cast<int>(threads));
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {

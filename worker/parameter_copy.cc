@@ -1,13 +1,18 @@
 #include "worker/parameter_copy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/compression.h"
+#include "common/encoding.h"
 #include "common/exchange_codec.h"
 #include "common/finite.h"
+#include "common/half_float.h"
+#include "common/parallel.h"
 #include "common/protocol.h"
 #include "common/status_macros.h"
 
@@ -20,45 +25,129 @@ uint64_t Elements(const VariableSpec& variable) {
   return elements;
 }
 
-uint64_t RowBytes(const VariableSpec& variable) {
+uint64_t RowElements(const VariableSpec& variable) {
   const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
-  return rows == 0 ? 0 : Elements(variable) / rows * sizeof(float);
+  return rows == 0 ? 0 : Elements(variable) / rows;
 }
 
 }  // namespace
 
-ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpec> variables)
+ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
+                             const TransferOptions& transfer)
     : session_(session),
       variables_(variables.begin(), variables.end()),
+      transfer_(transfer),
       parts_(static_cast<size_t>(session.ps_size())) {
   for (const VariableSpec& variable : variables_) values_.emplace_back(Elements(variable));
   for (const std::vector<float>& array : values_) value_spans_.emplace_back(array);
-  RenewGradients();
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
-    const VariableSpec& variable = variables_[partition.variable()];
-    const uint64_t row_bytes = RowBytes(variable);
-    Part part;
-    part.id = partition.id();
-    part.variable = partition.variable();
-    part.offset = partition.row_begin() * row_bytes;
-    part.bytes = (partition.row_end() - partition.row_begin()) * row_bytes;
-    part.trained = variable.trainable();
-    parts_[partition.ps()].push_back(part);
+    parts_[partition.ps()].push_back(MakePart(partition));
   }
 }
 
-void ParameterCopy::RenewGradients() {
-  gradients_ = std::make_shared<GradientArrays>();
-  gradient_spans_.clear();
+ParameterCopy::Part ParameterCopy::MakePart(const PartitionSpec& partition) {
+  const VariableSpec& variable = variables_[partition.variable()];
+  const uint64_t row = RowElements(variable);
+  Part part;
+  part.id = partition.id();
+  part.variable = partition.variable();
+  part.first = partition.row_begin() * row;
+  part.elements = (partition.row_end() - partition.row_begin()) * row;
+  part.trained = variable.trainable();
+  part.place = places_++;
+  // A moving statistic is pushed as it was observed, and may be of any size.
+  if (variable.moving_average() > 0) return part;
+  part.push = part.pull = transfer_.wire;
+  constexpr uint64_t kIndices = uint64_t{1} << 32;
+  const auto kind = transfer_.compression.kind;
+  if (kind == CompressionSpec::Kind::kInt8) part.push = ENCODING_INT8;
+  if (kind == CompressionSpec::Kind::kTopK && part.elements <= kIndices) part.push = ENCODING_TOP_K;
+  return part;
+}
+
+uint64_t ParameterCopy::PushBytes(const Part& part) const {
+  if (part.push == ENCODING_INT8) return Int8Bytes(part.elements);
+  if (part.push == ENCODING_TOP_K) {
+    return TopKCount(part.elements, transfer_.compression.ratio) * kTopKEntryBytes;
+  }
+  return part.elements * ElementBytes(part.push);
+}
+
+void ParameterCopy::BeginBatch(uint32_t buffer) {
+  if (buffers_[buffer].sent == nullptr) RenewGradients(buffer);
+  for (std::vector<Part>& parts : parts_) {
+    for (Part& part : parts) part.read_updates[buffer] = part.updates;
+  }
+}
+
+void ParameterCopy::RenewGradients(uint32_t buffer) {
+  auto& [sent, spans] = buffers_[buffer];
+  sent = std::make_shared<Sent>();
+  spans.clear();
   for (const VariableSpec& variable : variables_) {
-    gradients_->emplace_back(variable.trainable() ? Elements(variable) : 0);
+    sent->gradients.emplace_back(variable.trainable() ? Elements(variable) : 0);
   }
-  for (auto& array : *gradients_) gradient_spans_.emplace_back(array);
+  for (Floats& array : sent->gradients) spans.emplace_back(array);
+  sent->parts.resize(places_);
 }
 
-Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const BatchId* batch,
-                             bool rejected) const {
+const VariableSpec* ParameterCopy::NonFiniteGradient(uint32_t buffer) const {
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (!AllFinite(buffers_[buffer].spans[v])) return &variables_[v];
+  }
+  return nullptr;
+}
+
+// Elements [first, first + count) of a dense encoding; of another, all.
+bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const {
+  const std::span<const float> gradient =
+      std::span<const float>(sent.gradients[part.variable]).subspan(part.first + first, count);
+  Bytes& out = sent.parts[part.place];
+  if (IsDense(part.push)) {
+    char* const to = out.data() + first * ElementBytes(part.push);
+    EncodeDense(part.push, gradient, to);
+    return AllFiniteHalf({reinterpret_cast<const uint16_t*>(to), count},
+                         part.push == ENCODING_BF16 ? kBf16Exponent : kF16Exponent);
+  }
+  part.residual.resize(part.elements);
+  part.rest.resize(part.elements);
+  AddResidual(gradient, part.residual, part.rest);
+  return part.push == ENCODING_INT8 ? EncodeInt8(part.rest, out) : EncodeTopK(part.rest, out);
+}
+
+const VariableSpec* ParameterCopy::Encode(uint32_t buffer) {
+  constexpr uint64_t kAtOnce = 256 << 10;  // elements
+  struct Work {
+    Part* part;
+    uint64_t first;
+    uint64_t count;
+  };
+  Sent& sent = *buffers_[buffer].sent;
+  std::vector<Work> works;
+  for (std::vector<Part>& parts : parts_) {
+    for (Part& part : parts) {
+      if (!part.trained || part.push == ENCODING_FLOAT32 || part.elements == 0) continue;
+      sent.parts[part.place].resize(PushBytes(part));
+      const uint64_t step = IsDense(part.push) ? kAtOnce : part.elements;
+      for (uint64_t first = 0; first < part.elements; first += step) {
+        works.push_back({&part, first, std::min(step, part.elements - first)});
+      }
+    }
+  }
+  std::vector<std::atomic<bool>> bad(variables_.size());
+  ParallelFor(works.size(), [&](size_t i) {
+    const Work& work = works[i];
+    if (!EncodePart(*work.part, sent, work.first, work.count)) bad[work.part->variable] = true;
+  });
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (bad[v]) return &variables_[v];
+  }
+  return nullptr;
+}
+
+Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
+                             const ExchangeOrder& order) const {
   ExchangeRequest header;
   Fence& fence = *header.mutable_fence();
   fence.set_run_id(session_.run_id());
@@ -66,23 +155,29 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Batch
   fence.set_boot_id(session_.ps(static_cast<int>(ps)).boot_id());
   fence.set_protocol(kProtocol);
   header.set_worker(worker);
-  if (batch != nullptr) *header.mutable_batch() = *batch;
-  header.set_rejected(rejected);
+  if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
+  header.set_rejected(order.rejected);
   std::vector<PieceView> pieces;
+  const std::shared_ptr<Sent>& sent = buffers_[order.buffer].sent;
   for (const Part& part : parts_[ps]) {
+    const Encoding wanted = order.exact ? ENCODING_FLOAT32 : part.pull;
     PartitionPull& pull = *header.add_pull();
     pull.set_partition(part.id);
-    if (part.have) pull.set_have_updates(part.updates);
-    if (batch == nullptr || !part.trained) continue;
+    pull.set_encoding(wanted);
+    if (part.have == wanted) pull.set_have_updates(part.updates);
+    if (!order.batch.has_value() || !part.trained) continue;
     PartitionPush& push = *header.add_push();
     push.set_partition(part.id);
-    if (rejected) continue;
-    push.set_bytes(part.bytes);
+    if (order.rejected) continue;
+    const uint64_t size = PushBytes(part);
+    push.set_bytes(size);
+    push.set_encoding(part.push);
     const char* const bytes =
-        reinterpret_cast<const char*>((*gradients_)[part.variable].data()) + part.offset;
+        part.push == ENCODING_FLOAT32
+            ? reinterpret_cast<const char*>(sent->gradients[part.variable].data() + part.first)
+            : sent->parts[part.place].data();
     pieces.push_back(
-        {part.id, 0,
-         absl::MakeCordFromExternal(absl::string_view(bytes, part.bytes), [held = gradients_] {})});
+        {part.id, 0, absl::MakeCordFromExternal(absl::string_view(bytes, size), [held = sent] {})});
   }
   return EncodeExchange(header, std::move(pieces));
 }
@@ -94,61 +189,77 @@ ParameterCopy::Part* ParameterCopy::FindPart(uint32_t ps, uint32_t id) {
   return nullptr;
 }
 
-absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, bool pushed,
-                                                         const absl::Cord& bytes) {
+absl::Status ParameterCopy::TakePiece(const Part& part, Encoding encoding, uint64_t offset,
+                                      const absl::Cord& data) {
+  const uint64_t element = ElementBytes(encoding);
+  const uint64_t bytes = part.elements * element;
+  if (offset > bytes || data.size() > bytes - offset || offset % element != 0 ||
+      data.size() % element != 0) {
+    return absl::InternalError(absl::StrCat("sends bytes outside of partition ", part.id));
+  }
+  DecodeDense(encoding, data,
+              std::span(values_[part.variable])
+                  .subspan(part.first + offset / element, data.size() / element));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
+                                                         bool repeated, const absl::Cord& bytes) {
   ASSIGN_OR_RETURN(const DecodedReply reply, DecodeExchangeReply(bytes));
+  const auto encoding_of = [&](const Part& part) {
+    return order.exact ? ENCODING_FLOAT32 : part.pull;
+  };
   ExchangeOutcome outcome;
   outcome.next = std::numeric_limits<uint32_t>::max();
   std::vector<uint64_t> missing;  // by place in parts_[ps]
   missing.resize(parts_[ps].size(), 0);
   for (const PartitionState& state : reply.header.partitions()) {
     Part* const part = FindPart(ps, state.partition());
-    if (part == nullptr || (state.bytes() != 0 && state.bytes() != part->bytes)) {
+    if (part == nullptr || (state.bytes() != 0 &&
+                            state.bytes() != part->elements * ElementBytes(encoding_of(*part)))) {
       return absl::InternalError(absl::StrCat("ps:", ps, " answers for partition ",
                                               state.partition(), " with ", state.bytes(),
                                               " bytes, which it was not asked for"));
     }
-    if (pushed && part->trained) {
+    if (order.batch.has_value() && part->trained) {
       outcome.next = std::min(outcome.next, state.next());
       outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;
       if (state.outcome() == PUSH_APPLIED) {
         outcome.applied = true;
-        if (part->have && state.updates() > part->updates) {
-          outcome.staleness = std::max(outcome.staleness, state.updates() - part->updates - 1);
+        const uint64_t read = part->read_updates[order.buffer];
+        if (part->have.has_value() && state.updates() > read) {
+          outcome.staleness = std::max(outcome.staleness, state.updates() - read - 1);
         }
+        if (!order.rejected) part->residual.swap(part->rest);
+      } else if (state.outcome() == PUSH_ALREADY_APPLIED && repeated && !order.rejected) {
+        part->residual.clear();
       }
     }
     if (state.bytes() != 0) {
       missing[static_cast<size_t>(part - parts_[ps].data())] = state.bytes();
-      part->have = true;
+      part->have = encoding_of(*part);
       part->updates = state.updates();
     }
   }
   for (const PieceView& piece : reply.pieces) {
     Part* const part = FindPart(ps, piece.partition);
-    const uint64_t size = piece.data.size();
-    if (part == nullptr || piece.offset > part->bytes || size > part->bytes - piece.offset) {
+    if (part == nullptr) {
       return absl::InternalError(
-          absl::StrCat("ps:", ps, " sends bytes outside of partition ", piece.partition));
+          absl::StrCat("ps:", ps, " sends bytes of partition ", piece.partition));
     }
-    missing[static_cast<size_t>(part - parts_[ps].data())] -= size;
-    char* to =
-        reinterpret_cast<char*>(values_[part->variable].data()) + part->offset + piece.offset;
-    for (const absl::string_view chunk : piece.data.Chunks()) {
-      std::memcpy(to, chunk.data(), chunk.size());
-      to += chunk.size();
+    const absl::Status taken = TakePiece(*part, encoding_of(*part), piece.offset, piece.data);
+    if (!taken.ok()) {
+      return absl::InternalError(absl::StrCat("ps:", ps, " ", std::string(taken.message())));
     }
+    missing[static_cast<size_t>(part - parts_[ps].data())] -= piece.data.size();
   }
   const bool whole = std::all_of(missing.begin(), missing.end(), [](uint64_t m) { return m == 0; });
   if (!whole) return absl::InternalError(absl::StrCat("ps:", ps, " sent only part of its values"));
   return outcome;
 }
 
-const VariableSpec* ParameterCopy::NonFiniteGradient() const {
-  for (size_t v = 0; v < variables_.size(); ++v) {
-    if (!AllFinite((*gradients_)[v])) return &variables_[v];
-  }
-  return nullptr;
+void ParameterCopy::ForgetResiduals(uint32_t ps) {
+  for (Part& part : parts_[ps]) part.residual.clear();
 }
 
 }  // namespace paracord

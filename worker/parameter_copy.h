@@ -1,70 +1,127 @@
-// A worker's copy of the parameters and the gradients of one batch, and how they travel: what each
+// A worker's copy of the parameters and the gradients of a batch, and how they travel: what each
 // ps is sent and what its answer changes. Belongs to one session, since versions are of one life of
-// each ps. Used on the loop; the arrays are read and written by the executor while no exchange is
-// under way. No I/O.
+// each ps. Used on the loop; the arrays are read and written by the executor while no exchange that
+// uses them is under way. No I/O.
+//
+// With compression, what is not sent of a gradient is kept here, for each partition (its residual),
+// and goes with the next one. What was sent is taken out of it only when the ps says that it was
+// applied; if nobody knows whether it was, the residual is forgotten: nothing is ever sent twice.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/job.h"
 #include "common/rpc.h"
 #include "common/shared_memory.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
 
-// Gradients are sent from where they lie.
-using GradientArrays = std::vector<std::vector<float, SharedAllocator<float>>>;
+// How values travel, as the job says.
+struct TransferOptions {
+  Encoding wire = ENCODING_FLOAT32;
+  CompressionSpec compression;
+};
+
+// What one exchange is for.
+struct ExchangeOrder {
+  std::optional<BatchId> batch;  // of a push; none: a pull alone
+  bool rejected = false;
+  bool exact = false;   // the values as float32 whatever the wire is, for an evaluation
+  uint32_t buffer = 0;  // whose gradients are sent
+};
 
 // What a ps said of one exchange.
 struct ExchangeOutcome {
   uint32_t next = 0;       // least over its partitions; UINT32_MAX where it has none
   bool applied = false;    // by at least one partition
   bool gap = false;        // for at least one
-  uint64_t staleness = 0;  // most updates by others since these values were pulled
+  uint64_t staleness = 0;  // most updates since the values were read, but for this one
 };
 
 class ParameterCopy {
  public:
-  ParameterCopy(const Session& session, std::span<const VariableSpec> variables);
+  // Gradients of two batches, where one is computed while the other is sent.
+  static constexpr uint32_t kBuffers = 2;
+
+  ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
+                const TransferOptions& transfer = {});
 
   std::span<const std::span<const float>> values() const { return value_spans_; }
-  std::span<const std::span<float>> gradients() const { return gradient_spans_; }
-  // Gradients that a call may still be sending must not be overwritten: gives them up for new ones.
-  void RenewGradients();
-
-  // A pull alone, or the push of `batch` (with the gradients, or rejected) and a pull.
-  Parts Request(uint32_t ps, const std::string& worker, const BatchId* batch, bool rejected) const;
-  // Takes over the values and versions that came back. An error says what is wrong with the reply;
-  // the copy is then no longer whole and the session has to end.
-  absl::StatusOr<ExchangeOutcome> TakeReply(uint32_t ps, bool pushed, const absl::Cord& reply);
-
+  // The values are about to be read for this buffer's gradients.
+  void BeginBatch(uint32_t buffer);
+  std::span<const std::span<float>> gradients(uint32_t buffer) const {
+    return buffers_[buffer].spans;
+  }
   // The first variable with a non-finite gradient, or nullptr.
-  const VariableSpec* NonFiniteGradient() const;
+  const VariableSpec* NonFiniteGradient(uint32_t buffer) const;
+  // Makes of the gradients what is sent. The first variable of which that is not finite, or
+  // nullptr.
+  const VariableSpec* Encode(uint32_t buffer);
+  // Encoding needs the outcome of the exchange before.
+  bool KeepsResiduals() const { return transfer_.compression.kind != CompressionSpec::Kind::kNone; }
+  // Gradients that a call may still be sending must not be overwritten: gives them up for new ones.
+  void RenewGradients(uint32_t buffer);
+
+  Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order) const;
+  // Takes over the values and versions that came back. An error says what is wrong with the reply;
+  // the copy is then no longer whole and the session has to end. `repeated`: it was sent before, so
+  // what it says was applied already may be its own.
+  absl::StatusOr<ExchangeOutcome> TakeReply(uint32_t ps, const ExchangeOrder& order, bool repeated,
+                                            const absl::Cord& reply);
+  // Nobody knows what that ps made of the last push.
+  void ForgetResiduals(uint32_t ps);
 
  private:
+  using Floats = std::vector<float, SharedAllocator<float>>;
+  using Bytes = std::vector<char, SharedAllocator<char>>;
+
   struct Part {
     uint32_t id = 0;
     uint32_t variable = 0;
-    uint64_t offset = 0;  // bytes, in the variable
-    uint64_t bytes = 0;
+    uint64_t first = 0;  // element of the variable
+    uint64_t elements = 0;
     bool trained = false;
-    bool have = false;
-    uint64_t updates = 0;  // version of our copy
+    Encoding push = ENCODING_FLOAT32;
+    Encoding pull = ENCODING_FLOAT32;
+    size_t place = 0;              // in Sent::parts
+    std::optional<Encoding> have;  // in which our copy came; none: no copy
+    uint64_t updates = 0;          // its version
+    uint64_t read_updates[kBuffers] = {};
+    std::vector<float> residual;  // empty: zero
+    std::vector<float> rest;      // the residual once this push is applied
   };
+  // What calls that are under way point to.
+  struct Sent {
+    std::vector<Floats> gradients;  // by variable
+    std::vector<Bytes> parts;       // encoded, by place; empty where the floats are sent
+  };
+  struct Buffer {
+    std::shared_ptr<Sent> sent;
+    std::vector<std::span<float>> spans;
+  };
+
+  Part MakePart(const PartitionSpec& partition);
+  uint64_t PushBytes(const Part& part) const;
+  bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
+  absl::Status TakePiece(const Part& part, Encoding encoding, uint64_t offset,
+                         const absl::Cord& data);
 
   const Session session_;
   const std::vector<VariableSpec> variables_;
-  std::vector<std::vector<Part>> parts_;       // by ps
-  std::vector<std::vector<float>> values_;     // by variable
-  std::shared_ptr<GradientArrays> gradients_;  // shared with calls that are being sent
+  const TransferOptions transfer_;
+  std::vector<std::vector<Part>> parts_;  // by ps
+  size_t places_ = 0;
+  std::vector<std::vector<float>> values_;  // by variable
   std::vector<std::span<const float>> value_spans_;
-  std::vector<std::span<float>> gradient_spans_;
+  Buffer buffers_[kBuffers];
 };
 
 }  // namespace paracord

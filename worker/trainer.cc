@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
+#include "common/probe.h"
 #include "common/protocol.h"
 #include "worker/batch_plan.h"
 #include "worker/evaluate.h"
@@ -19,7 +20,29 @@ constexpr int64_t kRetryMs = 100;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-struct ComputeResult {
+bool SameBatch(const BatchId& a, const BatchId& b) {
+  return a.epoch() == b.epoch() && a.split() == b.split() && a.batch() == b.batch();
+}
+
+bool IsRejected(const Lease& lease, uint32_t batch) {
+  return std::find(lease.rejected().begin(), lease.rejected().end(), batch) !=
+         lease.rejected().end();
+}
+
+BatchId BatchOf(const Lease& lease, uint32_t number) {
+  BatchId batch;
+  batch.set_epoch(lease.epoch());
+  batch.set_split(lease.split());
+  batch.set_batch(number);
+  return batch;
+}
+
+}  // namespace
+
+struct Trainer::Computation {
+  BatchId batch;
+  uint32_t end_batch = 0;  // of its lease
+  uint32_t buffer = 0;
   absl::Status data;   // reading the batch
   absl::Status model;  // computing with it
   uint32_t examples = 0;
@@ -27,8 +50,6 @@ struct ComputeResult {
   const VariableSpec* nonfinite = nullptr;
   std::string bad_input;  // where the batch holds what is not finite, if it does
 };
-
-}  // namespace
 
 Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Workload> workload,
                  std::vector<Link*> links, Environment environment, TrainerCallbacks callbacks)
@@ -39,7 +60,8 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       environment_(environment),
       callbacks_(std::move(callbacks)),
       alive_(std::make_shared<bool>(true)),
-      copy_(std::make_shared<ParameterCopy>(session_, workload_->program->variables())) {}
+      copy_(std::make_shared<ParameterCopy>(session_, workload_->program->variables(),
+                                            options_.transfer)) {}
 
 Trainer::~Trainer() { *alive_ = false; }
 
@@ -96,87 +118,166 @@ void Trainer::Next() {
 
 void Trainer::StepLease() {
   const Lease& lease = leases_.front();
-  BatchId batch;
-  batch.set_epoch(lease.epoch());
-  batch.set_split(lease.split());
-  batch.set_batch(next_batch_);
-  if (std::find(lease.rejected().begin(), lease.rejected().end(), next_batch_) !=
-      lease.rejected().end()) {
-    return Push(batch, /*rejected=*/true);
+  const BatchId batch = BatchOf(lease, next_batch_);
+  if (ahead_ != nullptr) {
+    if (SameBatch(ahead_->batch, batch)) return Computed(std::exchange(ahead_, nullptr));
+    DropAhead();
   }
-  if (pulled_) return Compute(batch);
-  StartExchange(nullptr, false, [this, batch] {
+  if (IsRejected(lease, next_batch_)) return Push(batch, /*rejected=*/true, /*buffer=*/0);
+  const auto computation = std::make_shared<Computation>();
+  computation->batch = batch;
+  computation->end_batch = lease.end_batch();
+  const auto compute = [this, computation] {
+    Compute(computation, [this, computation] { Computed(computation); });
+  };
+  if (pulled_) return compute();
+  StartExchange({}, [this, compute] {
     if (!exchange_.error.ok()) {
       busy_ = false;
       return EndLease(PROBLEM_UNREACHABLE, Text(exchange_.error));
     }
     pulled_ = true;
-    Compute(batch);
+    compute();
   });
 }
 
-void Trainer::Compute(const BatchId& batch) {
-  const auto result = std::make_shared<ComputeResult>();
+void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
+  copy_->BeginBatch(computation->buffer);
+  // What was not sent of the gradient before is only known when its exchange is over.
+  const bool encode = !(options_.overlap && copy_->KeepsResiduals());
   environment_.executor.Run(
-      [result, workload = workload_, copy = copy_, batch, end = leases_.front().end_batch(),
-       key = BatchKey(session_.plan(), batch)] {
+      [computation, workload = workload_, copy = copy_, encode,
+       key = BatchKey(session_.plan(), computation->batch)] {
+        const BatchId& batch = computation->batch;
         FAILPOINT(
             absl::StrCat("worker.batch.", batch.epoch(), ".", batch.split(), ".", batch.batch())
                 .c_str());
         const int64_t asked = TraceBegin();
-        const absl::StatusOr<const Batch*> data = workload->feed->Get(batch, end);
+        const absl::StatusOr<const Batch*> data =
+            workload->feed->Get(batch, computation->end_batch);
         TraceEnd("wait for data", asked);
-        result->data = data.status();
+        computation->data = data.status();
         if (!data.ok()) return;
-        result->examples = (*data)->examples;
+        computation->examples = (*data)->examples;
+        const MutableTensors gradients = copy->gradients(computation->buffer);
         const absl::StatusOr<double> loss =
-            workload->program->ComputeGradients(**data, key, copy->values(), copy->gradients());
-        result->model = loss.status();
+            workload->program->ComputeGradients(**data, key, copy->values(), gradients);
+        computation->model = loss.status();
         if (!loss.ok()) return;
-        result->loss = *loss;
-        if (!MUTANT("rejected_by_one_ps")) result->nonfinite = copy->NonFiniteGradient();
-        if (!std::isfinite(*loss)) result->bad_input = FirstNotFinite(**data);
-        workload->clip.Apply(copy->gradients());
+        computation->loss = *loss;
+        if (!MUTANT("rejected_by_one_ps")) {
+          computation->nonfinite = copy->NonFiniteGradient(computation->buffer);
+        }
+        if (!std::isfinite(*loss)) computation->bad_input = FirstNotFinite(**data);
+        workload->clip.Apply(gradients);
+        if (!encode || !std::isfinite(*loss) || computation->nonfinite != nullptr) return;
+        computation->nonfinite = copy->Encode(computation->buffer);
       },
-      [this, alive = alive_, result, batch] {
+      [this, alive = alive_, done = std::move(done)] {
         if (!*alive) return;
         FAILPOINT("worker.computed");
         ++counters_.computed;
-        if (!result->data.ok() || !result->model.ok()) {
-          busy_ = false;
-          const bool data = !result->data.ok();
-          return EndLease(data ? PROBLEM_DATA : PROBLEM_SHAPE,
-                          Text(data ? result->data : result->model));
-        }
-        if (!std::isfinite(result->loss) || result->nonfinite != nullptr) {
-          busy_ = false;
-          return EndLease(
-              PROBLEM_NONFINITE,
-              std::isfinite(result->loss)
-                  ? absl::StrCat("the gradient of ", result->nonfinite->name(), " is not finite")
-                  : absl::StrCat("the loss is ", result->loss,
-                                 result->bad_input.empty() ? "" : "; " + result->bad_input));
-        }
-        counters_.loss_sum += result->loss;
-        if (MUTANT("progress_believed")) {
-          ++next_batch_;
-          Report(false, PROBLEM_NONE, "");
-          --next_batch_;
-        }
-        examples_ = result->examples;
-        Push(batch, /*rejected=*/false);
+        done();
       });
 }
 
-void Trainer::Push(const BatchId& batch, bool rejected) {
-  StartExchange(&batch, rejected, [this, batch] { Pushed(batch); });
+void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
+  if (!computation->data.ok() || !computation->model.ok()) {
+    busy_ = false;
+    const bool data = !computation->data.ok();
+    return EndLease(data ? PROBLEM_DATA : PROBLEM_SHAPE,
+                    Text(data ? computation->data : computation->model));
+  }
+  if (!std::isfinite(computation->loss) || computation->nonfinite != nullptr) {
+    busy_ = false;
+    const std::string& bad_input = computation->bad_input;
+    return EndLease(
+        PROBLEM_NONFINITE,
+        std::isfinite(computation->loss)
+            ? absl::StrCat("the gradient of ", computation->nonfinite->name(), " is not finite")
+            : absl::StrCat("the loss is ", computation->loss,
+                           bad_input.empty() ? "" : "; " + bad_input));
+  }
+  if (options_.overlap && copy_->KeepsResiduals()) return Encode(computation);
+  Ready(computation);
+}
+
+// As a step of its own, because the exchange before had to be over.
+void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
+  environment_.executor.Run(
+      [computation, copy = copy_] { computation->nonfinite = copy->Encode(computation->buffer); },
+      [this, alive = alive_, computation] {
+        if (!*alive) return;
+        if (computation->nonfinite == nullptr) return Ready(computation);
+        busy_ = false;
+        EndLease(PROBLEM_NONFINITE, absl::StrCat("the gradient of ", computation->nonfinite->name(),
+                                                 " is not finite when it is compressed"));
+      });
+}
+
+void Trainer::Ready(const std::shared_ptr<Computation>& computation) {
+  counters_.loss_sum += computation->loss;
+  if (MUTANT("progress_believed")) {
+    ++next_batch_;
+    Report(false, PROBLEM_NONE, "");
+    --next_batch_;
+  }
+  examples_ = computation->examples;
+  Push(computation->batch, /*rejected=*/false, computation->buffer);
+}
+
+void Trainer::Push(const BatchId& batch, bool rejected, uint32_t buffer) {
+  StartExchange({.batch = batch, .rejected = rejected, .exact = false, .buffer = buffer},
+                [this, batch] { Pushed(batch); });
+  if (options_.overlap && !rejected) ComputeAhead();
+}
+
+// ---- the next batch, while this one is exchanged
+
+// Of the same lease, or the first of the next one; none if it is not to be computed.
+std::optional<BatchId> Trainer::BatchAfter(const BatchId& batch) const {
+  const bool last = batch.batch() + 1 >= leases_.front().end_batch();
+  if (last && leases_.size() < 2) return std::nullopt;
+  const Lease& lease = last ? leases_[1] : leases_.front();
+  const uint32_t number = last ? lease.first_batch() : batch.batch() + 1;
+  if (number >= lease.end_batch() || IsRejected(lease, number)) return std::nullopt;
+  return BatchOf(lease, number);
+}
+
+void Trainer::ComputeAhead() {
+  const std::optional<BatchId> next = BatchAfter(*exchange_.order.batch);
+  if (!next.has_value() || drained_) return;
+  const bool same_lease = next->split() == leases_.front().split();
+  ahead_ = std::make_shared<Computation>();
+  ahead_->batch = *next;
+  ahead_->end_batch = (same_lease ? leases_.front() : leases_[1]).end_batch();
+  ahead_->buffer = 1 - exchange_.order.buffer;
+  computing_ahead_ = true;
+  PROBE("worker.ahead");
+  Compute(ahead_, [this] { ComputedAhead(); });
+}
+
+// Nobody reads the values now: what came back meanwhile takes their place.
+void Trainer::ComputedAhead() {
+  computing_ahead_ = false;
+  if (exchange_.done == nullptr) return;
+  const bool over = exchange_.open == 0;
+  if (over) return FinishExchange();
+  for (auto& [ps, reply] : std::exchange(exchange_.parked, {})) Answered(ps, std::move(reply));
+}
+
+void Trainer::DropAhead() {
+  if (ahead_ == nullptr) return;
+  PROBE("worker.ahead.dropped");
+  ++counters_.duplicates;
+  ahead_.reset();
 }
 
 void Trainer::Pushed(const BatchId& batch) {
   busy_ = false;
   const Exchange& exchange = exchange_;
-  const bool rejected = exchange.rejected;
-  if (exchange.repeated) copy_->RenewGradients();
+  const bool rejected = exchange.order.rejected;
+  if (exchange.repeated) copy_->RenewGradients(exchange.order.buffer);
   if (!exchange.error.ok()) {
     pulled_ = false;
     const bool refused = absl::IsInvalidArgument(exchange.error);
@@ -215,6 +316,7 @@ void Trainer::Report(bool ended, Problem problem, const std::string& message) {
 
 void Trainer::EndLease(Problem problem, const std::string& message) {
   Report(true, problem, message);
+  if (problem != PROBLEM_NONE) DropAhead();
   leases_.pop_front();
   if (!leases_.empty()) next_batch_ = leases_.front().first_batch();
   if (problem != PROBLEM_DRAINED) Next();
@@ -223,9 +325,13 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
 void Trainer::StartEvaluation() {
   const EvaluationLease& lease = evaluations_.front();
   if (evaluated_epoch_ == lease.epoch()) return RunEvaluation();
-  StartExchange(nullptr, false, [this, epoch = lease.epoch()] {
+  ExchangeOrder order;
+  order.exact = true;
+  StartExchange(order, [this, epoch = lease.epoch()] {
     if (exchange_.error.ok()) {
       evaluated_epoch_ = epoch;
+      // Training goes on with values as they travel, not with exact ones.
+      if (options_.transfer.wire != ENCODING_FLOAT32) pulled_ = false;
       return RunEvaluation();
     }
     EvaluationReport report;
@@ -263,12 +369,11 @@ void Trainer::RunEvaluation() {
 
 // ---- one exchange with every ps
 
-void Trainer::StartExchange(const BatchId* batch, bool rejected, std::function<void()> done) {
+void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
   evaluated_epoch_.reset();
   exchange_ = Exchange();
   ++exchange_id_;
-  if (batch != nullptr) exchange_.batch = *batch;
-  exchange_.rejected = rejected;
+  exchange_.order = std::move(order);
   exchange_.begun = TraceBegin();
   exchange_.outcome.next = std::numeric_limits<uint32_t>::max();
   exchange_.open = static_cast<uint32_t>(links_.size());
@@ -278,9 +383,8 @@ void Trainer::StartExchange(const BatchId* batch, bool rejected, std::function<v
 }
 
 void Trainer::Send(uint32_t ps) {
-  const BatchId* const batch = exchange_.batch.has_value() ? &*exchange_.batch : nullptr;
   ++exchange_.tries[ps];
-  links_[ps]->Call(method::kExchange, copy_->Request(ps, options_.task, batch, exchange_.rejected),
+  links_[ps]->Call(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
                    options_.exchange_ms,
                    [this, alive = alive_, &loop = environment_.loop, ps,
                     id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
@@ -291,13 +395,18 @@ void Trainer::Send(uint32_t ps) {
 }
 
 void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
+  if (reply.ok() && computing_ahead_) {
+    exchange_.parked.emplace_back(ps, *std::move(reply));
+    return;
+  }
   constexpr int64_t kTracks = 1000;  // a line of its own for each ps: they overlap
-  TraceEnd(exchange_.batch.has_value() ? "push, pull" : "pull", exchange_.begun, kTracks + ps);
+  const bool pushed = exchange_.order.batch.has_value();
+  TraceEnd(pushed ? "push, pull" : "pull", exchange_.begun, kTracks + ps);
   absl::Status error = reply.status();
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");
     const absl::StatusOr<ExchangeOutcome> outcome =
-        copy_->TakeReply(ps, exchange_.batch.has_value(), *reply);
+        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps] > 1, *reply);
     error = outcome.status();
     if (outcome.ok()) {
       exchange_.outcome.next = std::min(exchange_.outcome.next, outcome->next);
@@ -323,8 +432,13 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     }
   }
   if (!error.ok() && exchange_.error.ok()) exchange_.error = error;
-  if (--exchange_.open > 0) return;
-  const std::function<void()> done = std::move(exchange_.done);
+  // Refused whole, it has changed nothing there; otherwise nobody knows.
+  if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
+  if (--exchange_.open == 0 && !computing_ahead_) FinishExchange();
+}
+
+void Trainer::FinishExchange() {
+  const std::function<void()> done = std::exchange(exchange_.done, nullptr);
   done();
 }
 

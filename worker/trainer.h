@@ -1,7 +1,9 @@
 // One session of a worker: works off leases batch by batch (data and gradients on the executor,
-// then one exchange with every ps) and scores pieces of the test data. Owned by the Worker, used on
-// the loop. It talks to the ps only; what it has to say to the coordinator goes through its
-// callbacks.
+// then one exchange with every ps) and scores pieces of the test data. With `overlap` the next
+// batch is computed, on the values of the exchange before, while the exchange of this one is under
+// way; what comes back is taken over when that is done. There is never more than one exchange and
+// one computation. Owned by the Worker, used on the loop. It talks to the ps only; what it has to
+// say to the coordinator goes through its callbacks.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/environment.h"
@@ -41,6 +44,8 @@ struct TrainerOptions {
   std::string task;
   int64_t exchange_ms = 10000;  // deadline of one try
   uint32_t tries = 3;           // of one exchange, before the lease is given back
+  TransferOptions transfer;
+  bool overlap = false;
 };
 
 class Trainer {
@@ -62,8 +67,7 @@ class Trainer {
 
  private:
   struct Exchange {
-    std::optional<BatchId> batch;  // of a push
-    bool rejected = false;
+    ExchangeOrder order;
     uint32_t open = 0;  // ps that have not answered
     int64_t begun = kTraceOff;
     std::vector<uint32_t> tries;
@@ -71,21 +75,30 @@ class Trainer {
     absl::Status error;
     bool repeated = false;  // some call may still be sending
     std::function<void()> done;
+    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies of ps
   };
+  struct Computation;  // a batch and what came of it
 
   void Next();
   void StepLease();
-  void Compute(const BatchId& batch);
-  void Computed(const BatchId& batch);
-  void Push(const BatchId& batch, bool rejected);
+  void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
+  void Computed(const std::shared_ptr<Computation>& computation);
+  void Encode(const std::shared_ptr<Computation>& computation);
+  void Ready(const std::shared_ptr<Computation>& computation);
+  void Push(const BatchId& batch, bool rejected, uint32_t buffer);
+  void ComputeAhead();
+  void ComputedAhead();
+  void DropAhead();
+  std::optional<BatchId> BatchAfter(const BatchId& batch) const;
   void Pushed(const BatchId& batch);
   void EndLease(Problem problem, const std::string& message);
   void Report(bool ended, Problem problem, const std::string& message);
   void StartEvaluation();
   void RunEvaluation();
-  void StartExchange(const BatchId* batch, bool rejected, std::function<void()> done);
+  void StartExchange(ExchangeOrder order, std::function<void()> done);
   void Send(uint32_t ps);
   void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
+  void FinishExchange();
 
   const TrainerOptions options_;
   const Session session_;
@@ -106,6 +119,8 @@ class Trainer {
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the copy has
   uint64_t exchange_id_ = 0;
   Exchange exchange_;
+  std::shared_ptr<Computation> ahead_;  // of the batch after the one that is exchanged
+  bool computing_ahead_ = false;        // the values are being read
   std::function<void()> drained_;
   StepCounters counters_;
 };

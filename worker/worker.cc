@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint.h"
+#include "common/encoding.h"
 #include "common/failpoint.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
@@ -190,6 +191,8 @@ void Worker::StartSession(const Session& session) {
   TrainerOptions options;
   options.task = options_.task;
   options.exchange_ms = job_->timeouts.ps_ms;
+  options.transfer = {EncodingOfWire(job_->wire), job_->compression};
+  options.overlap = job_->overlap;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());
   environment_.executor.Run(

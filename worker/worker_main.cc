@@ -11,6 +11,7 @@
 
 #include "common/grpc_daemon.h"
 #include "common/log.h"
+#include "common/parallel.h"
 #include "common/status_macros.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
@@ -106,6 +107,7 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
+  SetParallelThreads(computer.threads);  // that encode gradients
   return RunWorker(std::move(options), computer);
 }
 

@@ -162,6 +162,9 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
   job.optimizer.options = {{"learning_rate", {{"name", "exponential_decay"}, {"decay", 0.5}}}};
   job.partitioner = {PartitionerSpec::Kind::kMaxSize, 1, 1, 1 << 20, std::nullopt};
   job.failures.skip = false;
+  job.wire = "bf16";
+  job.compression = {CompressionSpec::Kind::kTopK, 0.25};
+  job.overlap = true;
   job.checkpoint.every_seconds = 0.125;
   const std::string other = JobToJson(job);
   absl::StatusOr<Job> again = ParseJob(other);
@@ -170,6 +173,10 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
   CHECK(JobToJson(*again) == other);
   CHECK(again->partitioner.max_shards == std::nullopt);
   CHECK(again->checkpoint.every_seconds == 0.125);
+  CHECK(again->compression.kind == CompressionSpec::Kind::kTopK);
+  CHECK(again->compression.ratio == 0.25);
+  job.compression = {CompressionSpec::Kind::kInt8};
+  CHECK(ParseJob(JobToJson(job))->compression.kind == CompressionSpec::Kind::kInt8);
 }
 
 TEST_CASE("min_size cuts into 8 parts at most unless told, max_size has no such limit") {
@@ -259,6 +266,18 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/recovery", "\"rollback\"", "recovery: is \"rollback\", but there is only: replay"},
       {"/precision", "\"mixed_float16\"", "precision: is \"mixed_float16\""},
       {"/placement", "\"random\"", "placement: is \"random\", but there is only: greedy"},
+      {"/wire", "\"bf61\"",
+       "wire: is \"bf61\", but there is only: float32, bf16, f16; did you mean"},
+      {"/wire", "16", "wire: is 16"},
+      {"/overlap", "1", "overlap: "},
+      {"/compression", "\"top_k\"", "compression: must be an object"},
+      {"/compression", "{}", "compression.kind: is missing"},
+      {"/compression", "{\"kind\": \"topk\"}", "did you mean `top_k`"},
+      {"/compression", "{\"kind\": \"top_k\", \"ratio\": 0}",
+       "compression.ratio: must be a number"},
+      {"/compression", "{\"kind\": \"top_k\", \"ratio\": 1.5}", "compression.ratio: must be"},
+      {"/compression", "{\"kind\": \"int8\", \"ratio\": 0.5}", "compression.ratio: is for top_k"},
+      {"/compression", "{\"kind\": \"int8\", \"rate\": 1}", "compression.rate: unknown key"},
       {"/failures/policy", "\"ignore\"", "failures.policy: is \"ignore\""},
       {"/failures/per_batch", "0", "failures.per_batch: must be"},
       {"/failures/rejected_max", "1.5", "failures.rejected_max: must be a number from 0 to 1"},
@@ -401,6 +420,9 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.checkpoint.keep = 9;
   now.failures.per_batch = 9;
   now.timeouts.ps_ms = 9;
+  now.wire = "f16";
+  now.compression.kind = CompressionSpec::Kind::kInt8;
+  now.overlap = true;
   now.optimizer.options["learning_rate"] = 0.5;
   now.model["compile_config"] = {{"jit_compile", true}};
   CHECK(CheckResumable(before, now).ToString() == "OK");

@@ -36,6 +36,7 @@ struct ClusterPlan {
 
   static ClusterPlan Draw(SimRandom random);
   void DrawVariant(SimRandom& random);
+  void DrawWire(SimRandom random);
   std::string ToString() const;
 };
 

@@ -190,7 +190,7 @@ void Oracle::CheckOrdered(const StoredPartition& partition, uint64_t elements) {
         CountingGradient(counting_, batch.epoch(), b % per_epoch, elements);
     const absl::string_view bytes(reinterpret_cast<const char*>(gradient.data()),
                                   gradient.size() * sizeof(float));
-    expected.Push(*known, /*rejected=*/false, absl::Cord(bytes));
+    expected.Push(*known, /*rejected=*/false, Gradient(absl::Cord(bytes)));
   }
   const std::string other = Difference(expected, *optimizer, partition);
   if (!other.empty()) {

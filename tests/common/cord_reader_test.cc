@@ -1,4 +1,4 @@
-#include "server/float_reader.h"
+#include "common/cord_reader.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

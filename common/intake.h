@@ -1,0 +1,47 @@
+// Bounds the bytes of all requests that are arriving or being answered. A call that has brought the
+// sum above the limit reads on only when there is room again: its peer is stopped by the network's
+// own flow control. The oldest call that is still arriving may always read on, so that there is one
+// whom nobody holds up, in any order of arrival; hence the sum exceeds the limit by the rest of one
+// request at most, which has a limit of its own. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "common/mutex.h"
+
+namespace paracord {
+
+class Intake {
+ public:
+  explicit Intake(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  uint64_t Begin();  // a call, older than all that begin later
+  // So many bytes more have come. True: it reads on; false: when `resume` is run, once, on another
+  // thread.
+  bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
+  void Arrived(uint64_t call);  // it reads no more
+  void End(uint64_t call);      // its bytes are let go; `resume` may still be about to run
+
+  uint64_t bytes() const;
+
+ private:
+  struct Call {
+    uint64_t bytes = 0;
+    bool arriving = true;
+    std::function<void()> resume;  // waits
+  };
+  using Resumes = std::vector<std::function<void()>>;
+  bool IsOldest(uint64_t call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Resumes WhoMayGoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t bytes_max_;
+  mutable Mutex mu_;
+  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);  // the oldest first
+};
+
+}  // namespace paracord

@@ -1,0 +1,95 @@
+// The wire as others see it: a ps that is spoken to by Python, with plain protobuf and grpcio.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/exchange_codec.h"
+#include "common/job.h"
+#include "e2e/process.h"
+
+namespace paracord::e2e {
+namespace {
+
+// One matrix in one partition: several messages of the stream.
+LoadRequest Load() {
+  Job job;
+  job.name = "python";
+  job.model = {{"class_name", "Sequential"}, {"config", {{"layers", nlohmann::json::array()}}}};
+  job.train = {"npy", {{"features", "/f.npy"}, {"labels", "/l.npy"}}};
+  job.loss = {"mean_squared_error"};
+  job.optimizer = {"sgd", {{"learning_rate", 1.0}}};
+  LoadRequest load;
+  load.set_job_json(JobToJson(job));
+  load.mutable_plan()->set_records(1000);
+  load.mutable_plan()->set_batch(10);
+  load.mutable_plan()->set_split_batches(10);
+  VariableSpec& variable = *load.add_variables();
+  variable.set_name("kernel");
+  variable.add_shape(700);
+  variable.add_shape(1001);
+  variable.set_dtype(FLOAT32);
+  variable.set_trainable(true);
+  variable.mutable_initializer()->set_name("zeros");
+  PartitionSpec& partition = *load.add_partitions();
+  partition.set_name("kernel/part_0");
+  partition.set_row_end(700);
+  return load;
+}
+
+absl::Cord Joined(const Parts& parts) {
+  absl::Cord whole;
+  for (const absl::Cord& part : parts) whole.Append(part);
+  return whole;
+}
+
+// PARACORD_PYTHON: the interpreter that has grpcio and protobuf.
+TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes", "[.slow]") {
+  const TempDir dir;
+  ExchangeRequest header;
+  header.set_worker("worker:0");
+  header.mutable_batch()->set_batch(3);
+  header.add_push()->set_bytes(8);
+  std::string large(3 << 19, 'x');  // two pieces
+  const float last = 2.5f;
+  large.append(reinterpret_cast<const char*>(&last), sizeof(last));
+  const absl::Cord encoded =
+      Joined(EncodeExchange(header, {{0, 0, absl::Cord("abcdefgh")}, {7, 4, absl::Cord(large)}}));
+  WriteText(dir.path() + "/request", std::string(encoded));
+  WriteText(dir.path() + "/load", Load().SerializeAsString());
+
+  const std::string protos = dir.path() + "/descriptors";
+  Process protoc({"/usr/bin/protoc", absl::StrCat("-I", PARACORD_SOURCE_DIR),
+                  "--descriptor_set_out=" + protos, "proto/paracord.proto"},
+                 {}, dir.path() + "/protoc.log");
+  REQUIRE(protoc.Wait(20000) == 0);
+  const std::string address = absl::StrCat("unix:", dir.path(), "/ps");
+  const std::string cluster =
+      absl::StrCat(R"({"cluster": {"chief": ["unix:/none"], "worker": ["unix:/no-one"], "ps": [")",
+                   address, R"("]}})");
+  Process ps({absl::StrCat(PARACORD_BIN_DIR, "/paracord-ps"), "--task", "ps:0", "--dir",
+              dir.path() + "/job"},
+             {{"TF_CONFIG", cluster}}, dir.path() + "/ps.log");
+  const char* const chosen = std::getenv("PARACORD_PYTHON");
+  Process python({"/usr/bin/env", chosen == nullptr ? "python3" : chosen,
+                  absl::StrCat(PARACORD_SOURCE_DIR, "/tests/e2e/python_client.py"), address, protos,
+                  dir.path() + "/load", dir.path() + "/request", dir.path() + "/back"},
+                 {}, dir.path() + "/python.log");
+  const std::optional<Exit> exit = python.Wait(60000);
+  INFO(ReadText(dir.path() + "/python.log"));
+  INFO(ReadText(dir.path() + "/ps.log"));
+  if (exit == 77) {
+    WARN("skipped: this Python has no grpcio or protobuf (PARACORD_PYTHON names another)");
+    return;
+  }
+  REQUIRE(exit == 0);
+  const auto back = DecodeExchangeRequest(absl::Cord(ReadText(dir.path() + "/back")));
+  REQUIRE(back.ok());
+  CHECK(back->header.SerializeAsString() == header.SerializeAsString());
+  REQUIRE(back->pieces.size() == 3);
+  CHECK(std::string(back->pieces[0].data) == "abcdefgh");
+  CHECK(back->pieces[2].partition == 7);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

@@ -1,0 +1,65 @@
+// What a job loses by a smaller wire: trained on Fashion-MNIST by real processes, each way.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/process.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord::e2e {
+namespace {
+
+using nlohmann::json;
+
+struct WireJob {
+  std::string name;
+  json patch;
+};
+
+double Accuracy(const TempDir& dir, const std::string& example, const WireJob& job) {
+  json document = json::parse(ReadText(example + "/mlp.json"));
+  document.merge_patch(job.patch);
+  document["model"] = json::parse(ReadText(example + "/models/mlp.json"));
+  document["epochs"] = 4;
+  document.erase("stop_when");
+  const std::string path = absl::StrCat(dir.path(), "/", job.name);
+  WriteText(path + ".json", document.dump());
+  Process train({PARACORD_BIN_DIR "/paracord", "train", path + ".json", "--dir", path, "--ps", "2",
+                 "--workers", "2", "--json"},
+                {{"TMPDIR", dir.path()}}, path + ".log");
+  const std::optional<Exit> exit = train.Wait(300000);
+  INFO(ReadText(path + ".log"));
+  REQUIRE(exit == 0);
+  const json summary = json::parse(ReadText(path + "/summary.json"));
+  CHECK(summary["ledger"]["applied_min"] == summary["ledger"]["batches"]);
+  return summary["metrics"]["test"]["accuracy"];
+}
+
+TEST_CASE("a smaller wire costs Fashion-MNIST no more than half a point of accuracy", "[.slow]") {
+  const std::string example = PARACORD_SOURCE_DIR "/examples/fashion-mnist";
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
+    WARN("skipped: no /usr/share/datasets/fashion-mnist");
+    return;
+  }
+  const TempDir dir;
+  const double plain = Accuracy(dir, example, {"float32", json::object()});
+  const std::vector<WireJob> jobs = {
+      {"bf16", {{"wire", "bf16"}}},
+      {"f16", {{"wire", "f16"}}},
+      {"int8", {{"compression", {{"kind", "int8"}}}}},
+      {"top_k", {{"compression", {{"kind", "top_k"}, {"ratio", 0.1}}}}},
+      {"overlap", {{"overlap", true}}},
+      {"all", {{"wire", "bf16"}, {"compression", {{"kind", "int8"}}}, {"overlap", true}}},
+  };
+  for (const WireJob& job : jobs) {
+    const double accuracy = Accuracy(dir, example, job);
+    WARN(job.name << ": " << accuracy << ", float32: " << plain);
+    CHECK(accuracy >= plain - 0.005);
+  }
+}
+
+}  // namespace
+}  // namespace paracord::e2e

@@ -1,0 +1,123 @@
+// What a seed draws.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sim/cluster.h"
+
+namespace paracord {
+namespace {
+
+Job BaseJob(const CountingOptions& counting) {
+  Job job;
+  job.name = "counting";
+  job.model = nlohmann::json::parse(R"({"class_name": "Sequential", "config": {"layers": []}})");
+  job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
+  if (counting.test_records > 0) job.test = job.train;
+  job.shuffle = false;
+  job.loss = {"mean_squared_error"};
+  job.optimizer = {"sgd", {{"learning_rate", 1.0}}};
+  return job;
+}
+
+}  // namespace
+
+ClusterPlan ClusterPlan::Draw(SimRandom random) {
+  ClusterPlan plan;
+  plan.ps = static_cast<uint32_t>(random.Between(1, 3));
+  plan.workers = static_cast<uint32_t>(random.Between(1, 3));
+  plan.late_workers = static_cast<uint32_t>(random.Between(0, 2));
+  plan.second_coordinator = random.Chance(0.25);
+  plan.damage = random.Chance(0.15);
+  if (random.Chance(0.4)) plan.drain_every_ms = random.Between(1000, 8000);
+  plan.fault_ms = random.Between(2000, 12000);
+  plan.wait_for_workers = random.Chance(0.1);
+
+  CountingOptions& counting = plan.counting;
+  counting.records = static_cast<uint64_t>(random.Between(6, 24));
+  counting.test_records = random.Chance(0.5) ? static_cast<uint64_t>(random.Between(1, 40)) : 0;
+  counting.rows = static_cast<uint64_t>(random.Between(1, 4));
+  counting.trained = static_cast<uint32_t>(random.Between(1, 2));
+  counting.frozen = random.Chance(0.3);
+
+  Job& job = plan.job = BaseJob(counting);
+  job.batch = static_cast<uint32_t>(random.Between(2, 3));
+  job.split_batches = static_cast<uint32_t>(random.Between(1, 4));
+  job.epochs = static_cast<uint64_t>(random.Between(1, 3));
+  job.evaluate_every_epochs = static_cast<uint64_t>(random.Between(0, 1));
+  counting.batches = (counting.records + job.batch - 1) / job.batch;
+  job.failures.per_batch = 1000;  // nothing may be rejected
+  job.failures.rejected_max = 0;
+  if (random.Chance(0.3)) {
+    job.failures.per_batch = static_cast<uint32_t>(std::max<int64_t>(1, random.Between(0, 3)));
+    job.failures.rejected_max = 1;
+    const auto last = static_cast<int64_t>(counting.batches) - 1;
+    for (auto* bad : {&counting.unreadable, &counting.nonfinite}) {
+      if (random.Chance(0.5)) bad->insert(static_cast<uint64_t>(random.Between(0, last)));
+    }
+  }
+  job.timeouts.worker_ms = random.Between(500, 3000);
+  job.timeouts.ps_ms = random.Between(300, 2000);
+  job.timeouts.orphan_ms = random.Between(8000, 20000);
+  job.timeouts.drain_ms = random.Between(500, 5000);
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = static_cast<uint64_t>(random.Between(1, 3));
+  job.placement = random.Chance(0.5) ? "greedy" : "round_robin";
+  job.checkpoint.every_seconds = random.Chance(0.1) ? 0 : 0.2 + 2 * random.Unit();
+  job.checkpoint.keep = static_cast<uint32_t>(random.Between(1, 3));
+  plan.reports_ahead = random.Chance(0.1);
+  plan.epochs = job.epochs;
+  plan.DrawVariant(random);
+  return plan;
+}
+
+// Drawn last, so that what was drawn before is what it always was.
+void ClusterPlan::DrawVariant(SimRandom& random) {
+  const bool rejects = job.failures.rejected_max > 0;
+  const double kind = random.Unit();
+  if (kind < 0.1 && !rejects) {  // state beside the values, whose order of batches shows
+    job.optimizer = random.Chance(0.5)
+                        ? NamedSpec{"sgd", {{"learning_rate", 0.5}, {"momentum", 0.5}}}
+                        : NamedSpec{"adam", {{"learning_rate", 0.125}}};
+    counting.test_records = 0;
+    job.test.reset();
+    calm = random.Chance(0.3);
+    if (!calm) return;
+    workers = 1;
+    late_workers = 0;
+    second_coordinator = damage = reports_ahead = wait_for_workers = false;
+    drain_every_ms = 0;
+    resume_ps = static_cast<uint32_t>(random.Between(0, 4));
+  } else if (kind < 0.2 && !rejects && counting.test_records > 0) {
+    epochs = static_cast<uint64_t>(random.Between(1, static_cast<int64_t>(job.epochs)));
+    const double batches = static_cast<double>(epochs * counting.batches) - 0.25;
+    job.evaluate_every_epochs = 1;
+    job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
+  } else if (kind > 0.8) {
+    resume_ps = static_cast<uint32_t>(random.Between(1, 4));
+  }
+}
+
+// From a stream of its own, so that seeds with the plain wire run as they always did. All that is
+// counted is exact in every wire type, and with a ratio of 1 everything is sent.
+void ClusterPlan::DrawWire(SimRandom random) {
+  if (random.Chance(0.5)) return;
+  job.overlap = !calm && random.Chance(0.6);
+  const auto wire = random.Between(0, 3);
+  if (wire > 0) job.wire = wire == 1 ? "bf16" : "f16";
+  if (random.Chance(0.3)) job.compression = {CompressionSpec::Kind::kTopK, 1.0};
+}
+
+std::string ClusterPlan::ToString() const {
+  return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
+                      second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
+                      reports_ahead ? ", reports ahead" : "", calm ? ", calm" : "",
+                      ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
+                      ", batches=", counting.batches, ", epochs=", job.epochs, ", wire=", job.wire,
+                      job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
+                      job.overlap ? " overlapped" : "", ", test_records=", counting.test_records,
+                      ", optimizer=", job.optimizer.name, job.optimizer.options.dump(),
+                      ", done after ", epochs, " epochs",
+                      resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
+}
+
+}  // namespace paracord

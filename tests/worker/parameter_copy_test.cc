@@ -1,0 +1,265 @@
+#include "worker/parameter_copy.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "common/compression.h"
+#include "common/encoding.h"
+#include "common/exchange_codec.h"
+
+namespace paracord {
+namespace {
+
+// A matrix in two partitions on two ps, and a moving average on the first.
+struct Fixture {
+  Session session;
+  std::vector<VariableSpec> variables;
+
+  Fixture() {
+    session.set_run_id("run");
+    for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
+    VariableSpec matrix;
+    matrix.set_name("kernel");
+    matrix.add_shape(4);
+    matrix.add_shape(100);
+    matrix.set_trainable(true);
+    VariableSpec average;
+    average.set_name("moving_variance");
+    average.add_shape(3);
+    average.set_trainable(true);
+    average.set_moving_average(0.9);
+    variables = {matrix, average};
+    Add(0, 0, 0, 3, 0);
+    Add(1, 0, 3, 4, 1);
+    Add(2, 1, 0, 3, 0);
+  }
+  void Add(uint32_t id, uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
+    PartitionSpec& partition = *session.add_partitions();
+    partition.set_id(id);
+    partition.set_variable(variable);
+    partition.set_row_begin(begin);
+    partition.set_row_end(end);
+    partition.set_ps(ps);
+  }
+};
+
+BatchId Batch(uint32_t number) {
+  BatchId batch;
+  batch.set_batch(number);
+  return batch;
+}
+
+struct Request {
+  ExchangeRequest header;
+  std::map<uint32_t, std::string> bytes;  // by partition
+};
+
+Request Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
+  absl::Cord whole;
+  for (const absl::Cord& part : copy.Request(ps, "worker:0", order)) whole.Append(part);
+  const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
+  Request request{.header = decoded.header, .bytes = {}};
+  for (const PieceView& piece : decoded.pieces) {
+    request.bytes[piece.partition] += std::string(piece.data);
+  }
+  return request;
+}
+
+// The answer of a ps that has no values to send.
+absl::Cord Answer(std::initializer_list<uint32_t> partitions, PushOutcome outcome) {
+  ExchangeReply reply;
+  for (const uint32_t id : partitions) {
+    PartitionState& state = *reply.add_partitions();
+    state.set_partition(id);
+    state.set_outcome(outcome);
+    state.set_next(1);
+  }
+  return absl::Cord(reply.SerializeAsString());
+}
+
+void Fill(ParameterCopy& copy, uint32_t buffer, float value) {
+  copy.BeginBatch(buffer);
+  for (const std::span<float> gradient : copy.gradients(buffer)) {
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = value * (1.0f + static_cast<float>(i % 100) / 128.0f);
+    }
+  }
+}
+
+TEST_CASE("parameters and gradients travel in the wire's type, moving averages in float32") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables,
+                     {.wire = ENCODING_BF16, .compression = {}});
+  Fill(copy, 0, 1.0f + 0x1p-12f);
+  REQUIRE(copy.Encode(0) == nullptr);
+  ExchangeOrder order{.batch = Batch(0)};
+  const Request request = Sent(copy, 0, order);
+  REQUIRE(request.header.push_size() == 2);
+  CHECK(request.header.push(0).encoding() == ENCODING_BF16);
+  CHECK(request.header.push(0).bytes() == 600);
+  CHECK(request.bytes.at(0).size() == 600);
+  CHECK(request.bytes.at(0).substr(0, 2) == std::string("\x80\x3f", 2));
+  CHECK(request.header.push(1).encoding() == ENCODING_FLOAT32);
+  CHECK(request.bytes.at(2).size() == 12);
+  CHECK(request.header.pull(0).encoding() == ENCODING_BF16);
+  CHECK(request.header.pull(1).encoding() == ENCODING_FLOAT32);
+  order = {};
+  order.exact = true;
+  CHECK(Sent(copy, 0, order).header.pull(0).encoding() == ENCODING_FLOAT32);
+}
+
+TEST_CASE("an f16 gradient that overflows is found before anything is sent") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {.wire = ENCODING_F16, .compression = {}});
+  Fill(copy, 0, 60000.0f);
+  CHECK(copy.NonFiniteGradient(0) == nullptr);
+  const VariableSpec* const found = copy.Encode(0);
+  REQUIRE(found != nullptr);
+  CHECK(found->name() == "kernel");
+}
+
+TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables,
+                     {.wire = ENCODING_BF16, .compression = {}});
+  ExchangeReply header;
+  std::vector<PieceView> pieces;
+  PartitionState& state = *header.add_partitions();
+  state.set_partition(1);
+  state.set_updates(7);
+  state.set_bytes(200);
+  const std::string ones = [] {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += std::string("\x80\x3f", 2);
+    return text;
+  }();
+  // A piece's end within an element is an error; pieces of any whole number of them are not.
+  for (const uint64_t cut : {61u, 60u}) {
+    pieces = {{1, 0, absl::Cord(ones.substr(0, cut))}, {1, cut, absl::Cord(ones.substr(cut))}};
+    absl::Cord whole;
+    for (const absl::Cord& part : EncodeExchange(header, pieces)) whole.Append(part);
+    CHECK(copy.TakeReply(1, {}, false, whole).ok() == (cut % 2 == 0));
+  }
+  CHECK(copy.values()[0][300] == 1.0f);
+  CHECK(copy.values()[0][399] == 1.0f);
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  ExchangeOrder exact;
+  exact.exact = true;
+  CHECK_FALSE(Sent(copy, 1, exact).header.pull(0).has_have_updates());
+}
+
+// What a push of the matrix's partition on ps 1 amounts to.
+std::vector<double> Meaning(const Request& request, Encoding encoding) {
+  std::vector<double> out(100, 0.0);
+  const std::string& bytes = request.bytes.at(1);
+  if (encoding == ENCODING_TOP_K) {
+    for (size_t i = 0; i < bytes.size() / 8; ++i) {
+      uint32_t index = 0;
+      float value = 0;
+      std::memcpy(&index, bytes.data() + 4 * i, 4);
+      std::memcpy(&value, bytes.data() + bytes.size() / 2 + 4 * i, 4);
+      out.at(index) = static_cast<double>(value);
+    }
+    return out;
+  }
+  float scale = 0;
+  std::memcpy(&scale, bytes.data(), 4);
+  for (size_t i = 0; i < 100; ++i) {
+    out[i] = static_cast<double>(static_cast<int8_t>(bytes[4 + i])) * static_cast<double>(scale);
+  }
+  return out;
+}
+
+double Sum(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+// The sum of Fill(value) over partition 1.
+double Filled(double value) { return value * (100 + 4950.0 / 128); }
+
+TEST_CASE("what was not sent goes with the next gradient, and only if this one was applied") {
+  Fixture fixture;
+  for (const auto kind : {CompressionSpec::Kind::kTopK, CompressionSpec::Kind::kInt8}) {
+    const Encoding encoding = kind == CompressionSpec::Kind::kTopK ? ENCODING_TOP_K : ENCODING_INT8;
+    const auto next_sum = [&](auto settle) {
+      ParameterCopy copy(fixture.session, fixture.variables,
+                         {.wire = ENCODING_FLOAT32, .compression = {kind, 0.1}});
+      const ExchangeOrder order{.batch = Batch(0)};
+      Fill(copy, 0, 1.0f);
+      REQUIRE(copy.Encode(0) == nullptr);
+      const Request first = Sent(copy, 1, order);
+      CHECK(first.header.push(0).encoding() == encoding);
+      CHECK(Sent(copy, 1, order).bytes == first.bytes);  // repeated, the same
+      const double sent = Sum(Meaning(first, encoding));
+      settle(copy, order);
+      // The second gradient is zero: what goes with it is what was left.
+      Fill(copy, 0, 0.0f);
+      REQUIRE(copy.Encode(0) == nullptr);
+      ExchangeOrder second{.batch = Batch(1)};
+      double rest = 0;
+      for (int step = 0; step < 40; ++step) {
+        rest += Sum(Meaning(Sent(copy, 1, second), encoding));
+        REQUIRE(copy.TakeReply(1, second, false, Answer({1}, PUSH_APPLIED)).ok());
+        Fill(copy, 0, 0.0f);
+        REQUIRE(copy.Encode(0) == nullptr);
+      }
+      return std::pair(sent, rest);
+    };
+    const auto applied = next_sum([](ParameterCopy& copy, const ExchangeOrder& order) {
+      REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
+    });
+    CHECK(applied.first + applied.second == Approx(Filled(1)).epsilon(1e-5));
+    // Somebody else's gradient of this batch was applied, or nobody's: ours is gone, and with it
+    // what it left.
+    for (const PushOutcome outcome : {PUSH_ALREADY_APPLIED, PUSH_GAP}) {
+      const auto dropped = next_sum([&](ParameterCopy& copy, const ExchangeOrder& order) {
+        REQUIRE(copy.TakeReply(1, order, false, Answer({1}, outcome)).ok());
+      });
+      CHECK(dropped.second == 0.0);
+    }
+    const auto unknown =
+        next_sum([](ParameterCopy& copy, const ExchangeOrder&) { copy.ForgetResiduals(1); });
+    CHECK(unknown.second == 0.0);
+  }
+}
+
+TEST_CASE("a residual outlives a batch that was dropped, but not one of which nobody knows") {
+  Fixture fixture;
+  const auto rest_after = [&](PushOutcome outcome, bool repeated) {
+    ParameterCopy copy(
+        fixture.session, fixture.variables,
+        {.wire = ENCODING_FLOAT32, .compression = {CompressionSpec::Kind::kTopK, 0.1}});
+    ExchangeOrder order{.batch = Batch(0)};
+    Fill(copy, 0, 1.0f);
+    REQUIRE(copy.Encode(0) == nullptr);
+    const double sent = Sum(Meaning(Sent(copy, 1, order), ENCODING_TOP_K));
+    REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
+    Fill(copy, 1, 100.0f);
+    REQUIRE(copy.Encode(1) == nullptr);
+    order = {.batch = Batch(1), .buffer = 1};
+    REQUIRE(copy.TakeReply(1, order, repeated, Answer({1}, outcome)).ok());
+    double rest = 0;
+    for (int step = 0; step < 20; ++step) {
+      Fill(copy, 0, 0.0f);
+      REQUIRE(copy.Encode(0) == nullptr);
+      order = {.batch = Batch(2)};
+      rest += Sum(Meaning(Sent(copy, 1, order), ENCODING_TOP_K));
+      REQUIRE(copy.TakeReply(1, order, false, Answer({1}, PUSH_APPLIED)).ok());
+    }
+    return std::pair(rest, Filled(1) - sent);
+  };
+  const auto dropped = rest_after(PUSH_ALREADY_APPLIED, false);
+  CHECK(dropped.first == Approx(dropped.second).epsilon(1e-5));
+  const auto gap = rest_after(PUSH_GAP, true);
+  CHECK(gap.first == Approx(gap.second).epsilon(1e-5));
+  CHECK(rest_after(PUSH_ALREADY_APPLIED, true).first == 0.0);
+}
+
+}  // namespace
+}  // namespace paracord
