@@ -352,3 +352,45 @@ def mask_joined(keras, keras2, rng):
     return {"model": keras.Model([a, b], out, name="m"),
             "x": {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 3)}, "y": draw(rng, 3, 2),
             "loss": "mse"}
+
+
+plain("conv_transpose", lambda L: [L.Conv2DTranspose(2, (3, 2), strides=(2, 3)), L.Conv2DTranspose(
+    2, 3, strides=2, padding="same", activation="relu", use_bias=False), L.Conv2D(1, 3, strides=3)],
+    2, 2, 2)
+plain("conv_transpose_more", lambda L: [L.Conv2DTranspose(2, 3, strides=2, padding="same",
+    output_padding=1), L.Conv2DTranspose(2, 2, dilation_rate=2, padding="same",
+    activation="softmax"), L.Conv2DTranspose(1, 2, strides=3), L.Conv2D(1, 4, strides=4)], 2, 1, 2)
+plain("conv1d_transpose", lambda L: [L.Conv1DTranspose(3, 3, strides=2, padding="same"),
+    L.Conv1DTranspose(2, 2, strides=3, output_padding=0, activation="tanh")], 2, 2)
+plain("conv3d", lambda L: [L.Conv3D(2, (2, 3, 2), padding="same", activation="relu"),
+    L.Conv3D(2, 2, strides=(2, 1, 2), use_bias=False)], 2, 3, 2, 2)
+plain("conv3d_dilated", lambda L: [L.Conv3D(2, (3, 1, 2), dilation_rate=(2, 1, 1), padding="same"),
+    L.ZeroPadding3D(((1, 0), (0, 1), (0, 0))), L.Cropping3D((1, 0, 0)), L.UpSampling3D((1, 2, 1)),
+    L.GlobalAveragePooling3D(keepdims=True)], 4, 2, 3, 2)
+plain("pool3d", lambda L: [L.Conv3D(2, 1), L.MaxPooling3D((2, 2, 1), strides=(2, 1, 1),
+    padding="same"), L.AveragePooling3D(2, strides=1, padding="same"), L.GlobalMaxPooling3D()],
+    4, 3, 3, 1)
+plain("channels_first", lambda L: [L.Conv2D(3, (3, 2), padding="same", data_format="channels_first",
+    activation="relu"), L.BatchNormalization(axis=1), L.Cropping2D(1, data_format="channels_first"
+    ), L.ZeroPadding2D((1, 0), data_format="channels_first"), L.Flatten(data_format="channels_first"),
+    L.Dense(2)], 2, 4, 5)
+plain("channels_first_more", lambda L: [L.Conv2DTranspose(2, 2, data_format="channels_first"),
+    L.UpSampling2D((1, 2), data_format="channels_first"), L.SeparableConv2D(3, 2, strides=2,
+    data_format="channels_first"), L.GlobalAveragePooling2D(data_format="channels_first",
+    keepdims=True)], 2, 3, 3)
+plain("channels_first_1d", lambda L: [L.Conv1D(3, 2, data_format="channels_first",
+    activation="softmax"), L.AveragePooling1D(2, data_format="channels_first"),
+    L.GlobalMaxPooling1D(data_format="channels_first")], 2, 7)
+plain("norm_axes", lambda L: [L.Dense(4), L.LayerNormalization(axis=1), L.BatchNormalization(
+    axis=1), L.UnitNormalization(axis=1), L.Softmax(axis=1), L.LayerNormalization(axis=[1, 3])],
+    3, 2, 3)
+plain("norm_axes_more", lambda L: [L.Dense(4), L.GroupNormalization(2, axis=1),
+    L.LayerNormalization(axis=[1, 2], scale=False), L.BatchNormalization(axis=2),
+    L.Normalization(axis=1, mean=[0.1, 0.2], variance=[1, 2])], 2, 3, 3)
+plain("einsum", lambda L: [L.EinsumDense("abc,cde->abde", output_shape=(None, 2, 3),
+    bias_axes="de"), L.EinsumDense("abde,dec->abc", output_shape=(None, 4), bias_axes="c",
+    activation="tanh"), L.EinsumDense("...x,xy->...y", output_shape=3, bias_axes="y")], 3, 4)
+plain("einsum_positions", lambda L: [L.EinsumDense("abc,bcd->abd", output_shape=(3, 3),
+    bias_axes="bd"), L.EinsumDense("abc,bd->adc", output_shape=(2, 3), bias_axes="d"),
+    L.EinsumDense("abc,bc->abc", output_shape=(2, 3)), L.EinsumDense("ab...,bc->ac...",
+    output_shape=4, bias_axes="c"), L.EinsumDense("abc,dc->abd", output_shape=(4, 2))], 3, 2)

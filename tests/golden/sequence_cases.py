@@ -314,3 +314,33 @@ def states_masked(keras, keras2, rng):
     return {"model": keras.Model([a, h], L.Flatten(name="f")(out), name="m"),
             "x": {"a": steps(rng, 3, 5, 3), "h": draw(rng, 3, 2)}, "y": draw(rng, 3, 10),
             "loss": "mse"}
+
+
+def scored(name, layer, masked=False, key=False, **call):
+    """Attention of one head without projections; `layer(L)` makes it."""
+    def build(keras, keras2, rng):
+        L = keras.layers
+        a, b = L.Input((3, 2), name="a"), L.Input((4, 3), name="b")
+        q, v = L.Dense(3, name="q")(a), L.Dense(3, name="v")(b)
+        x = {"a": draw(rng, 3, 3, 2), "b": draw(rng, 3, 4, 3)}
+        if masked:
+            q, v = L.Dense(3, name="q2")(L.Masking(name="mq")(a)), L.Masking(name="mv")(b)
+            x["a"][2, 2:] = 0
+            x["b"][1, 2:] = 0
+        k = [L.Dense(3, name="k")(b)] if key else []
+        made = layer(L)([q, v] + k, **call)
+        outs = list(made) if isinstance(made, (list, tuple)) else [made]
+        return {"model": keras.Model([a, b], [L.Flatten(name=f"f{i}")(o) for i, o in
+                                              enumerate(outs)], name="m"),
+                "x": x, "y": [draw(rng, 3, int(np.prod(o.shape[1:]))) for o in outs],
+                "loss": "mse"}
+    CASES[name] = build
+
+
+scored("score_attention", lambda L: L.Attention(use_scale=True, name="s"), key=True,
+       return_attention_scores=True)
+scored("score_attention_masked", lambda L: L.Attention(name="s"), masked=True, use_causal_mask=True)
+scored("score_attention_concat", lambda L: L.Attention(True, score_mode="concat", name="s"))
+scored("additive_attention", lambda L: L.AdditiveAttention(name="s"), masked=True)
+scored("additive_attention_plain", lambda L: L.AdditiveAttention(use_scale=False, name="s"),
+       key=True, use_causal_mask=True)

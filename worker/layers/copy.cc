@@ -107,8 +107,14 @@ class UpSamplingLayer : public CopyLayer {
       const auto [height, width] = config.Pair("size", 2);
       size_ = {height, width};
       config.Choice("interpolation", "nearest", {"nearest"});
+    } else if (const nlohmann::json* size = config.Value("size"); axes == 3 && size != nullptr) {
+      size_ = size->is_array() ? config.Integers("size") : Shape(3, config.AnyInteger("size", 2));
+      bool good = size_.size() == 3;
+      for (const int64_t n : size_) good = good && n >= 1 && n < 1 << 20;
+      if (!good) config.Fail("size", "must be one or three positive whole numbers");
+      if (!good) size_ = Shape(3, 1);
     } else {
-      size_ = {config.Integer("size", 2, 1)};
+      size_ = Shape(axes, config.Integer("size", 2, 1));
     }
     config.Choice("data_format", "channels_last", {"channels_last"});
   }
@@ -277,11 +283,10 @@ std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config) {
 }
 std::unique_ptr<Layer> MakeFrame(LayerConfig& config) {
   const std::string& name = config.class_name();
-  return std::make_unique<FrameLayer>(config, name.ends_with("2D") ? 2 : 1,
-                                      name.starts_with("Cropping"));
+  return std::make_unique<FrameLayer>(config, AxesOfName(name), name.starts_with("Cropping"));
 }
 std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config) {
-  return std::make_unique<UpSamplingLayer>(config, config.class_name().ends_with("2D") ? 2 : 1);
+  return std::make_unique<UpSamplingLayer>(config, AxesOfName(config.class_name()));
 }
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config) {
   return std::make_unique<ConcatenateLayer>(config, config.class_name() == "Stack");

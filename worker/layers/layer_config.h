@@ -39,6 +39,7 @@ class LayerConfig {
   const std::string& class_name() const { return class_name_; }
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
+  const nlohmann::json& values() const { return config_; }
   // Of what the layer computes; nullopt: as its inputs.
   std::optional<Precision> precision() const { return precision_; }
   void FollowInputs() { precision_ = std::nullopt; }

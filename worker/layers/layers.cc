@@ -20,22 +20,30 @@ constexpr LayerEntry kLayers[] = {
     {"Activation", MakeActivation},
     {"ActivityRegularization", MakeActivityRegularization},
     {"Add", MakeMerge},
+    {"AdditiveAttention", MakeScoreAttention},
+    {"Attention", MakeScoreAttention},
     {"Average", MakeMerge},
     {"AveragePooling1D", MakePooling},
     {"AveragePooling2D", MakePooling},
+    {"AveragePooling3D", MakeVolumePooling},
     {"BatchNormalization", MakeBatchNormalization},
     {"Bidirectional", MakeBidirectional},
     {"Concatenate", MakeConcatenate},
     {"Conv1D", MakeConv},
+    {"Conv1DTranspose", MakeConvTranspose},
     {"Conv2D", MakeConv},
+    {"Conv2DTranspose", MakeConvTranspose},
+    {"Conv3D", MakeVolumeConv},
     {"Cropping1D", MakeFrame},
     {"Cropping2D", MakeFrame},
+    {"Cropping3D", MakeFrame},
     {"Dense", MakeDense},
     {"DepthwiseConv1D", MakeConv},
     {"DepthwiseConv2D", MakeConv},
     {"Dot", MakeDot},
     {"Dropout", MakeDropout},
     {"ELU", MakeActivation},
+    {"EinsumDense", MakeEinsumDense},
     {"Embedding", MakeEmbedding},
     {"Flatten", MakeFlatten},
     {"GaussianDropout", MakeDropout},
@@ -44,8 +52,10 @@ constexpr LayerEntry kLayers[] = {
     {"GroupNormalization", MakeGroupNormalization},
     {"GlobalAveragePooling1D", MakeGlobalPooling},
     {"GlobalAveragePooling2D", MakeGlobalPooling},
+    {"GlobalAveragePooling3D", MakeGlobalPooling},
     {"GlobalMaxPooling1D", MakeGlobalPooling},
     {"GlobalMaxPooling2D", MakeGlobalPooling},
+    {"GlobalMaxPooling3D", MakeGlobalPooling},
     {"Identity", MakeIdentity},
     {"LSTM", MakeRecurrent},
     {"LayerNormalization", MakeLayerNormalization},
@@ -53,6 +63,7 @@ constexpr LayerEntry kLayers[] = {
     {"Masking", MakeMasking},
     {"MaxPooling1D", MakePooling},
     {"MaxPooling2D", MakePooling},
+    {"MaxPooling3D", MakeVolumePooling},
     {"Maximum", MakeMerge},
     {"Minimum", MakeMerge},
     {"MultiHeadAttention", MakeAttention},
@@ -71,14 +82,17 @@ constexpr LayerEntry kLayers[] = {
     {"Softmax", MakeSoftmax},
     {"SpatialDropout1D", MakeDropout},
     {"SpatialDropout2D", MakeDropout},
+    {"SpatialDropout3D", MakeDropout},
     {"Subtract", MakeMerge},
     {"TimeDistributed", MakeTimeDistributed},
     {"ThresholdedReLU", MakeActivation},
     {"UnitNormalization", MakeRmsNormalization},
     {"UpSampling1D", MakeUpSampling},
     {"UpSampling2D", MakeUpSampling},
+    {"UpSampling3D", MakeUpSampling},
     {"ZeroPadding1D", MakeFrame},
     {"ZeroPadding2D", MakeFrame},
+    {"ZeroPadding3D", MakeFrame},
 };
 
 // Operations on tensors: x * y, ops.exp(x), x[:, 1:].
@@ -137,6 +151,10 @@ constexpr LayerEntry kOperations[] = {
 constexpr int64_t kElementsMax = int64_t{1} << 40;
 
 }  // namespace
+
+size_t AxesOfName(const std::string& class_name) {
+  return class_name.ends_with("3D") ? 3 : class_name.ends_with("2D") ? 2 : 1;
+}
 
 int64_t Elements(const Shape& shape) {
   int64_t product = 1;
@@ -211,6 +229,10 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
   for (const LayerEntry& entry : table) {
     if (entry.class_name == config.class_name()) {
       if (operation) config.FollowInputs();
+      if (!operation) {
+        ASSIGN_OR_RETURN(std::unique_ptr<Layer> moved, MakeMoved(config));
+        if (moved != nullptr) return moved;
+      }
       std::unique_ptr<Layer> layer = entry.make(config);
       RETURN_IF_ERROR(config.Finish());
       return layer;

@@ -15,10 +15,12 @@ std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);   // ExpandDims, Squee
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack
-std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // all but transposed ones
+std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // over steps and images
+std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
 std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);  // and SpatialDropout, noise
+std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config);
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config);
 std::unique_ptr<Layer> MakeFrame(LayerConfig& config);  // ZeroPadding, Cropping
@@ -40,11 +42,20 @@ std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
 std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNormalization
+std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention
 std::unique_ptr<Layer> MakeSlice(LayerConfig& config);
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);
 std::unique_ptr<Layer> MakeTimeDistributed(LayerConfig& config);
 std::unique_ptr<Layer> MakeUnary(LayerConfig& config);  // Exp, Sqrt, ...
 std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config);
+std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
+std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
+
+// A layer along other axes than the last, as its keys say; null: there is nothing to move.
+absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
+
+// Of a class: 1 to 3, as its name ends with 1D, 2D, 3D.
+size_t AxesOfName(const std::string& class_name);
 
 // The node that a layer's own `activation` becomes, unless the layer fuses it.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);

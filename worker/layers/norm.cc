@@ -94,7 +94,7 @@ class NormLayer : public Layer {
       config.Fail("momentum", "must be above 0 and below 1");
     }
     config.Ignore("renorm_momentum");
-    config.Ignore("fused");
+    fused_ = config.Flag("fused", true);
   }
 
   bool rounds_variables() const override { return false; }
@@ -142,7 +142,7 @@ class NormLayer : public Layer {
     }
     ASSIGN_OR_RETURN(auto kept, ops.Allocate(2 * (batch_ ? shape.columns : shape.rows)));
     // Keras 2 has another kernel for images, which estimates the variance without bias.
-    const bool unbiased = keras2_ && inputs[0].size() == 3 && shape.rows > 1;
+    const bool unbiased = keras2_ && fused_ && inputs[0].size() == 3 && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
     return std::make_unique<NormKernel>(ops, shape, at_, trainable(), correction, std::move(kept));
@@ -169,6 +169,7 @@ class NormLayer : public Layer {
   const double momentum_;
   const Initializer gamma_, beta_, moving_mean_, moving_variance_;
   std::vector<int64_t> axes_{-1};
+  bool fused_ = true;
   NormVariables at_;
   int calls_ = 0;
 };

@@ -112,8 +112,10 @@ class GlobalPoolLayer : public Layer {
     const auto all = [](int64_t n) {
       return WindowAxis{.in = n, .out = 1, .size = n, .stride = n};
     };
-    ASSIGN_OR_RETURN(auto pool, ops.MakePool2D({max_, batch, in.back(), all(axes_ == 2 ? in[0] : 1),
-                                                all(in[axes_ - 1])}));
+    const int64_t columns = in[axes_ - 1];
+    int64_t rows = 1;  // of all images of a volume
+    for (size_t i = 0; i + 1 < axes_; ++i) rows *= in[i];
+    ASSIGN_OR_RETURN(auto pool, ops.MakePool2D({max_, batch, in.back(), all(rows), all(columns)}));
     return std::make_unique<PoolKernel>(std::move(pool));
   }
 
@@ -130,8 +132,7 @@ std::unique_ptr<Layer> MakePooling(LayerConfig& config) {
 }
 std::unique_ptr<Layer> MakeGlobalPooling(LayerConfig& config) {
   const std::string& name = config.class_name();
-  return std::make_unique<GlobalPoolLayer>(config, name.ends_with("2D") ? 2 : 1,
-                                           name.starts_with("GlobalMax"));
+  return std::make_unique<GlobalPoolLayer>(config, AxesOfName(name), name.starts_with("GlobalMax"));
 }
 
 }  // namespace paracord

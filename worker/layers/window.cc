@@ -8,8 +8,18 @@
 namespace paracord {
 namespace {
 
-// Sets `axis.out` and the padding; "same" puts the odd pixel at the end.
-absl::Status Slide(const char* name, const std::string& padding, WindowAxis& axis) {
+std::pair<int64_t, int64_t> Sizes(LayerConfig& config, size_t axes, absl::string_view key,
+                                  int64_t fallback) {
+  if (axes == 2) return config.Pair(key, fallback);
+  const int64_t size = config.AnyInteger(key, fallback);
+  if (size < 1 || size > 1'000'000) config.Fail(key, "must be a positive whole number");
+  return {1, std::max<int64_t>(size, 1)};
+}
+
+}  // namespace
+
+// "same" puts the odd pixel at the end.
+absl::Status SlideWindow(const char* name, const std::string& padding, WindowAxis& axis) {
   const int64_t reach = (axis.size - 1) * axis.dilation + 1;
   if (padding == "valid") {
     axis.out = axis.in < reach ? 0 : (axis.in - reach) / axis.stride + 1;
@@ -31,16 +41,6 @@ absl::Status Slide(const char* name, const std::string& padding, WindowAxis& axi
   if (padding == "causal") axis.pad_after = std::max<int64_t>(used - axis.in - axis.pad_before, 0);
   return absl::OkStatus();
 }
-
-std::pair<int64_t, int64_t> Sizes(LayerConfig& config, size_t axes, absl::string_view key,
-                                  int64_t fallback) {
-  if (axes == 2) return config.Pair(key, fallback);
-  const int64_t size = config.AnyInteger(key, fallback);
-  if (size < 1 || size > 1'000'000) config.Fail(key, "must be a positive whole number");
-  return {1, std::max<int64_t>(size, 1)};
-}
-
-}  // namespace
 
 Window::Window(LayerConfig& config, size_t window_axes, absl::string_view size_key,
                absl::string_view dilation_key, int64_t strides_default)
@@ -74,8 +74,8 @@ absl::StatusOr<Window::Axes> Window::Over(const Shape& input) const {
   Axes over{height, width};
   over.height.in = axes == 2 ? input[0] : 1;
   over.width.in = input[axes - 1];
-  RETURN_IF_ERROR(Slide("height", axes == 2 ? padding : "valid", over.height));
-  RETURN_IF_ERROR(Slide(axes == 2 ? "width" : "length", padding, over.width));
+  RETURN_IF_ERROR(SlideWindow("height", axes == 2 ? padding : "valid", over.height));
+  RETURN_IF_ERROR(SlideWindow(axes == 2 ? "width" : "length", padding, over.width));
   return over;
 }
 

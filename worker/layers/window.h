@@ -23,4 +23,7 @@ struct Window {
   WindowAxis height, width;
 };
 
+// Sets `axis.out` and the padding, by TensorFlow's rules; `name` of the axis is for errors.
+absl::Status SlideWindow(const char* name, const std::string& padding, WindowAxis& axis);
+
 }  // namespace paracord

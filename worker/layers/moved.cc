@@ -1,0 +1,265 @@
+// Layers along other axes than the last: channels_first, normalisations and softmax along any. The
+// layer itself works along the last axes; its input is copied into that order, its output back.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/layers/layers.h"
+#include "worker/layers/walks.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using AxisOrder = std::vector<size_t>;  // axis i of what the layer gets is axis order[i]
+
+bool InOrder(const AxisOrder& order) { return std::is_sorted(order.begin(), order.end()); }
+
+Shape Moved(const Shape& shape, const AxisOrder& order) {
+  Shape moved;
+  for (const size_t axis : order) moved.push_back(shape[axis]);
+  return moved;
+}
+
+// The shape of which `moved` is the moved one; as it is where it has not as many axes.
+Shape MovedBack(const Shape& moved, const AxisOrder& order) {
+  Shape shape = moved;
+  for (size_t i = 0; i < order.size() && moved.size() == order.size(); ++i) {
+    shape[order[i]] = moved[i];
+  }
+  return shape;
+}
+
+// From a tensor of `shape` into its moved order.
+Walk WalkTo(int64_t batch, const Shape& shape, const AxisOrder& order) {
+  const std::vector<int64_t> steps = RowMajor(WithBatch(batch, shape));
+  Walk walk;
+  walk.dims = WithBatch(batch, Moved(shape, order));
+  walk.y = RowMajor(walk.dims);
+  walk.a = {steps[0]};
+  for (const size_t axis : order) walk.a.push_back(steps[axis + 1]);
+  return Shorten(std::move(walk));
+}
+
+Walk Back(const Walk& walk) { return {walk.dims, walk.y, {}, walk.a}; }
+
+class MovedKernel : public Kernel {
+ public:
+  // A tensor in both orders.
+  struct Tensor {
+    Walk walk;
+    DeviceArray moved, d_moved;
+  };
+  // `inner`: null where there is nothing but the order. Inputs that are not moved have no memory.
+  MovedKernel(Ops& ops, std::unique_ptr<Kernel> inner, std::vector<Tensor> inputs, Tensor output)
+      : ops_(ops),
+        inner_(std::move(inner)),
+        inputs_(std::move(inputs)),
+        output_(std::move(output)) {}
+
+  void Forward(const ForwardCall& call) override {
+    if (inner_ == nullptr) return ops_.Copy(inputs_[0].walk, false, call.inputs[0], call.output);
+    x_.assign(call.inputs.begin(), call.inputs.end());
+    for (size_t i = 0; i < x_.size(); ++i) {
+      if (inputs_[i].moved == nullptr || call.inputs[i] == nullptr) continue;
+      ops_.Copy(inputs_[i].walk, false, call.inputs[i], inputs_[i].moved.get());
+      x_[i] = inputs_[i].moved.get();
+    }
+    ForwardCall inner = call;
+    inner.inputs = x_;
+    inner.output = output_.moved.get();
+    inner_->Forward(inner);
+    ops_.Copy(Back(output_.walk), false, output_.moved.get(), call.output);
+  }
+
+  void Backward(const BackwardCall& call) override {
+    float* const dx = call.d_inputs[0];
+    if (inner_ == nullptr) {
+      if (dx != nullptr) ops_.Copy(Back(inputs_[0].walk), false, call.d_output, dx);
+      return;
+    }
+    ops_.Copy(output_.walk, false, call.d_output, output_.d_moved.get());
+    std::vector<float*>& d = d_;
+    d.assign(call.d_inputs.begin(), call.d_inputs.end());
+    if (dx != nullptr) d[0] = inputs_[0].d_moved.get();
+    BackwardCall inner = call;
+    inner.inputs = x_;
+    inner.d_inputs = d;
+    inner.output = output_.moved.get();
+    inner.d_output = output_.d_moved.get();
+    inner_->Backward(inner);
+    if (dx != nullptr) ops_.Copy(Back(inputs_[0].walk), false, d[0], dx);
+  }
+
+ private:
+  Ops& ops_;
+  const std::unique_ptr<Kernel> inner_;
+  const std::vector<Tensor> inputs_;
+  const Tensor output_;
+  std::vector<const float*> x_;
+  std::vector<float*> d_;
+};
+
+class MovedLayer : public Layer {
+ public:
+  // `axes`: those that come last; empty: the first one does.
+  MovedLayer(const LayerConfig& config, std::unique_ptr<Layer> inner, std::vector<int64_t> axes)
+      : Layer(config), inner_(std::move(inner)), axes_(std::move(axes)) {}
+
+  MaskRule mask_rule() const override { return inner_->mask_rule(); }
+  bool takes_masks() const override { return inner_->takes_masks(); }
+  bool differentiable() const override { return inner_->differentiable(); }
+  bool rounds_variables() const override { return inner_->rounds_variables(); }
+  std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
+  std::optional<Activation> activation() const override {
+    return in_order_ ? inner_->activation() : std::nullopt;
+  }
+
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const AxisOrder order, OrderFor(inputs[0]));
+    in_order_ = InOrder(order);
+    ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
+    ASSIGN_OR_RETURN(const Shape output, inner_->OutputShape(moved));
+    Adopt({inner_.get()});
+    outputs_[moved[0]] = output;
+    return MovedBack(output, order);
+  }
+  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
+    const auto order = OrderFor(inputs[0]);
+    if (!order.ok() || inputs[0].size() != output.size()) return Elements(inputs[0]);
+    const Shape moved[] = {Moved(inputs[0], *order)};
+    return inner_->Arithmetic(moved, Moved(output, *order));
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const AxisOrder order, OrderFor(inputs[0]));
+    ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
+    const bool view = inner_->is_view();
+    if (InOrder(order) && !view) return inner_->MakeKernel(ops, batch, moved);
+    std::vector<MovedKernel::Tensor> tensors(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].size() != order.size()) continue;
+      tensors[i].walk = WalkTo(batch, inputs[i], order);
+      if (view) continue;
+      const int64_t n = batch * Elements(inputs[i]);
+      ASSIGN_OR_RETURN(tensors[i].moved, ops.Allocate(n));
+      if (i > 0) continue;
+      ASSIGN_OR_RETURN(tensors[i].d_moved, ops.Allocate(n));
+    }
+    MovedKernel::Tensor output;
+    std::unique_ptr<Kernel> kernel;
+    if (!view) {
+      const Shape& to = outputs_.at(moved[0]);
+      const int64_t n = batch * Elements(to);
+      output.walk = to.size() == order.size() ? WalkTo(batch, MovedBack(to, order), order)
+                                              : Walk{{n}, {1}, {}, {1}};
+      ASSIGN_OR_RETURN(output.moved, ops.Allocate(n));
+      ASSIGN_OR_RETURN(output.d_moved, ops.Allocate(n));
+      ASSIGN_OR_RETURN(kernel, inner_->MakeKernel(ops, batch, moved));
+    }
+    return std::make_unique<MovedKernel>(ops, std::move(kernel), std::move(tensors),
+                                         std::move(output));
+  }
+
+ private:
+  absl::StatusOr<AxisOrder> OrderFor(const Shape& input) const {
+    const size_t rank = input.size();
+    std::vector<bool> last(rank, false);
+    int64_t before = 0;
+    if (axes_.empty() && rank > 0) last[0] = true;
+    AxisOrder order;
+    for (const int64_t given : axes_) {
+      const int64_t axis = given < 0 ? given + static_cast<int64_t>(rank) + 1 : given;
+      if (axis <= before || axis > static_cast<int64_t>(rank)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("key \"axis\": ", given, " is no axis of ", ShapeName(input),
+                         " (the batch does not count), or not in order"));
+      }
+      before = axis;
+      last[static_cast<size_t>(axis - 1)] = true;
+    }
+    for (size_t i = 0; i < rank; ++i) {
+      if (!last[i]) order.push_back(i);
+    }
+    for (size_t i = 0; i < rank; ++i) {
+      if (last[i]) order.push_back(i);
+    }
+    return order;
+  }
+
+  // What the layer gets; a mask of steps stays as it is.
+  absl::StatusOr<std::vector<Shape>> InputsFor(std::span<const Shape> inputs,
+                                               const AxisOrder& order) const {
+    std::vector<Shape> moved;
+    for (const Shape& input : inputs) {
+      const bool whole = input.size() == order.size();
+      if (!whole && !input.empty() && !axes_.empty() && !InOrder(order)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "a mask of ", ShapeName(input), " does not fit an input of ", ShapeName(inputs[0])));
+      }
+      moved.push_back(whole ? Moved(input, order) : input);
+    }
+    return moved;
+  }
+
+  const std::unique_ptr<Layer> inner_;
+  const std::vector<int64_t> axes_;
+  bool in_order_ = false;
+  std::map<Shape, Shape> outputs_;  // of the layer, by its input
+};
+
+// The axes of a key that is a number or a list of them; none if it says anything else.
+std::vector<int64_t> AxesOf(const json& value) {
+  std::vector<int64_t> axes;
+  for (const json& axis : value.is_array() ? value : json::array({value})) {
+    if (!axis.is_number_integer() || std::abs(axis.get<double>()) > 1000) return {};
+    axes.push_back(axis.get<int64_t>());
+  }
+  return axes;
+}
+
+// The keys as they are for the last axes.
+absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, const char* key,
+                                                 json last, std::vector<int64_t> axes) {
+  json values = config.values();
+  values[key] = std::move(last);
+  // What Keras 2 has a kernel of its own for, which NormLayer knows, are these axes of an image.
+  const bool by_row = axes == std::vector<int64_t>{2} || axes == std::vector<int64_t>{-2};
+  if (by_row && config.class_name() == "BatchNormalization") values["fused"] = false;
+  LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
+  moved.SetCall(config.args(), config.kwargs());
+  ASSIGN_OR_RETURN(std::unique_ptr<Layer> inner, MakeLayer(moved, /*operation=*/false));
+  return std::make_unique<MovedLayer>(config, std::move(inner), std::move(axes));
+}
+
+// Not RMSNormalization: its scale has no place along other axes, in Keras neither.
+constexpr std::string_view kAlongAxes[] = {
+    "BatchNormalization", "GroupNormalization", "LayerNormalization", "Normalization", "Softmax",
+    "UnitNormalization",
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config) {
+  const json& values = config.values();
+  const auto format = values.find("data_format");
+  if (format != values.end() && *format == "channels_first") {
+    return MakeAlong(config, "data_format", "channels_last", {});
+  }
+  const auto axis = values.find("axis");
+  if (axis == values.end() || std::find(std::begin(kAlongAxes), std::end(kAlongAxes),
+                                        config.class_name()) == std::end(kAlongAxes)) {
+    return nullptr;
+  }
+  std::vector<int64_t> axes = AxesOf(*axis);
+  std::sort(axes.begin(), axes.end());  // as Keras
+  json last = json::array();
+  for (size_t i = axes.size(); i > 0; --i) last.push_back(-static_cast<int64_t>(i));
+  if (axes.empty() || last == axes) return nullptr;
+  if (last.size() == 1) last = last[0];
+  return MakeAlong(config, "axis", std::move(last), std::move(axes));
+}
+
+}  // namespace paracord
