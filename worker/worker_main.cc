@@ -107,7 +107,7 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
-  SetParallelThreads(computer.threads);  // that encode gradients
+  SetParallelThreads(static_cast<int>(computer.threads));  // that encode gradients
   return RunWorker(std::move(options), computer);
 }
 
