@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,11 +26,15 @@ size_t SizeOf(ElementType type) {
     case ElementType::kU8:
     case ElementType::kI8:
       return 1;
+    case ElementType::kU16:
     case ElementType::kI16:
+    case ElementType::kF16:
       return 2;
+    case ElementType::kU32:
     case ElementType::kI32:
     case ElementType::kF32:
       return 4;
+    case ElementType::kU64:
     case ElementType::kI64:
     case ElementType::kF64:
       return 8;
@@ -47,6 +52,41 @@ T Load(const char* from, bool big_endian) {
   T value;
   std::memcpy(&value, bytes, sizeof(T));
   return value;
+}
+
+// An IEEE 754 binary16.
+float FromHalf(uint16_t half) {
+  const int exponent = half >> 10 & 31, digits = half & 1023;
+  float value = 0;
+  if (exponent == 31) {
+    value = digits == 0 ? std::numeric_limits<float>::infinity()
+                        : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(digits), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(1024 + digits), exponent - 25);
+  }
+  return (half & 0x8000) != 0 ? -value : value;
+}
+
+// Elements whose first axis runs fastest, into the order in which the last one does.
+template <class T>
+void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
+  std::vector<T> moved;
+  moved.reserve(elements.size());
+  std::vector<uint64_t> steps(shape.size(), 1), at(shape.size(), 0);
+  for (size_t i = 1; i < shape.size(); ++i) steps[i] = steps[i - 1] * shape[i - 1];
+  uint64_t from = 0;
+  while (moved.size() < elements.size()) {
+    moved.push_back(elements[from]);
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      from += steps[axis];
+      if (++at[axis] < shape[axis]) break;
+      from -= steps[axis] * shape[axis];
+      at[axis] = 0;
+    }
+  }
+  elements = std::move(moved);
 }
 
 // Appends elements as float32. The index of the first integer that float32 cannot hold, or -1.
@@ -73,8 +113,19 @@ int64_t AppendFloats(ElementType type, std::span<const char> bytes, bool big_end
       return AppendAs<uint8_t>(bytes, big_endian, out);
     case ElementType::kI8:
       return AppendAs<int8_t>(bytes, big_endian, out);
+    case ElementType::kU16:
+      return AppendAs<uint16_t>(bytes, big_endian, out);
     case ElementType::kI16:
       return AppendAs<int16_t>(bytes, big_endian, out);
+    case ElementType::kU32:
+      return AppendAs<uint32_t>(bytes, big_endian, out);
+    case ElementType::kU64:
+      return AppendAs<uint64_t>(bytes, big_endian, out);
+    case ElementType::kF16:
+      for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
+        out.push_back(FromHalf(Load<uint16_t>(bytes.data() + i, big_endian)));
+      }
+      return -1;
     case ElementType::kI32:
       return AppendAs<int32_t>(bytes, big_endian, out);
     case ElementType::kI64:
@@ -163,8 +214,10 @@ absl::Status Array::Convert(Part& part, std::span<const char> bytes, uint64_t fi
   if (on_disk) part.floats.clear();
   if (inexact < 0) return absl::OkStatus();
   const uint64_t element = first_element + static_cast<uint64_t>(inexact);
+  const ArrayHeader& header = part.header;
+  const uint64_t row = header.fortran_order ? element % header.shape[0] : element / record_size_;
   return absl::InvalidArgumentError(
-      absl::StrCat(part.path, " row ", element / record_size_,
+      absl::StrCat(part.path, " row ", row,
                    ": holds a whole number beyond 2^24, which float32 cannot tell apart"));
 }
 
@@ -183,13 +236,19 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   Part part{stream.path(), records_, header, {}, {}, nullptr, 0};
   // No header is empty, so that an offset of 0 says "in memory".
   if (!stream.packed() && elements > held_max_ / size) part.file_offset = stream.file_position();
+  if (part.file_offset != 0 && header.fortran_order) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(stream.path(), ": is beyond ", held_max_,
+                     " bytes and in Fortran order, which has to be held; save it in C order"));
+  }
   uint32_t crc = 0;
   std::vector<char> chunk;
   for (uint64_t at = 0; at < elements; at += kChunkElements) {
     chunk.resize(static_cast<size_t>(std::min(elements - at, kChunkElements)) * size);
     const absl::Status read = stream.Read(chunk);
     if (!read.ok()) {
-      const uint64_t whole = (stream.position() - begin) / (record_size_ * size);
+      const uint64_t read_bytes = stream.position() - begin;
+      const uint64_t whole = header.fortran_order ? 0 : read_bytes / (record_size_ * size);
       return absl::Status(read.code(), absl::StrCat(read.message(), "; row ", whole,
                                                     " is the first one missing of the ",
                                                     header.shape[0], " that its header announces"));
@@ -199,6 +258,10 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
     RETURN_IF_ERROR(Convert(part, chunk, at));
   }
   RETURN_IF_ERROR(stream.ExpectEnd());
+  if (header.fortran_order) {
+    ToRowMajor(header.shape, part.bytes);
+    ToRowMajor(header.shape, part.floats);
+  }
   fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, stream.position()), header.shape[0]), crc);
   if (part.file_offset != 0) part.file = stream.TakeFile();
   parts_.push_back(std::move(part));

@@ -16,12 +16,13 @@
 
 namespace paracord {
 
-enum class ElementType { kU8, kI8, kI16, kI32, kI64, kF32, kF64 };
+enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF32, kF64 };
 
 struct ArrayHeader {
   ElementType type = ElementType::kU8;
   bool big_endian = false;
   std::vector<uint64_t> shape;  // records first
+  bool fortran_order = false;   // the first axis runs fastest; such a file is held in memory
 };
 
 constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;

@@ -15,18 +15,23 @@ constexpr size_t kHeaderBytesMax = 1 << 16;
 constexpr size_t kAxesMax = 32;  // numpy's own limit
 
 struct NpyType {
-  std::string_view descr;
+  std::string_view name;
   ElementType type;
 };
 
-constexpr std::array<NpyType, 8> kNpyTypes{{{"|u1", ElementType::kU8},
-                                            {"<u1", ElementType::kU8},
-                                            {"|i1", ElementType::kI8},
-                                            {"<i2", ElementType::kI16},
-                                            {"<i4", ElementType::kI32},
-                                            {"<i8", ElementType::kI64},
-                                            {"<f4", ElementType::kF32},
-                                            {"<f8", ElementType::kF64}}};
+// After the order of bytes: "<f4", ">f4", "|u1".
+constexpr std::array<NpyType, 12> kNpyTypes{{{"b1", ElementType::kU8},
+                                             {"u1", ElementType::kU8},
+                                             {"i1", ElementType::kI8},
+                                             {"u2", ElementType::kU16},
+                                             {"i2", ElementType::kI16},
+                                             {"u4", ElementType::kU32},
+                                             {"i4", ElementType::kI32},
+                                             {"u8", ElementType::kU64},
+                                             {"i8", ElementType::kI64},
+                                             {"f2", ElementType::kF16},
+                                             {"f4", ElementType::kF32},
+                                             {"f8", ElementType::kF64}}};
 
 // The few forms of Python that numpy writes. Every method is false at a mistake.
 class DictReader {
@@ -144,11 +149,16 @@ absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
   RETURN_IF_ERROR(stream.Read(text));
   const std::optional<Dict> dict = ReadDict(text);
   if (!dict.has_value()) return bad("has a header that is not numpy's");
-  if (*dict->fortran_order) return bad("fortran_order is not supported; save it in C order");
+  const bool ordered = !dict->descr.empty() &&
+                       std::string_view("<>|=").find(dict->descr[0]) != std::string_view::npos;
+  const std::string_view wanted = std::string_view(dict->descr).substr(ordered ? 1 : 0);
   std::string supported;
   for (const NpyType& known : kNpyTypes) {
-    if (known.descr == dict->descr) return ArrayHeader{known.type, false, *dict->shape};
-    absl::StrAppend(&supported, supported.empty() ? "" : ", ", std::string(known.descr));
+    if (known.name == wanted) {
+      return ArrayHeader{known.type, dict->descr[0] == '>', *dict->shape,
+                         *dict->fortran_order && dict->shape->size() > 1};
+    }
+    absl::StrAppend(&supported, supported.empty() ? "" : ", ", std::string(known.name));
   }
   return bad(
       absl::StrCat("elements of type ", dict->descr, " are not supported; supported: ", supported));

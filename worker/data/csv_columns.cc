@@ -13,7 +13,7 @@ namespace paracord {
 namespace {
 
 std::string NameOf(const CsvColumnName& column) {
-  return column[0] == '#' ? column.substr(1) : absl::StrCat("\"", column, "\"");
+  return column.number ? absl::StrCat(*column.number) : absl::StrCat("\"", column.name, "\"");
 }
 
 absl::Status Wrong(const CsvColumnName& column, const std::string& what) {

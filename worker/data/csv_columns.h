@@ -19,7 +19,10 @@
 namespace paracord {
 
 // A column of the file as the job names it: by name, or by number from 0.
-using CsvColumnName = std::string;  // "#3": by number
+struct CsvColumnName {
+  std::string name;
+  std::optional<size_t> number;  // set: there is no name
+};
 
 struct CsvSpec {
   enum class Kind { kNumeric, kCategorical, kHashed, kCrossed, kString };

@@ -134,6 +134,10 @@ class CsvSource : public RowSource {
     if (!*found && options_.header) return absl::InvalidArgumentError(path + ": has no header");
     if (!*found) return absl::OkStatus();
     for (const std::string_view name : first.values) {
+      if (cursor.position() == file->size() && name.find('\r') != std::string_view::npos) {
+        return absl::InvalidArgumentError(
+            path + ": its lines end with CR alone; convert them to LF or CR LF");
+      }
       if (options_.header && Utf8Prefix(name) != name.size()) {
         return absl::InvalidArgumentError(
             absl::StrCat(path, " header: ", Quoted(name), " is not UTF-8"));
@@ -169,7 +173,19 @@ class CsvSource : public RowSource {
       const absl::Status bound = BindCsvSpecs(files, options_.columns, fields_, path, *specs);
       if (!bound.ok()) problems.Add("", std::string(bound.message()));
     }
+    for (const CsvSpec& label : options_.labels) {
+      for (const CsvSpec& feature : options_.features) CheckApart(feature, label, problems);
+    }
     return problems.ToStatus();
+  }
+
+  // A pattern such as "*" takes the label in, too, and a model that is told it learns nothing.
+  static void CheckApart(const CsvSpec& feature, const CsvSpec& label, Problems& problems) {
+    for (const size_t field : feature.fields) {
+      if (std::find(label.fields.begin(), label.fields.end(), field) == label.fields.end())
+        continue;
+      problems.Add(feature.path, absl::StrCat("column ", field, " (from 0) is the label, too"));
+    }
   }
 
   // The numbers of each group lie one after the other.

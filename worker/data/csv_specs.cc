@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/nearest.h"
 #include "common/status_macros.h"
@@ -26,9 +25,9 @@ constexpr std::string_view kInputKey = "input";  // what features call their gro
 bool ReadColumnName(const json& value, const std::string& path, Problems& problems,
                     std::vector<CsvColumnName>& columns) {
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
-    columns.push_back(value.get<std::string>());
+    columns.push_back({value.get<std::string>(), std::nullopt});
   } else if (value.is_number_unsigned() && value.get<uint64_t>() < (1 << 24)) {
-    columns.push_back(absl::StrCat("#", value.get<uint64_t>()));
+    columns.push_back({"", value.get<size_t>()});
   } else {
     problems.Add(path,
                  absl::StrCat("must be the name or number of a column, is ", JsonExcerpt(value)));
@@ -160,36 +159,37 @@ absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
 absl::StatusOr<size_t> FindColumn(const CsvColumnName& column,
                                   const std::vector<std::string>& names, size_t fields,
                                   const std::string& path, const std::string& key) {
-  const auto at = std::find(names.begin(), names.end(), column);
+  if (column.number.has_value()) {
+    if (*column.number < fields) return *column.number;
+    return absl::InvalidArgumentError(absl::StrCat(key, ": there is no column ", *column.number,
+                                                   " in ", path, ", which has ", fields));
+  }
+  const std::string& name = column.name;
+  const auto at = std::find(names.begin(), names.end(), name);
   if (at != names.end()) {
-    if (std::find(at + 1, names.end(), column) == names.end()) {
+    if (std::find(at + 1, names.end(), name) == names.end()) {
       return static_cast<size_t>(at - names.begin());
     }
-    return absl::InvalidArgumentError(absl::StrCat(key, ": there are several columns \"", column,
+    return absl::InvalidArgumentError(absl::StrCat(key, ": there are several columns \"", name,
                                                    "\" in ", path, "; give its number instead"));
-  }
-  size_t number = 0;
-  if (column[0] == '#' && absl::SimpleAtoi(column.substr(1), &number)) {
-    if (number < fields) return number;
-    return absl::InvalidArgumentError(
-        absl::StrCat(key, ": there is no column ", number, " in ", path, ", which has ", fields));
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
   return absl::InvalidArgumentError(absl::StrCat(
-      key, ": there is no column \"", column, "\" in ", path,
-      names.empty() ? "; its columns have no names, see `columns`" : NearestHint(column, known)));
+      key, ": there is no column \"", name, "\" in ", path,
+      names.empty() ? "; its columns have no names, see `columns`" : NearestHint(name, known)));
 }
 
 // One numeric spec for each column that matches; the spec itself if it is no pattern.
 std::vector<CsvSpec> Expanded(const CsvSpec& spec, const std::vector<std::string>& names) {
+  const std::string& wanted = spec.columns[0].name;
   const bool pattern = spec.kind != CsvSpec::Kind::kCrossed && spec.columns.size() == 1 &&
-                       spec.columns[0].find('*') != std::string::npos &&
-                       std::find(names.begin(), names.end(), spec.columns[0]) == names.end();
+                       wanted.find('*') != std::string::npos &&
+                       std::find(names.begin(), names.end(), wanted) == names.end();
   std::vector<CsvSpec> specs;
   for (const std::string& name : names) {
-    if (!pattern || fnmatch(spec.columns[0].c_str(), name.c_str(), 0) != 0) continue;
+    if (!pattern || fnmatch(wanted.c_str(), name.c_str(), 0) != 0) continue;
     specs.push_back(spec);
-    specs.back().columns = {name};
+    specs.back().columns = {{name, std::nullopt}};
   }
   if (specs.empty()) specs.push_back(spec);
   return specs;

@@ -107,9 +107,9 @@ TEST_CASE("columns become numbers, categories, bins and crosses, by input in ord
 
 TEST_CASE("strings go to the model as they are, through mixes and parts too") {
   MemoryFiles files;
-  files.contents["/d.csv"] = "a,b,y\n\"x,1\",?,0\n\xc3\xa4,z,1\n";
+  files.contents["/d.csv"] = "a,b,n,y\n\"x,1\",?,0,0\n\xc3\xa4,z,1,1\n";
   json options = Options({{{"column", "a"}, {"kind", "string"}, {"input", "s"}},
-                          {{"column", "y"}, {"input", "n"}},
+                          {{"column", "n"}, {"input", "n"}},
                           {{"column", "b"}, {"kind", "string"}, {"input", "s"}, {"default", "-"}}},
                          "y");
   options["missing"] = {"?"};
@@ -142,14 +142,15 @@ TEST_CASE("columns are found by name, number, given name and pattern") {
   json options = Options({1, 0}, 2);
   options["header"] = false;
   CHECK(ReadAll("1,2,3\n4,5,6\n", options).inputs[0].values == Values{2, 1, 5, 4});
-  options = Options({"b", "#0"}, {"c", "a"});
+  options = Options({"b", 0}, {"c", "d"});
   options["header"] = false;
-  options["columns"] = {"a", "b", "c"};
-  const Batch batch = ReadAll("1,2,3\n4,5,6\n", options);
+  options["columns"] = {"a", "b", "c", "d"};
+  const Batch batch = ReadAll("1,2,3,7\n4,5,6,8\n", options);
   CHECK(batch.inputs[0].values == Values{2, 1, 5, 4});
-  CHECK(batch.targets[0].values == Values{3, 1, 6, 4});
+  CHECK(batch.targets[0].values == Values{3, 7, 6, 8});
   CHECK(batch.targets[0].shape == std::vector<uint64_t>{2});
   CHECK(ReadAll("y,p1,p2,q\n0,1,2,3\n", Options("p*", "y")).inputs[0].values == Values{1, 2});
+  CHECK(ReadAll("#1,p,y\n3,1,0\n", Options({"#1", 1}, "y")).inputs[0].values == Values{3, 1});
 }
 
 TEST_CASE("delimiters, spaces around fields and lines before the header are options") {
@@ -204,6 +205,7 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
       {"a,t,y\n1,x,maybe\n", "/d.csv row 0: column \"y\": \"maybe\" is not in the vocabulary"},
       {"a,b\xff,y\n1,x,0\n", "/d.csv header: \"b\\xff\" is not UTF-8"},
       {"\xff\xfe" + good, "/d.csv: is UTF-16"},
+      {"a,t,y\r1,x,0\r2,y,1\r", "/d.csv: its lines end with CR alone"},
       {Gzip(good).substr(0, 20), "/d.csv: the gzip data ends too early"},
       {bad_gzip, "/d.csv: the gzip data is damaged"},
       {"a,t,y\n1,\"" + std::string(17 << 20, 'z'), "/d.csv row 0: the record is longer than"},
@@ -248,6 +250,7 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
       {{{"files", "/twice.csv"}, {"features", {"a"}}, {"label", "y"}},
        {"features[0]: there are several columns \"a\" in /twice.csv"}},
       {Options({"a", "x1"}, "z"), {"features[1]: there is no column", "label: there is no column"}},
+      {Options({"*"}, "y"), {"features[0]: column 2 (from 0) is the label, too"}},
       {Options({3}, "y"), {"features[0]: there is no column 3 in /d.csv, which has 3"}},
       {Options(json::array(), "y"), {"features: names no column"}},
       {Options({{{"column", "t"}, {"kind", "categoric"}}}, "y"), {"features[0].kind"}},
