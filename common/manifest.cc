@@ -55,6 +55,7 @@ ordered_json VariableToJson(const VariableSpec& variable) {
       {"trainable", variable.trainable()},
       {"initializer", {{"name", variable.initializer().name()}, {"options", options}}}};
   if (variable.moving_average() != 0) object["moving_average"] = variable.moving_average();
+  if (!variable.constraint().empty()) object["constraint"] = variable.constraint();
   return object;
 }
 
@@ -67,6 +68,7 @@ VariableSpec VariableFromJson(const json& value) {
   variable.set_dtype(value.at("dtype") == "float32" ? FLOAT32 : DTYPE_UNSPECIFIED);
   variable.set_trainable(value.at("trainable").get<bool>());
   variable.set_moving_average(value.value("moving_average", 0.0));
+  variable.set_constraint(value.value("constraint", ""));
   const json& initializer = value.at("initializer");
   variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());
   for (const auto& [key, option] : initializer.at("options").items()) {

@@ -47,6 +47,7 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
   if (variable.moving_average() <= 0) {
     Optimizer own = optimizer;
     if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
+    own.non_neg = variable.constraint() == "non_neg";
     return own;
   }
   // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).

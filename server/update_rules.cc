@@ -288,14 +288,25 @@ PARACORD_KERNEL bool UpdateAny(const Optimizer& optimizer, const UpdateScalars& 
   return false;
 }
 
+// Keras' NonNeg, which the average of the values does not see.
+PARACORD_KERNEL void TakeNegativesAway(const UpdateArrays& arrays) {
+  for (size_t i = 0; i < arrays.gradient.size(); ++i) {
+    const float value = arrays.value_out[i];
+    arrays.value_out[i] = value < 0 ? 0 : value;
+  }
+}
+
 PARACORD_KERNEL bool UpdateAll(const Optimizer& optimizer, const UpdateScalars& scalars,
                                const UpdateArrays& arrays) {
-  const bool finite = UpdateAny(optimizer, scalars, arrays);
-  if (!optimizer.use_ema) return finite;
-  const size_t slot = optimizer.slots.size() - 1;
-  return (scalars.overwrite ? Average<true>(scalars, arrays, slot)
-                            : Average<false>(scalars, arrays, slot)) &&
-         finite;
+  bool finite = UpdateAny(optimizer, scalars, arrays);
+  if (optimizer.use_ema) {
+    const size_t slot = optimizer.slots.size() - 1;
+    finite = (scalars.overwrite ? Average<true>(scalars, arrays, slot)
+                                : Average<false>(scalars, arrays, slot)) &&
+             finite;
+  }
+  if (optimizer.non_neg) TakeNegativesAway(arrays);
+  return finite;
 }
 
 PARACORD_WIDTHS(bool, UpdateWide,

@@ -149,6 +149,7 @@ TEST_CASE("a checkpoint's name has one spelling") {
 
 TEST_CASE("a manifest comes back from its text as it was") {
   Manifest manifest = SmallManifest();
+  manifest.variables[0].set_constraint("non_neg");
   manifest.complete = true;
   manifest.summary = {{"loss", 0.1}, {"count", 3}};
   manifest.partitions[1].healthy = false;

@@ -372,8 +372,8 @@ plain("pool3d", lambda L: [L.Conv3D(2, 1), L.MaxPooling3D((2, 2, 1), strides=(2,
     4, 3, 3, 1)
 plain("channels_first", lambda L: [L.Conv2D(3, (3, 2), padding="same", data_format="channels_first",
     activation="relu"), L.BatchNormalization(axis=1), L.Cropping2D(1, data_format="channels_first"
-    ), L.ZeroPadding2D((1, 0), data_format="channels_first"), L.Flatten(data_format="channels_first"),
-    L.Dense(2)], 2, 4, 5)
+    ), L.ZeroPadding2D((1, 0), data_format="channels_first"),
+    L.Flatten(data_format="channels_first"), L.Dense(2)], 2, 4, 5)
 plain("channels_first_more", lambda L: [L.Conv2DTranspose(2, 2, data_format="channels_first"),
     L.UpSampling2D((1, 2), data_format="channels_first"), L.SeparableConv2D(3, 2, strides=2,
     data_format="channels_first"), L.GlobalAveragePooling2D(data_format="channels_first",
@@ -394,3 +394,7 @@ plain("einsum_positions", lambda L: [L.EinsumDense("abc,bcd->abd", output_shape=
     bias_axes="bd"), L.EinsumDense("abc,bd->adc", output_shape=(2, 3), bias_axes="d"),
     L.EinsumDense("abc,bc->abc", output_shape=(2, 3)), L.EinsumDense("ab...,bc->ac...",
     output_shape=4, bias_axes="c"), L.EinsumDense("abc,dc->abd", output_shape=(4, 2))], 3, 2)
+plain("non_neg", lambda L: [L.Dense(4, kernel_constraint="non_neg", activation="tanh"), L.Dense(2,
+    bias_constraint="non_neg"), L.BatchNormalization(gamma_constraint="non_neg")], 3)
+plain("non_neg_sequence", lambda L: [L.Bidirectional(L.LSTM(1, recurrent_constraint="non_neg",
+    return_sequences=True)), L.SeparableConv1D(2, 2, depthwise_constraint="non_neg")], 3, 2)

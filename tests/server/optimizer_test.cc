@@ -252,6 +252,25 @@ TEST_CASE("a moving average keeps its share and takes the rest from what is push
   CHECK(value == std::vector<float>{5, 0});
 }
 
+TEST_CASE("a constraint comes after the update, and the average does not see it") {
+  NamedSpec spec{"sgd", {{"learning_rate", 1}, {"use_ema", true}}};
+  const absl::StatusOr<Optimizer> sgd = ParseOptimizer(spec);
+  REQUIRE(sgd.ok());
+  VariableSpec variable;
+  CHECK(!OptimizerFor(variable, *sgd).non_neg);
+  variable.set_constraint("non_neg");
+  const Optimizer own = OptimizerFor(variable, *sgd);
+  std::vector<float> value = {1, 1, -5}, average = {0, 0, 0};
+  const std::vector<float> gradient = {0.5f, 3, -1};
+  UpdateArrays arrays;
+  arrays.gradient = gradient;
+  arrays.value_in = arrays.value_out = value.data();
+  arrays.slots_in[0] = arrays.slots_out[0] = average.data();
+  CHECK(Update(own, ScalarsAt(own, 0), arrays));
+  CHECK(value == std::vector<float>{0.5f, 0, 0});
+  CHECK(average == std::vector<float>{0.5f, -2, -4});
+}
+
 TEST_CASE("in place and into other memory give the same bits") {
   for (const Case& c : Cases()) {
     CAPTURE(c.name, c.options);

@@ -143,6 +143,7 @@ class Layer {
         trainable_(config.trainable()),
         precision_(config.precision()),
         regularizers_(config.regularizers()),
+        non_neg_(config.non_neg()),
         activity_(config.activity()) {}
   // A part of another layer, with its name.
   Layer(const Layer& like)
@@ -169,6 +170,7 @@ class Layer {
   const bool trainable_;
   const std::optional<Precision> precision_;
   std::vector<Regularizer> regularizers_;
+  const std::vector<std::string> non_neg_;  // variables, or the ends of their names
   std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;
 };

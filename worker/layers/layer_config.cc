@@ -111,6 +111,15 @@ double NumberIn(const json* config, const char* key, double fallback) {
   return value != config->end() && value->is_number() ? value->get<double>() : fallback;
 }
 
+// "recurrent_regularizer" is of the variable recurrent_kernel.
+std::string VariableOf(const std::string& key, std::string_view suffix) {
+  std::string variable = key.substr(0, key.size() - suffix.size());
+  if (variable == "recurrent" || variable == "depthwise" || variable == "pointwise") {
+    variable += "_kernel";
+  }
+  return variable;
+}
+
 }  // namespace
 
 std::string LayerTitle(absl::string_view class_name, absl::string_view name) {
@@ -275,14 +284,22 @@ std::vector<std::pair<int64_t, int64_t>> LayerConfig::Frame(absl::string_view ke
   return frame;
 }
 
+void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
+  const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
+  if (name == "NonNeg" || name == "non_neg" || name == "nonneg") {
+    Ignore(key);
+    non_neg_.push_back(VariableOf(key, "_constraint"));
+  } else {
+    Fail(key, absl::StrCat(Shown(value),
+                           " is not supported; supported: NonNeg. A norm needs the whole variable, "
+                           "of which a parameter server has a part"));
+  }
+}
+
 void LayerConfig::ReadRegularizers() {
   for (auto it = config_.begin(); it != config_.end(); ++it) {
     const std::string& key = it.key();
-    if (key.ends_with("_constraint") && !it.value().is_null()) {
-      Fail(key,
-           "constraints are not supported: a norm needs the whole variable, of which a parameter "
-           "server has a part, and NonNeg is not there yet");
-    }
+    if (key.ends_with("_constraint") && !it.value().is_null()) ReadConstraint(key, it.value());
     constexpr std::string_view kSuffix = "_regularizer";
     if (!key.ends_with(kSuffix) || it.value().is_null()) continue;
     const json& value = it.value();
@@ -298,14 +315,11 @@ void LayerConfig::ReadRegularizers() {
     const double fallback = value.is_string() ? 0.01 : 0;
     const float by_l1 = l1 || both ? static_cast<float>(NumberIn(config, "l1", fallback)) : 0.f;
     const float by_l2 = l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f;
-    std::string variable = key.substr(0, key.size() - kSuffix.size());
-    if (variable == "activity") {
+    if (key == "activity_regularizer") {
       activity_ = {by_l1, by_l2};
-      continue;
+    } else {
+      regularizers_.push_back({VariableOf(key, kSuffix), by_l1, by_l2});
     }
-    if (variable == "recurrent") variable = "recurrent_kernel";
-    if (variable == "depthwise" || variable == "pointwise") variable += "_kernel";
-    regularizers_.push_back({variable, by_l1, by_l2});
   }
 }
 

@@ -47,6 +47,8 @@ class LayerConfig {
   // True if the file has the key, be it null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
+  // The variables that must not be negative, within the layer: "kernel".
+  const std::vector<std::string>& non_neg() const { return non_neg_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
   // The arguments of the (first) call: see NodeSpec.
   const nlohmann::json& args() const { return args_; }
@@ -94,6 +96,7 @@ class LayerConfig {
   const nlohmann::json* Find(absl::string_view key);
   void CheckDType();
   void ReadRegularizers();
+  void ReadConstraint(const std::string& key, const nlohmann::json& value);
 
   const std::string class_name_;
   const std::string name_;
@@ -102,6 +105,7 @@ class LayerConfig {
   bool trainable_ = true;
   std::optional<Precision> precision_ = Precision::kFloat32;
   std::vector<Regularizer> regularizers_;
+  std::vector<std::string> non_neg_;
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
   std::set<std::string, std::less<>> read_;

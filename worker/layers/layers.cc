@@ -203,6 +203,9 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   spec.set_dtype(FLOAT32);
   *spec.mutable_initializer() = initializer;
   spec.set_trainable(trainable_);
+  for (const std::string& name : non_neg_) {
+    if (spec.name().ends_with("/" + name)) spec.set_constraint("non_neg");
+  }
   variables_.push_back(std::move(spec));
   return absl::OkStatus();
 }

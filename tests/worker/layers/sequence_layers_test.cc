@@ -36,7 +36,8 @@ TEST_CASE("layers over sequences that cannot be had are refused by layer and key
       {"SimpleRNN",
        {{"units", 2}, {"recurrent_constraint", {{"class_name", "MaxNorm"}}}},
        {4, 3},
-       "key \"recurrent_constraint\": constraints are not supported"},
+       "key \"recurrent_constraint\": {\"class_name\":\"MaxNorm\"} is not supported; supported: "
+       "NonNeg"},
       {"SimpleRNN", {{"units", 1 << 30}}, {4, 3}, "beyond"},
       {"TimeDistributed", {{"layer", dense}}, {4, 3}, ""},
       {"TimeDistributed", json::object(), {4, 3}, "key \"layer\": must be a layer"},

@@ -83,6 +83,7 @@ void Step(const GradientProgram& program, float rate, Variables& variables) {
       float& value = variables.values[v][i];
       const float given = variables.gradients[v][i];
       value = keep > 0 ? value * keep + given * (1 - keep) : value - rate * given;
+      if (program.variables()[v].constraint() == "non_neg") value = std::max(value, 0.f);
     }
   }
 }
