@@ -61,7 +61,7 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
 bool ZeroGradientChangesNothing(const Optimizer& optimizer) {
   const bool plain_sgd = optimizer.rule == Optimizer::Rule::kSgd && optimizer.momentum == 0;
   return (plain_sgd || optimizer.rule == Optimizer::Rule::kAdagrad) && !optimizer.use_ema &&
-         optimizer.weight_decay.value_or(0) == 0;
+         !optimizer.non_neg && optimizer.weight_decay.value_or(0) == 0;
 }
 
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {

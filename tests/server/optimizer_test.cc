@@ -269,6 +269,9 @@ TEST_CASE("a constraint comes after the update, and the average does not see it"
   CHECK(Update(own, ScalarsAt(own, 0), arrays));
   CHECK(value == std::vector<float>{0.5f, 0, 0});
   CHECK(average == std::vector<float>{0.5f, -2, -4});
+  Optimizer plain;
+  CHECK(ZeroGradientChangesNothing(OptimizerFor(VariableSpec(), plain)));
+  CHECK_FALSE(ZeroGradientChangesNothing(OptimizerFor(variable, plain)));
 }
 
 TEST_CASE("in place and into other memory give the same bits") {
