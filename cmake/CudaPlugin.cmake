@@ -1,6 +1,6 @@
 # libparacord_cuda.so, beside the programs, which load it when they are to compute on a GPU. nvcc
-# compiles the kernels alone; the rest is C++ against the toolkit's headers. cudart is inside, cuBLAS
-# and cuDNN are opened at run time.
+# compiles the kernels alone; the rest is C++ against the toolkit's headers. cudart is inside,
+# cuBLAS and cuDNN are opened at run time.
 include(CheckLanguage)
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(PARACORD_NVCC nvcc HINTS /usr/local/cuda/bin)

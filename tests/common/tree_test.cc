@@ -82,9 +82,11 @@ TEST_CASE("no line has more than 100 columns, a tab or a space at its end") {
 
 TEST_CASE("every test file is in a folder that the build names") {
   std::set<std::string> named = {""};  // tests/main.cc
+  std::string all;                     // where a file may be named by itself
   bool recursive = false;
   for (const std::string& line :
        ReadLines(fs::path(PARACORD_SOURCE_DIR) / "tests/CMakeLists.txt")) {
+    all += line + " ";
     const size_t open = line.find('(');
     if (line.find("paracord_") < open && open != std::string::npos) {
       named.insert(line.substr(open + 1, line.find_first_of(" )", open) - open - 1));
@@ -96,7 +98,7 @@ TEST_CASE("every test file is in a folder that the build names") {
     INFO(file.path);
     const std::string below = file.path.substr(std::string("tests/").size());
     const std::string folder = below.find('/') == std::string::npos ? "" : Top(below);
-    CHECK(named.contains(folder));
+    CHECK((named.contains(folder) || all.find(" " + below) != std::string::npos));
     const auto depth = std::count(below.begin(), below.end(), '/');
     CHECK((depth <= 1 || recursive));
   }

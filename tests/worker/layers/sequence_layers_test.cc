@@ -13,9 +13,10 @@ std::string Refused(const std::string& layer, json config, std::vector<uint64_t>
   const json model =
       SequentialJson({LayerJson(layer, std::move(config)), LayerJson("Flatten", json::object()),
                       LayerJson("Dense", {{"name", "last"}, {"units", 2}})});
-  return std::string(BuildKerasProgram(JobFor(model, "mse"), SchemaOf(std::move(input), {2}), TestOps())
-                         .status()
-                         .message());
+  return std::string(
+      BuildKerasProgram(JobFor(model, "mse"), SchemaOf(std::move(input), {2}), TestOps())
+          .status()
+          .message());
 }
 
 TEST_CASE("layers over sequences that cannot be had are refused by layer and key") {

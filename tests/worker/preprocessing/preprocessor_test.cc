@@ -180,7 +180,8 @@ TEST_CASE("without an InputLayer the data says what a layer is given") {
       {LayerJson("StringLookup", {{"vocabulary", {"a", "b"}}, {"name", "p"}}),
        LayerJson("Embedding", {{"input_dim", 3}, {"output_dim", 2}, {"name", "e"}})});
   const Batch batch = TextBatch({"b", "z"});
-  auto program = BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {1, 2}), TestOps());
+  auto program =
+      BuildKerasProgram(JobFor(model, "mean_squared_error"), SchemaOf(batch, {1, 2}), TestOps());
   INFO(program.status());
   REQUIRE(program.ok());
   CHECK((*program)->Summary().find("p (StringLookup)") != std::string::npos);
