@@ -186,5 +186,37 @@ TEST_CASE("a request above the limit is refused and the connection lives on") {
   CHECK(Call(*link, "/t/echo", {absl::Cord("x")}).get().ok());
 }
 
+TEST_CASE("requests beyond what may be in flight wait for each other, and all are answered") {
+  GrpcOptions options;
+  options.requests_bytes_max = 1 << 20;
+  GrpcNetwork network(options);
+  EchoService service;
+  const auto listener = network.Listen(SocketAddress("flight"), service);
+  REQUIRE(listener.ok());
+  std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::future<Reply>> replies;
+  for (int i = 0; i < 12; ++i) {
+    links.push_back(network.Dial((*listener)->address()));
+    Parts parts;
+    for (int part = 0; part < 6; ++part) parts.emplace_back(std::string(500000, 'x'));
+    replies.push_back(Call(*links.back(), "/t/echo", std::move(parts), 30000));
+  }
+  for (std::future<Reply>& reply : replies) {
+    const Reply got = reply.get();
+    INFO(got.status().ToString());
+    REQUIRE(got.ok());
+    CHECK(got->size() == 3000000);
+  }
+  // One that goes away while it waits leaves nothing behind.
+  Parts large;
+  for (int part = 0; part < 20; ++part) large.emplace_back(std::string(500000, 'x'));
+  auto first = Call(*links[0], "/t/echo", large, 30000);
+  auto gone = Call(*links[1], "/t/echo", large, 30000);
+  links[1].reset();
+  CHECK(gone.get().status().code() != absl::StatusCode::kDeadlineExceeded);
+  CHECK(first.get().ok());
+  CHECK(Call(*links[2], "/t/echo", large, 30000).get().ok());
+}
+
 }  // namespace
 }  // namespace paracord

@@ -18,9 +18,9 @@ inline constexpr KnownMutant kMutants[] = {
     {"ledger_after_reply", 1},        {"load_is_repeated", 0},
     {"progress_believed", 10},        {"state_not_rewritten", 0},
     {"evaluations_not_voided", 0},    {"old_round_is_kept", 76},
-    {"loading_is_not_watched", 2713}, {"commit_is_not_repeated", 0},
+    {"loading_is_not_watched", 6318}, {"commit_is_not_repeated", 0},
     {"lost_grant_is_kept", 1257},     {"claim_after_look", 0},
-    {"claim_not_checked", 758},      {"rejected_by_one_ps", 6},
+    {"claim_not_checked", 758},       {"rejected_by_one_ps", 6},
     {"rejected_where_missing", 1163},
 };
 
