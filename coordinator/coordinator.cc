@@ -12,6 +12,7 @@
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "coordinator/commit.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
 
@@ -23,23 +24,6 @@ constexpr int64_t kChartMs = 2000;
 
 std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
 
-// An older coordinator may have completed the job after this one had looked. It is done then.
-absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
-                               const CommitRound& effect) {
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
-  if (names.empty()) return absl::OkStatus();
-  const CheckpointName& newest = names.front();
-  const auto order = [](const CheckpointName& n) { return std::pair(n.generation, n.round); };
-  if (order(newest) <= order(effect.newest_known) || newest == effect.manifest.name) {
-    return absl::OkStatus();
-  }
-  const auto manifest = ReadManifest(files, checkpoints + "/" + newest.ToString());
-  if (!manifest.ok() || !manifest->complete) return absl::OkStatus();
-  PROBE("coordinator.completed_by_other");
-  return absl::AlreadyExistsError(
-      absl::StrCat("another coordinator has completed the job: ", newest.ToString()));
-}
-
 // Each generation has a file of its own, so that a late write never hides a newer one.
 absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
                         const std::string& contents) {
@@ -50,27 +34,6 @@ absl::Status WriteState(Files& files, const std::string& dir, uint64_t generatio
   for (const uint64_t state : states) {
     if (state < generation) (void)files.RemoveTree(absl::StrCat(path, state));
   }
-  return absl::OkStatus();
-}
-
-// Makes the round's directory durable, gives it its final name, and writes the manifest last: the
-// checkpoint exists from then on. May be repeated. NOT_FOUND: the round's directory is gone.
-absl::Status Commit(Files& files, const std::string& checkpoints, const std::string& directory,
-                    const Manifest& manifest) {
-  const std::string made = checkpoints + "/" + directory;
-  const std::string final = checkpoints + "/" + manifest.name.ToString();
-  FAILPOINT("coordinator.commit.begin");
-  if (!absl::IsNotFound(files.List(made).status())) {
-    RETURN_IF_ERROR(files.SyncDirectory(made));
-    RETURN_IF_ERROR(files.Rename(made, final));
-  } else {  // an earlier try has come as far as this
-    RETURN_IF_ERROR(files.SyncDirectory(final));
-  }
-  RETURN_IF_ERROR(files.SyncDirectory(checkpoints));
-  FAILPOINT("coordinator.commit.renamed");
-  RETURN_IF_ERROR(
-      files.WriteAtomic(final + "/" + std::string(kManifestName), ManifestToText(manifest)));
-  FAILPOINT("coordinator.commit.done");
   return absl::OkStatus();
 }
 
@@ -451,10 +414,7 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    absl::Status status = CheckNotCompleted(files, CheckpointsOf(dir), effect);
-    if (status.ok()) {
-      status = Commit(files, CheckpointsOf(dir), effect.directory, effect.manifest);
-    }
+    absl::Status status = Commit(files, CheckpointsOf(dir), effect);
     if (status.ok()) status = CheckNewestGeneration(files, dir, effect.manifest.name.generation);
     return RoundCommittedEvent{effect.round, status};
   });

@@ -94,7 +94,7 @@ TEST_CASE("an axis that the input does not have, or an equation without sense, i
   const auto message = [](const char* name, json config) {
     const auto built =
         BuildKerasProgram(JobFor(Around(Dense(3), LayerJson(name, std::move(config))), "mse"),
-                          SchemaOf({3, 2}, {2}), 1);
+                          SchemaOf({3, 2}, {2}), TestOps());
     return std::string(built.status().message());
   };
   CHECK(message("LayerNormalization", {{"axis", 3}}).find("3 is no axis of (3, 3)") !=

@@ -1,0 +1,54 @@
+#include "coordinator/commit.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint.h"
+#include "common/failpoint.h"
+#include "common/probe.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// An older coordinator may have completed the job after this one had looked. It is done then.
+absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
+                               const CommitRound& effect) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  if (names.empty()) return absl::OkStatus();
+  const CheckpointName& newest = names.front();
+  const auto order = [](const CheckpointName& n) { return std::pair(n.generation, n.round); };
+  if (order(newest) <= order(effect.newest_known) || newest == effect.manifest.name) {
+    return absl::OkStatus();
+  }
+  const auto manifest = ReadManifest(files, checkpoints + "/" + newest.ToString());
+  if (!manifest.ok() || !manifest->complete) return absl::OkStatus();
+  PROBE("coordinator.completed_by_other");
+  return absl::AlreadyExistsError(
+      absl::StrCat("another coordinator has completed the job: ", newest.ToString()));
+}
+
+}  // namespace
+
+absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round) {
+  RETURN_IF_ERROR(CheckNotCompleted(files, checkpoints, round));
+  const Manifest& manifest = round.manifest;
+  const std::string made = checkpoints + "/" + round.directory;
+  const std::string final = checkpoints + "/" + manifest.name.ToString();
+  FAILPOINT("coordinator.commit.begin");
+  if (!absl::IsNotFound(files.List(made).status())) {
+    RETURN_IF_ERROR(files.SyncDirectory(made));
+    RETURN_IF_ERROR(files.Rename(made, final));
+  } else {  // an earlier try has come as far as this
+    RETURN_IF_ERROR(files.SyncDirectory(final));
+  }
+  RETURN_IF_ERROR(files.SyncDirectory(checkpoints));
+  FAILPOINT("coordinator.commit.renamed");
+  RETURN_IF_ERROR(
+      files.WriteAtomic(final + "/" + std::string(kManifestName), ManifestToText(manifest)));
+  FAILPOINT("coordinator.commit.done");
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

@@ -1,0 +1,17 @@
+// The last step of a checkpoint round, which makes the checkpoint exist. On the executor.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/files.h"
+#include "coordinator/events.h"
+
+namespace paracord {
+
+// Makes the round's directory durable, gives it its final name, and writes the manifest last: the
+// checkpoint exists from then on. May be repeated. NOT_FOUND: the round's directory is
+// gone. ALREADY_EXISTS: an older coordinator has completed the job.
+absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round);
+
+}  // namespace paracord
