@@ -168,6 +168,13 @@ absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string&
   return std::make_unique<PosixWriteFile>(fd, path);
 }
 
+absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::OpenToAppend(const std::string& path) {
+  const int fd = NoInterrupt(
+      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
+  if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+  return std::make_unique<PosixWriteFile>(fd, path);
+}
+
 absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_view contents) {
   const int fd = NoInterrupt(
       [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });

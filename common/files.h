@@ -22,7 +22,7 @@ class ReadFile {
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> out) const = 0;
 };
 
-// A new file, written from its start. Destroying it closes it without a sync. After an error every
+// A file that is written. Destroying it closes it without a sync. After an error every
 // further call returns that error.
 class WriteFile {
  public:
@@ -37,6 +37,8 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) = 0;
   // Truncates what is there.
   virtual absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) = 0;
+  // From the end of what is there; a new file if nothing is.
+  virtual absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) = 0;
   // Creates `path` with `contents`, synced with its directory; ALREADY_EXISTS if it exists. Of
   // several processes that try at once, one succeeds.
   virtual absl::Status CreateExclusive(const std::string& path, std::string_view contents) = 0;
@@ -58,6 +60,7 @@ class PosixFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) override;
   absl::Status CreateExclusive(const std::string& path, std::string_view contents) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status SyncDirectory(const std::string& path) override;

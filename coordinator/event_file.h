@@ -1,6 +1,8 @@
 // The charts of a job: TensorBoard's event files, in DIR/tensorboard. One a life of a coordinator,
 // and another one after an error, since a reader stops at a torn record. Owned by the coordinator;
-// used on the executor alone. Nothing depends on these files: what fails is said and left out.
+// used on the executor alone. The file is open while it is written only, so
+// that nothing stands in the way of who unmounts DIR. Nothing depends on these files: what fails is
+// said and left out.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/files.h"
 
 namespace paracord {
@@ -29,14 +32,15 @@ class EventFile {
   absl::Status Append(int64_t unix_ms, const std::vector<Chart>& charts);
 
  private:
-  absl::Status Open(int64_t unix_ms, int64_t first_step);
+  absl::StatusOr<std::unique_ptr<WriteFile>> Begin(int64_t unix_ms, int64_t first_step);
+  absl::Status Write(int64_t unix_ms, const std::vector<Chart>& charts);
 
   Files& files_;
   const std::string directory_;
   const uint64_t generation_;
-  uint64_t opened_ = 0;
-  std::string path_;  // of the newest
-  std::unique_ptr<WriteFile> file_;
+  uint64_t begun_ = 0;
+  std::string path_;    // of the newest
+  bool sound_ = false;  // it may be gone on with
 };
 
 }  // namespace paracord

@@ -68,9 +68,10 @@ class FullDisk : public PosixFiles {
  public:
   bool full = false;
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override {
-    auto file = PosixFiles::Create(path);
-    if (!file.ok()) return file;
-    return std::make_unique<File>(*this, *std::move(file));
+    return Watched(PosixFiles::Create(path));
+  }
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) override {
+    return Watched(PosixFiles::OpenToAppend(path));
   }
 
  private:
@@ -88,6 +89,11 @@ class FullDisk : public PosixFiles {
     FullDisk& disk_;
     std::unique_ptr<WriteFile> file_;
   };
+  absl::StatusOr<std::unique_ptr<WriteFile>> Watched(
+      absl::StatusOr<std::unique_ptr<WriteFile>> file) {
+    if (!file.ok()) return file;
+    return std::make_unique<File>(*this, *std::move(file));
+  }
 };
 
 TEST_CASE("after an error charts go on in a file of their own") {

@@ -30,6 +30,9 @@ class StoredFiles : public Files {
     return names;
   }
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string&) override { return No(); }
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string&) override {
+    return No();
+  }
   absl::Status CreateExclusive(const std::string&, std::string_view) override { return No(); }
   absl::Status Rename(const std::string&, const std::string&) override { return No(); }
   absl::Status SyncDirectory(const std::string&) override { return No(); }

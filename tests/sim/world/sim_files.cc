@@ -157,7 +157,16 @@ absl::StatusOr<std::unique_ptr<ReadFile>> SimFiles::Open(const std::string& path
 }
 
 absl::StatusOr<std::unique_ptr<WriteFile>> SimFiles::Create(const std::string& path) {
-  RETURN_IF_ERROR(Begin("create", path));
+  return Write("create", path, /*truncate=*/true);
+}
+
+absl::StatusOr<std::unique_ptr<WriteFile>> SimFiles::OpenToAppend(const std::string& path) {
+  return Write("append", path, /*truncate=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<WriteFile>> SimFiles::Write(const char* what,
+                                                           const std::string& path, bool truncate) {
+  RETURN_IF_ERROR(Begin(what, path));
   ASSIGN_OR_RETURN(auto parent, storage().FindParent(path));
   auto& [directory, name] = parent;
   std::shared_ptr<SimInode> inode;
@@ -168,8 +177,10 @@ absl::StatusOr<std::unique_ptr<WriteFile>> SimFiles::Create(const std::string& p
   } else {
     inode = it->second;
     if (inode->directory) return absl::ErrnoToStatus(EISDIR, path);
-    inode->data.clear();
-    inode->synced = 0;
+    if (truncate) {
+      inode->data.clear();
+      inode->synced = 0;
+    }
     inode->writer_host = node_.host();
   }
   return std::make_unique<Writer>(*this, path, std::move(inode));

@@ -19,6 +19,7 @@ class SimFiles : public Files {
 
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) override;
   absl::Status CreateExclusive(const std::string& path, std::string_view contents) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status SyncDirectory(const std::string& path) override;
@@ -30,6 +31,8 @@ class SimFiles : public Files {
   class Reader;
   class Writer;
 
+  absl::StatusOr<std::unique_ptr<WriteFile>> Write(const char* what, const std::string& path,
+                                                   bool truncate);
   // OK if this change of `path` goes ahead. Dead processes, read-only periods.
   absl::Status Begin(const char* what, const std::string& path);
   absl::Status DrawSyncError(const std::string& path);

@@ -35,6 +35,9 @@ class MemoryFiles : public Files {
   absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string&) override {
     return absl::UnimplementedError("read only");
   }
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string&) override {
+    return absl::UnimplementedError("read only");
+  }
   absl::Status CreateExclusive(const std::string&, std::string_view) override {
     return absl::UnimplementedError("read only");
   }
