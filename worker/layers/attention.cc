@@ -1,6 +1,7 @@
 // MultiHeadAttention: what its config and its call say, its variables, shapes and masks.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/layers/attention_call.h"
 #include "worker/layers/attention_kernel.h"
 #include "worker/layers/layers.h"
 
@@ -37,7 +38,7 @@ class AttentionLayer : public Layer {
     if (config.activity().has_value()) {
       config.Fail("activity_regularizer", "is not supported here");
     }
-    ReadCall(config);
+    ReadAttentionCall(config, plan_.causal, plan_.return_scores);
     keras2_ = config.keras2();
     if (keras2_) {
       plan_.masked = robust ? MaskedScore::kReplaced : MaskedScore::kLowered;
@@ -98,17 +99,6 @@ class AttentionLayer : public Layer {
 
  private:
   bool keras2_ = false;
-  void ReadCall(LayerConfig& config) {
-    for (const auto& [key, value] : config.kwargs().items()) {
-      if (key == "use_causal_mask" && value.is_boolean()) {
-        plan_.causal = value.get<bool>();
-      } else if (key == "return_attention_scores" && value.is_boolean()) {
-        plan_.return_scores = value.get<bool>();
-      } else if (!value.is_null()) {
-        config.Fail(key, "is not supported as an argument of its call");
-      }
-    }
-  }
   Shape OutputWidth(std::span<const Shape> inputs) const {
     return output_shape_.empty() ? Shape{inputs[0].back()} : output_shape_;
   }

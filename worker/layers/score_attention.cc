@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/layers/attention_call.h"
 #include "worker/layers/layers.h"
 
 namespace paracord {
@@ -247,15 +248,7 @@ class ScoreAttentionLayer : public Layer {
     if (!(rate >= 0 && rate < 1)) config.Fail("dropout", "must be at least 0 and below 1");
     plan_.dropout = static_cast<float>(rate);
     config.Ignore("seed");
-    for (const auto& [key, value] : config.kwargs().items()) {
-      if (key == "use_causal_mask" && value.is_boolean()) {
-        plan_.causal = value.get<bool>();
-      } else if (key == "return_attention_scores" && value.is_boolean()) {
-        plan_.return_scores = value.get<bool>();
-      } else if (!value.is_null()) {
-        config.Fail(key, "is not supported as an argument of its call");
-      }
-    }
+    ReadAttentionCall(config, plan_.causal, plan_.return_scores);
   }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return true; }

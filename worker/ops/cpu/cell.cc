@@ -1,6 +1,7 @@
 // Steps of recurrent layers, row by row. Formulas: keras/src/layers/rnn/{simple_rnn,lstm,gru}.py.
 #include <algorithm>
 
+#include "worker/ops/cell_widths.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 
 namespace paracord::cpu {
@@ -142,30 +143,10 @@ void GruGatesBackward(const CellShape& s, const Row& at, float* dh, const float*
   std::copy(dz, dz + 2 * u, dr);
 }
 
-// Widths in units: of z, of what is kept, and of r.
-struct Widths {
-  int64_t gates = 1, kept = 0, product = 1;
-};
-Widths WidthsOf(CellKind kind) {
-  switch (kind) {
-    case CellKind::kSimple:
-      return {1, 0, 1};
-    case CellKind::kLstm:
-      return {4, 5, 4};
-    case CellKind::kGru:
-      return {3, 4, 3};
-    case CellKind::kGruGates:
-      return {3, 4, 2};
-    case CellKind::kGruCandidate:
-      return {3, 4, 1};
-  }
-  return {};
-}
-
 }  // namespace
 
 void CellForward(const CellShape& s, const CellStep& step, const float* r) {
-  const Widths w = WidthsOf(s.kind);
+  const CellWidths w = WidthsOf(s.kind);
   for (int64_t b = 0; b < s.batch; ++b, r += w.product * s.units) {
     const Row at(s, step, w.gates, w.kept, b);
     if (at.skipped) {
@@ -195,7 +176,7 @@ void CellForward(const CellShape& s, const CellStep& step, const float* r) {
 
 void CellBackward(const CellShape& s, const CellStep& step, float* dh, float* dc, float* dz,
                   float* dr) {
-  const Widths w = WidthsOf(s.kind);
+  const CellWidths w = WidthsOf(s.kind);
   const bool own_product = s.kind != CellKind::kSimple && s.kind != CellKind::kLstm;
   for (int64_t b = 0; b < s.batch; ++b) {
     const Row at(s, step, w.gates, w.kept, b);

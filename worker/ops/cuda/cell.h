@@ -3,6 +3,7 @@
 // in cpu/cell.cc.
 #pragma once
 
+#include "worker/ops/cell_widths.h"
 #include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/softmax.h"
 
@@ -47,26 +48,6 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
     const float own = y[k], d = dy[k];
     dx[k] = log ? d - std::exp(own) * sum : own * (d - sum);
   }
-}
-
-// Widths in units: of z, of what is kept, and of r.
-struct CellWidths {
-  int64_t gates = 1, kept = 0, product = 1;
-};
-PARACORD_HD inline CellWidths WidthsOf(CellKind kind) {
-  switch (kind) {
-    case CellKind::kSimple:
-      return {1, 0, 1};
-    case CellKind::kLstm:
-      return {4, 5, 4};
-    case CellKind::kGru:
-      return {3, 4, 3};
-    case CellKind::kGruGates:
-      return {3, 4, 2};
-    case CellKind::kGruCandidate:
-      return {3, 4, 1};
-  }
-  return {};
 }
 
 // The part of every tensor that belongs to an example.
