@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_daemon.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "measure.h"
 #include "nlohmann/json.hpp"
@@ -92,7 +93,7 @@ std::string WriteJob(const TempDir& temp, const std::string& format, uint64_t st
       {"steps", steps},
       {"loss", "sparse_categorical_crossentropy"},
       {"optimizer", {{"name", "adam"}, {"learning_rate", 0.001}}}};
-  return temp.Write(absl::StrCat(format, "-", steps, ".json"), job.dump());
+  return temp.Write(absl::StrCat(format, "-", steps, ".json"), TextOf(job));
 }
 
 // The sockets of a local cluster lie in a directory of their own below TMPDIR.
@@ -187,7 +188,7 @@ std::map<std::string, Memory> Idle(const std::string& job) {
     if (role == "worker") mine["cluster"]["chief"][0] = address("nobody");
     if (role == "coordinator") command.insert(command.end(), {"--job", job});
     daemons[role] = std::make_unique<Child>(
-        command, std::vector<std::string>{"TF_CONFIG=" + mine.dump()}, temp.path() + "/log");
+        command, std::vector<std::string>{"TF_CONFIG=" + TextOf(mine)}, temp.path() + "/log");
   }
   std::this_thread::sleep_for(std::chrono::seconds(1));  // until all have started and wait
   std::map<std::string, Memory> memory;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord::bench {
@@ -82,7 +83,7 @@ void PrintResult(const Result& result) {
     object["ratio_to"] = result.ratio_to;
     object["ratio"] = result.ratio;
   }
-  std::fprintf(results, "%s\n", object.dump().c_str());
+  std::fprintf(results, "%s\n", TextOf(object).c_str());
   std::fflush(results);
 }
 

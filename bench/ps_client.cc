@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint.h"
 #include "common/job.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "nlohmann/json.hpp"
@@ -73,7 +74,7 @@ std::unique_ptr<Child> StartPs(const std::string& address, const std::string& di
   return std::make_unique<Child>(
       std::vector<std::string>{Program("paracord-ps"), "--task", "ps:0", "--dir", dir, "--threads",
                                absl::StrCat(threads), "--log-level", "warn"},
-      std::vector<std::string>{"TF_CONFIG=" + cluster.dump()}, dir + "/log");
+      std::vector<std::string>{"TF_CONFIG=" + TextOf(cluster)}, dir + "/log");
 }
 
 std::string FreeTcpAddress() {

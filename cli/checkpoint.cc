@@ -11,6 +11,7 @@
 #include "cli/plan.h"
 #include "common/files.h"
 #include "common/flags.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
@@ -94,7 +95,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
     ++shown;
     if (!seen.damage.empty()) ++damaged;
     if (own.json) {
-      out << ToJson(seen).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+      out << TextOf(ToJson(seen)) << "\n";
     } else if (!verify) {
       PrintLine(seen, out);
     } else if (seen.damage.empty()) {

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/flags.h"
 #include "common/job.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "worker/ops/device.h"
 #include "worker/score.h"
@@ -29,11 +30,10 @@ struct EvaluateFlags {
 
 void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostream& out) {
   if (as_json) {
-    out << nlohmann::json({{"checkpoint", manifest.name.ToString()},
-                           {"step", manifest.name.step},
-                           {"examples", score.examples},
-                           {"metrics", score.MetricsToJson()}})
-               .dump()
+    out << TextOf(nlohmann::json({{"checkpoint", manifest.name.ToString()},
+                                  {"step", manifest.name.step},
+                                  {"examples", score.examples},
+                                  {"metrics", score.MetricsToJson()}}))
         << "\n";
     return;
   }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -79,7 +80,7 @@ absl::Status LocalCluster::Start() {
     processes_.push_back({Task{Role::kWorker, i}});
   }
   if (options_.evaluator) processes_.push_back({Task{Role::kEvaluator, 0}});
-  tf_config_ = nlohmann::json({{"cluster", cluster}}).dump();
+  tf_config_ = TextOf(nlohmann::json({{"cluster", cluster}}));
   for (Process& process : processes_) RETURN_IF_ERROR(Spawn(process));
   return absl::OkStatus();
 }

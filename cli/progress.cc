@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 
 namespace paracord {
 namespace {
@@ -34,7 +35,7 @@ std::string EvaluationText(const nlohmann::json& evaluation, uint64_t epochs) {
 void Progress::Event(const std::string& kind, const std::string& text) {
   End();
   if (style_ == Style::kJson) {
-    out_ << nlohmann::json({{"event", kind}, {"text", text}}).dump() << "\n" << std::flush;
+    out_ << TextOf(nlohmann::json({{"event", kind}, {"text", text}})) << "\n" << std::flush;
   } else {
     out_ << text << "\n" << std::flush;
   }
@@ -53,7 +54,7 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
     if (style_ == Style::kJson) {
       nlohmann::json line = evaluation;
       line["event"] = "evaluation";
-      out_ << line.dump() << "\n" << std::flush;
+      out_ << TextOf(line) << "\n" << std::flush;
       continue;
     }
     std::string text = EvaluationText(evaluation, epochs);

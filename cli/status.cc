@@ -16,6 +16,7 @@
 #include "common/files.h"
 #include "common/flags.h"
 #include "common/grpc_network.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "common/status_macros.h"
@@ -36,7 +37,7 @@ absl::StatusOr<json> Ask(const std::string& address) {
       *link, method::kStatus, StatusRequest(), kDeadlineMs,
       [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
   ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
-  json status = json::parse(reply.json(), nullptr, false);
+  json status = JsonOf(reply.json());
   if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
   return status;
 }
@@ -117,7 +118,7 @@ std::string EndText(const json& summary) {
   for (const auto& [set, values] : metrics->items()) {
     if (!values.is_object()) continue;
     for (const auto& [name, value] : values.items()) {
-      absl::StrAppend(&lines, set, " ", name, ": ", value.dump(), "\n");
+      absl::StrAppend(&lines, set, " ", name, ": ", TextOf(value), "\n");
     }
   }
   return lines;
@@ -128,7 +129,7 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
             std::ostream& out, std::ostream& err) {
   json known = {{"coordinator", nullptr}, {"problem", std::string(why.message())}};
   if (const auto text = files.ReadWhole(dir + "/summary.json"); text.ok()) {
-    known["summary"] = json::parse(*text, nullptr, false);
+    known["summary"] = JsonOf(*text);
   }
   const bool ended = known.contains("summary") && known["summary"].is_object();
   if (!ended) known.erase("summary");
@@ -146,7 +147,7 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
                 there ? ExitCode::kPeerLost : ExitCode::kConfiguration, err);
   }
   if (as_json) {
-    out << known.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+    out << TextOf(known) << "\n";
   } else {
     out << (ended ? EndText(known["summary"])
                   : absl::StrCat("no coordinator answers: ", std::string(why.message()), "\n"));

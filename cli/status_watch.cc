@@ -1,5 +1,6 @@
 #include "cli/status_watch.h"
 
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "proto/paracord.pb.h"
@@ -24,8 +25,7 @@ void StatusWatch::Ask() {
                              state->problem = std::string(reply.status().message());
                              return;
                            }
-                           nlohmann::json status =
-                               nlohmann::json::parse(reply->json(), nullptr, false);
+                           nlohmann::json status = JsonOf(reply->json());
                            if (!status.is_discarded()) state->newest = std::move(status);
                          });
 }

@@ -22,6 +22,7 @@
 #include "common/flags.h"
 #include "common/grpc_network.h"
 #include "common/job.h"
+#include "common/json_text.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "worker/ops/device.h"
@@ -117,8 +118,7 @@ std::string LastWords(Files& files, const std::string& log) {
 // What the coordinator wrote at the end.
 int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Progress& progress) {
   const absl::StatusOr<std::string> text = files.ReadWhole(flags.dir + "/summary.json");
-  const nlohmann::json summary =
-      text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
   progress.End();
   // A coordinator that refuses the job leaves an earlier run's summary alone.
   const bool earlier = coordinator_exit != 0 && text.ok() && *text == flags.summary_before;
@@ -130,7 +130,7 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
   }
   progress.ShowLast(summary);
   if (flags.json) {
-    std::cout << nlohmann::json({{"event", "end"}, {"summary", summary}}).dump() << "\n";
+    std::cout << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
     return coordinator_exit;
   }
   std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
@@ -158,8 +158,7 @@ void WaitForEvaluator(LocalCluster& cluster, const TrainFlags& flags, const sigs
 // What the coordinator said of its end after SIGTERM: with a checkpoint, or why without.
 std::string StopReason(const TrainFlags& flags) {
   PosixFiles files;
-  const nlohmann::json summary = nlohmann::json::parse(
-      files.ReadWhole(flags.dir + "/summary.json").value_or(""), nullptr, false);
+  const nlohmann::json summary = JsonOf(files.ReadWhole(flags.dir + "/summary.json").value_or(""));
   return summary.is_object() ? summary.value("reason", "") : "the coordinator left no summary";
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job.h"
 #include "common/json_fields.h"
+#include "common/json_text.h"
 #include "common/named_spec.h"
 
 namespace paracord {
@@ -143,9 +144,7 @@ void EraseWhatMayDiffer(json& job) {
 
 }  // namespace
 
-std::string JobToJson(const Job& job) {
-  return ToJson(job).dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-}
+std::string JobToJson(const Job& job) { return TextOf(ToJson(job)); }
 
 absl::Status CheckResumable(const Job& before, const Job& now) {
   json old_json = ToJson(before);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/checkpoint.h"
 #include "common/data_plan.h"
+#include "common/json_text.h"
 #include "common/sealed_json.h"
 #include "common/status_macros.h"
 
@@ -301,7 +302,7 @@ std::map<std::string, std::string> PsFileMetadata(
     const ordered_json value = {{"updates", partition.updates},
                                 {"healthy", partition.healthy},
                                 {"ledger", LedgerToJson(partition.ledger)}};
-    metadata[absl::StrCat("partition:", name)] = value.dump();
+    metadata[absl::StrCat("partition:", name)] = TextOf(value);
   }
   return metadata;
 }
@@ -312,7 +313,7 @@ absl::StatusOr<PartitionMetadata> ReadPartitionMetadata(
   if (it == metadata.end()) {
     return absl::DataLossError(absl::StrCat("no counts of partition ", partition));
   }
-  const json root = json::parse(it->second, nullptr, /*allow_exceptions=*/false);
+  const json root = JsonOf(it->second);
   PartitionMetadata result;
   try {
     result.updates = root.at("updates").get<uint64_t>();

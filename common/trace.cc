@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -78,11 +79,9 @@ absl::Status StartTrace(Files& files, const std::string& path, const std::string
   Trace& trace = TheTrace();
   MutexLock lock(trace.mu);
   trace.file = std::move(file);
-  trace.buffer =
-      nlohmann::json{
-          {"name", "process_name"}, {"ph", "M"}, {"pid", getpid()}, {"args", {{"name", process}}}}
-          .dump() +
-      ",\n";
+  const nlohmann::json name = {
+      {"name", "process_name"}, {"ph", "M"}, {"pid", getpid()}, {"args", {{"name", process}}}};
+  trace.buffer = TextOf(name) + ",\n";
   trace.bytes = 0;
   Flush(trace);
   trace_internal::on = trace.file != nullptr;

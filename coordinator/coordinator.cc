@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/json_text.h"
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/protocol.h"
@@ -179,7 +180,7 @@ absl::Status Coordinator::Begin() {
   if (done) {
     nlohmann::json summary = found.manifests.front().summary;
     summary.erase("metric_names");
-    RETURN_IF_ERROR(files.WriteAtomic(Path("summary.json"), summary.dump(2) + "\n"));
+    RETURN_IF_ERROR(files.WriteAtomic(Path("summary.json"), TextOf(summary, 2) + "\n"));
     exiting_ = true;
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();

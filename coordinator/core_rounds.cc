@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core.h"
@@ -114,7 +115,7 @@ Manifest CoordinatorCore::RoundManifest() const {
   }
   for (size_t p = 0; p < layout_.size(); ++p) manifest.partitions[p].spec = layout_[p];
   manifest.name = {LeastApplied(manifest), generation_, round_->id};
-  manifest.summary = nlohmann::json::parse(SummaryText("done", DoneReason()));
+  manifest.summary = JsonOf(SummaryText("done", DoneReason()));
   manifest.summary["metric_names"] = state_.metric_names;
   uint64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
@@ -166,7 +167,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     complete_committed_ = true;
     nlohmann::json summary = manifests_.front().summary;
     summary.erase("metric_names");
-    done_summary_ = summary.dump(2) + "\n";
+    done_summary_ = TextOf(summary, 2) + "\n";
     Emit(WriteSummary{done_summary_});
   } else if (draining_) {
     SaveJobState();

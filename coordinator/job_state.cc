@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint.h"
 #include "common/data_plan.h"
+#include "common/json_text.h"
 #include "common/sealed_json.h"
 #include "common/status_macros.h"
 
@@ -20,13 +21,13 @@ template <class Message>
 json ToJson(const Message& message) {
   std::string text;
   (void)google::protobuf::util::MessageToJsonString(message, &text);
-  return json::parse(text);
+  return JsonOf(text);
 }
 
 template <class Message>
 Message FromJson(const json& value) {
   Message message;
-  if (!google::protobuf::util::JsonStringToMessage(value.dump(), &message).ok()) {
+  if (!google::protobuf::util::JsonStringToMessage(TextOf(value), &message).ok()) {
     throw json::other_error::create(501, "not a message", nullptr);
   }
   return message;

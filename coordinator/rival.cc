@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "coordinator/generations.h"
@@ -77,7 +78,7 @@ void RivalCheck::Ask() {
 }
 
 bool RivalCheck::Leads(const std::string& status_json) const {
-  const nlohmann::json status = nlohmann::json::parse(status_json, nullptr, false);
+  const nlohmann::json status = JsonOf(status_json);
   if (!status.is_object() || status.value("phase", "ended") == "ended") return false;
   // A stale address may be another job's by now. One generation older may be its next claim.
   const auto newest = NewestGeneration(environment_.files, dir_);

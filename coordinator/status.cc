@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
+#include "common/json_text.h"
 #include "coordinator/core.h"
 #include "nlohmann/json.hpp"
 
@@ -131,7 +132,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
     summary["checkpoints"]["last_step"] = manifests_.front().name.step;
     summary["checkpoints"]["bytes"] = bytes;
   }
-  return summary.dump(2) + "\n";
+  return TextOf(summary, 2) + "\n";
 }
 
 // The window under way and the one before it.
@@ -246,7 +247,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     status["waiting"] = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();
   }
   if (!last_failure_.empty()) status["last_failure"] = last_failure_;
-  return status.dump();
+  return TextOf(status);
 }
 
 }  // namespace paracord

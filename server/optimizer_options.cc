@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/nearest.h"
 #include "common/status_macros.h"
 #include "server/options_reader.h"
@@ -222,7 +223,7 @@ void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
     try {
       std::regex{optimizer.exclude_from_weight_decay.back()};
     } catch (const std::regex_error&) {
-      options.Problem(key, absl::StrCat(name.dump(), " is no regular expression"));
+      options.Problem(key, absl::StrCat(TextOf(name), " is no regular expression"));
     }
   }
 }

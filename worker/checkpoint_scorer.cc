@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/score.h"
@@ -46,7 +47,7 @@ absl::Status CheckpointScorer::ReadScored() {
   if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
   if (text.ok()) evaluations_ = *std::move(text);
   for (const auto line : absl::StrSplit(evaluations_, '\n', absl::SkipEmpty())) {
-    const json entry = json::parse(line.begin(), line.end(), nullptr, false);
+    const json entry = JsonOf(std::string(line));
     const bool ours = entry.is_object() && entry.contains("run_id") &&
                       entry.contains("checkpoint") && entry["run_id"].is_string() &&
                       entry["checkpoint"].is_string();
@@ -95,12 +96,12 @@ absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
                       {"unix_ms", unix_ms}};
   std::string text = evaluations_;
   if (!text.empty() && text.back() != '\n') text += '\n';
-  absl::StrAppend(&text, entry.dump(), "\n");
+  absl::StrAppend(&text, TextOf(entry), "\n");
   const absl::Status written = files_.WriteAtomic(dir_ + kEvaluations, text);
   if (!written.ok()) return absl::UnavailableError(written.message());
   evaluations_ = std::move(text);
   scored_.emplace(manifest.run_id, name);
-  Say(absl::StrCat("scored ", name, ": ", entry["metrics"].dump()));
+  Say(absl::StrCat("scored ", name, ": ", TextOf(entry["metrics"])));
   return absl::OkStatus();
 }
 
@@ -130,7 +131,7 @@ CheckpointScorer::Fate CheckpointScorer::TryOne(const CheckpointName& name, int6
 void CheckpointScorer::LeaveIfOver(bool newest_complete, Fate newest) {
   const absl::StatusOr<std::string> text = files_.ReadWhole(dir_ + "/summary.json");
   if (!text.ok()) return;
-  const json summary = json::parse(*text, nullptr, false);
+  const json summary = JsonOf(*text);
   const auto status = summary.is_object() ? summary.find("status") : summary.end();
   if (status == summary.end()) return;
   if (*status == "failed") return Leave(ExitCode::kFailed, "the job has failed");

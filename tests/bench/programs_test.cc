@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace {
@@ -62,7 +63,7 @@ std::map<std::string, nlohmann::json> Results(const std::string& command) {
   std::map<std::string, nlohmann::json> results;
   std::istringstream lines(output.text);
   for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json result = nlohmann::json::parse(line);
+    const nlohmann::json result = paracord::JsonOf(line);
     CHECK(result.at("value").is_number());
     CHECK(result.at("unit").is_string());
     CHECK(result.at("higher_is_better").is_boolean());

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 
@@ -125,7 +126,7 @@ TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   CHECK(ran.code == 0);
   std::istringstream lines(ran.out);
   std::vector<json> seen;
-  for (std::string line; std::getline(lines, line);) seen.push_back(json::parse(line));
+  for (std::string line; std::getline(lines, line);) seen.push_back(JsonOf(line));
   REQUIRE(seen.size() == 3);
   CHECK(seen[0]["name"] == "step-6-g1-r3");
   CHECK(seen[0]["complete"] == true);
@@ -185,7 +186,7 @@ TEST_CASE("evaluate scores a checkpoint on the job's test data") {
   Ran ran = Run(RunEvaluate, {job, "--dir", dir, "--json"});
   INFO(ran.err);
   REQUIRE(ran.code == 0);
-  const json result = json::parse(ran.out);
+  const json result = JsonOf(ran.out);
   CHECK(result["checkpoint"] == "step-2-g1-r1");
   CHECK(result["examples"] == 3);
   CHECK(result["metrics"]["accuracy"] == Approx(1.0 / 3));
@@ -226,7 +227,7 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(Has(ran.out, "no coordinator answers"));
   CHECK(Has(ran.out, "newest checkpoint: step-3-g1-r1, epoch 1, batch 1 of 2"));
   ran = Run(RunStatus, {"--dir", dir, "--json"});
-  CHECK(json::parse(ran.out)["checkpoint"]["step"] == 3);
+  CHECK(JsonOf(ran.out)["checkpoint"]["step"] == 3);
   for (const char* damaged : {"", "[]", "{", "7"}) {
     example.Write("summary.json", damaged);
     CHECK(Run(RunStatus, {"--dir", dir}).code == 202);

@@ -2,15 +2,16 @@
 // and the partitions' arithmetic together.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/tensor_file.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
+#include "tests/golden/golden.h"
 
 namespace paracord {
 namespace {
@@ -41,8 +42,7 @@ void CheckTensors(const std::map<std::string, std::vector<float>>& ours, const s
 }
 
 void CheckFile(const std::string& name, size_t at_least) {
-  std::ifstream file(std::string(PARACORD_SOURCE_DIR) + "/tests/golden/" + name);
-  const json golden = json::parse(file);
+  const json golden = GoldenJson(name);
   REQUIRE(golden["cases"].size() >= at_least);
   ExampleJob example;
   const std::vector<std::vector<float>> batch = {golden["inputs"].get<std::vector<float>>(),
@@ -59,11 +59,11 @@ void CheckFile(const std::string& name, size_t at_least) {
     INFO(c["name"]);
     json model = golden["model"];
     model["compile_config"] = {{"loss", "mse"}, {"optimizer", c["optimizer"]}};
-    example.Write("model.json", model.dump());
+    example.Write("model.json", TextOf(model));
     const std::vector<std::string> args = {
         example.path("model.json"), "--weights", example.path("w"), "--batch",
         example.path("b"),          "--out",     example.path("o"), "--steps",
-        golden["steps"].dump()};
+        TextOf(golden["steps"])};
     std::ostringstream out, err;
     const int code = RunCompute(args, out, err);
     INFO(err.str());

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/tensor_file.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 
@@ -62,7 +63,7 @@ struct Mixed {
           {"input_layers", {{"word", 0, 0}, {"id", 0, 0}}},
           {"output_layers", {"d", 0, 0}}}},
         {"compile_config", {{"loss", "mse"}, {"optimizer", "sgd"}}}};
-    example.Write("model.json", model.dump());
+    example.Write("model.json", TextOf(model));
     Write("w", {{"d/kernel", "F32", {5, 1}, Bytes<float>({1, 2, 3, 10, 20})}});
   }
   void Write(const std::string& name, const std::vector<RawTensor>& tensors) {
@@ -74,7 +75,7 @@ struct Mixed {
                         {"data_offsets", {data.size(), data.size() + t.bytes.size()}}};
       data += t.bytes;
     }
-    const std::string text = header.dump();
+    const std::string text = TextOf(header);
     const uint64_t length = text.size();
     example.Write(name, Bytes<uint64_t>({length}) + text + data);
   }

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/tensor_file.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 
@@ -39,7 +40,7 @@ std::string FileOf(const std::vector<RawTensor>& tensors) {
     header[tensor.name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
   }
-  const std::string text = header.dump();
+  const std::string text = TextOf(header);
   std::string file(8, '\0');
   const uint64_t length = text.size();
   std::memcpy(file.data(), &length, 8);

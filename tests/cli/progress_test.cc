@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "common/json_text.h"
+
 namespace paracord {
 namespace {
 
@@ -56,7 +58,7 @@ TEST_CASE("with --json a failed round is an object of its own") {
   std::ostringstream out;
   Progress progress(Progress::Style::kJson, out);
   progress.Show(Status("disk full"));
-  const json line = json::parse(out.str());
+  const json line = JsonOf(out.str());
   CHECK(line.at("event") == "checkpoint");
   CHECK(line.at("text").get<std::string>().find("disk full") != std::string::npos);
 }

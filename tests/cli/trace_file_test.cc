@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes.h"
 
@@ -18,8 +19,7 @@ TEST_CASE("what all processes wrote is one trace, without what a killed one left
   REQUIRE(Overwrite(files, parts + "/ps-0-2", event("c") + "{\"name\":\"tor"));
   REQUIRE(Overwrite(files, parts + "/worker-0-1", "{\"na"));
   REQUIRE(MergeTraces(files, parts, directory / "t.json").ok());
-  const auto events =
-      nlohmann::json::parse(*files.ReadWhole(directory / "t.json")).at("traceEvents");
+  const auto events = JsonOf(*files.ReadWhole(directory / "t.json")).at("traceEvents");
   REQUIRE(events.size() == 4);
   CHECK(events[2].at("name") == "c");
   CHECK_FALSE(MergeTraces(files, parts, directory / "none/t.json").ok());

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/crc32c.h"
+#include "common/json_text.h"
 #include "common/safetensors.h"
 #include "tests/fakes.h"
 
@@ -166,7 +167,7 @@ TEST_CASE("a manifest comes back from its text as it was") {
         manifest.partitions[1].spec.SerializeAsString());
   CHECK_FALSE(back->healthy());
   CHECK(LeastApplied(*back) == 10);
-  CHECK(nlohmann::json::parse(text).at("healthy") == false);  // plain JSON for anybody else
+  CHECK(JsonOf(text).at("healthy") == false);  // plain JSON for anybody else
 }
 
 TEST_CASE("no truncation and no flipped bit of a manifest goes unnoticed") {

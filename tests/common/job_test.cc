@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
+#include "common/json_text.h"
 
 namespace paracord {
 namespace {
@@ -38,7 +39,7 @@ class Directory {
 const char kModel[] = R"({"class_name": "Sequential", "config": {"layers": []}})";
 
 json Minimal() {
-  return json::parse(R"({
+  return JsonOf(R"({
     "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},
     "data": {"train": {"format": "idx", "features": "/d/x", "labels": "/d/y"},
              "test": {"format": "idx", "features": "/d/tx", "labels": "/d/ty"}},
@@ -46,7 +47,7 @@ json Minimal() {
 }
 
 Job MinimalJob() {
-  absl::StatusOr<Job> job = ParseJob(Minimal().dump());
+  absl::StatusOr<Job> job = ParseJob(TextOf(Minimal()));
   INFO(job.status().ToString());
   REQUIRE(job.ok());
   return *std::move(job);
@@ -59,9 +60,9 @@ std::string Problem(const std::string& pointer, const std::string& value) {
   if (value == "erase") {
     document.at(place.parent_pointer()).erase(place.back());
   } else {
-    document[place] = json::parse(value);
+    document[place] = JsonOf(value);
   }
-  return std::string(ParseJob(document.dump()).status().message());
+  return std::string(ParseJob(TextOf(document)).status().message());
 }
 
 TEST_CASE("a job that says little has the documented defaults") {
@@ -106,7 +107,7 @@ TEST_CASE("a job file is read with its model and relative paths") {
   INFO(job.status().ToString());
   REQUIRE(job.ok());
   CHECK(job->name == "cnn");
-  CHECK(job->model == json::parse(kModel));
+  CHECK(job->model == JsonOf(kModel));
   CHECK(job->train.options["features"] == directory / "jobs/x-*.gz");
   CHECK(job->train.options["labels"] == json({directory / "jobs/y0", "/abs/y1"}));
   CHECK(job->train.options["scale"] == 0.5);
@@ -152,7 +153,7 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
   Job job = MinimalJob();
   const std::string text = JobToJson(job);
   for (const char* key : {"steps", "initial_weights", "stop_when", "timeouts", "placement"}) {
-    CHECK(json::parse(text).contains(key));
+    CHECK(JsonOf(text).contains(key));
   }
   CHECK(JobToJson(*ParseJob(text)) == text);
 
@@ -182,13 +183,13 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
 TEST_CASE("min_size cuts into 8 parts at most unless told, max_size has no such limit") {
   json document = Minimal();
   document["partitioner"] = {{"kind", "max_size"}, {"max_shard_bytes", 1000}};
-  CHECK(ParseJob(document.dump())->partitioner.max_shards == std::nullopt);
+  CHECK(ParseJob(TextOf(document))->partitioner.max_shards == std::nullopt);
   document["partitioner"] = {{"kind", "min_size"}};
-  CHECK(ParseJob(document.dump())->partitioner.max_shards == 8u);
+  CHECK(ParseJob(TextOf(document))->partitioner.max_shards == 8u);
   document["partitioner"] = {{"kind", "min_size"}, {"max_shards", nullptr}};
-  CHECK(ParseJob(document.dump())->partitioner.max_shards == std::nullopt);
+  CHECK(ParseJob(TextOf(document))->partitioner.max_shards == std::nullopt);
   document["partitioner"] = {{"kind", "fixed_shards"}, {"shards", 4}};
-  CHECK(ParseJob(document.dump())->partitioner.shards == 4);
+  CHECK(ParseJob(TextOf(document))->partitioner.shards == 4);
 }
 
 struct Bad {
@@ -310,14 +311,14 @@ TEST_CASE("steps and epochs together are refused") {
   json document = Minimal();
   document["steps"] = 5;
   document["epochs"] = 2;
-  CHECK(absl::StrContains(ParseJob(document.dump()).status().message(), "steps: give either"));
+  CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(), "steps: give either"));
 }
 
 TEST_CASE("stopping on a metric needs test data") {
   json document = Minimal();
   document["data"].erase("test");
   document["stop_when"] = {{"metric", "loss"}, {"at_most", 0.1}};
-  CHECK(absl::StrContains(ParseJob(document.dump()).status().message(), "stop_when: needs `data"));
+  CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(), "stop_when: needs `data"));
 }
 
 TEST_CASE("all problems of a job are reported at once, one line each") {
@@ -327,7 +328,7 @@ TEST_CASE("all problems of a job are reported at once, one line each") {
   document["timeouts"]["ps_ms"] = "soon";
   document["data"].erase("train");
   document.erase("loss");
-  const std::string message(ParseJob(document.dump()).status().message());
+  const std::string message(ParseJob(TextOf(document)).status().message());
   const std::vector<std::string> lines = absl::StrSplit(message, '\n');
   CHECK(lines.size() == 5);
   for (const char* key : {"batch:", "seeds:", "timeouts.ps_ms:", "data.train:", "loss:"}) {
@@ -345,7 +346,7 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
                           broken + ": parse error at line 2"));
   json document = Minimal();
   document["model"] = "m.json";
-  const std::string path = directory.Write("job.json", document.dump());
+  const std::string path = directory.Write("job.json", TextOf(document));
   CHECK(absl::StrContains(ReadJobFile(files, path).status().message(), directory / "m.json"));
   for (const char* text : {"", "[]", "PK\x03\x04", "{\"a\": 1, \"a\": 2}"}) {
     directory.Write("m.json", text);
@@ -368,7 +369,7 @@ TEST_CASE("a job cut off or with any byte changed gives a job or an error, not a
   document["optimizer"] = {{"class_name", "Adam"}, {"config", {{"learning_rate", 0.1}}}};
   document["partitioner"] = {{"kind", "max_size"}, {"max_shard_bytes", 5}};
   document["stop_when"] = {{"metric", "loss"}, {"at_most", 0.5}};
-  const std::string text = document.dump();
+  const std::string text = TextOf(document);
   for (size_t i = 0; i < text.size(); ++i) {
     CHECK(!ParseJob(text.substr(0, i)).ok());
     for (char c : {'0', '"', '{', '[', ',', '}', ']', '-', ':', 'x', '\xff', '\0'}) {
@@ -384,18 +385,18 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
   json document = Minimal();
   document["model"]["compile_config"] = {
       {"optimizer", "Adam"}, {"loss", "mae"}, {"metrics", {"acc", "mse"}}};
-  CHECK(ParseJob(document.dump())->loss.name == "mean_squared_error");
-  CHECK(ParseJob(document.dump())->optimizer.name == "sgd");
-  CHECK(ParseJob(document.dump())->metrics.size() == 1);
+  CHECK(ParseJob(TextOf(document))->loss.name == "mean_squared_error");
+  CHECK(ParseJob(TextOf(document))->optimizer.name == "sgd");
+  CHECK(ParseJob(TextOf(document))->metrics.size() == 1);
   for (const char* key : {"loss", "optimizer", "metrics"}) document.erase(key);
-  absl::StatusOr<Job> job = ParseJob(document.dump());
+  absl::StatusOr<Job> job = ParseJob(TextOf(document));
   REQUIRE(job.ok());
   CHECK(job->loss.name == "mean_absolute_error");
   CHECK(job->optimizer.name == "adam");
   CHECK(job->metrics.size() == 2);
 
   document["model"]["compile_config"]["loss"] = {"mse", "mae"};
-  job = ParseJob(document.dump());
+  job = ParseJob(TextOf(document));
   REQUIRE(job.ok());
   REQUIRE(job->losses.size() == 2);
   CHECK(job->losses[1].output == "#1");
@@ -403,12 +404,12 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
   REQUIRE(again.ok());
   CHECK(JobToJson(*again) == JobToJson(*job));
   document["model"]["compile_config"]["loss"] = 3;
-  CHECK(absl::StrContains(ParseJob(document.dump()).status().message(),
+  CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(),
                           "model.compile_config.loss: must be a name"));
   document["loss"] = "mse";
   document["optimizer"] = "sgd";
   document["metrics"] = json::array();
-  CHECK(ParseJob(document.dump()).ok());
+  CHECK(ParseJob(TextOf(document)).ok());
 }
 
 TEST_CASE("on resume only what cannot change the past may differ") {

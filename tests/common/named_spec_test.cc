@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "common/json_text.h"
 
 namespace paracord {
 namespace {
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 NamedSpec Read(NamedKind kind, const char* text) {
   Problems problems;
-  const std::optional<NamedSpec> spec = ReadNamedSpec(kind, json::parse(text), "key", problems);
+  const std::optional<NamedSpec> spec = ReadNamedSpec(kind, JsonOf(text), "key", problems);
   INFO(problems.ToStatus().ToString());
   REQUIRE(problems.empty());
   REQUIRE(spec);
@@ -118,7 +119,7 @@ TEST_CASE("a loss that was a function is known by the function's name") {
 
 CompileConfig Compiled(const char* text, std::string* problems = nullptr) {
   Problems found;
-  const CompileConfig config = ReadCompileConfig({{"compile_config", json::parse(text)}}, found);
+  const CompileConfig config = ReadCompileConfig({{"compile_config", JsonOf(text)}}, found);
   if (problems != nullptr) {
     *problems = absl::StrJoin(found.lines(), "\n");
   } else {

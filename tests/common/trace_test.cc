@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes.h"
 
@@ -23,7 +24,7 @@ TEST_CASE("spans of all threads come into the trace with name, time and thread, 
   FlushTrace();
   const std::string text = *files.ReadWhole(directory / "t");
   REQUIRE(text.ends_with(",\n"));
-  const auto events = nlohmann::json::parse("[" + text.substr(0, text.size() - 2) + "]");
+  const auto events = JsonOf("[" + text.substr(0, text.size() - 2) + "]");
   REQUIRE(events.size() == 5);
   CHECK(events[0].at("args").at("name") == "worker:\"0\"");
   CHECK(events[1].at("name") == "inner");

@@ -1,6 +1,7 @@
 // Batches that fail: counted, rejected by all partitions alike, or the end of the job.
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -22,7 +23,7 @@ TEST_CASE("too many rejected batches end the job with the code for divergence") 
   harness.Run(200);
   REQUIRE(harness.exit.has_value());
   CHECK(harness.exit->code == 6);
-  CHECK(nlohmann::json::parse(harness.summary).at("status") == "failed");
+  CHECK(JsonOf(harness.summary).at("status") == "failed");
 }
 
 LeaseReport Unreadable(const Lease& lease) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -17,7 +18,7 @@ TEST_CASE("a job goes from nothing to done, and everybody is told") {
   REQUIRE(harness.committed.size() == 1);
   CHECK(harness.committed[0].complete);
   CHECK(harness.finished.size() == 2);
-  CHECK(nlohmann::json::parse(harness.summary).at("status") == "done");
+  CHECK(JsonOf(harness.summary).at("status") == "done");
 }
 
 TEST_CASE("the rate of a job whose coordinator was killed is that of the time it remembers") {
@@ -33,7 +34,7 @@ TEST_CASE("the rate of a job whose coordinator was killed is that of the time it
   second.Run(2000);
   TrainAll(second, again);
   REQUIRE(second.exit.has_value());
-  const auto summary = nlohmann::json::parse(second.summary);
+  const auto summary = JsonOf(second.summary);
   CHECK(summary.at("samples") == 80);
   CHECK(summary.at("samples_per_second").get<double>() <
         75000.0 / static_cast<double>(second.now - begun));
@@ -178,7 +179,7 @@ TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt
     for (const auto& [name, value] : harness.core->TrainingChart(harness.now).values) {
       chart[name] = value;
     }
-    const auto status = nlohmann::json::parse(harness.core->StatusJson(harness.now));
+    const auto status = JsonOf(harness.core->StatusJson(harness.now));
     CHECK(status.at("loss") == chart.at("train/loss"));
     CHECK(status.at("samples_per_second") == chart.at("cluster/samples_per_second"));
     return chart;

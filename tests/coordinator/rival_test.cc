@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
+#include "common/json_text.h"
 #include "common/rpc_proto.h"
 #include "coordinator/job_state.h"
 #include "nlohmann/json.hpp"
@@ -24,7 +25,7 @@ class OneAnswer : public Network {
       ++network_.asked;
       if (network_.status.is_null()) return done(absl::DeadlineExceededError("nobody"));
       StatusReply reply;
-      reply.set_json(network_.status.dump());
+      reply.set_json(TextOf(network_.status));
       done(absl::Cord(reply.SerializeAsString()));
     }
     const std::string& address() const override { return address_; }

@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "e2e/counting_job.h"
@@ -117,7 +118,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
     cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
   }
   Variables all = environment;
-  all["TF_CONFIG"] = json({{"cluster", cluster}}).dump();
+  all["TF_CONFIG"] = TextOf(json({{"cluster", cluster}}));
   if (task.starts_with("worker") && options_.batch_ms > 0 && !all.contains("PARACORD_FAILPOINTS")) {
     all["PARACORD_FAILPOINTS"] = absl::StrCat("worker.computed=stall:", options_.batch_ms);
   }
@@ -176,7 +177,7 @@ Link& Cluster::LinkTo(const std::string& address) {
 json Cluster::Status() {
   const auto reply =
       Ask<StatusReply>(LinkTo(address("coordinator")), method::kStatus, StatusRequest());
-  return reply.ok() ? json::parse(reply->json(), nullptr, false) : json();
+  return reply.ok() ? JsonOf(reply->json()) : json();
 }
 
 json Cluster::StatusOf(const std::string& kind, const std::string& task) {
@@ -210,8 +211,6 @@ json Cluster::Describe(const std::string& task) {
           {"applied", partitions}};
 }
 
-json Cluster::Summary() const {
-  return json::parse(ReadText(dir() + "/summary.json"), nullptr, false);
-}
+json Cluster::Summary() const { return JsonOf(ReadText(dir() + "/summary.json")); }
 
 }  // namespace paracord::e2e

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint.h"
+#include "common/json_text.h"
 #include "e2e/process.h"
 
 namespace paracord::e2e {
@@ -81,7 +82,7 @@ std::string WriteCountingJob(const std::string& dir, const json& patch) {
     job["metrics"] = {"mean_absolute_error"};
   }
   const std::string path = dir + "/job.json";
-  WriteText(path, job.dump(2));
+  WriteText(path, TextOf(job, 2));
   return path;
 }
 
@@ -128,9 +129,9 @@ void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected) {
   const auto count = static_cast<float>(batches);
   CHECK(std::count(values.begin(), values.end(), count) == int64_t{kUnits});
   CHECK(std::count(values.begin(), values.end(), 0.f) == int64_t{2 * kUnits});
-  const json summary = json::parse(ReadText(dir + "/summary.json"), nullptr, false);
+  const json summary = JsonOf(ReadText(dir + "/summary.json"));
   REQUIRE(summary.is_object());
-  INFO(summary.dump(2));
+  INFO(TextOf(summary, 2));
   CHECK(summary.at("status") == "done");
   const json& ledger = summary.at("ledger");
   CHECK(ledger.at("batches") == batches + rejected);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 
@@ -59,7 +60,7 @@ TEST_CASE("every batch is applied exactly once through 50 kills of random roles"
   CHECK(cluster.Finish(120000) == 0);
   CheckCounted(cluster.dir(), kSteps);
   const nlohmann::json recoveries = cluster.Summary().at("recoveries");
-  std::cout << "recoveries " << recoveries.dump() << ", duplicates "
+  std::cout << "recoveries " << TextOf(recoveries) << ", duplicates "
             << cluster.Summary().at("duplicates") << "\n";
   CHECK(recoveries.at("ps") > 5);
   CHECK(recoveries.at("coordinator") > 2);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/json_text.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
 
@@ -98,7 +99,7 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   CHECK(PosixFiles().List(train.dir() + "/tensorboard").ok());
   std::map<std::string, std::set<int64_t>> lives;
   std::set<std::string> spans;
-  const json whole = json::parse(ReadText(trace));
+  const json whole = JsonOf(ReadText(trace));
   for (const json& event : whole.at("traceEvents")) {
     if (event.at("name") == "process_name") {
       lives[event.at("args").at("name")].insert(event.at("pid").get<int64_t>());
@@ -204,7 +205,7 @@ json OrderedJob(const std::string& dir, const json& optimizer) {
 TEST_CASE("a run that was drained and resumed has the bits of one that was not") {
   const json optimizer = GENERATE(json{{"name", "sgd"}, {"learning_rate", 0.05}, {"momentum", 0.9}},
                                   json{{"name", "adam"}, {"learning_rate", 0.01}});
-  CAPTURE(optimizer.dump());
+  CAPTURE(TextOf(optimizer));
   std::vector<float> results[2];
   for (const bool stopped : {false, true}) {
     Train train;

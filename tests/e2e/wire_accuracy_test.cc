@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "e2e/process.h"
 #include "nlohmann/json.hpp"
 
@@ -20,20 +21,20 @@ struct WireJob {
 };
 
 double Accuracy(const TempDir& dir, const std::string& example, const WireJob& job) {
-  json document = json::parse(ReadText(example + "/mlp.json"));
+  json document = JsonOf(ReadText(example + "/mlp.json"));
   document.merge_patch(job.patch);
-  document["model"] = json::parse(ReadText(example + "/models/mlp.json"));
+  document["model"] = JsonOf(ReadText(example + "/models/mlp.json"));
   document["epochs"] = 4;
   document.erase("stop_when");
   const std::string path = absl::StrCat(dir.path(), "/", job.name);
-  WriteText(path + ".json", document.dump());
+  WriteText(path + ".json", TextOf(document));
   Process train({PARACORD_BIN_DIR "/paracord", "train", path + ".json", "--dir", path, "--ps", "2",
                  "--workers", "2", "--json"},
                 {{"TMPDIR", dir.path()}}, path + ".log");
   const std::optional<Exit> exit = train.Wait(300000);
   INFO(ReadText(path + ".log"));
   REQUIRE(exit == 0);
-  const json summary = json::parse(ReadText(path + "/summary.json"));
+  const json summary = JsonOf(ReadText(path + "/summary.json"));
   CHECK(summary["ledger"]["applied_min"] == summary["ledger"]["batches"]);
   return summary["metrics"]["test"]["accuracy"];
 }

@@ -13,6 +13,7 @@
 #include "common/checkpoint.h"
 #include "common/exchange_codec.h"
 #include "common/job.h"
+#include "common/json_text.h"
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "server/parameter_server.h"
@@ -52,7 +53,7 @@ struct TestModel {
 
   TestModel() {
     job.name = "test";
-    job.model = nlohmann::json::parse(R"({"class_name": "Sequential", "config": {"layers": []}})");
+    job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
     job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
     job.loss = {"mean_squared_error"};
     job.optimizer = {"sgd", {{"learning_rate", 1.0}}};

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "sim/cluster.h"
 
 namespace paracord {
@@ -10,7 +11,7 @@ namespace {
 Job BaseJob(const CountingOptions& counting) {
   Job job;
   job.name = "counting";
-  job.model = nlohmann::json::parse(R"({"class_name": "Sequential", "config": {"layers": []}})");
+  job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
   job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
   if (counting.test_records > 0) job.test = job.train;
   job.shuffle = false;
@@ -115,7 +116,7 @@ std::string ClusterPlan::ToString() const {
                       ", batches=", counting.batches, ", epochs=", job.epochs, ", wire=", job.wire,
                       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
                       job.overlap ? " overlapped" : "", ", test_records=", counting.test_records,
-                      ", optimizer=", job.optimizer.name, job.optimizer.options.dump(),
+                      ", optimizer=", job.optimizer.name, TextOf(job.optimizer.options),
                       ", done after ", epochs, " epochs",
                       resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
+#include "common/json_text.h"
 #include "common/probe.h"
 #include "sim/stored_files.h"
 
@@ -348,7 +349,7 @@ void Oracle::CheckSummary(const Manifest& manifest) {
   const absl::StatusOr<std::string> text =
       world_.storage().Contents(absl::StrCat(kSimDir, "/summary.json"));
   if (!text.ok()) return Violation("there is no summary.json");
-  const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json summary = JsonOf(*text);
   if (summary.is_discarded()) return Violation("summary.json is torn");
   uint64_t least = ~uint64_t{0};
   uint64_t most = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 #include "worker/ops/cpu/cpu_ops.h"
@@ -42,7 +43,7 @@ struct Rig {
     const auto text = example.files.ReadWhole(example.path("evaluations.jsonl"));
     if (!text.ok()) return lines;
     for (const auto line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-      lines.push_back(json::parse(std::string(line)));
+      lines.push_back(JsonOf(std::string(line)));
     }
     return lines;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "worker/preprocessing/step.h"
 #include "worker/preprocessing/token_hash.h"
 
@@ -138,7 +139,7 @@ class LookupStep : public PreprocessingStep {
     std::vector<Token> words(list->size());
     for (size_t i = 0; i < words.size(); ++i) {
       if (!ReadToken((*list)[i], words[i])) {
-        return config.Fail("vocabulary", absl::StrCat((*list)[i].dump(), " must be a ",
+        return config.Fail("vocabulary", absl::StrCat(TextOf((*list)[i]), " must be a ",
                                                       kText ? "string" : "whole number"));
       }
     }
@@ -147,7 +148,7 @@ class LookupStep : public PreprocessingStep {
       const bool is_mask = mask_ && words[i] == *mask_;
       const int64_t index = first_ + oov_ + static_cast<int64_t>(index_.size());
       if (is_mask || !index_.emplace(words[i], index).second) {
-        return config.Fail("vocabulary", absl::StrCat("holds ", (*list)[i].dump(),
+        return config.Fail("vocabulary", absl::StrCat("holds ", TextOf((*list)[i]),
                                                       is_mask ? ", the mask_token" : " twice"));
       }
     }

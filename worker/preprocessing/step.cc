@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -32,7 +33,7 @@ absl::Status CheckDType(const LayerSpec& layer) {
     if (name == known) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(LayerTitle(layer.class_name, layer.name), ": key \"dtype\": ", name.dump(),
+      absl::StrCat(LayerTitle(layer.class_name, layer.name), ": key \"dtype\": ", TextOf(name),
                    " is not supported; supported: \"float32\", \"int32\", \"int64\""));
 }
 

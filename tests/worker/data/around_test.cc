@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "common/json_text.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/mix_source.h"
@@ -28,7 +29,7 @@ json Csv(const std::string& path, json more = json::object()) {
 }
 
 OpenedSource Open(MemoryFiles& files, const json& options) {
-  json parsed = json::parse(options.dump());
+  json parsed = JsonOf(TextOf(options));
   const std::string format = parsed.value("format", "mix");
   parsed.erase("format");
   return OpenDataSource(files, {format, parsed});

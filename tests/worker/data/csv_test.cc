@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/fingerprint64.h"
+#include "common/json_text.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/csv_text.h"
 #include "worker/data/memory_files.h"
@@ -18,7 +19,7 @@ json Options(json features, json label) {
 
 OpenedSource Open(MemoryFiles& files, const json& options) {
   // As the job's parser would have it: a number written here is a signed one.
-  return OpenDataSource(files, {"csv", json::parse(options.dump())});
+  return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
 }
 
 // All records of one file, in order.
@@ -118,7 +119,7 @@ TEST_CASE("strings go to the model as they are, through mixes and parts too") {
   half["format"] = options["format"] = "csv";
   const json mix = {{"mix", {options, half}}};
   for (const auto& [format, all] : {std::pair<std::string, json>("csv", options), {"mix", mix}}) {
-    json inner = json::parse(all.dump());
+    json inner = JsonOf(TextOf(all));
     inner.erase("format");
     const auto source = OpenDataSource(files, {format, inner});
     INFO(source.status());

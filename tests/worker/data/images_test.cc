@@ -3,6 +3,8 @@
 #include <cstdlib>
 
 #include "absl/strings/escaping.h"
+#include "common/json_text.h"
+#include "tests/golden/golden.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/image.h"
 #include "worker/data/memory_files.h"
@@ -28,10 +30,8 @@ std::string Decoded(const json& text) {
 
 const std::vector<Golden>& Goldens() {
   static const std::vector<Golden> goldens = [] {
-    PosixFiles files;
     std::vector<Golden> all;
-    const std::string path = std::string(PARACORD_SOURCE_DIR) + "/tests/golden/images.json";
-    for (const json& each : json::parse(files.ReadWhole(path).value())) {
+    for (const json& each : GoldenJson("images.json")) {
       all.push_back({each["name"], Decoded(each["file"]), Decoded(each["rgb"]),
                      each["resized_5_23"].get<Values>()});
     }
@@ -48,7 +48,7 @@ const std::string& File(const std::string& name) {
 }
 
 OpenedSource Open(MemoryFiles& files, const json& options) {
-  return OpenDataSource(files, {"images", json::parse(options.dump())});
+  return OpenDataSource(files, {"images", JsonOf(TextOf(options))});
 }
 
 TEST_CASE("JPEG and PNG files of every kind are decoded and resized as by TensorFlow") {

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
+#include "tests/golden/golden.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/array.h"
 #include "worker/data/memory_files.h"
@@ -11,21 +13,19 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-const std::string kGolden = std::string(PARACORD_SOURCE_DIR) + "/tests/golden/";
-
 OpenedSource Open(Files& files, const json& options) {
-  return OpenDataSource(files, {"npz", json::parse(options.dump())});
+  return OpenDataSource(files, {"npz", JsonOf(TextOf(options))});
 }
 
 std::string ReadGolden(const std::string& name) {
   PosixFiles files;
-  return files.ReadWhole(kGolden + name).value();
+  return files.ReadWhole(GoldenPath(name)).value();
 }
 
 TEST_CASE("archives of numpy are read, stored and deflated, with several inputs") {
   PosixFiles files;
   for (const std::string name : {"arrays.npz", "arrays_packed.npz"}) {
-    const auto source = Open(files, {{"file", kGolden + name},
+    const auto source = Open(files, {{"file", GoldenPath(name)},
                                      {"features", {{"a", "x"}, {"b", "user"}}},
                                      {"labels", "y"},
                                      {"weights", {{"out", "user"}}},
@@ -43,7 +43,7 @@ TEST_CASE("archives of numpy are read, stored and deflated, with several inputs"
     CHECK(batch.targets[0].values == Values{1, 1});
     CHECK(batch.weights[0].name == "out");
     CHECK(batch.weights[0].values == Values{3000, 0});
-    CHECK((*source)->Where(3) == kGolden + name + "[\"y.npy\"] row 3");
+    CHECK((*source)->Where(3) == GoldenPath(name) + "[\"y.npy\"] row 3");
   }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("wrong options of npz data are refused by key") {
 
 TEST_CASE("an array too large to be held gives the same records from its file") {
   PosixFiles files;
-  const std::string path = kGolden + "arrays.npz";
+  const std::string path = GoldenPath("arrays.npz");
   const auto file = files.Open(path);
   REQUIRE(file.ok());
   const auto members = ReadZipDirectory(**file, path);

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "common/json_text.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
@@ -14,7 +15,7 @@ using nlohmann::json;
 using Values = std::vector<float>;
 
 OpenedSource Open(MemoryFiles& files, const json& options) {
-  return OpenDataSource(files, {"text", json::parse(options.dump())});
+  return OpenDataSource(files, {"text", JsonOf(TextOf(options))});
 }
 
 Batch ReadAll(MemoryFiles& files, const json& options) {

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "common/tf_record_writer.h"
+#include "tests/golden/golden.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
@@ -14,10 +16,10 @@ namespace {
 using nlohmann::json;
 using Values = std::vector<float>;
 
-const std::string kGolden = std::string(PARACORD_SOURCE_DIR) + "/tests/golden/examples.tfrecord";
+const std::string kGolden = GoldenPath("examples.tfrecord");
 
 OpenedSource Open(Files& files, const json& options) {
-  return OpenDataSource(files, {"tfrecord", json::parse(options.dump())});
+  return OpenDataSource(files, {"tfrecord", JsonOf(TextOf(options))});
 }
 
 class StringFile : public WriteFile {

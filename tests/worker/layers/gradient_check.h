@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 
+#include "common/json_text.h"
 #include "tests/worker/model_testing.h"
 
 namespace paracord {
@@ -24,7 +25,7 @@ inline double LossOf(GradientProgram& program, const Batch& batch, Variables& va
 inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
                            const Batch& schema, uint32_t classes, uint32_t seed,
                            const std::function<void(Batch&)>& change = nullptr) {
-  INFO(model.dump() << " seed " << seed);
+  INFO(TextOf(model) << " seed " << seed);
   Job job = JobFor(model, loss);
   auto program = BuildKerasProgram(job, schema, TestOps());
   INFO(program.status());

@@ -1,10 +1,11 @@
 // Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 
+#include "common/json_text.h"
 #include "common/metric.h"
 #include "common/named_spec.h"
+#include "tests/golden/golden.h"
 #include "tests/worker/model_testing.h"
 
 namespace paracord {
@@ -155,12 +156,11 @@ void CheckCase(const json& golden, uint32_t accumulate) {
 
 // What a batch computed in slices cannot have: statistics of the whole batch.
 bool OfWholeBatch(const json& golden) {
-  return golden.dump().find("BatchNormalization") != std::string::npos;
+  return TextOf(golden).find("BatchNormalization") != std::string::npos;
 }
 
 void CheckFile(const std::string& name, size_t least) {
-  std::ifstream file(std::string(PARACORD_SOURCE_DIR) + "/tests/golden/" + name);
-  const json cases = json::parse(file);
+  const json cases = GoldenJson(name);
   REQUIRE(cases.size() >= least);
   for (const json& golden : cases) {
     CheckCase(golden, 1);

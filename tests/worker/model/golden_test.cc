@@ -1,7 +1,8 @@
 // Our numbers against Keras' own (tests/golden/make_models.py).
+#include "tests/golden/golden.h"
+
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 
 #include "common/metric.h"
 #include "tests/worker/model_testing.h"
@@ -72,8 +73,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
 }
 
 void CheckFile(const std::string& name) {
-  std::ifstream file(std::string(PARACORD_SOURCE_DIR) + "/tests/golden/" + name);
-  const json cases = json::parse(file);
+  const json cases = GoldenJson(name);
   REQUIRE(cases.size() > 30);
   for (const json& golden : cases) {
     CheckCase(golden, 1);

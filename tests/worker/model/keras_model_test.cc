@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <tuple>
 
+#include "common/json_text.h"
 #include "tests/worker/model_testing.h"
 
 namespace paracord {
@@ -106,7 +107,7 @@ TEST_CASE("data fits an input up to a last axis of one, as in Keras") {
       {{nullptr, 1, 4, 4}, {4, 4}, false}, {{nullptr, 1}, {}, true},
   };
   for (const auto& [shape, data, fits] : table) {
-    INFO(shape.dump() << " for data of rank " << data.size());
+    INFO(TextOf(shape) << " for data of rank " << data.size());
     for (const char* key : {"batch_shape", "batch_input_shape"}) {
       const json model =
           SequentialJson({LayerJson("InputLayer", {{key, shape}}),

@@ -1,7 +1,7 @@
 // Preprocessing layers against Keras' own (tests/golden/make_preprocessing.py).
 #include <catch2/catch.hpp>
-#include <fstream>
 
+#include "tests/golden/golden.h"
 #include "tests/worker/model_testing.h"
 
 namespace paracord {
@@ -67,8 +67,7 @@ void CheckCase(const json& golden) {
 }
 
 void CheckFile(const std::string& name) {
-  std::ifstream file(std::string(PARACORD_SOURCE_DIR) + "/tests/golden/" + name);
-  const json cases = json::parse(file);
+  const json cases = GoldenJson(name);
   REQUIRE(cases.size() >= 14);
   for (const json& golden : cases) CheckCase(golden);
 }
