@@ -210,6 +210,7 @@ class CoordinatorCore {
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
+  std::string SlowReaders() const;
 
   // core_failures.cc
   void CountDeaths(const std::vector<uint32_t>& next);

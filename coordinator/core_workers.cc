@@ -416,4 +416,17 @@ std::string CoordinatorCore::WaitReason() const {
   }
 }
 
+// Empty if no ps said, when it was last asked, that exchanges wait for them.
+std::string CoordinatorCore::SlowReaders() const {
+  std::string line;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const PsDescription& description = ps_[i].description;
+    if (description.waiting_exchanges() == 0) continue;
+    absl::StrAppend(&line, line.empty() ? "" : "; ", description.waiting_exchanges(),
+                    " exchanges wait for slow readers of ps:", i, ", which pin ",
+                    description.pinned_bytes() >> 20, " MiB (its --pinned-mb)");
+  }
+  return line;
+}
+
 }  // namespace paracord

@@ -187,6 +187,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                             : ps.stage == PsStage::kAway ? "away"
                                                          : "loading"},
                   {"bytes", ps.description.bytes()},
+                  {"pinned_bytes", ps.description.pinned_bytes()},
+                  {"waiting_exchanges", ps.description.waiting_exchanges()},
                   {"partitions", ps.description.partitions_size()},
                   {"duplicates", ps.description.duplicates()},
                   {"refused", ps.description.refused()}};
@@ -243,9 +245,11 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"problem", checkpoint_problem_}};
   status["evaluations"] = EvaluationsJson(state_.evaluations);
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
+  std::string waiting = moving ? SlowReaders() : "";
   if (!moving && phase_ != Phase::kEnded) {
-    status["waiting"] = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();
+    waiting = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();
   }
+  if (!waiting.empty()) status["waiting"] = waiting;
   if (!last_failure_.empty()) status["last_failure"] = last_failure_;
   return TextOf(status);
 }

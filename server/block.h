@@ -28,8 +28,9 @@ struct Chunk {
   Chunk& operator=(const Chunk&) = delete;
 
   std::atomic<uint32_t> references{0};
-  const uint64_t size;  // elements
-  float* const data;    // not initialised
+  std::atomic<uint32_t> pulls{0};  // server/pinned_bytes.h
+  const uint64_t size;             // elements
+  float* const data;               // not initialised
 };
 
 // Counts itself, because the writer must know that a chunk is unshared *and* see everything that
@@ -54,6 +55,8 @@ class ChunkRef {
   std::span<const float> values() const { return {chunk_->data, chunk_->size}; }
   // Only for a chunk that nobody else can see.
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
+  std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
+  bool operator==(const ChunkRef& other) const = default;  // the same chunk
   bool unshared() const { return chunk_->references.load(std::memory_order_acquire) == 1; }
 
  private:

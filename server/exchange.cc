@@ -143,10 +143,10 @@ absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedReque
 }
 
 // A Cord that points into the chunk and keeps it.
-absl::Cord CordOf(ChunkRef chunk) {
-  const std::span<const float> values = chunk.values();
+absl::Cord CordOf(PulledChunk pulled) {
+  const std::span<const float> values = pulled.chunk().values();
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
+  return absl::MakeCordFromExternal(bytes, [pulled = std::move(pulled)](absl::string_view) {});
 }
 
 // The chunk in another encoding: converted while it is copied.
@@ -175,8 +175,9 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
     offset += chunk.values().size() * element_bytes;
   }
   if (pull.encoding() == ENCODING_FLOAT32) {
-    for (size_t i = 0; i < values.size(); ++i)
-      pieces[first + i].data = CordOf(std::move(values[i]));
+    for (size_t i = 0; i < values.size(); ++i) {
+      pieces[first + i].data = CordOf(PulledChunk(std::move(values[i]), partition.pinned()));
+    }
   } else {
     ParallelFor(values.size(),
                 [&](size_t i) { pieces[first + i].data = Converted(pull.encoding(), values[i]); });

@@ -123,24 +123,26 @@ absl::StatusOr<PartitionContents> Restore(const VariableSpec& variable, const Da
 }
 
 std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
-                                         const Optimizer& optimizer, PartitionContents contents) {
+                                         const Optimizer& optimizer, PartitionContents contents,
+                                         const std::shared_ptr<PinnedBytes>& pinned) {
   Partition::Facts facts{.id = spec.id(),
                          .name = spec.name(),
                          .shape = PartitionShape(variable, spec),
                          .trained = variable.trainable(),
                          .bytes = contents.value.bytes()};
-  return std::make_unique<Partition>(
-      std::move(facts), OptimizerFor(variable, optimizer), std::move(contents));
+  return std::make_unique<Partition>(std::move(facts), OptimizerFor(variable, optimizer),
+                                     std::move(contents), pinned);
 }
 
-absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request, Content& content) {
+absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
+                       const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> weights, OpenInitialWeights(files, job));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     ASSIGN_OR_RETURN(PartitionContents contents,
                      Create(variable, spec, content.optimizer, job.seed, weights.get()));
     content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, std::move(contents)));
+        MakePartition(variable, spec, content.optimizer, std::move(contents), pinned));
   }
   return absl::OkStatus();
 }
@@ -165,7 +167,7 @@ absl::Status SameCut(const Manifest& manifest, const LoadRequest& request,
 }
 
 absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRequest& request,
-                        Content& content) {
+                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(files, directory));
   if (manifest.run_id != request.fence().run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
@@ -189,7 +191,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
           absl::StrCat(directory, ": partition ", spec.name(), ": ", contents.status().message()));
     }
     content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, *std::move(contents)));
+        MakePartition(variable, spec, content.optimizer, *std::move(contents), pinned));
   }
   return absl::OkStatus();
 }
@@ -208,6 +210,7 @@ absl::Status CheckInitialWeights(Files& files, const Job& job,
 
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
+                                                           std::shared_ptr<PinnedBytes> pinned,
                                                            const LoadRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, partition_bytes_max));
   ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
@@ -218,13 +221,13 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->timeouts = job.timeouts;
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   if (request.checkpoint().empty()) {
-    RETURN_IF_ERROR(CreateAll(files, job, request, *content));
+    RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));
   } else if (!ParseCheckpointName(request.checkpoint()).has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.checkpoint(), "\" is no name of a checkpoint"));
   } else {
     const std::string directory = absl::StrCat(dir, "/checkpoints/", request.checkpoint());
-    RETURN_IF_ERROR(RestoreAll(files, directory, request, *content));
+    RETURN_IF_ERROR(RestoreAll(files, directory, request, pinned, *content));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),
             [](const auto& a, const auto& b) { return a->facts().id < b->facts().id; });

@@ -14,11 +14,12 @@
 
 namespace paracord {
 
-// `dir` is the job's DIR. INVALID_ARGUMENT: the order makes no sense, or a partition is larger than
-// `partition_bytes_max`. Otherwise as common/checkpoint.h and common/safetensors.h say; the error
-// names the file.
+// `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
+// sense, or a partition is larger than `partition_bytes_max`. Otherwise as common/checkpoint.h and
+// common/safetensors.h say; the error names the file.
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
+                                                           std::shared_ptr<PinnedBytes> pinned,
                                                            const LoadRequest& request);
 
 // Whether the job's initial weights, where it has any, are there and fit the variables: what

@@ -70,9 +70,9 @@ void ParameterServer::Impl::RunLoad(LoadRequest request, const std::shared_ptr<L
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
       [result, &files = environment_.files, dir = options_.dir,
-       bytes_max = options_.partition_bytes_max, request = std::move(request)] {
+       bytes_max = options_.partition_bytes_max, pinned = pinned_, request = std::move(request)] {
         FAILPOINT("ps.load.begin");
-        *result = LoadContent(files, dir, bytes_max, request);
+        *result = LoadContent(files, dir, bytes_max, pinned, request);
       },
       [result, loading, weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->Loaded(loading, std::move(*result));

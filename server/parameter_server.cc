@@ -62,18 +62,23 @@ ParameterServer::Impl::Impl(PsOptions options, Environment environment,
       environment_(environment),
       exit_(std::move(exit)),
       log_(absl::StrCat("ps:", options_.index)),
-      boot_id_(environment.random.NextId()) {}
+      boot_id_(environment.random.NextId()),
+      pinned_(std::make_shared<PinnedBytes>(options_.pinned_bytes_max)) {}
 
 void ParameterServer::Impl::Close() {
+  pinned_->Watch(nullptr);  // replies may outlive the loop
   Answers answers;
+  std::deque<Parked> parked;  // let go of without the lock
   {
     MutexLock lock(mu_);
     closed_ = true;
-    const absl::Status why = absl::UnavailableError("the ps is leaving");
+    const absl::Status why = Leaving();
     VoidLoading(why, answers);
     VoidWriting(why, answers);
     for (CallPtr& call : holds_) answers.emplace_back(std::move(call), why);
     holds_.clear();
+    for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
+    parked.swap(parked_);
   }
   Give(answers);
 }
@@ -101,6 +106,10 @@ void ParameterServer::Impl::Handle(std::string_view method, absl::Cord request, 
 absl::Status ParameterServer::Impl::TooMany() {
   return absl::ResourceExhaustedError(
       absl::StrCat("more than ", kWaitingMax, " calls wait for the same thing"));
+}
+
+absl::Status ParameterServer::Impl::Leaving() {
+  return absl::UnavailableError("the ps is leaving");
 }
 
 void ParameterServer::Impl::Give(Answers& answers) {
@@ -157,6 +166,11 @@ void ParameterServer::Impl::VoidWriting(const absl::Status& why, Answers& answer
 // ---- calls
 
 void ParameterServer::Impl::Exchange(const absl::Cord& request, const CallPtr& call) {
+  if (pinned_->Above()) return Park(request, call);
+  Answer(request, call);
+}
+
+void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& call) {
   absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
   if (!decoded.ok()) {
     ++counters_.refused;
@@ -182,7 +196,9 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     description.set_generation(generation_);
     description.set_coordinator_boot_id(coordinator_);
     description.set_draining(draining_);
+    description.set_waiting_exchanges(parked_.size());
   }
+  description.set_pinned_bytes(pinned_->bytes());
   description.set_duplicates(counters_.duplicates);
   description.set_refused(counters_.refused);
   description.set_protocol(kProtocol);
@@ -204,6 +220,7 @@ void ParameterServer::Impl::Describe(const DescribeRequest& request, const CallP
 
 void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
+  std::deque<Parked> parked;  // let go of without the lock
   const auto adopt = [&]() -> absl::Status {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckProtocol(request.protocol()));
@@ -229,6 +246,8 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
     VoidWriting(why, answers);
     for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
     holds_.clear();
+    for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
+    parked.swap(parked_);
     log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_);
     return absl::OkStatus();
   };

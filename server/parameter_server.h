@@ -1,6 +1,7 @@
 // The door of a ps: decodes the calls of service ParameterServer, checks fences, and hands the work
 // to the store and the snapshot writer. Owned by main. Handle may be called from many threads at
-// once; an Exchange is answered on the thread that brought it.
+// once; an Exchange is answered on the thread that brought it, or on the loop if it had to wait for
+// slow readers (server/pinned_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct PsOptions {
   std::string dir;                                   // shared DIR of the job; absolute
   int64_t orphan_ms = 600000;                        // until the job's own timeouts are known
   uint64_t partition_bytes_max = uint64_t{1} << 30;  // above: an error that proposes max_size
+  // Of values replaced while readers still have them; above it exchanges wait for the readers.
+  uint64_t pinned_bytes_max = uint64_t{2} << 30;
 };
 
 class ParameterServer : public Service {

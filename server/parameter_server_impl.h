@@ -1,10 +1,11 @@
-// The inside of the door (server/parameter_server.h), in three files: calls
-// (parameter_server.cc), orders that take long (orders.cc) and what happens by itself
-// (presence.cc). Small state under one lock, never held while a call is answered, a file is touched
-// or a gradient is applied.
+// The inside of the door (server/parameter_server.h), in four files: calls
+// (parameter_server.cc), exchanges that wait (parked.cc), orders that take long (orders.cc) and
+// what happens by itself (presence.cc). Small state under one lock, never held while a call is
+// answered, a file is touched or a gradient is applied.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,19 +55,34 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
     uint64_t round = 0;
     SnapshotReply reply;
   };
+  // An exchange that waits for slow readers, as it came.
+  struct Parked {
+    uint64_t id = 0;
+    absl::Cord request;
+    CallPtr call;
+  };
   // Answers are collected under the lock and given after it.
   using Answers = std::vector<std::pair<CallPtr, absl::StatusOr<Parts>>>;
 
   // Calls that may wait for the same thing; above, somebody repeats without waiting.
   static constexpr size_t kWaitingMax = 64;
   static absl::Status TooMany();
+  static constexpr size_t kParkedMax = 1024;
+  static absl::Status Leaving();
 
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
+  void Answer(const absl::Cord& request, const CallPtr& call);
   void Describe(const DescribeRequest& request, const CallPtr& call);
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
+
+  // ---- exchanges that wait, parked.cc
+  void Park(const absl::Cord& request, const CallPtr& call);
+  void PostResume();  // any thread
+  void Resume();
+  void LosePatience(int64_t waited_ms);
 
   // ---- orders that the executor carries out, orders.cc
   void Load(LoadRequest request, const CallPtr& call);
@@ -104,6 +120,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
+  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
 
   ExchangeCounters counters_;  // thread-safe itself
 
@@ -111,18 +128,22 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   bool exited_ = false;
   int64_t heard_ms_ = 0;
   EventLoop::TimerId orphan_timer_ = 0;
+  EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
+  std::optional<int64_t> warned_ms_;       // of slow readers
 
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
-  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never adopted
-  std::string coordinator_ ABSL_GUARDED_BY(mu_);  // whom it obeys
+  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;        // 0: never adopted
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Loading> loading_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Writing> writing_ ABSL_GUARDED_BY(mu_);
   std::optional<Written> written_ ABSL_GUARDED_BY(mu_);  // the last round
   std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
+  std::deque<Parked> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
+  uint64_t last_parked_ ABSL_GUARDED_BY(mu_) = 0;
   TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);  // of the last job loaded
 };
 

@@ -22,8 +22,27 @@ void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
   }
 }
 
-Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents)
-    : facts_(std::move(facts)), optimizer_(optimizer), contents_(std::move(contents)) {}
+namespace {
+
+// After Block::Writable, whose chunk may be the same.
+void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
+  if (block.chunks()[i] != chunk) pinned.Replaced(block.chunks()[i]);
+  block.Replace(i, std::move(chunk));
+}
+
+}  // namespace
+
+Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
+                     std::shared_ptr<PinnedBytes> pinned)
+    : facts_(std::move(facts)),
+      optimizer_(optimizer),
+      pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()),
+      contents_(std::move(contents)) {}
+
+// What replaces a whole partition replaces its chunks.
+Partition::~Partition() {
+  for (const ChunkRef& chunk : contents_.value.chunks()) pinned_->Replaced(chunk);
+}
 
 uint64_t Partition::resident_bytes() const {
   return facts_.bytes * (1 + (facts_.trained ? optimizer_.slots.size() : 0));
@@ -80,9 +99,9 @@ bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const Gra
     finite = Update(optimizer_, scalars, arrays) && finite;
     done += count;
   }
-  value.Replace(index, std::move(value_out));
+  Replace(value, index, std::move(value_out), *pinned_);
   for (size_t s = 0; s < contents_.slots.size(); ++s) {
-    contents_.slots[s].Replace(index, std::move(slots_out[s]));
+    Replace(contents_.slots[s], index, std::move(slots_out[s]), *pinned_);
   }
   return finite;
 }
@@ -122,7 +141,9 @@ bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
       for (size_t i = 0; i < count; ++i) to[indices[i] - first] = gathered[b][i];
     }
   }
-  for (size_t b = 0; b < blocks.size(); ++b) blocks[b]->Replace(index, std::move(out[b]));
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    Replace(*blocks[b], index, std::move(out[b]), *pinned_);
+  }
   return finite;
 }
 

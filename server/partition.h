@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "server/gradient.h"
 #include "server/ledger.h"
 #include "server/optimizer.h"
+#include "server/pinned_bytes.h"
 
 namespace paracord {
 
@@ -59,9 +61,13 @@ class Partition {
     bool healthy = true;
   };
 
-  Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents);
+  // `pinned` counts for all partitions of a ps; null: nobody asks.
+  Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
+            std::shared_ptr<PinnedBytes> pinned = nullptr);
+  ~Partition();
 
   const Facts& facts() const { return facts_; }
+  const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
   uint64_t resident_bytes() const;
 
   // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)
@@ -82,6 +88,7 @@ class Partition {
 
   const Facts facts_;
   const Optimizer optimizer_;
+  const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
 
   mutable Mutex mu_;
   PartitionContents contents_ ABSL_GUARDED_BY(mu_);

@@ -22,6 +22,9 @@ constexpr int64_t kLookAgainMs = 100;
 }  // namespace
 
 void ParameterServer::Impl::Start() {
+  pinned_->Watch([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->PostResume();
+  });
   environment_.loop.Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;

@@ -23,6 +23,11 @@ int Main(int argc, char** argv) {
   flags.Integer("in-flight-mb", "N",
                 "MiB of requests that arrive or are answered; above it their senders wait", 1,
                 1 << 20, &in_flight_mb);
+  PsOptions options;
+  auto pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
+  flags.Integer("pinned-mb", "N",
+                "MiB of replaced values that slow readers hold; above it exchanges wait for them",
+                1, 1 << 20, &pinned_mb);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
@@ -48,9 +53,9 @@ int Main(int argc, char** argv) {
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
     return *code;
   }
-  PsOptions options;
   options.index = index;
   options.dir = shared.dir;
+  options.pinned_bytes_max = static_cast<uint64_t>(pinned_mb) << 20;
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, ps);

@@ -161,6 +161,30 @@ TEST_CASE("while a ps is away nobody is given work, and the reason is told") {
   CHECK(harness.core->StatusJson(harness.now).find("parked") != std::string::npos);
 }
 
+TEST_CASE("status tells what slow readers pin, and who waits for them") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const auto status = [&] {
+    for (int i = 0; i < 5; ++i) {  // the ps are asked again
+      harness.Work(session);
+      harness.Run(1000);
+    }
+    return nlohmann::json::parse(harness.core->StatusJson(harness.now));
+  };
+  CHECK_FALSE(status().contains("waiting"));
+  harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
+  CHECK(status().at("ps").at(1).at("pinned_bytes") == uint64_t{300} << 20);
+  CHECK_FALSE(status().contains("waiting"));
+  harness.ps[1].set_waiting_exchanges(2);
+  const auto waiting = status();
+  CHECK(waiting.at("ps").at(1).at("waiting_exchanges") == 2);
+  CHECK(waiting.at("ps").at(0).at("waiting_exchanges") == 0);
+  CHECK(waiting.at("waiting") ==
+        "2 exchanges wait for slow readers of ps:1, which pin 300 MiB (its --pinned-mb)");
+  harness.ps[1].clear_waiting_exchanges();
+  CHECK_FALSE(status().contains("waiting"));
+}
+
 TEST_CASE("loss and rate are those of the newest seconds, and the rate of a halt falls") {
   CoreHarness harness;
   const uint64_t session = harness.Join("worker:0");

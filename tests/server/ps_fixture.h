@@ -17,6 +17,7 @@
 #include "common/protocol.h"
 #include "common/rpc_proto.h"
 #include "server/parameter_server.h"
+#include "server/pinned_bytes.h"
 #include "spdlog/spdlog.h"
 #include "tests/fakes.h"
 
@@ -97,13 +98,15 @@ class TestPs {
  public:
   static constexpr char kRun[] = "0123456789abcdef0123456789abcdef";
 
-  explicit TestPs(TestModel m = TestModel(), std::string dir = "", uint32_t index = 0)
+  explicit TestPs(TestModel m = TestModel(), std::string dir = "", uint32_t index = 0,
+                  uint64_t pinned_bytes_max = PinnedBytes::kUnlimited)
       : model(std::move(m)), dir_(dir.empty() ? own_directory_.path() : dir) {
     spdlog::set_level(spdlog::level::off);
     PsOptions options;
     options.index = index;
     options.dir = dir_;
     options.partition_bytes_max = uint64_t{1} << 26;
+    options.pinned_bytes_max = pinned_bytes_max;
     ps = std::make_unique<ParameterServer>(
         options, Environment{loop, network, files, executor, random},
         [this](int code, std::string) { exits.push_back(code); });

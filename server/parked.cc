@@ -1,0 +1,102 @@
+// Exchanges that wait because slow readers pin too much: nothing of them is looked at before they
+// go on, in the order in which they came, on the loop.
+#include <algorithm>
+#include <utility>
+
+#include "server/parameter_server_impl.h"
+
+namespace paracord {
+namespace {
+
+// In deadlines of an exchange. After one a reader across the network is cut off, but one that was
+// stopped on this host keeps its version for as long as it likes, and must not stop the others for
+// ever. A worker gives its lease back after three.
+constexpr int64_t kPatienceDeadlines = 2;
+
+constexpr int64_t kWarnAgainMs = 60000;
+
+}  // namespace
+
+void ParameterServer::Impl::Park(const absl::Cord& request, const CallPtr& call) {
+  uint64_t id = 0;
+  absl::Status refused;
+  {
+    MutexLock lock(mu_);
+    if (closed_) {
+      refused = Leaving();
+    } else if (parked_.size() >= kParkedMax) {
+      refused = absl::ResourceExhaustedError("too many exchanges wait for slow readers");
+    } else {
+      id = ++last_parked_;
+      parked_.push_back({id, request, call});
+    }
+  }
+  if (!refused.ok()) return call->Reply(refused);
+  // Without the lock, because it may run at once.
+  call->OnCancel([weak = weak_from_this(), id] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    Parked dropped;  // let go of without the lock
+    MutexLock lock(self->mu_);
+    const auto it = std::find_if(self->parked_.begin(), self->parked_.end(),
+                                 [id](const Parked& parked) { return parked.id == id; });
+    if (it == self->parked_.end()) return;
+    dropped = std::move(*it);
+    self->parked_.erase(it);
+  });
+  PostResume();  // for what was let go of meanwhile, and for the timer
+}
+
+void ParameterServer::Impl::PostResume() {
+  environment_.loop.Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Resume();
+  });
+}
+
+// One, and the next after whatever else the loop has to do. Calls that arrive meanwhile do not
+// queue up behind: if they did, many workers would never get off this one thread again.
+void ParameterServer::Impl::Resume() {
+  Parked next;
+  bool more = false;
+  int64_t patience_ms = 0;
+  const bool above = pinned_->Above();
+  {
+    MutexLock lock(mu_);
+    if (!above && !parked_.empty()) {
+      next = std::move(parked_.front());
+      parked_.pop_front();
+    }
+    more = !parked_.empty();
+    patience_ms = kPatienceDeadlines * timeouts_.ps_ms;
+  }
+  if (!above) {
+    environment_.loop.Cancel(patience_timer_);
+    patience_timer_ = 0;
+    if (next.call != nullptr) Answer(next.request, next.call);
+    if (more) PostResume();
+  } else if (more && patience_timer_ == 0) {
+    patience_timer_ =
+        environment_.loop.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
+          if (const auto self = weak.lock()) self->LosePatience(patience_ms);
+        });
+  }
+}
+
+// Counted from the first that waited, because its caller may have gone away and come again.
+void ParameterServer::Impl::LosePatience(int64_t waited_ms) {
+  patience_timer_ = 0;
+  if (pinned_->Above()) {
+    const int64_t now_ms = environment_.loop.NowMs();
+    if (!warned_ms_.has_value() || now_ms - *warned_ms_ >= kWarnAgainMs) {
+      warned_ms_ = now_ms;
+      log_.Warn(
+          "readers hold {} MiB of replaced values for {} ms, and --pinned-mb is {}: exchanges wait "
+          "for them no longer",
+          pinned_->bytes() >> 20, waited_ms, options_.pinned_bytes_max >> 20);
+    }
+    pinned_->Forgive();
+  }
+  Resume();
+}
+
+}  // namespace paracord

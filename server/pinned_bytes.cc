@@ -1,0 +1,58 @@
+#include "server/pinned_bytes.h"
+
+#include <algorithm>
+
+namespace paracord {
+namespace {
+
+// Of Chunk::pulls. Whoever makes both true adds the chunk's bytes, whoever ends that takes them off
+// again: every change is one step of one atomic, so it is counted once, whatever comes first.
+constexpr uint32_t kStale = 1;
+constexpr uint32_t kPull = 2;
+
+uint64_t Bytes(const ChunkRef& chunk) { return chunk.values().size_bytes(); }
+
+}  // namespace
+
+PinnedBytes::PinnedBytes(uint64_t bytes_max)
+    : bytes_max_(static_cast<int64_t>(std::min(bytes_max, kUnlimited))), limit_(bytes_max_) {}
+
+uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(std::max<int64_t>(bytes_, 0)); }
+
+void PinnedBytes::Watch(std::function<void()> fell) {
+  MutexLock lock(mu_);
+  fell_.swap(fell);
+}
+
+void PinnedBytes::Forgive() {
+  MutexLock lock(mu_);
+  limit_ = bytes_max_ + std::max<int64_t>(bytes_, 0);
+}
+
+void PinnedBytes::Replaced(const ChunkRef& chunk) {
+  const uint32_t before = chunk.pulls().fetch_or(kStale);
+  if (before >= kPull && (before & kStale) == 0) Add(Bytes(chunk));
+}
+
+void PinnedBytes::Subtract(uint64_t bytes) {
+  const auto less = static_cast<int64_t>(bytes);
+  const int64_t after = bytes_ -= less;
+  const int64_t limit = limit_;
+  const bool fell = after <= limit && after + less > limit;
+  if (!fell && limit == bytes_max_) return;
+  MutexLock lock(mu_);
+  limit_ = bytes_max_ + std::min(limit_ - bytes_max_, std::max<int64_t>(bytes_, 0));
+  if (fell && fell_) fell_();
+}
+
+PulledChunk::PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned)
+    : chunk_(std::move(chunk)), pinned_(std::move(pinned)) {
+  if (chunk_.pulls().fetch_add(kPull) == kStale) pinned_->Add(Bytes(chunk_));
+}
+
+PulledChunk::~PulledChunk() {
+  if (pinned_ == nullptr) return;
+  if (chunk_.pulls().fetch_sub(kPull) == kStale + kPull) pinned_->Subtract(Bytes(chunk_));
+}
+
+}  // namespace paracord

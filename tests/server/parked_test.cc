@@ -1,0 +1,251 @@
+// Exchanges that wait for slow readers.
+#include <thread>
+
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kBytes = 600 * 500 * sizeof(float);  // of what a pull holds
+constexpr int64_t kPatienceMs = 20000;
+
+TestModel OneMatrix() {
+  TestModel model;
+  model.variables = {TestVariable("dense/kernel", {600, 500})};
+  model.partitions = {TestPartition(0, 0, "dense/kernel/part_0", 0, 600)};
+  return model;
+}
+
+// A ps with a limit below one version of its values, and somebody who holds one.
+struct SlowReader {
+  using CallPtr = std::shared_ptr<FakeCall>;
+
+  SlowReader() {
+    ps.Ready();
+    Hold(slow);
+    REQUIRE(ps.Describe().pinned_bytes() == 0);
+    REQUIRE(Push()->answered == 1);
+    REQUIRE(ps.Describe().pinned_bytes() == kBytes);
+  }
+  CallPtr Send(const DecodedRequest& request) {
+    absl::Cord whole;
+    for (const absl::Cord& part : EncodeExchange(request.header, request.pieces)) {
+      whole.Append(part);
+    }
+    return SendBytes(whole);
+  }
+  CallPtr SendBytes(const absl::Cord& bytes) {
+    auto call = std::make_shared<FakeCall>();
+    ps.ps->Handle(method::kExchange, bytes, call);
+    ps.loop.RunPosted();
+    return call;
+  }
+  // The next batch, so that order shows: one that comes too early is a gap.
+  DecodedRequest NextPush(bool pull = false) {
+    DecodedRequest request = ps.PushOf(0, next++, 1.0f);
+    if (pull) ps.AddPulls(request);
+    return request;
+  }
+  CallPtr Push(bool pull = false) { return Send(NextPush(pull)); }
+  void Hold(CallPtr& reader) {
+    DecodedRequest pull;
+    *pull.header.mutable_fence() = ps.MakeFence();
+    ps.AddPulls(pull);
+    reader = Send(pull);
+    REQUIRE(reader->answered == 1);
+  }
+  static void LetGo(const CallPtr& reader) { reader->reply = absl::UnknownError("let go"); }
+  static bool Applied(const CallPtr& call) {
+    if (call->answered != 1 || !call->reply.ok()) return false;
+    const auto reply = DecodeExchangeReply(*call->reply);
+    return reply.ok() && reply->header.partitions(0).outcome() == PUSH_APPLIED;
+  }
+  uint64_t Waiting() { return ps.Describe().waiting_exchanges(); }
+  uint64_t Updates() { return ps.Describe().partitions(0).updates(); }
+
+  TestPs ps{OneMatrix(), "", 0, kBytes - 1};
+  CallPtr slow;
+  uint32_t next = 0;
+};
+
+TEST_CASE("exchanges wait for slow readers and go on in order, on the loop") {
+  SlowReader test;
+  const auto first = test.Push();
+  const auto second = test.Push();
+  const auto third = test.Push();
+  CHECK(first->answered == 0);
+  CHECK(test.Waiting() == 3);
+  CHECK(test.Updates() == 1);
+  std::thread([&] { SlowReader::LetGo(test.slow); }).join();
+  CHECK(first->answered == 0);  // not inside of what let go
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(first));
+  CHECK(SlowReader::Applied(second));
+  CHECK(SlowReader::Applied(third));
+  CHECK(test.Waiting() == 0);
+  CHECK(test.ps.Describe().pinned_bytes() == 0);
+  CHECK(SlowReader::Applied(test.Push()));
+}
+
+TEST_CASE("an exchange that went on makes the next wait again, if its reader is slow") {
+  SlowReader test;
+  const auto first = test.Push(/*pull=*/true);
+  const auto second = test.Push();
+  const auto third = test.Push();
+  SlowReader::LetGo(test.slow);
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(first));
+  CHECK(SlowReader::Applied(second));  // replaces what the first reads
+  CHECK(third->answered == 0);
+  test.ps.loop.Advance(kPatienceMs - 1);  // counted anew
+  CHECK(third->answered == 0);
+  SlowReader::LetGo(first);
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(third));
+}
+
+TEST_CASE("a limit that is reached and not exceeded holds nobody up, and neither do snapshots") {
+  SlowReader test;
+  SlowReader::LetGo(test.slow);
+  test.ps.executor.set_at_once(false);
+  const auto snapshot = test.ps.Send(method::kSnapshot, test.ps.SnapshotOrder(1));
+  for (int i = 0; i < 3; ++i) CHECK(SlowReader::Applied(test.Push()));
+  CHECK(test.ps.Describe().pinned_bytes() == 0);
+  test.ps.executor.RunOne();
+  test.ps.loop.RunPosted();
+  CHECK(snapshot->reply.ok());
+
+  TestPs exact(OneMatrix(), "", 0, kBytes);
+  exact.Ready();
+  const auto held = std::make_shared<FakeCall>();
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = exact.MakeFence();
+  exact.AddPulls(pull);
+  exact.ps->Handle(method::kExchange, EncodeExchange(pull.header, {})[0], held);
+  for (uint32_t batch = 0; batch < 3; ++batch) {
+    CHECK(exact.Exchange(exact.PushOf(0, batch, 1.0f)).ok());
+  }
+  CHECK(exact.Describe().pinned_bytes() == kBytes);
+}
+
+TEST_CASE("values in another encoding are copies, which pin nothing") {
+  SlowReader test;
+  SlowReader::LetGo(test.slow);
+  DecodedRequest pull;
+  *pull.header.mutable_fence() = test.ps.MakeFence();
+  test.ps.AddPulls(pull);
+  pull.header.mutable_pull(0)->set_encoding(ENCODING_BF16);
+  const auto reader = test.Send(pull);
+  REQUIRE(reader->reply.ok());
+  CHECK(SlowReader::Applied(test.Push()));
+  CHECK(test.ps.Describe().pinned_bytes() == 0);
+}
+
+TEST_CASE("a reader that never lets go holds the others up once") {
+  SlowReader test;
+  const auto first = test.Push();
+  test.ps.loop.Advance(kPatienceMs / 2);
+  const auto second = test.Push();
+  first->Cancel();  // its deadline; it comes again
+  CHECK(test.Waiting() == 1);
+  test.next = 1;
+  const auto again = test.Push();
+  test.ps.loop.Advance(kPatienceMs / 2 - 1);
+  CHECK(again->answered == 0);
+  test.ps.loop.Advance(1);
+  CHECK(first->answered == 0);
+  CHECK(second->answered == 1);  // a gap when it ran: the first had been given up
+  CHECK(SlowReader::Applied(again));
+  CHECK(SlowReader::Applied(test.Push()));
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes);
+
+  // Others meet the limit with what they pin themselves.
+  SlowReader::CallPtr other;
+  test.Hold(other);
+  CHECK(SlowReader::Applied(test.Push()));
+  const auto third = test.Push();
+  CHECK(third->answered == 0);
+  SlowReader::LetGo(other);
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(third));
+
+  // And when it lets go after all, the limit is what it was.
+  SlowReader::LetGo(test.slow);
+  test.Hold(other);
+  CHECK(SlowReader::Applied(test.Push()));
+  CHECK(test.Push()->answered == 0);
+}
+
+TEST_CASE("whoever waits for slow readers is answered when the ps goes or is taken over") {
+  SlowReader test;
+  const auto first = test.Push();
+  CHECK(test.ps.Adopt(2).ok());
+  CHECK(first->answered == 1);
+  CHECK(absl::IsAborted(first->reply.status()));
+  CHECK(test.Waiting() == 0);
+  test.next = 1;
+  const auto second = test.Push();
+  CHECK(second->answered == 0);
+  test.ps.ps.reset();
+  CHECK(second->answered == 1);
+  CHECK(absl::IsUnavailable(second->reply.status()));
+  SlowReader::LetGo(test.slow);  // after the ps
+  test.ps.loop.Advance(10 * kPatienceMs);
+  CHECK(second->answered == 1);
+}
+
+TEST_CASE("an exchange outlives the Load that drops what slow readers hold") {
+  SlowReader test;
+  const auto waiting = test.Push();
+  CHECK(test.ps.Adopt(2).ok());
+  CHECK(test.ps.Load().ok());
+  CHECK(waiting->answered == 1);
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes);
+  SlowReader::LetGo(test.slow);
+  CHECK(test.ps.Describe().pinned_bytes() == 0);
+  // What a Load drops is replaced too.
+  test.Hold(test.slow);
+  CHECK(test.ps.Adopt(3).ok());
+  CHECK(test.ps.Load().ok());
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes);
+}
+
+TEST_CASE("a bad request that waited harms nobody") {
+  SlowReader test;
+  DecodedRequest stale = test.NextPush();
+  stale.header.mutable_fence()->set_generation(7);
+  DecodedRequest wrong = test.NextPush();
+  wrong.header.mutable_push(0)->set_partition(9);
+  test.next = 1;
+  const std::vector<SlowReader::CallPtr> bad = {test.SendBytes(absl::Cord("\x0a\x7f")),
+                                                test.SendBytes(absl::Cord()), test.Send(stale),
+                                                test.Send(wrong)};
+  const auto good = test.Push();
+  for (const auto& call : bad) CHECK(call->answered == 0);
+  SlowReader::LetGo(test.slow);
+  test.ps.loop.RunPosted();
+  CHECK(absl::IsInvalidArgument(bad[0]->reply.status()));
+  CHECK_FALSE(bad[1]->reply.ok());
+  CHECK(absl::IsAborted(bad[2]->reply.status()));
+  CHECK(absl::IsInvalidArgument(bad[3]->reply.status()));
+  for (const auto& call : bad) CHECK(call->answered == 1);
+  CHECK(SlowReader::Applied(good));
+  CHECK(test.Updates() == 2);
+}
+
+TEST_CASE("so many exchanges wait and no more") {
+  SlowReader test;
+  const DecodedRequest push = test.NextPush();
+  std::vector<SlowReader::CallPtr> calls;
+  for (int i = 0; i < 1024; ++i) calls.push_back(test.Send(push));
+  CHECK(calls.back()->answered == 0);
+  CHECK(absl::IsResourceExhausted(test.Send(push)->reply.status()));
+  SlowReader::LetGo(test.slow);
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(calls.front()));
+  for (const auto& call : calls) CHECK(call->answered == 1);
+  CHECK(test.Updates() == 2);
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,180 @@
+#include "server/pinned_bytes.h"
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "server/content.h"
+#include "tests/server/ps_fixture.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kFirst = kChunkElements * sizeof(float);  // bytes of the first chunk
+constexpr uint64_t kSecond = 40000;                          // and of the other
+constexpr uint64_t kElements = kChunkElements + kSecond / sizeof(float);
+
+// One partition in two chunks.
+struct Store {
+  Store() {
+    const Optimizer optimizer = ParseOptimizer({"sgd", {{"learning_rate", 1.0}}}).value();
+    PartitionContents contents{.value = Block(kElements), .slots = {}, .ledger = {}};
+    contents.value.Fill(0.0f);
+    partition = std::make_unique<Partition>(
+        Partition::Facts{0, "v", {kElements}, true, kElements * sizeof(float)}, optimizer,
+        std::move(contents), pinned);
+    plan.set_records(1000000);
+    plan.set_batch(1);
+    plan.set_split_batches(1000000);
+  }
+  void Push(const Gradient& gradient) {
+    BatchId id;
+    id.set_batch(next++);
+    REQUIRE(partition->Push(*FindBatch(plan, id), false, gradient).outcome == PUSH_APPLIED);
+  }
+  void Push() {
+    const Floats ones(kElements, 1.0f);
+    Push(*Gradient::Read(ENCODING_FLOAT32, kElements, CordOf(ones)));
+  }
+  ChunkRefs Chunks() const {
+    ChunkRefs chunks;
+    partition->Pull(chunks);
+    return chunks;
+  }
+  std::vector<PulledChunk> Pull() const { return Pull(Chunks()); }
+  std::vector<PulledChunk> Pull(ChunkRefs chunks) const {
+    std::vector<PulledChunk> pulled;
+    for (ChunkRef& chunk : chunks) pulled.emplace_back(std::move(chunk), pinned);
+    return pulled;
+  }
+
+  const std::shared_ptr<PinnedBytes> pinned = std::make_shared<PinnedBytes>(kFirst);
+  std::unique_ptr<Partition> partition;
+  DataPlan plan;
+  uint32_t next = 0;
+};
+
+TEST_CASE("a chunk counts from its replacement to the end of its last pull") {
+  Store store;
+  const uint64_t all = kFirst + kSecond;
+  store.Push();
+  CHECK(store.pinned->bytes() == 0);  // in place
+
+  auto first = store.Pull();
+  auto second = store.Pull();
+  CHECK(store.pinned->bytes() == 0);
+  store.Push();
+  CHECK(store.pinned->bytes() == all);
+  store.Push();  // what replaced them is nobody's
+  CHECK(store.pinned->bytes() == all);
+  auto third = store.Pull();
+  CHECK(store.pinned->bytes() == all);
+  store.Push();
+  CHECK(store.pinned->bytes() == 2 * all);
+  first.clear();
+  CHECK(store.pinned->bytes() == 2 * all);
+  second.pop_back();
+  CHECK(store.pinned->bytes() == 2 * all - kSecond);
+  CHECK(store.pinned->Above());
+  second.clear();
+  third.clear();
+  CHECK(store.pinned->bytes() == 0);
+  CHECK_FALSE(store.pinned->Above());
+}
+
+TEST_CASE("a snapshot does not count, nor does it hide a pull of the same chunk") {
+  Store store;
+  auto image = std::make_unique<Partition::Image>(store.partition->TakeImage());
+  store.Push();
+  CHECK(store.pinned->bytes() == 0);
+  *image = store.partition->TakeImage();
+  auto pulled = store.Pull();
+  store.Push();
+  CHECK(store.pinned->bytes() == kFirst + kSecond);
+  SECTION("let go first") {
+    image = nullptr;
+    CHECK(store.pinned->bytes() == kFirst + kSecond);
+    pulled.clear();
+  }
+  SECTION("let go last") { pulled.clear(); }
+  CHECK(store.pinned->bytes() == 0);
+}
+
+TEST_CASE("only chunks that changed count, also if the pull begins when they have") {
+  Store store;
+  const ChunkRefs chunks = store.Chunks();
+  std::string entry(8, '\0');  // of top-k: index 0 and its value
+  const float value = 1.0f;
+  std::memcpy(entry.data() + 4, &value, sizeof(value));
+  store.Push(*Gradient::Read(ENCODING_TOP_K, kElements, absl::Cord(entry)));
+  CHECK(store.pinned->bytes() == 0);
+  auto pulled = store.Pull(chunks);
+  CHECK(store.pinned->bytes() == kFirst);
+  auto again = store.Pull(chunks);
+  CHECK(store.pinned->bytes() == kFirst);
+  pulled.clear();
+  CHECK(store.pinned->bytes() == kFirst);
+  // What is dropped whole is replaced, and replies outlive it.
+  store.partition = nullptr;
+  CHECK(store.pinned->bytes() == kFirst + kSecond);
+  again.clear();
+  CHECK(store.pinned->bytes() == 0);
+}
+
+TEST_CASE("pulls that begin and end on many threads while chunks are replaced add up to nothing") {
+  Store store;
+  std::atomic<int> fell{0};
+  store.pinned->Watch([&] { ++fell; });
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&] {
+      std::vector<std::vector<PulledChunk>> held;
+      while (!stop) {
+        held.push_back(store.Pull());
+        if (held.size() == 3) held.erase(held.begin());
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    store.Push();
+    if (i % 10 == 0) store.pinned->Forgive();
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  CHECK(store.pinned->bytes() == 0);
+  CHECK_FALSE(store.pinned->Above());
+  // The limit is what it was.
+  auto pulled = store.Pull();
+  store.Push();
+  CHECK(store.pinned->Above());
+  fell = 0;
+  pulled.clear();
+  CHECK(fell == 1);
+}
+
+TEST_CASE("what is forgiven is forgiven only for as long as it is held") {
+  Store store;
+  const auto version = [&] {
+    auto pulled = store.Pull();
+    store.Push();
+    return pulled;
+  };
+  auto stuck = version();
+  CHECK(store.pinned->Above());
+  store.pinned->Forgive();
+  CHECK_FALSE(store.pinned->Above());
+  auto other = version();
+  CHECK(store.pinned->Above());
+  int fell = 0;
+  store.pinned->Watch([&] { ++fell; });
+  other.clear();
+  CHECK_FALSE(store.pinned->Above());
+  CHECK(fell == 1);
+  stuck.clear();
+  other = version();
+  CHECK(store.pinned->Above());
+}
+
+}  // namespace
+}  // namespace paracord
