@@ -46,6 +46,8 @@ class ServerCall {
   // `fn` runs once if the caller went away (its process died, it cancelled, its deadline passed)
   // before the reply was given; at once if it already has.
   virtual void OnCancel(std::function<void()> fn) = 0;
+  // The caller, on this host, maps the memory that the reply is in, and keeps it instead of a copy.
+  virtual bool maps_reply() const { return false; }
 };
 
 class Service {

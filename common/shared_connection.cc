@@ -61,6 +61,7 @@ class SharedConnection::ServerSide : public ServerCall {
   }
   void Reply(absl::StatusOr<Parts> reply) override { connection_->Reply(call_, std::move(reply)); }
   void OnCancel(std::function<void()> fn) override { connection_->OnCancel(call_, std::move(fn)); }
+  bool maps_reply() const override { return true; }
 
  private:
   const std::shared_ptr<SharedConnection> connection_;

@@ -142,11 +142,11 @@ absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedReque
   return std::optional<Pushed>();
 }
 
-// A Cord that points into the chunk and keeps it.
-absl::Cord CordOf(PulledChunk pulled) {
-  const std::span<const float> values = pulled.chunk().values();
+// A Cord that points to the values of a chunk and keeps the reference to it.
+template <class Reference>
+absl::Cord CordOf(std::span<const float> values, Reference chunk) {
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return absl::MakeCordFromExternal(bytes, [pulled = std::move(pulled)](absl::string_view) {});
+  return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
 }
 
 // The chunk in another encoding: converted while it is copied.
@@ -160,7 +160,7 @@ absl::Cord Converted(Encoding encoding, const ChunkRef& chunk) {
   });
 }
 
-void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
+void Pull(const Partition& partition, const PartitionPull& pull, bool mapped, PartitionState& state,
           std::vector<PieceView>& pieces) {
   ChunkRefs values;
   const uint64_t updates = partition.Pull(values);
@@ -176,7 +176,10 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
   }
   if (pull.encoding() == ENCODING_FLOAT32) {
     for (size_t i = 0; i < values.size(); ++i) {
-      pieces[first + i].data = CordOf(PulledChunk(std::move(values[i]), partition.pinned()));
+      const std::span<const float> chunk = values[i].values();
+      pieces[first + i].data =
+          mapped ? CordOf(chunk, std::move(values[i]))
+                 : CordOf(chunk, PulledChunk(std::move(values[i]), partition.pinned()));
     }
   } else {
     ParallelFor(values.size(),
@@ -186,7 +189,7 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
 
 }  // namespace
 
-absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
+absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request, bool mapped,
                                   ExchangeCounters& counters) {
   FAILPOINT("ps.push.received");
   const int64_t received = TraceBegin();
@@ -225,7 +228,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   std::vector<PieceView> pieces;
   for (const PartitionPull& pull : request.header.pull()) {
     const Partition* partition = content.Find(pull.partition());
-    Pull(*partition, pull, *state_of(pull.partition()), pieces);
+    Pull(*partition, pull, mapped, *state_of(pull.partition()), pieces);
   }
   return EncodeExchange(reply, std::move(pieces));
 }

@@ -182,7 +182,7 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     content = CheckContent(decoded->header.fence());
   }
   if (!content.ok()) return call->Reply(content.status());
-  call->Reply(RunExchange(**content, *std::move(decoded), counters_));
+  call->Reply(RunExchange(**content, *std::move(decoded), call->maps_reply(), counters_));
   FAILPOINT("ps.push.replied");
 }
 

@@ -8,9 +8,9 @@
 namespace paracord {
 namespace {
 
-// In deadlines of an exchange. After one a reader across the network is cut off, but one that was
-// stopped on this host keeps its version for as long as it likes, and must not stop the others for
-// ever. A worker gives its lease back after three.
+// In deadlines of an exchange. A worker that does not read is cut off after one, but somebody
+// else's client may have none, and must not stop the others for ever. A worker gives its lease back
+// after three.
 constexpr int64_t kPatienceDeadlines = 2;
 
 constexpr int64_t kWarnAgainMs = 60000;

@@ -54,7 +54,8 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     CHECK(bytes.size() > elements * sizeof(float));
     absl::StatusOr<DecodedRequest> request = DecodeExchangeRequest(bytes);
     REQUIRE(request.ok());
-    const absl::StatusOr<Parts> reply = RunExchange(content, *std::move(request), counters);
+    const absl::StatusOr<Parts> reply =
+        RunExchange(content, *std::move(request), /*mapped=*/false, counters);
     REQUIRE(reply.ok());
     absl::Cord answer;
     for (const absl::Cord& part : *reply) answer.Append(part);
