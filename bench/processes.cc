@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,40 +12,23 @@
 #include <fstream>
 #include <iostream>
 
+#include "common/spawn.h"
+
 namespace paracord::bench {
-namespace {
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& s : strings) pointers.push_back(s.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-}  // namespace
-
 std::string Program(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
 
 Child::Child(std::vector<std::string> command, std::vector<std::string> environment,
              const std::string& log) {
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  const std::vector<char*> argv = Pointers(command);
-  const std::vector<char*> env = Pointers(environment);
-  pid_ = fork();
-  if (pid_ < 0) Fail("cannot fork");
-  if (pid_ > 0) return;
-  // Nothing but what is safe after fork.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  dup2(out, STDOUT_FILENO);
-  dup2(out, STDERR_FILENO);
-  execve(argv[0], argv.data(), env.data());
-  _exit(127);
+  SpawnOptions spawn;
+  spawn.command = std::move(command);
+  spawn.environment = std::move(environment);
+  spawn.output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const absl::StatusOr<pid_t> pid = Spawn(spawn);
+  close(spawn.output);
+  if (!pid.ok()) Fail(std::string(pid.status().message()));
+  pid_ = *pid;
 }
 
 Child::~Child() {

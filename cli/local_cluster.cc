@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "common/json_text.h"
+#include "common/spawn.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -28,30 +28,6 @@ constexpr std::chrono::milliseconds kFirstPause(250);  // before the second rest
 std::string FileName(const Task& task) {
   return task.role == Role::kCoordinator ? "coordinator"
                                          : absl::StrCat(RoleName(task.role), "-", task.index);
-}
-
-// In the child: nothing but what is safe after fork.
-[[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         int log, pid_t parent) {
-  setsid();
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
-  execve(argv[0], argv.data(), environment.data());
-  _exit(static_cast<int>(ExitCode::kConfiguration));
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& s : strings) pointers.push_back(s.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 }  // namespace
@@ -81,7 +57,7 @@ absl::Status LocalCluster::Start() {
   }
   if (options_.evaluator) processes_.push_back({Task{Role::kEvaluator, 0}});
   tf_config_ = TextOf(nlohmann::json({{"cluster", cluster}}));
-  for (Process& process : processes_) RETURN_IF_ERROR(Spawn(process));
+  for (Process& process : processes_) RETURN_IF_ERROR(Launch(process));
   return absl::OkStatus();
 }
 
@@ -125,27 +101,19 @@ int LocalCluster::OpenLog(const Task& task) const {
   return log >= 0 ? log : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
-absl::Status LocalCluster::Spawn(Process& process) {
+absl::Status LocalCluster::Launch(Process& process) {
   ++process.starts;
-  std::vector<std::string> arguments = Arguments(process);
-  if (access(arguments[0].c_str(), X_OK) != 0) {
-    return absl::NotFoundError(absl::StrCat("there is no program ", arguments[0]));
-  }
-  std::vector<std::string> environment = {"TF_CONFIG=" + tf_config_};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!std::string(*entry).starts_with("TF_CONFIG=")) environment.emplace_back(*entry);
-  }
+  SpawnOptions spawn;
+  spawn.command = Arguments(process);
+  spawn.environment = {"TF_CONFIG=" + tf_config_};
   // Spinning threads of several workers would fight for the same cores.
-  environment.emplace_back("OMP_WAIT_POLICY=passive");
-  const int log = OpenLog(process.task);
-  const std::vector<char*> argv = Pointers(arguments);
-  const std::vector<char*> env = Pointers(environment);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) Become(argv, env, log, parent);
-  close(log);
-  if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");
-  process.pid = pid;
+  if (getenv("OMP_WAIT_POLICY") == nullptr) spawn.environment.push_back("OMP_WAIT_POLICY=passive");
+  spawn.death_signal = SIGTERM;  // it drains
+  spawn.output = OpenLog(process.task);
+  const absl::StatusOr<pid_t> pid = Spawn(spawn);
+  close(spawn.output);
+  RETURN_IF_ERROR(pid.status());
+  process.pid = *pid;
   process.applied = applied_;
   return absl::OkStatus();
 }
@@ -189,7 +157,7 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
     }
     if (std::chrono::steady_clock::now() < process.restart_at.value_or(Time::max())) continue;
     process.restart_at.reset();
-    const absl::Status started = Spawn(process);
+    const absl::Status started = Launch(process);
     if (started.ok()) continue;
     deaths.push_back(
         AfterDeath(process, static_cast<int>(ExitCode::kPeerLost), std::string(started.message())));

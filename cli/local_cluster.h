@@ -81,7 +81,7 @@ class LocalCluster {
   // A restart, or none; what it says of it.
   Death AfterDeath(Process& process, int code, std::string how);
   void BeginDraining();
-  absl::Status Spawn(Process& process);
+  absl::Status Launch(Process& process);
   int OpenLog(const Task& task) const;
   std::vector<std::string> Arguments(const Process& process) const;
   void Signal(Role role, int signal);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,29 +13,9 @@
 #include <sstream>
 #include <thread>
 
+#include "common/spawn.h"
+
 namespace paracord::e2e {
-namespace {
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& s : strings) pointers.push_back(s.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::vector<std::string> Environment(const Variables& added) {
-  std::vector<std::string> all = {"OMP_WAIT_POLICY=passive"};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    if (!added.contains(name) && name != "TF_CONFIG") all.push_back(text);
-  }
-  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
-  return all;
-}
-
-}  // namespace
-
 int64_t NowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -54,28 +33,19 @@ bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done) {
 
 Process::Process(const std::vector<std::string>& command, const Variables& environment,
                  const std::string& log) {
-  std::vector<std::string> arguments = command;
-  std::vector<std::string> variables = Environment(environment);
-  const std::vector<char*> argv = Pointers(arguments);
-  const std::vector<char*> envp = Pointers(variables);
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  REQUIRE(out >= 0);
-  pid_ = fork();
-  if (pid_ == 0) {  // nothing but what is safe after fork
-    setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int null = open("/dev/null", O_RDONLY);
-    dup2(null, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    execve(argv[0], argv.data(), envp.data());
-    _exit(127);
+  unsetenv("TF_CONFIG");
+  SpawnOptions spawn;
+  spawn.command = command;
+  spawn.environment = {"OMP_WAIT_POLICY=passive"};
+  for (const auto& [name, value] : environment) {
+    spawn.environment.push_back(name + "=" + value);
   }
-  close(out);
-  REQUIRE(pid_ > 0);
+  spawn.output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  REQUIRE(spawn.output >= 0);
+  const absl::StatusOr<pid_t> pid = Spawn(spawn);
+  close(spawn.output);
+  REQUIRE(pid.ok());
+  pid_ = *pid;
 }
 
 Process::~Process() {

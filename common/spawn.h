@@ -1,0 +1,25 @@
+// Starts a program as a child in a session of its own. A child dies with the thread that spawned it
+// (PR_SET_PDEATHSIG), so that thread should live as long as the process: main's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace paracord {
+
+struct SpawnOptions {
+  std::vector<std::string> command;      // the path of the program, and its arguments
+  std::vector<std::string> environment;  // "NAME=value", each instead of ours of that name
+  int output = -1;                       // becomes its stdout and stderr; remains the caller's
+  int death_signal = SIGKILL;            // what it gets when we die
+};
+
+// NOT_FOUND: there is no such program. A child that cannot become it leaves with 2.
+absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
+
+}  // namespace paracord

@@ -1,0 +1,69 @@
+#include "common/spawn.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+int ExitCodeOf(pid_t pid) {
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+TEST_CASE("a child has the given variables instead of ours, and writes where it is told") {
+  const TestDirectory directory;
+  const std::string path = directory.path() + "/out";
+  setenv("SPAWN_TEST_OURS", "ours", 1);
+  setenv("SPAWN_TEST_BOTH", "ours", 1);
+  SpawnOptions options;
+  options.command = {"/bin/sh", "-c",
+                     "echo $SPAWN_TEST_OURS $SPAWN_TEST_BOTH $SPAWN_TEST_NEW $1; "
+                     "echo error >&2; read line || exit 7",
+                     "sh", "an argument"};
+  options.environment = {"SPAWN_TEST_BOTH=theirs", "SPAWN_TEST_NEW=a=b"};
+  options.output = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(options.output >= 0);
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  close(options.output);
+  REQUIRE(pid.ok());
+  CHECK(ExitCodeOf(*pid) == 7);  // nothing to read: its stdin is not ours
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  CHECK(text.str() == "ours theirs a=b an argument\nerror\n");
+}
+
+TEST_CASE("a child is the leader of its own session, and can be told from one that never began") {
+  SpawnOptions options;
+  options.output = STDERR_FILENO;
+  options.command = {"/bin/sleep", "60"};
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  REQUIRE(pid.ok());
+  while (getsid(*pid) != *pid) usleep(1000);  // between fork and setsid
+  kill(*pid, SIGKILL);
+  int status = 0;
+  REQUIRE(waitpid(*pid, &status, 0) == *pid);
+  CHECK(WIFSIGNALED(status));
+
+  options.command = {"/nonexistent/program"};
+  const absl::Status none = Spawn(options).status();
+  CHECK(absl::IsNotFound(none));
+  CHECK(none.message() == "there is no program /nonexistent/program");
+  options.command = {"/tmp"};  // can be "executed", and is no program
+  const absl::StatusOr<pid_t> folder = Spawn(options);
+  REQUIRE(folder.ok());
+  CHECK(ExitCodeOf(*folder) == 2);
+}
+
+}  // namespace
+}  // namespace paracord
