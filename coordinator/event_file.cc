@@ -55,7 +55,7 @@ absl::Status EventFile::Write(int64_t unix_ms, const std::vector<Chart>& charts)
 absl::Status EventFile::Append(int64_t unix_ms, const std::vector<Chart>& charts) {
   if (charts.empty()) return absl::OkStatus();
   const bool begins = !sound_;
-  const absl::Status status = Write(unix_ms, charts);
+  absl::Status status = Write(unix_ms, charts);
   sound_ = status.ok();
   // A full disk must not fill with stumps.
   if (!sound_ && begins) files_.RemoveTree(path_).IgnoreError();

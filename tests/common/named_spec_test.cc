@@ -119,7 +119,7 @@ TEST_CASE("a loss that was a function is known by the function's name") {
 
 CompileConfig Compiled(const char* text, std::string* problems = nullptr) {
   Problems found;
-  const CompileConfig config = ReadCompileConfig({{"compile_config", JsonOf(text)}}, found);
+  CompileConfig config = ReadCompileConfig({{"compile_config", JsonOf(text)}}, found);
   if (problems != nullptr) {
     *problems = absl::StrJoin(found.lines(), "\n");
   } else {
