@@ -70,7 +70,7 @@ class ExampleJob {
     AddPartition(manifest, 0, 0, 0, 3, 0, options);
     AddPartition(manifest, 0, 1, 3, 4, 1, options);
     AddPartition(manifest, 1, 0, 0, 3, 1, options);
-    const std::string name = manifest.name.ToString();
+    std::string name = manifest.name.ToString();
     REQUIRE(files.MakeDirectories(Checkpoint(name)).ok());
     for (uint32_t ps = 0; ps < 2; ++ps) WritePsFile(manifest, ps, options);
     REQUIRE(

@@ -24,7 +24,7 @@ std::string Commit(TestPs& ps, const TestModel& whole, const SnapshotRequest& or
       manifest.partitions[partition.id()].applied = partition.ledger().applied();
     }
   }
-  const std::string name = manifest.name.ToString();
+  std::string name = manifest.name.ToString();
   const std::string path = ps.dir() + "/checkpoints/" + name;
   REQUIRE(ps.files.Rename(ps.dir() + "/checkpoints/" + order.directory(), path).ok());
   REQUIRE(Overwrite(ps.files, path + "/" + kManifestName, ManifestToText(manifest)));
