@@ -59,27 +59,30 @@ void ParameterServer::Impl::Resume() {
   Parked next;
   bool more = false;
   int64_t patience_ms = 0;
-  const bool above = pinned_->Above();
   {
     MutexLock lock(mu_);
-    if (!above && !parked_.empty()) {
-      next = std::move(parked_.front());
-      parked_.pop_front();
-    }
     more = !parked_.empty();
     patience_ms = kPatienceDeadlines * timeouts_.ps_ms;
   }
-  if (!above) {
-    environment_.loop.Cancel(patience_timer_);
-    patience_timer_ = 0;
-    if (next.call != nullptr) Answer(next.request, next.call);
-    if (more) PostResume();
-  } else if (more && patience_timer_ == 0) {
+  if (more && pinned_->Wait()) {
+    if (patience_timer_ != 0) return;
     patience_timer_ =
         environment_.loop.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
           if (const auto self = weak.lock()) self->LosePatience(patience_ms);
         });
+    return;
   }
+  environment_.loop.Cancel(patience_timer_);
+  patience_timer_ = 0;
+  {
+    MutexLock lock(mu_);
+    if (parked_.empty()) return;
+    next = std::move(parked_.front());
+    parked_.pop_front();
+    more = !parked_.empty();
+  }
+  Answer(next.request, next.call);
+  if (more) PostResume();
 }
 
 // Counted from the first that waited, because its caller may have gone away and come again.

@@ -19,6 +19,11 @@ PinnedBytes::PinnedBytes(uint64_t bytes_max)
 
 uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(std::max<int64_t>(bytes_, 0)); }
 
+bool PinnedBytes::Wait() {
+  waits_ = true;
+  return Above();
+}
+
 void PinnedBytes::Watch(std::function<void()> fell) {
   MutexLock lock(mu_);
   fell_.swap(fell);
@@ -34,15 +39,13 @@ void PinnedBytes::Replaced(const ChunkRef& chunk) {
   if (before >= kPull && (before & kStale) == 0) Add(Bytes(chunk));
 }
 
+// The bytes first and then who waits; Wait does it the other way round, so one sees the other.
 void PinnedBytes::Subtract(uint64_t bytes) {
-  const auto less = static_cast<int64_t>(bytes);
-  const int64_t after = bytes_ -= less;
-  const int64_t limit = limit_;
-  const bool fell = after <= limit && after + less > limit;
-  if (!fell && limit == bytes_max_) return;
+  bytes_ -= static_cast<int64_t>(bytes);
+  if (!waits_ && limit_ == bytes_max_) return;
   MutexLock lock(mu_);
   limit_ = bytes_max_ + std::min(limit_ - bytes_max_, std::max<int64_t>(bytes_, 0));
-  if (fell && fell_) fell_();
+  if (!Above() && waits_.exchange(false) && fell_) fell_();
 }
 
 PulledChunk::PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned)

@@ -26,8 +26,11 @@ class PinnedBytes {
   uint64_t bytes() const;
   bool Above() const { return bytes_ > limit_; }
 
-  // `fell` runs when Above() has become false, on whatever thread let go (it may be inside of
-  // gRPC): it should only post. When this returns the one before it does not run any more.
+  // True: Above(), and `fell` will run, once, when it no longer is.
+  bool Wait();
+
+  // For Wait: on whatever thread let go (it may be inside of gRPC), so it should only post. When
+  // this returns the one before it does not run any more.
   void Watch(std::function<void()> fell);
 
   // Who holds what is pinned now does not let go. It counts no more against the limit, for as long
@@ -47,6 +50,7 @@ class PinnedBytes {
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> limit_;  // bytes_max_ and what is forgiven; written under mu_
 
+  std::atomic<bool> waits_{false};
   Mutex mu_;
   std::function<void()> fell_ ABSL_GUARDED_BY(mu_);
 };

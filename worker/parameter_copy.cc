@@ -37,11 +37,13 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
     : session_(session),
       variables_(variables.begin(), variables.end()),
       transfer_(transfer),
-      parts_(static_cast<size_t>(session.ps_size())) {
+      parts_(static_cast<size_t>(session.ps_size())),
+      part_of_id_(parts_.size()) {
   for (const VariableSpec& variable : variables_) values_.emplace_back(Elements(variable));
   for (const std::vector<float>& array : values_) value_spans_.emplace_back(array);
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
+    part_of_id_[partition.ps()].emplace(partition.id(), parts_[partition.ps()].size());
     parts_[partition.ps()].push_back(MakePart(partition));
   }
 }
@@ -183,10 +185,8 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
 }
 
 ParameterCopy::Part* ParameterCopy::FindPart(uint32_t ps, uint32_t id) {
-  for (Part& part : parts_[ps]) {
-    if (part.id == id) return &part;
-  }
-  return nullptr;
+  const auto found = part_of_id_[ps].find(id);
+  return found == part_of_id_[ps].end() ? nullptr : &parts_[ps][found->second];
 }
 
 absl::Status ParameterCopy::TakePiece(const Part& part, Encoding encoding, uint64_t offset,

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "common/job.h"
 #include "common/rpc.h"
@@ -117,7 +118,8 @@ class ParameterCopy {
   const Session session_;
   const std::vector<VariableSpec> variables_;
   const TransferOptions transfer_;
-  std::vector<std::vector<Part>> parts_;  // by ps
+  std::vector<std::vector<Part>> parts_;                           // by ps
+  std::vector<absl::flat_hash_map<uint32_t, size_t>> part_of_id_;  // by ps: its index in parts_
   size_t places_ = 0;
   std::vector<std::vector<float>> values_;  // by variable
   std::vector<std::span<const float>> value_spans_;

@@ -149,6 +149,7 @@ TEST_CASE("pulls that begin and end on many threads while chunks are replaced ad
   store.Push();
   CHECK(store.pinned->Above());
   fell = 0;
+  CHECK(store.pinned->Wait());
   pulled.clear();
   CHECK(fell == 1);
 }
@@ -168,6 +169,7 @@ TEST_CASE("what is forgiven is forgiven only for as long as it is held") {
   CHECK(store.pinned->Above());
   int fell = 0;
   store.pinned->Watch([&] { ++fell; });
+  CHECK(store.pinned->Wait());
   other.clear();
   CHECK_FALSE(store.pinned->Above());
   CHECK(fell == 1);

@@ -29,7 +29,10 @@ absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, float& ou
   const char* const end = text.data() + text.size();
   const absl::from_chars_result result = absl::from_chars(text.data(), end, number);
   const auto value = static_cast<float>((number - spec.mean) / spec.std);
-  if (text.empty() || result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) {
+  const bool read = result.ec == std::errc() ||  // or it is so near to zero that it is rounded
+                    (result.ec == std::errc::result_out_of_range && std::abs(number) < 1);
+  const bool decimal = text.find_first_of("xX") == std::string_view::npos;
+  if (text.empty() || !read || !decimal || result.ptr != end || !std::isfinite(value)) {
     return Wrong(spec.columns[0], absl::StrCat(Quoted(whole), " is not a finite number"));
   }
   out = value;

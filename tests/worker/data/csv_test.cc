@@ -163,6 +163,16 @@ TEST_CASE("delimiters, spaces around fields and lines before the header are opti
   CHECK(batch.inputs[0].values == Values{1, 2});
 }
 
+TEST_CASE("a number too small for its type is rounded to zero") {
+  MemoryFiles files;
+  files.contents["/d.csv"] = "a,y\n1e-50,0\n-1e-400,1\n";
+  const auto source = Open(files, Options({"a"}, "y"));
+  REQUIRE(source.ok());
+  Batch batch;
+  REQUIRE((*source)->Read(std::vector<uint64_t>{0, 1}, batch).ok());
+  CHECK(batch.inputs[0].values == Values{0, 0});
+}
+
 TEST_CASE("several files are one sequence, and numbers count from each file's start") {
   MemoryFiles files;
   files.contents["/d/1.csv"] = "a,y\n1,0\n2,0\n";
@@ -200,6 +210,8 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
       {"a,t,y\n-inf,x,0\n", "\"-inf\" is not a finite number"},
       {"a,t,y\n1e39,x,0\n", "\"1e39\" is not a finite number"},
       {"a,t,y\n1e999,x,0\n", "\"1e999\" is not a finite number"},
+      {"a,t,y\n0x10,x,0\n", "\"0x10\" is not a finite number"},
+      {"a,t,y\n0X1P4,x,0\n", "\"0X1P4\" is not a finite number"},
       {"a,t,y\n1.5.2,x,0\n", "\"1.5.2\" is not a finite number"},
       {"a,t,y\n\xff\x01,x,0\n", "\"\\xff\\x01\" is not a finite number"},
       {"a,t,y\n" + std::string(100, '7') + "x,x,0\n", "7...\" is not a finite number"},
