@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
-#include "common/grpc_daemon.h"
 #include "measure.h"
+#include "net/grpc_daemon.h"
 #include "ps_client.h"
+#include "storage/checkpoint.h"
 
 namespace paracord::bench {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/flags.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
+#include "config/flags.h"
 #include "coordinator/core.h"
 #include "measure.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 
 namespace paracord::bench {
 namespace {

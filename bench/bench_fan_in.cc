@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/grpc_daemon.h"
 #include "measure.h"
+#include "net/grpc_daemon.h"
 #include "ps_client.h"
 
 namespace paracord::bench {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "measure.h"
 #include "server/initializer.h"
 #include "worker/data/data_source.h"

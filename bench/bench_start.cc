@@ -14,10 +14,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_daemon.h"
 #include "common/json_text.h"
-#include "common/protocol.h"
 #include "measure.h"
+#include "net/grpc_daemon.h"
+#include "net/protocol.h"
 #include "nlohmann/json.hpp"
 #include "ps_client.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/flags.h"
 #include "common/parallel.h"
+#include "config/flags.h"
 #include "measure.h"
 #include "server/partition.h"
 

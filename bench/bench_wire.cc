@@ -22,13 +22,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/encoding.h"
-#include "common/exchange_codec.h"
-#include "common/flags.h"
-#include "common/grpc_daemon.h"
 #include "common/parallel.h"
-#include "common/shared_memory.h"
+#include "config/flags.h"
 #include "measure.h"
+#include "net/encoding.h"
+#include "net/exchange_codec.h"
+#include "net/grpc_daemon.h"
+#include "net/shared_memory.h"
 #include "server/exchange.h"
 
 namespace paracord::bench {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/flags.h"
+#include "config/flags.h"
 
 namespace paracord::bench {
 

@@ -10,12 +10,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
-#include "common/job.h"
 #include "common/json_text.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
+#include "config/job.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
+#include "storage/checkpoint.h"
 
 namespace paracord::bench {
 namespace {

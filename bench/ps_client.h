@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/exchange_codec.h"
 #include "common/rpc.h"
-#include "common/shared_memory.h"
+#include "net/exchange_codec.h"
+#include "net/shared_memory.h"
 #include "processes.h"
 #include "proto/paracord.pb.h"
 

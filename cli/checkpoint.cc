@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "common/files.h"
-#include "common/flags.h"
 #include "common/json_text.h"
+#include "config/flags.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {

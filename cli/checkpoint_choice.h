@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/checkpoint.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 

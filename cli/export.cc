@@ -10,7 +10,7 @@
 #include "cli/plan.h"
 #include "cli/tensor_file.h"
 #include "common/files.h"
-#include "common/flags.h"
+#include "config/flags.h"
 
 namespace paracord {
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "cli/socket_dir.h"
-#include "common/cluster.h"
+#include "config/cluster.h"
 
 namespace paracord {
 

@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/validate.h"
 #include "common/exit_code.h"
-#include "common/grpc_daemon.h"
-#include "common/nearest.h"
+#include "config/nearest.h"
+#include "net/grpc_daemon.h"
 
 namespace paracord {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/cluster.h"
-#include "common/job.h"
+#include "config/cluster.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {

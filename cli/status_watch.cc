@@ -1,8 +1,8 @@
 #include "cli/status_watch.h"
 
 #include "common/json_text.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {

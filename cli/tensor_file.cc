@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {

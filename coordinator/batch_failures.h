@@ -15,7 +15,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/job.h"
+#include "config/job.h"
 #include "coordinator/job_state.h"
 #include "proto/paracord.pb.h"
 

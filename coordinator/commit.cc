@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/failpoint.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {

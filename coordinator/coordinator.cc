@@ -9,13 +9,13 @@
 #include "common/json_text.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "coordinator/commit.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 
 namespace paracord {
 namespace {

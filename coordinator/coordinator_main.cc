@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/grpc_daemon.h"
 #include "common/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
+#include "net/grpc_daemon.h"
 
 namespace paracord {
 namespace {

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "common/checkpoint.h"
 #include "common/exit_code.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "coordinator/batch_failures.h"
 #include "coordinator/evaluation.h"
 #include "coordinator/event_file.h"
 #include "coordinator/events.h"
 #include "coordinator/job_state.h"
 #include "coordinator/split_table.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 

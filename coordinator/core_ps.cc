@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/protocol.h"
 #include "coordinator/core.h"
+#include "net/protocol.h"
 
 namespace paracord {
 namespace {

@@ -7,8 +7,8 @@
 #include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/protocol.h"
 #include "coordinator/core.h"
+#include "net/protocol.h"
 
 namespace paracord {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
-#include "common/tf_record_writer.h"
 #include "proto/tensorboard.pb.h"
+#include "storage/tf_record_writer.h"
 
 namespace paracord {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/checkpoint.h"
 #include "proto/paracord.pb.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 

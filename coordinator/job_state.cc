@@ -3,11 +3,11 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/data_plan.h"
 #include "common/json_text.h"
-#include "common/sealed_json.h"
 #include "common/status_macros.h"
+#include "storage/checkpoint.h"
+#include "storage/sealed_json.h"
 
 namespace paracord {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/probe.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {

@@ -7,10 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
 #include "coordinator/generations.h"
 #include "coordinator/job_state.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/shared_memory.h"
+#include "net/shared_memory.h"
 
 namespace paracord {
 

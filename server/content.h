@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job.h"
+#include "config/job.h"
 #include "server/optimizer.h"
 #include "server/partition.h"
 

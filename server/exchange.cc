@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/encoding.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/parallel.h"
-#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "net/encoding.h"
+#include "net/shared_memory.h"
 #include "server/gradient.h"
 
 namespace paracord {

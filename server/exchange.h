@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "common/exchange_codec.h"
+#include "net/exchange_codec.h"
 #include "server/content.h"
 
 namespace paracord {

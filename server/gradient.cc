@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/compression.h"
-#include "common/encoding.h"
 #include "common/finite.h"
 #include "common/half_float.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
+#include "net/compression.h"
+#include "net/encoding.h"
 #include "server/block.h"
 
 namespace paracord {

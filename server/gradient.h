@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
-#include "common/cord_reader.h"
+#include "net/cord_reader.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {

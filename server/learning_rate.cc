@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "common/nearest.h"
 #include "common/status_macros.h"
+#include "config/nearest.h"
 #include "server/options_reader.h"
 
 namespace paracord {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/data_plan.h"
-#include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "server/initializer.h"
+#include "storage/checkpoint.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {

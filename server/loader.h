@@ -9,14 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "server/content.h"
 
 namespace paracord {
 
 // `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
-// sense, or a partition is larger than `partition_bytes_max`. Otherwise as common/checkpoint.h and
-// common/safetensors.h say; the error names the file.
+// sense, or a partition is larger than `partition_bytes_max`. Otherwise as storage/checkpoint.h and
+// storage/safetensors.h say; the error names the file.
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 #include "server/learning_rate.h"
 
@@ -54,7 +54,7 @@ struct Optimizer {
   std::optional<double> clipvalue;
   bool use_ema = false;  // the average of the values over the steps is the last slot
   double ema_momentum = 0;
-  bool non_neg = false;  // negative values become 0, after everything else
+  bool non_neg = false;                  // negative values become 0, after everything else
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };

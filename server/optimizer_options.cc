@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
-#include "common/nearest.h"
 #include "common/status_macros.h"
+#include "config/nearest.h"
 #include "server/options_reader.h"
 
 namespace paracord {

@@ -7,9 +7,9 @@
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
 #include "common/status_macros.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
 
 namespace paracord {

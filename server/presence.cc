@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/exit_code.h"
-#include "common/rpc_proto.h"
+#include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <thread>
 
-#include "common/grpc_daemon.h"
 #include "common/log.h"
 #include "common/parallel.h"
+#include "net/grpc_daemon.h"
 #include "server/parameter_server.h"
 
 namespace paracord {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
-#include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {

@@ -1,4 +1,4 @@
-// Writes what a ps holds into the file of a checkpoint round (common/CHECKPOINT.md). Training goes
+// Writes what a ps holds into the file of a checkpoint round (storage/CHECKPOINT.md). Training goes
 // on meanwhile: references are taken partition by partition, under each lock for microseconds, and
 // the bytes are written from them. Blocking, on the executor's thread. Knows nothing of
 // generations; the door decides whether the result still counts.
@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/checkpoint.h"
 #include "common/files.h"
 #include "server/content.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 

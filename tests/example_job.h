@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/checkpoint.h"
-#include "common/job.h"
-#include "common/safetensors.h"
+#include "config/job.h"
+#include "storage/checkpoint.h"
+#include "storage/safetensors.h"
 #include "tests/fakes.h"
 
 namespace paracord {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/checkpoint.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "storage/checkpoint.h"
 #include "worker/workload.h"
 
 namespace paracord {

@@ -3,7 +3,7 @@
 // variable for `clipnorm`, clip_by_global_norm over all of them for `global_clipnorm`.
 #pragma once
 
-#include "common/job.h"
+#include "config/job.h"
 #include "worker/model/gradient_program.h"
 
 namespace paracord {

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/compression.h"
-#include "common/encoding.h"
-#include "common/exchange_codec.h"
 #include "common/finite.h"
 #include "common/half_float.h"
 #include "common/parallel.h"
-#include "common/protocol.h"
 #include "common/status_macros.h"
+#include "net/compression.h"
+#include "net/encoding.h"
+#include "net/exchange_codec.h"
+#include "net/protocol.h"
 
 namespace paracord {
 namespace {

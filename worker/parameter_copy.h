@@ -17,9 +17,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "common/job.h"
 #include "common/rpc.h"
-#include "common/shared_memory.h"
+#include "config/job.h"
+#include "net/shared_memory.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/checkpoint.h"
 #include "nlohmann/json.hpp"
+#include "storage/checkpoint.h"
 #include "worker/workload.h"
 
 namespace paracord {

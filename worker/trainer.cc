@@ -9,7 +9,7 @@
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"
-#include "common/protocol.h"
+#include "net/protocol.h"
 #include "worker/batch_plan.h"
 #include "worker/evaluate.h"
 

@@ -1,7 +1,7 @@
 #include "worker/unknown_name.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/nearest.h"
+#include "config/nearest.h"
 
 namespace paracord {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
-#include "common/encoding.h"
 #include "common/failpoint.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
+#include "net/encoding.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {

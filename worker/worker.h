@@ -12,8 +12,8 @@
 
 #include "common/environment.h"
 #include "common/exit_code.h"
-#include "common/job.h"
 #include "common/log.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/trainer.h"
 #include "worker/workload.h"

@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "common/grpc_daemon.h"
 #include "common/log.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
+#include "net/grpc_daemon.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
 #include "worker/ops/device.h"

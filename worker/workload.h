@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/data/data_source.h"
 #include "worker/gradient_clip.h"

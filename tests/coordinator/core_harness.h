@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/protocol.h"
 #include "coordinator/core.h"
+#include "net/protocol.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {

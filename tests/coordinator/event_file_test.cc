@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "common/tf_record_writer.h"
 #include "fakes.h"
 #include "proto/tensorboard.pb.h"
+#include "storage/tf_record_writer.h"
 
 namespace paracord {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/checkpoint.h"
 #include "fakes.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "common/json_text.h"
-#include "common/rpc_proto.h"
 #include "coordinator/job_state.h"
+#include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
 #include "tests/fakes.h"

@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
 #include "e2e/counting_job.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord::e2e {

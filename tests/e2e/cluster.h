@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/grpc_network.h"
 #include "e2e/process.h"
+#include "net/grpc_network.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord::e2e {

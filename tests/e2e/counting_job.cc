@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "common/json_text.h"
 #include "e2e/process.h"
+#include "storage/checkpoint.h"
 
 namespace paracord::e2e {
 namespace {

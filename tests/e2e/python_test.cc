@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/exchange_codec.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "e2e/process.h"
+#include "net/exchange_codec.h"
 
 namespace paracord::e2e {
 namespace {

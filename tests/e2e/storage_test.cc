@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "storage/checkpoint.h"
 
 namespace paracord::e2e {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/grpc_network.h"
+#include "net/grpc_network.h"
 
 #include <unistd.h>
 

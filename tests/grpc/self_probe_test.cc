@@ -1,9 +1,9 @@
-#include "common/self_probe.h"
+#include "net/self_probe.h"
 
 #include <catch2/catch.hpp>
 
-#include "common/grpc_network.h"
 #include "common/thread_loop.h"
+#include "net/grpc_network.h"
 
 namespace paracord {
 namespace {
@@ -35,13 +35,12 @@ TEST_CASE("a listener that answers is left alone, one that does not is called de
   REQUIRE(listening.ok());
   listener = *std::move(listening);
   bool deaf = false;
-  const SelfProbe probe(
-      network, loop, listener->address(),
-      [&] {
-        deaf = true;
-        loop.Stop();
-      },
-      {.period_ms = 1, .deadline_ms = 200, .failures = 2});
+  const SelfProbe probe(network, loop, listener->address(),
+                        [&] {
+                          deaf = true;
+                          loop.Stop();
+                        },
+                        {.period_ms = 1, .deadline_ms = 200, .failures = 2});
   loop.Run();
   CHECK(deaf);
   CHECK(probes == 5);

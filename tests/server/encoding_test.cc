@@ -1,11 +1,11 @@
 // Values and gradients in every encoding, against what float32 gives.
-#include "common/encoding.h"
+#include "net/encoding.h"
 
 #include <cmath>
 #include <functional>
 #include <limits>
 
-#include "common/compression.h"
+#include "net/compression.h"
 #include "server/exchange.h"
 #include "server/gradient.h"
 #include "tests/server/ps_fixture.h"

@@ -1,5 +1,5 @@
 // A partition that no 32-bit count of bytes can name, and one that no signed one can.
-#include "common/encoding.h"
+#include "net/encoding.h"
 #include "server/exchange.h"
 #include "tests/server/ps_fixture.h"
 

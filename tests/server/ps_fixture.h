@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "common/checkpoint.h"
-#include "common/exchange_codec.h"
-#include "common/job.h"
 #include "common/json_text.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
+#include "config/job.h"
+#include "net/exchange_codec.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "server/parameter_server.h"
 #include "server/pinned_bytes.h"
 #include "spdlog/spdlog.h"
+#include "storage/checkpoint.h"
 #include "tests/fakes.h"
 
 namespace paracord {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "common/safetensors.h"
+#include "storage/safetensors.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {

@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
-#include "common/exchange_codec.h"
 #include "common/exit_code.h"
 #include "common/probe.h"
-#include "common/protocol.h"
-#include "common/rpc_proto.h"
 #include "coordinator/coordinator.h"
+#include "net/exchange_codec.h"
+#include "net/protocol.h"
+#include "net/rpc_proto.h"
 #include "server/parameter_server.h"
 #include "worker/worker.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job.h"
+#include "config/job.h"
 #include "worker/workload.h"
 
 namespace paracord {

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "common/checkpoint.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "server/content.h"
 #include "server/parameter_server.h"
 #include "sim/counting_workload.h"
 #include "sim/world/sim_world.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 

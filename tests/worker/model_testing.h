@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job.h"
+#include "config/job.h"
 #include "nlohmann/json.hpp"
 #include "worker/model/gradient_program.h"
 

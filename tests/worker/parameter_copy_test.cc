@@ -7,9 +7,9 @@
 #include <limits>
 #include <map>
 
-#include "common/compression.h"
-#include "common/encoding.h"
-#include "common/exchange_codec.h"
+#include "net/compression.h"
+#include "net/encoding.h"
+#include "net/exchange_codec.h"
 
 namespace paracord {
 namespace {

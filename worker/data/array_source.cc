@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_fields.h"
 #include "common/mix.h"
-#include "common/nearest.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
+#include "config/nearest.h"
 #include "worker/data/array.h"
 #include "worker/data/data_options.h"
 #include "worker/data/utf8.h"

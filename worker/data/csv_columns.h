@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/json_fields.h"
+#include "config/json_fields.h"
 #include "worker/data/data_source.h"
 
 namespace paracord {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_fields.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "worker/data/csv_columns.h"
 #include "worker/data/csv_text.h"
 #include "worker/data/data_options.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/nearest.h"
 #include "common/status_macros.h"
+#include "config/nearest.h"
 #include "worker/data/csv_columns.h"
 #include "worker/data/data_options.h"
 

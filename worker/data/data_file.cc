@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/crc32c.h"
 #include "common/status_macros.h"
+#include "storage/crc32c.h"
 #include "worker/data/byte_stream.h"
 
 namespace paracord {

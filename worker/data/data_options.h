@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "common/json_fields.h"
+#include "config/json_fields.h"
 
 namespace paracord {
 

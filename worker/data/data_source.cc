@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/finite.h"
-#include "common/json_fields.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "worker/data/array_source.h"
 #include "worker/data/csv_source.h"
 #include "worker/data/image_source.h"

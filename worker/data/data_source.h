@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "common/job.h"
+#include "config/job.h"
 
 namespace paracord {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/json_fields.h"
+#include "config/json_fields.h"
 #include "worker/data/data_source.h"
 
 namespace paracord {

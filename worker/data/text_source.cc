@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_fields.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "worker/data/data_options.h"
 #include "worker/data/record_index.h"
 #include "worker/data/row_source.h"

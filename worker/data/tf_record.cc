@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "common/tf_record_writer.h"
+#include "storage/tf_record_writer.h"
 
 namespace paracord {
 namespace {

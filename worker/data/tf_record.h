@@ -1,4 +1,4 @@
-// Reads the TFRecord container, which common/tf_record_writer.h describes. Both checksums are
+// Reads the TFRecord container, which storage/tf_record_writer.h describes. Both checksums are
 // checked whenever a record is read. The whole file may be gzip.
 #pragma once
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/json_fields.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "worker/data/data_options.h"
 #include "worker/data/row_source.h"
 #include "worker/data/tf_example.h"

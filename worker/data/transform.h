@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/json_fields.h"
+#include "config/json_fields.h"
 #include "worker/data/data_source.h"
 
 namespace paracord {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "common/nearest.h"
+#include "config/nearest.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/data/data_source.h"
 #include "worker/ops/ops.h"

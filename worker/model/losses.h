@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "worker/layers/layer.h"
 #include "worker/ops/ops.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "proto/paracord.pb.h"
 #include "worker/model/losses.h"
 

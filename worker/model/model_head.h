@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/job.h"
+#include "config/job.h"
 #include "worker/data/data_source.h"
 #include "worker/model/graph.h"
 #include "worker/model/keras_json.h"

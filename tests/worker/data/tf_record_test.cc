@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
-#include "common/tf_record_writer.h"
+#include "storage/tf_record_writer.h"
 #include "tests/golden/golden.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"

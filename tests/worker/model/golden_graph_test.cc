@@ -4,7 +4,7 @@
 
 #include "common/json_text.h"
 #include "common/metric.h"
-#include "common/named_spec.h"
+#include "config/named_spec.h"
 #include "tests/golden/golden.h"
 #include "tests/worker/model_testing.h"
 

@@ -1,0 +1,176 @@
+#include "config/flags.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "config/json_fields.h"
+#include "config/nearest.h"
+
+namespace paracord {
+namespace {
+
+std::string Quoted(const std::string& text) { return JsonExcerpt(nlohmann::json(text)); }
+
+// "--ps N" as the left column of help.
+std::string Shown(const std::string& name, const std::string& value) {
+  return absl::StrCat("--", name, value.empty() ? "" : " ", value);
+}
+
+}  // namespace
+
+Flags::Flags(std::string program, std::string summary)
+    : program_(std::move(program)), summary_(std::move(summary)) {}
+
+void Flags::String(std::string name, std::string value, std::string help, std::string* out) {
+  flags_.push_back({std::move(name), std::move(value), std::move(help), out});
+}
+
+void Flags::String(std::string name, std::string value, std::string help,
+                   std::optional<std::string>* out) {
+  flags_.push_back({std::move(name), std::move(value), std::move(help), out});
+}
+
+void Flags::Integer(std::string name, std::string value, std::string help, int64_t low,
+                    int64_t high, int64_t* out) {
+  flags_.push_back({std::move(name), std::move(value), std::move(help), out, low, high});
+}
+
+void Flags::Integer(std::string name, std::string value, std::string help, int64_t low,
+                    int64_t high, std::optional<int64_t>* out) {
+  flags_.push_back({std::move(name), std::move(value), std::move(help), out, low, high});
+}
+
+void Flags::Switch(std::string name, std::string help, bool* out) {
+  flags_.push_back({std::move(name), "", std::move(help), out});
+}
+
+void Flags::Positional(std::string name, std::string help, std::string* out) {
+  positionals_.push_back({std::move(name), "", std::move(help), out});
+}
+
+Flags::Entry* Flags::Find(const std::string& name) {
+  for (Entry& entry : flags_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string Flags::Set(const Entry& entry, const std::string& text) {
+  if (auto* const* out = std::get_if<bool*>(&entry.target)) {
+    if (text != "true" && text != "false") return "must be true or false";
+    **out = text == "true";
+    return "";
+  }
+  if (text.empty()) return "must not be empty";
+  if (auto* const* out = std::get_if<std::string*>(&entry.target)) {
+    **out = text;
+  } else if (auto* const* optional = std::get_if<std::optional<std::string>*>(&entry.target)) {
+    **optional = text;
+  } else {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(text, &number) || number < entry.low || number > entry.high) {
+      return absl::StrCat("must be an integer from ", entry.low, " to ", entry.high);
+    }
+    if (auto* const* integer = std::get_if<int64_t*>(&entry.target)) **integer = number;
+    if (auto* const* integer = std::get_if<std::optional<int64_t>*>(&entry.target)) {
+      **integer = number;
+    }
+  }
+  return "";
+}
+
+std::string Flags::Default(const Entry& entry) {
+  if (auto* const* out = std::get_if<std::string*>(&entry.target)) return **out;
+  if (auto* const* out = std::get_if<int64_t*>(&entry.target)) return absl::StrCat(**out);
+  return "";
+}
+
+std::string Flags::UnknownFlag(const std::string& shown) const {
+  const std::string name = shown.substr(std::min(shown.size(), shown.find_first_not_of('-')));
+  std::vector<std::string_view> known = {"help"};
+  for (const Entry& entry : flags_) known.push_back(entry.name);
+  const std::string nearest = NearestName(name, known);
+  if (!nearest.empty()) return absl::StrCat("unknown flag; did you mean `--", nearest, "`?");
+  return "unknown flag; --help lists them";
+}
+
+absl::Status Flags::Parse(std::span<const std::string> args) {
+  Problems problems;
+  size_t positional = 0;
+  bool flags_ended = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    if (flags_ended || !absl::StartsWith(arg, "-") || arg == "-") {
+      if (positional == positionals_.size()) {
+        problems.Add("", absl::StrCat("unexpected argument ", Quoted(arg)));
+      } else {
+        Entry& entry = positionals_[positional++];
+        entry.given = true;
+        const std::string problem = Set(entry, arg);
+        if (!problem.empty()) problems.Add(entry.name, problem);
+      }
+      continue;
+    }
+    if (arg == "--") {
+      flags_ended = true;
+      continue;
+    }
+    if (arg == "--help" || arg == "-h") {
+      help_wanted_ = true;
+      return absl::OkStatus();
+    }
+    const size_t equals = arg.find('=');
+    const std::string shown = arg.substr(0, equals);
+    Entry* entry = absl::StartsWith(arg, "--") ? Find(shown.substr(2)) : nullptr;
+    if (entry == nullptr) {
+      problems.Add(shown, UnknownFlag(shown));
+      continue;
+    }
+    if (std::exchange(entry->given, true)) problems.Add(shown, "is given twice");
+    std::string value = "true";
+    if (equals != std::string::npos) {
+      value = arg.substr(equals + 1);
+    } else if (!entry->value.empty()) {
+      if (i + 1 == args.size() || absl::StartsWith(args[i + 1], "--")) {
+        problems.Add(shown, absl::StrCat("needs a value, ", entry->value));
+        continue;
+      }
+      value = args[++i];
+    }
+    const std::string problem = Set(*entry, value);
+    if (!problem.empty()) problems.Add(shown, absl::StrCat(problem, ", is ", Quoted(value)));
+  }
+  for (; positional < positionals_.size(); ++positional) {
+    problems.Add(positionals_[positional].name, "is missing");
+  }
+  return problems.ToStatus();
+}
+
+std::string Flags::Help() const {
+  std::string text = absl::StrCat("usage: ", program_);
+  for (const Entry& entry : positionals_) absl::StrAppend(&text, " ", entry.name);
+  absl::StrAppend(&text, flags_.empty() ? "" : " [flags]", "\n", summary_, "\n");
+  size_t width = std::string("--help").size();
+  for (const Entry& entry : positionals_) width = std::max(width, entry.name.size());
+  for (const Entry& entry : flags_) {
+    width = std::max(width, Shown(entry.name, entry.value).size());
+  }
+  auto line = [&](const std::string& left, const std::string& right) {
+    absl::StrAppend(&text, "  ", left, std::string(width - left.size() + 2, ' '), right, "\n");
+  };
+  if (!positionals_.empty()) text += "\n";
+  for (const Entry& entry : positionals_) line(entry.name, entry.help);
+  text += "\n";
+  for (const Entry& entry : flags_) {
+    const std::string value = Default(entry);
+    line(Shown(entry.name, entry.value),
+         value.empty() ? entry.help : absl::StrCat(entry.help, " (default ", value, ")"));
+  }
+  line("--help", "print this");
+  return text;
+}
+
+}  // namespace paracord

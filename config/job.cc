@@ -1,0 +1,415 @@
+#include "config/job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "config/job_data.h"
+#include "config/json_fields.h"
+#include "config/named_spec.h"
+#include "config/nearest.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kJobBytesMax = 64 << 20;  // models of many layers are long
+constexpr int kJobDepthMax = 128;          // Keras nests about six levels a model inside a model
+
+constexpr uint64_t kCountMax = uint64_t{1} << 48;
+constexpr uint64_t kMsMax = uint64_t{366} * 24 * 3600 * 1000;
+
+class JobReader {
+ public:
+  JobReader(const json& document, BaseDirectory base, Problems& problems)
+      : fields_(document, "", problems), base_(std::move(base)), problems_(problems) {}
+
+  // `model` is what the job's key "model" stands for; null if it could not be had.
+  Job Read(json model);
+
+ private:
+  void ReadData();
+  void ReadCounts();
+  void ReadLearning();
+  void ReadLosses(const CompileConfig& compiled);
+  void ReadMetrics(const CompileConfig& compiled);
+  void ReadStopWhen();
+  void ReadModes();
+  void ReadCompression();
+  void ReadFailures();
+  void ReadTimeouts();
+  void ReadPartitioner();
+  void ReadCheckpoint();
+  std::optional<NamedSpec> ReadOr(NamedKind kind, const std::string& key,
+                                  std::optional<NamedSpec> compiled);
+
+  JsonFields fields_;
+  const BaseDirectory base_;
+  Problems& problems_;
+  Job job_;
+};
+
+Job JobReader::Read(json model) {
+  job_.model = std::move(model);
+  if (fields_.Find("name") == nullptr) fields_.Problem("name", "is missing");
+  fields_.String("name", job_.name);
+  const auto unfit = [](unsigned char c) { return c == '/' || c < ' ' || c == 127; };
+  if (job_.name.size() > 128 || std::any_of(job_.name.begin(), job_.name.end(), unfit)) {
+    fields_.Problem("name", "names a directory: at most 128 bytes, no / and no control characters");
+  }
+  ReadData();
+  ReadCounts();
+  ReadLearning();
+  ReadStopWhen();
+  ReadModes();
+  ReadCompression();
+  ReadFailures();
+  ReadTimeouts();
+  ReadPartitioner();
+  ReadCheckpoint();
+  fields_.Find("model");
+  fields_.ReportUnknown();
+  return std::move(job_);
+}
+
+void JobReader::ReadData() {
+  const json* data = fields_.Find("data");
+  if (data == nullptr) return fields_.Problem("data", "is missing");
+  JsonFields fields(*data, "data", problems_);
+  if (data->is_object() && fields.FindValue("train") == nullptr) {
+    fields.Problem("train", "is missing");
+  }
+  if (const json* train = fields.FindValue("train")) {
+    job_.train = ReadDataSpec(*train, "data.train", base_, problems_).value_or(DataSpec());
+  }
+  if (const json* test = fields.FindValue("test")) {
+    job_.test = ReadDataSpec(*test, "data.test", base_, problems_);
+  }
+  fields.ReportUnknown();
+}
+
+void JobReader::ReadCounts() {
+  fields_.Integer("batch", 1, 1 << 24, job_.batch);
+  fields_.Integer("accumulate", 1, 1 << 24, job_.accumulate);
+  if (job_.accumulate > job_.batch) {
+    fields_.Problem("accumulate",
+                    absl::StrCat("is ", job_.accumulate, ", more than the batch of ", job_.batch));
+  }
+  fields_.Integer("split_batches", 1, 1 << 20, job_.split_batches);
+  fields_.Bool("shuffle", job_.shuffle);
+  fields_.Integer("seed", 0, std::numeric_limits<uint64_t>::max(), job_.seed);
+  const bool has_epochs = fields_.FindValue("epochs") != nullptr;
+  const bool has_steps = fields_.FindValue("steps") != nullptr;
+  if (has_epochs) fields_.Integer("epochs", 1, uint64_t{1} << 32, job_.epochs);
+  if (has_steps) {
+    uint64_t steps = 0;
+    fields_.Integer("steps", 1, kCountMax, steps);
+    if (steps != 0) job_.steps = steps;
+  }
+  if (has_epochs && has_steps) fields_.Problem("steps", "give either `epochs` or `steps`");
+}
+
+std::optional<NamedSpec> JobReader::ReadOr(NamedKind kind, const std::string& key,
+                                           std::optional<NamedSpec> compiled) {
+  const json* value = fields_.FindValue(key);
+  if (value != nullptr) return ReadNamedSpec(kind, *value, std::string(key), problems_);
+  if (!compiled && job_.model.is_object()) {
+    fields_.Problem(key, "is missing, and the model's compile_config does not say it either");
+  }
+  return compiled;
+}
+
+void JobReader::ReadLosses(const CompileConfig& compiled) {
+  const json* value = fields_.FindValue("loss");
+  job_.losses = compiled.losses;
+  if (value != nullptr) {
+    job_.losses = ReadByOutput(NamedKind::kLoss, *value, "loss", problems_);
+    if (job_.losses.empty()) fields_.Problem("loss", "names no loss");
+  } else if (compiled.losses.empty() && job_.model.is_object()) {
+    fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
+  }
+  // One loss is that of every output, however it was written.
+  if (job_.losses.size() == 1) {
+    job_.loss = std::move(job_.losses[0]);
+    if (job_.loss.output == "#0") job_.loss.output.clear();
+    job_.losses.clear();
+  }
+  const json* weights = fields_.FindValue("loss_weights");
+  if (weights != nullptr) {
+    job_.loss_weights = ReadNumbersByOutput(*weights, "loss_weights", problems_);
+  } else if (value == nullptr) {
+    job_.loss_weights = compiled.loss_weights;
+  }
+  const json* classes = fields_.FindValue("class_weight");
+  if (classes == nullptr) return;
+  for (const auto& [name, number] : ReadNumbersByOutput(*classes, "class_weight", problems_)) {
+    int64_t id = 0;
+    if (!absl::SimpleAtoi(name, &id) || id < 0) {
+      problems_.Add("class_weight", "must be an object of weights by class number");
+      return;
+    }
+    job_.class_weight[id] = number;
+  }
+}
+
+void JobReader::ReadLearning() {
+  // Only what the job leaves out may complain about the model's own settings.
+  Problems of_model;
+  const CompileConfig compiled = ReadCompileConfig(job_.model, of_model);
+  ReadLosses(compiled);
+  std::optional<NamedSpec> optimizer =
+      ReadOr(NamedKind::kOptimizer, "optimizer", compiled.optimizer);
+  if (optimizer) job_.optimizer = *std::move(optimizer);
+  ReadMetrics(compiled);
+  const bool complete = fields_.FindValue("loss") != nullptr &&
+                        fields_.FindValue("optimizer") != nullptr &&
+                        fields_.FindValue("metrics") != nullptr;
+  if (!complete) {
+    for (const std::string& line : of_model.lines()) problems_.Add("", line);
+  }
+  if (fields_.FindValue("initial_weights") != nullptr) {
+    json path = *fields_.Find("initial_weights");
+    if (path.is_structured()) path = nullptr;
+    MakeAbsolute(path, base_, "initial_weights", problems_);
+    if (path.is_string()) job_.initial_weights = path.get<std::string>();
+  }
+}
+
+void JobReader::ReadMetrics(const CompileConfig& compiled) {
+  const json* metrics = fields_.FindValue("metrics");
+  if (metrics == nullptr) {
+    job_.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
+    return;
+  }
+  if (!metrics->is_structured() || metrics->contains("name")) {
+    return fields_.Problem("metrics", absl::StrCat("must be a list, is ", JsonExcerpt(*metrics)));
+  }
+  std::vector<NamedSpec> read = ReadByOutput(NamedKind::kMetric, *metrics, "metrics", problems_);
+  for (size_t i = 0; i < read.size(); ++i) {
+    for (const NamedSpec& earlier : job_.metrics) {
+      if (earlier.name == read[i].name && earlier.output == read[i].output &&
+          earlier.options == read[i].options) {
+        problems_.Add(absl::StrCat("metrics[", i, "]"), read[i].name + " occurs twice");
+      }
+    }
+    job_.metrics.push_back(std::move(read[i]));
+  }
+}
+
+void JobReader::ReadStopWhen() {
+  if (const json* evaluate = fields_.Find("evaluate")) {
+    JsonFields fields(*evaluate, "evaluate", problems_);
+    fields.Integer("every_epochs", 0, uint64_t{1} << 32, job_.evaluate_every_epochs);
+    fields.ReportUnknown();
+  }
+  const json* value = fields_.FindValue("stop_when");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "stop_when", problems_);
+  StopWhen stop;
+  if (fields.Find("metric") == nullptr) fields.Problem("metric", "is missing");
+  fields.String("metric", stop.metric);
+  stop.metric = KerasName(NamedKind::kMetric, stop.metric);
+  constexpr double kAny = std::numeric_limits<double>::max();
+  for (auto [key, limit] :
+       {std::pair("at_least", &stop.at_least), std::pair("at_most", &stop.at_most)}) {
+    if (fields.FindValue(key) != nullptr) fields.Number(key, -kAny, kAny, limit->emplace());
+  }
+  fields.ReportUnknown();
+  if (!value->is_object()) return;
+  if (stop.at_least.has_value() == stop.at_most.has_value()) {
+    problems_.Add("stop_when", "needs one of `at_least` and `at_most`");
+  }
+  std::vector<std::string_view> known = {"loss"};
+  bool found = stop.metric == "loss";
+  for (const NamedSpec& metric : job_.metrics) {
+    known.push_back(metric.name);
+    // Of one of several outputs: "<output>_<metric>".
+    found = found || stop.metric == metric.name || stop.metric.ends_with("_" + metric.name);
+    const auto own = metric.options.find("label");
+    found = found || (own != metric.options.end() && *own == stop.metric);
+  }
+  if (!stop.metric.empty() && !found) {
+    fields.Problem("metric",
+                   absl::StrCat("`", stop.metric, "` is neither \"loss\" nor in `metrics`",
+                                NearestHint(stop.metric, known)));
+  }
+  const json* data = fields_.Find("data");
+  if (data != nullptr && data->is_object() &&
+      (!data->contains("test") || (*data)["test"].is_null())) {
+    problems_.Add("stop_when", "needs `data.test` to be measured on");
+  }
+  job_.stop_when = std::move(stop);
+}
+
+void JobReader::ReadModes() {
+  static constexpr std::string_view kConsistency[] = {"async"};
+  static constexpr std::string_view kRecovery[] = {"replay"};
+  static constexpr std::string_view kPrecision[] = {"float32"};
+  static constexpr std::string_view kPlacement[] = {"greedy", "round_robin"};
+  fields_.OneOf("consistency", kConsistency, job_.consistency);
+  fields_.OneOf("recovery", kRecovery, job_.recovery);
+  fields_.OneOf("precision", kPrecision, job_.precision);
+  static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
+  fields_.OneOf("placement", kPlacement, job_.placement);
+  fields_.OneOf("wire", kWire, job_.wire);
+  fields_.Bool("overlap", job_.overlap);
+}
+
+void JobReader::ReadCompression() {
+  const json* value = fields_.FindValue("compression");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "compression", problems_);
+  static constexpr std::string_view kKinds[] = {"top_k", "int8"};
+  std::string kind;
+  if (value->is_object() && fields.Find("kind") == nullptr) fields.Problem("kind", "is missing");
+  fields.OneOf("kind", kKinds, kind);
+  if (kind == "int8") job_.compression.kind = CompressionSpec::Kind::kInt8;
+  if (kind == "top_k") job_.compression.kind = CompressionSpec::Kind::kTopK;
+  fields.Number("ratio", 1e-9, 1, job_.compression.ratio);
+  if (kind == "int8" && fields.Find("ratio") != nullptr) {
+    fields.Problem("ratio", "is for top_k; int8 sends a byte for each element");
+  }
+  fields.ReportUnknown();
+}
+
+void JobReader::ReadFailures() {
+  const json* value = fields_.Find("failures");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "failures", problems_);
+  static constexpr std::string_view kPolicies[] = {"skip", "fail"};
+  std::string policy = "skip";
+  fields.OneOf("policy", kPolicies, policy);
+  job_.failures.skip = policy == "skip";
+  fields.Integer("per_batch", 1, 1000, job_.failures.per_batch);
+  fields.Number("rejected_max", 0, 1, job_.failures.rejected_max);
+  fields.ReportUnknown();
+}
+
+void JobReader::ReadTimeouts() {
+  const json* value = fields_.Find("timeouts");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "timeouts", problems_);
+  fields.Integer("start_s", 1, kMsMax / 1000, job_.timeouts.start_s);
+  fields.Integer("worker_ms", 1, kMsMax, job_.timeouts.worker_ms);
+  fields.Integer("ps_ms", 1, kMsMax, job_.timeouts.ps_ms);
+  fields.Integer("ps_return_s", 0, kMsMax / 1000, job_.timeouts.ps_return_s);
+  fields.Integer("orphan_ms", 1, kMsMax, job_.timeouts.orphan_ms);
+  fields.Integer("drain_ms", 0, kMsMax, job_.timeouts.drain_ms);
+  fields.ReportUnknown();
+}
+
+void JobReader::ReadPartitioner() {
+  const json* value = fields_.Find("partitioner");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "partitioner", problems_);
+  if (!value->is_object()) return;
+  static constexpr std::string_view kKinds[] = {"min_size", "max_size", "fixed_shards"};
+  std::string kind;
+  if (fields.Find("kind") == nullptr) fields.Problem("kind", "is missing");
+  fields.OneOf("kind", kKinds, kind);
+  if (kind.empty()) return;  // which other keys there are depends on it
+  PartitionerSpec& spec = job_.partitioner;
+  auto required = [&](const std::string& key, uint64_t& out) {
+    if (fields.Find(key) == nullptr) fields.Problem(key, "is missing");
+    fields.Integer(key, 1, kCountMax, out);
+  };
+  if (kind == "fixed_shards") {
+    spec.kind = PartitionerSpec::Kind::kFixedShards;
+    required("shards", spec.shards);
+  } else if (kind == "min_size") {
+    spec.kind = PartitionerSpec::Kind::kMinSize;
+    fields.Integer("min_shard_bytes", 1, kCountMax, spec.min_shard_bytes);
+  } else {
+    spec.kind = PartitionerSpec::Kind::kMaxSize;
+    required("max_shard_bytes", spec.max_shard_bytes);
+    spec.max_shards = std::nullopt;  // a limit that is asked for is kept
+  }
+  if (kind != "fixed_shards") {
+    const json* max_shards = fields.Find("max_shards");
+    if (max_shards != nullptr) spec.max_shards = std::nullopt;
+    if (max_shards != nullptr && !max_shards->is_null()) {
+      fields.Integer("max_shards", 1, kCountMax, spec.max_shards.emplace(1));
+    }
+  }
+  fields.ReportUnknown();
+}
+
+void JobReader::ReadCheckpoint() {
+  const json* value = fields_.Find("checkpoint");
+  if (value == nullptr) return;
+  JsonFields fields(*value, "checkpoint", problems_);
+  fields.Number("every_seconds", 0, 1e9, job_.checkpoint.every_seconds);
+  fields.Integer("keep", 1, 1 << 20, job_.checkpoint.keep);
+  fields.ReportUnknown();
+}
+
+// The model behind the job's key: itself, or (with `files`) what is in the file it names.
+json ReadModel(const json& document, Files* files, const BaseDirectory& base, Problems& problems) {
+  const auto found = document.find("model");
+  if (found == document.end()) {
+    problems.Add("model", "is missing");
+    return nullptr;
+  }
+  if (found->is_object() && !found->empty()) return *found;
+  if (files == nullptr || !found->is_string() || found->get_ref<const std::string&>().empty()) {
+    problems.Add("model", absl::StrCat("must be ", files == nullptr ? "" : "a path or ",
+                                       "the JSON of a Keras model, is ", JsonExcerpt(*found)));
+    return nullptr;
+  }
+  const std::string path = (*base / found->get<std::string>()).lexically_normal().string();
+  absl::StatusOr<std::string> text = files->ReadWhole(path);
+  if (!text.ok()) {
+    problems.Add("model", std::string(text.status().message()));
+    return nullptr;
+  }
+  absl::StatusOr<json> model = ParseJson(*text, kJobBytesMax, kJobDepthMax);
+  if (!model.ok() || !model->is_object()) {
+    problems.Add("model", absl::StrCat(path, ": ",
+                                       model.ok() ? "is not an object" : model.status().message()));
+    return nullptr;
+  }
+  return *std::move(model);
+}
+
+absl::StatusOr<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base) {
+  if (!document.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a job must be an object with the keys model and data, is ", JsonExcerpt(document)));
+  }
+  Problems problems;
+  json model = ReadModel(document, files, base, problems);
+  Job job = JobReader(document, base, problems).Read(std::move(model));
+  RETURN_IF_ERROR(problems.ToStatus());
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
+  absl::StatusOr<json> document = ParseJson(text, kJobBytesMax, kJobDepthMax);
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", document.status().message()));
+  }
+  const std::filesystem::path file = std::filesystem::absolute(path);
+  if (document->is_object() && !document->contains("name")) {
+    (*document)["name"] = file.stem().string();
+  }
+  return ReadJob(*document, &files, file.parent_path());
+}
+
+absl::StatusOr<Job> ParseJob(const std::string& canonical_json) {
+  absl::StatusOr<json> document = ParseJson(canonical_json, kJobBytesMax, kJobDepthMax);
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("job: ", document.status().message()));
+  }
+  return ReadJob(*document, nullptr, std::nullopt);
+}
+
+}  // namespace paracord

@@ -1,0 +1,126 @@
+// The job: everything that must agree across the cluster. The coordinator reads it from a file,
+// inlines the model and makes paths absolute; ps and workers get the canonical JSON from it.
+// Parsing reports every problem at once, each naming its key, unknown keys with the nearest known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+
+class Files;
+
+// Where examples come from: `format` and that reader's own keys, checked by the reader's entry in
+// the table of formats.
+struct DataSpec {
+  std::string format;      // "idx", "npy"
+  nlohmann::json options;  // the other keys; paths absolute
+};
+
+// A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.
+// Written in a job as a string, or as an object with "name".
+struct NamedSpec {
+  std::string name;
+  nlohmann::json options = nlohmann::json::object();
+  std::string output = "";  // of the model, by name, or "#1" by position; empty: any
+  bool weighted = false;    // a metric that counts examples by their weights
+};
+
+struct StopWhen {
+  std::string metric;
+  std::optional<double> at_least;  // exactly one of the two
+  std::optional<double> at_most;
+};
+
+struct FailuresSpec {
+  bool skip = true;  // policy: skip | fail
+  uint32_t per_batch = 3;
+  double rejected_max = 0.01;  // share of an epoch's batches
+};
+
+struct TimeoutsSpec {
+  int64_t start_s = 300;
+  int64_t worker_ms = 10000;
+  int64_t ps_ms = 10000;
+  int64_t ps_return_s = 3600;
+  int64_t orphan_ms = 600000;
+  int64_t drain_ms = 25000;
+};
+
+struct PartitionerSpec {
+  enum class Kind { kFixedShards, kMinSize, kMaxSize };
+  Kind kind = Kind::kMinSize;
+  uint64_t shards = 1;                     // fixed_shards
+  uint64_t min_shard_bytes = 256 << 10;    // min_size
+  uint64_t max_shard_bytes = 0;            // max_size
+  std::optional<uint64_t> max_shards = 8;  // min_size, max_size
+};
+
+// Of gradients on their way to the ps; what is not sent is added to the next one (error feedback).
+struct CompressionSpec {
+  enum class Kind { kNone, kTopK, kInt8 };
+  Kind kind = Kind::kNone;
+  double ratio = 0.01;  // top_k: share of the elements that is sent
+};
+
+struct CheckpointSpec {
+  double every_seconds = 30;  // 0: only at the end and when drained
+  uint32_t keep = 3;
+};
+
+struct Job {
+  std::string name;
+  nlohmann::json model;  // Keras' JSON itself
+  DataSpec train;
+  std::optional<DataSpec> test;
+  uint32_t batch = 64;
+  uint32_t accumulate = 1;
+  uint32_t split_batches = 32;
+  bool shuffle = true;
+  uint64_t seed = 1;
+  uint64_t epochs = 1;
+  std::optional<uint64_t> steps;               // batches in all, instead of epochs
+  std::optional<std::string> initial_weights;  // absolute path of a safetensors file
+  NamedSpec loss;                              // of every output, if `losses` is empty
+  std::vector<NamedSpec> losses;               // of the outputs that have one, with its `output`
+  std::map<std::string, double> loss_weights;  // by output, as NamedSpec::output; others have 1
+  std::map<int64_t, double> class_weight;      // of examples, by class; others have 1
+  std::vector<NamedSpec> metrics;
+  NamedSpec optimizer;
+  uint64_t evaluate_every_epochs = 1;  // 0: only at the end
+  std::optional<StopWhen> stop_when;
+  std::string consistency = "async";
+  std::string recovery = "replay";
+  std::string precision = "float32";
+  std::string wire = "float32";  // or "bf16", "f16"
+  CompressionSpec compression;
+  bool overlap = false;  // computes the next batch while the exchange of this one is under way
+  FailuresSpec failures;
+  TimeoutsSpec timeouts;
+  PartitionerSpec partitioner;
+  std::string placement = "greedy";  // or "round_robin"
+  CheckpointSpec checkpoint;
+};
+
+// Reads a job file: relative paths are taken from its directory, globs are left to the readers, the
+// model file is read in. The message of the error has one line a problem.
+absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path);
+
+// The canonical form: every key present, paths absolute, model inlined. ParseJob(JobToJson(job)) is
+// the same job.
+std::string JobToJson(const Job& job);
+absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
+
+// On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
+// compression, overlap and the optimizer's learning rate may differ. The error names every key that
+// does not.
+absl::Status CheckResumable(const Job& before, const Job& now);
+
+}  // namespace paracord

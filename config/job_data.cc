@@ -1,0 +1,123 @@
+#include "config/job_data.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMix = "mix";
+
+// The keys of each format that hold paths: a string, or lists and objects of strings. In any
+// format, at any depth, `vocabulary_file` is one too.
+struct Format {
+  std::string_view name;
+  std::vector<std::string> path_keys;
+};
+constexpr std::string_view kNestedPathKey = "vocabulary_file";
+const std::vector<Format>& Formats() {
+  static const std::vector<Format> formats = {{"csv", {"files"}},
+                                              {"idx", {"features", "labels", "weights"}},
+                                              {"images", {"folder", "list"}},
+                                              {"npy", {"features", "labels", "weights"}},
+                                              {"npz", {"file"}},
+                                              {"text", {"files", "vocabulary_from"}},
+                                              {"tfrecord", {"files"}}};
+  return formats;
+}
+
+// Those of `kNestedPathKey`, wherever they are.
+void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::string& key,
+                        Problems& problems) {
+  if (!value.is_structured()) return;
+  for (const auto& [name, entry] : value.items()) {
+    const std::string path =
+        absl::StrCat(key, value.is_array() ? "[" : ".", name, value.is_array() ? "]" : "");
+    if (value.is_object() && name == kNestedPathKey) {
+      MakeAbsolute(entry, base, path, problems);
+    } else {
+      MakeNestedAbsolute(entry, base, path, problems);
+    }
+  }
+}
+
+// Each entry is a source of its own, with a weight that the reader checks.
+std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
+                                const BaseDirectory& base, Problems& problems) {
+  DataSpec spec{std::string(kMix), value};
+  spec.options.erase("format");
+  json& entries = spec.options["mix"];
+  if (!entries.is_array() || entries.empty()) {
+    problems.Add(absl::StrCat(path, ".mix"),
+                 absl::StrCat("must be a list of sources, is ", JsonExcerpt(entries)));
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    std::optional<DataSpec> source =
+        ReadDataSpec(entries[i], absl::StrCat(path, ".mix[", i, "]"), base, problems);
+    if (!source) continue;
+    entries[i] = std::move(source->options);
+    entries[i]["format"] = source->format;
+  }
+  return spec;
+}
+
+}  // namespace
+
+void MakeAbsolute(json& value, const BaseDirectory& base, const std::string& key,
+                  Problems& problems) {
+  if (value.is_structured() && !value.empty()) {
+    for (const auto& [name, entry] : value.items()) {
+      MakeAbsolute(
+          entry, base,
+          absl::StrCat(key, value.is_array() ? "[" : ".", name, value.is_array() ? "]" : ""),
+          problems);
+    }
+    return;
+  }
+  if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
+    return problems.Add(key, absl::StrCat("must be a path, is ", JsonExcerpt(value)));
+  }
+  const std::filesystem::path path = value.get<std::string>();
+  if (!base && !path.is_absolute()) {
+    return problems.Add(key, absl::StrCat("must be an absolute path, is ", JsonExcerpt(value)));
+  }
+  value = (base ? *base / path : path).lexically_normal().string();
+}
+
+std::optional<DataSpec> ReadDataSpec(const json& value, const std::string& path,
+                                     const BaseDirectory& base, Problems& problems) {
+  JsonFields fields(value, path, problems);
+  if (!value.is_object()) return std::nullopt;
+  const json* format_name = fields.Find("format");
+  const bool is_mix = format_name != nullptr && *format_name == kMix;
+  if (value.contains("mix") && (format_name == nullptr || is_mix)) {
+    return ReadMix(value, path, base, problems);
+  }
+  std::vector<std::string_view> names;
+  for (const Format& format : Formats()) names.push_back(format.name);
+  DataSpec spec;
+  if (format_name == nullptr) fields.Problem("format", "is missing");
+  fields.OneOf("format", names, spec.format);
+  if (spec.format.empty()) return std::nullopt;
+  spec.options = value;
+  spec.options.erase("format");
+  for (const Format& format : Formats()) {
+    if (format.name != spec.format) continue;
+    for (const std::string& path_key : format.path_keys) {
+      const auto entry = spec.options.find(path_key);
+      if (entry == spec.options.end()) continue;  // the reader knows which it needs
+      MakeAbsolute(*entry, base, absl::StrCat(path, ".", path_key), problems);
+    }
+    MakeNestedAbsolute(spec.options, base, path, problems);
+  }
+  return spec;
+}
+
+}  // namespace paracord

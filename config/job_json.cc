@@ -1,0 +1,159 @@
+// The canonical form of a job, and which of its keys may change on resume.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "config/job.h"
+#include "config/json_fields.h"
+#include "config/named_spec.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kDifferencesMax = 20;  // two models can differ everywhere
+
+template <class T>
+json OrNull(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json DataToJson(const DataSpec& spec) {
+  json object = spec.options;
+  object["format"] = spec.format;
+  return object;
+}
+
+json PartitionerToJson(const PartitionerSpec& spec) {
+  switch (spec.kind) {
+    case PartitionerSpec::Kind::kFixedShards:
+      return {{"kind", "fixed_shards"}, {"shards", spec.shards}};
+    case PartitionerSpec::Kind::kMinSize:
+      return {{"kind", "min_size"},
+              {"min_shard_bytes", spec.min_shard_bytes},
+              {"max_shards", OrNull(spec.max_shards)}};
+    case PartitionerSpec::Kind::kMaxSize:
+      return {{"kind", "max_size"},
+              {"max_shard_bytes", spec.max_shard_bytes},
+              {"max_shards", OrNull(spec.max_shards)}};
+  }
+  return nullptr;
+}
+
+json CompressionToJson(const CompressionSpec& spec) {
+  switch (spec.kind) {
+    case CompressionSpec::Kind::kTopK:
+      return {{"kind", "top_k"}, {"ratio", spec.ratio}};
+    case CompressionSpec::Kind::kInt8:
+      return {{"kind", "int8"}};
+    case CompressionSpec::Kind::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+json ToJson(const Job& job) {
+  json metrics = json::array();
+  for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
+  json losses = json::array();
+  for (const NamedSpec& loss : job.losses) losses.push_back(NamedSpecToJson(loss));
+  json class_weight = json::object();
+  for (const auto& [id, weight] : job.class_weight) class_weight[std::to_string(id)] = weight;
+  json stop_when;
+  if (job.stop_when) {
+    stop_when["metric"] = job.stop_when->metric;
+    if (job.stop_when->at_least) stop_when["at_least"] = *job.stop_when->at_least;
+    if (job.stop_when->at_most) stop_when["at_most"] = *job.stop_when->at_most;
+  }
+  const TimeoutsSpec& timeouts = job.timeouts;
+  return {
+      {"name", job.name},
+      {"model", job.model},
+      {"data",
+       {{"train", DataToJson(job.train)}, {"test", job.test ? DataToJson(*job.test) : json()}}},
+      {"batch", job.batch},
+      {"accumulate", job.accumulate},
+      {"split_batches", job.split_batches},
+      {"shuffle", job.shuffle},
+      {"seed", job.seed},
+      {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
+      {"steps", OrNull(job.steps)},
+      {"initial_weights", OrNull(job.initial_weights)},
+      {"loss", job.losses.empty() ? NamedSpecToJson(job.loss) : losses},
+      {"loss_weights", job.loss_weights},
+      {"class_weight", class_weight},
+      {"metrics", metrics},
+      {"optimizer", NamedSpecToJson(job.optimizer)},
+      {"evaluate", {{"every_epochs", job.evaluate_every_epochs}}},
+      {"stop_when", stop_when},
+      {"consistency", job.consistency},
+      {"recovery", job.recovery},
+      {"precision", job.precision},
+      {"wire", job.wire},
+      {"compression", CompressionToJson(job.compression)},
+      {"overlap", job.overlap},
+      {"failures",
+       {{"policy", job.failures.skip ? "skip" : "fail"},
+        {"per_batch", job.failures.per_batch},
+        {"rejected_max", job.failures.rejected_max}}},
+      {"timeouts",
+       {{"start_s", timeouts.start_s},
+        {"worker_ms", timeouts.worker_ms},
+        {"ps_ms", timeouts.ps_ms},
+        {"ps_return_s", timeouts.ps_return_s},
+        {"orphan_ms", timeouts.orphan_ms},
+        {"drain_ms", timeouts.drain_ms}}},
+      {"partitioner", PartitionerToJson(job.partitioner)},
+      {"placement", job.placement},
+      {"checkpoint",
+       {{"every_seconds", job.checkpoint.every_seconds}, {"keep", job.checkpoint.keep}}},
+  };
+}
+
+// Each place where two values differ, by its full key.
+void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
+  if (before == now || problems.lines().size() > kDifferencesMax) return;
+  if (before.is_object() && now.is_object()) {
+    json keys = before;
+    keys.update(now);
+    for (const auto& [key, unused] : keys.items()) {
+      Compare(before.value(key, json()), now.value(key, json()),
+              path.empty() ? key : absl::StrCat(path, ".", key), problems);
+    }
+  } else if (before.is_array() && now.is_array() && before.size() == now.size()) {
+    for (size_t i = 0; i < before.size(); ++i) {
+      Compare(before[i], now[i], absl::StrCat(path, "[", i, "]"), problems);
+    }
+  } else {
+    problems.Add(path, absl::StrCat("was ", JsonExcerpt(before), " and is now ", JsonExcerpt(now),
+                                    ", but cannot change on resume"));
+  }
+}
+
+void EraseWhatMayDiffer(json& job) {
+  // How values travel is no part of what is kept.
+  for (const char* key : {"epochs", "steps", "stop_when", "evaluate", "checkpoint", "failures",
+                          "timeouts", "wire", "compression", "overlap"}) {
+    job.erase(key);
+  }
+  job["optimizer"].erase("learning_rate");
+  // Its settings, where they count, are already in loss, metrics and optimizer.
+  if (job["model"].is_object()) job["model"].erase("compile_config");
+}
+
+}  // namespace
+
+std::string JobToJson(const Job& job) { return TextOf(ToJson(job)); }
+
+absl::Status CheckResumable(const Job& before, const Job& now) {
+  json old_json = ToJson(before);
+  json new_json = ToJson(now);
+  EraseWhatMayDiffer(old_json);
+  EraseWhatMayDiffer(new_json);
+  Problems problems;
+  Compare(old_json, new_json, "", problems);
+  return problems.ToStatus();
+}
+
+}  // namespace paracord

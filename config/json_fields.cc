@@ -1,0 +1,206 @@
+#include "config/json_fields.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "config/nearest.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// The parser itself does not recurse, but what walks the result does.
+bool DeeperThan(std::string_view text, int depth_max) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > depth_max) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+// nlohmann keeps the last of two equal keys without a word. This watches the parse for them.
+class DuplicateKeys {
+ public:
+  bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) {
+      open_.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      open_.pop_back();
+    } else if (event == json::parse_event_t::key) {
+      Object& object = open_.back();
+      object.current = parsed.get<std::string>();
+      if (!object.keys.insert(object.current).second && duplicate_.empty()) {
+        duplicate_ = absl::StrJoin(
+            open_, ".", [](std::string* out, const Object& o) { out->append(o.current); });
+      }
+    }
+    return true;
+  }
+  const std::string& duplicate() const { return duplicate_; }
+
+ private:
+  struct Object {
+    std::string current;
+    std::set<std::string> keys;
+  };
+  std::vector<Object> open_;
+  std::string duplicate_;
+};
+
+// Without the library's "[json.exception.parse_error.101] ".
+std::string WithoutTag(const std::string& message) {
+  const size_t end = message.find("] ");
+  return end == std::string::npos ? message : message.substr(end + 2);
+}
+
+}  // namespace
+
+void Problems::Add(const std::string& key, const std::string& what) {
+  lines_.push_back(key.empty() ? what : absl::StrCat(key, ": ", what));
+}
+
+absl::Status Problems::ToStatus() const {
+  if (lines_.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
+}
+
+absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int depth_max) {
+  if (text.size() > bytes_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is ", text.size(), " bytes long, more than ", bytes_max));
+  }
+  if (DeeperThan(text, depth_max)) {
+    return absl::InvalidArgumentError(absl::StrCat("is nested deeper than ", depth_max));
+  }
+  DuplicateKeys watch;
+  try {
+    json result = json::parse(text, std::ref(watch));
+    if (!watch.duplicate().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(watch.duplicate(), ": the key occurs twice"));
+    }
+    return result;
+  } catch (const json::exception& error) {  // the library's only way to say where
+    return absl::InvalidArgumentError(WithoutTag(error.what()));
+  }
+}
+
+std::string JsonExcerpt(const json& value) {
+  constexpr size_t kBytesMax = 60;
+  if (value.is_object() && value.size() > 4) return "an object";
+  if (value.is_array() && value.size() > 8) return "a list";
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > kBytesMax) text = text.substr(0, kBytesMax) + "...";
+  return text;
+}
+
+JsonFields::JsonFields(const json& json, std::string path, Problems& problems)
+    : json_(json), path_(std::move(path)), problems_(problems) {
+  if (!json_.is_object()) {
+    problems_.Add(path_, absl::StrCat("must be an object, is ", JsonExcerpt(json_)));
+  }
+}
+
+const json* JsonFields::Find(const std::string& key) {
+  known_.insert(key);
+  if (!json_.is_object()) return nullptr;
+  const auto found = json_.find(key);
+  return found == json_.end() ? nullptr : &*found;
+}
+
+const json* JsonFields::FindValue(const std::string& key) {
+  const json* value = Find(key);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+void JsonFields::Bool(const std::string& key, bool& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) {
+    return Problem(key, absl::StrCat("must be true or false, is ", JsonExcerpt(*value)));
+  }
+  out = value->get<bool>();
+}
+
+void JsonFields::String(const std::string& key, std::string& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_string() || value->get_ref<const std::string&>().empty()) {
+    return Problem(key,
+                   absl::StrCat("must be a string that is not empty, is ", JsonExcerpt(*value)));
+  }
+  out = value->get<std::string>();
+}
+
+void JsonFields::OneOf(const std::string& key, std::span<const std::string_view> allowed,
+                       std::string& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (value->is_string()) {
+    for (std::string_view name : allowed) {
+      if (value->get_ref<const std::string&>() == name) {
+        out = std::string(name);
+        return;
+      }
+    }
+  }
+  const std::string nearest =
+      value->is_string() ? NearestName(value->get_ref<const std::string&>(), allowed) : "";
+  Problem(key, absl::StrCat("is ", JsonExcerpt(*value), ", but there is only: ", JoinNames(allowed),
+                            nearest.empty() ? "" : "; did you mean `" + nearest + "`?"));
+}
+
+void JsonFields::Number(const std::string& key, double low, double high, double& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!(number >= low && number <= high)) {  // NaN fails too
+    return Problem(key, absl::StrCat("must be a number from ", low, " to ", high, ", is ",
+                                     JsonExcerpt(*value)));
+  }
+  out = number;
+}
+
+bool JsonFields::ReadInteger(const std::string& key, uint64_t low, uint64_t high, uint64_t& out) {
+  const json* value = Find(key);
+  if (value == nullptr) return false;
+  // Only what was written as an integer and fits: nlohmann keeps those apart from 1.0 and 1e3.
+  if (value->is_number_unsigned()) {
+    out = value->get<uint64_t>();
+    if (out >= low && out <= high) return true;
+  }
+  Problem(key, absl::StrCat("must be an integer from ", low, " to ", high, ", is ",
+                            JsonExcerpt(*value)));
+  return false;
+}
+
+void JsonFields::Problem(const std::string& key, const std::string& what) {
+  problems_.Add(PathOf(key), what);
+}
+
+std::string JsonFields::PathOf(const std::string& key) const {
+  return path_.empty() ? key : absl::StrCat(path_, ".", key);
+}
+
+void JsonFields::ReportUnknown() {
+  if (!json_.is_object()) return;
+  const std::vector<std::string_view> names(known_.begin(), known_.end());
+  for (const auto& [key, value] : json_.items()) {
+    if (!known_.contains(key)) Problem(key, absl::StrCat("unknown key", NearestHint(key, names)));
+  }
+}
+
+}  // namespace paracord

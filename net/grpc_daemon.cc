@@ -1,0 +1,174 @@
+#include "net/grpc_daemon.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "common/trace.h"
+#include "net/shared_memory.h"
+
+namespace paracord {
+namespace {
+
+sigset_t LeaveSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void DaemonFlags::AddTo(Flags& flags) {
+  flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
+               &cluster_file);
+  flags.String("task", "ROLE:INDEX", "which task of the cluster this is", &task);
+  flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
+  flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
+  flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
+  flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
+               &trace);
+}
+
+absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
+  if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
+    return absl::InvalidArgumentError(wrong);
+  }
+  std::string json;
+  std::string from = "TF_CONFIG";
+  if (!flags.cluster_file.empty()) {
+    PosixFiles files;
+    ASSIGN_OR_RETURN(json, files.ReadWhole(flags.cluster_file));
+    from = flags.cluster_file;
+  } else if (const char* config = std::getenv("TF_CONFIG"); config != nullptr) {
+    json = config;
+  }
+  ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ParseTfConfig(json));
+  if (!cluster.has_value()) cluster.emplace();
+  if (!flags.task.empty()) {
+    ASSIGN_OR_RETURN(cluster->task, ParseTask(flags.task));
+  }
+  if (!cluster->task.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, " does not say which task this is (key task): give --task ROLE:INDEX"));
+  }
+  return *std::move(cluster);
+}
+
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  const absl::Status parsed = flags.Parse(args);
+  if (flags.help_wanted()) {
+    std::cout << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (!parsed.ok()) return Complain(argv[0], parsed, ExitCode::kConfiguration);
+  return std::nullopt;
+}
+
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program) {
+  SetUpLogging(flags.log_level);
+  if (flags.trace.empty()) return std::nullopt;
+  PosixFiles files;
+  const absl::Status started = StartTrace(
+      files, std::filesystem::absolute(flags.trace).lexically_normal().string(), task.ToString());
+  if (started.ok()) return std::nullopt;
+  return Complain(program, started, ExitCode::kConfiguration);
+}
+
+void LeaveProcess(int exit_code) {
+  FlushTrace();
+  std::cout.flush();
+  std::cerr.flush();
+  spdlog::shutdown();
+  std::fflush(nullptr);
+  _exit(exit_code);
+}
+
+int Complain(const char* program, const absl::Status& status, ExitCode code) {
+  std::cerr << program << ": " << std::string(status.message()) << "\n";
+  return static_cast<int>(code);
+}
+
+ExitCode ListenExitCode(const absl::Status& status) {
+  return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
+}
+
+std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir) {
+  dir = std::filesystem::absolute(dir).lexically_normal().string();
+  const absl::Status made = files.MakeDirectories(dir);
+  if (made.ok()) return std::nullopt;
+  const bool ours = absl::IsNotFound(made) || absl::IsPermissionDenied(made) ||
+                    absl::IsFailedPrecondition(made) || absl::IsAlreadyExists(made) ||
+                    absl::IsInvalidArgument(made);
+  return Complain(program, absl::Status(made.code(), absl::StrCat("--dir: ", made.message())),
+                  ours ? ExitCode::kConfiguration : ExitCode::kPeerLost);
+}
+
+// First of all: threads inherit the mask, and only the one in Run is to see these signals.
+bool Daemon::Prepare() {
+  const sigset_t signals = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, of memory files too
+  // Freed memory is kept: a fresh page costs more than the socket that fills it.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  EnableSharedMemory();  // where there is none, everything goes through sockets
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  return true;
+}
+
+Daemon::Daemon(const GrpcOptions& options)
+    : prepared_(Prepare()), network_(options), executor_(loop_) {}
+
+void Daemon::Exit(int exit_code, const std::string& reason) {
+  Logger("daemon").Info("exit code {}: {}", exit_code, reason);
+  exit_code_ = exit_code;
+  loop_.Stop();
+}
+
+std::unique_ptr<SelfProbe> Daemon::Probe(const std::string& address) {
+  return std::make_unique<SelfProbe>(network_, loop_, address, [this, address] {
+    Exit(static_cast<int>(ExitCode::kListenerDeaf), "nobody answers at our own address " + address);
+  });
+}
+
+int Daemon::Run(std::function<void()> drain) {
+  std::thread([this, drain = std::move(drain)] {
+    const sigset_t signals = LeaveSignals();
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) return;
+    loop_.Post(drain);
+    // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
+    // parent) may all send one: what comes at once is no second wish.
+    const auto first = std::chrono::steady_clock::now();
+    do {
+      if (sigwait(&signals, &signal) != 0) return;
+    } while (std::chrono::steady_clock::now() - first < std::chrono::seconds(1));
+    _exit(static_cast<int>(ExitCode::kDrained));
+  }).detach();
+  loop_.Run();
+  return exit_code_;
+}
+
+}  // namespace paracord

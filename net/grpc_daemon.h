@@ -1,0 +1,88 @@
+// What every daemon's main does: flags, its place in the cluster, logging, signals, the real
+// environment, and the end. Used in main's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/environment.h"
+#include "common/exit_code.h"
+#include "common/thread_loop.h"
+#include "config/cluster.h"
+#include "config/flags.h"
+#include "net/grpc_network.h"
+#include "net/self_probe.h"
+#include "net/shared_network.h"
+
+namespace paracord {
+
+// Flags that all daemons share.
+struct DaemonFlags {
+  std::string cluster_file;
+  std::string task;
+  std::string dir;
+  std::string listen;
+  std::string log_level = "info";
+  std::string trace;
+
+  void AddTo(Flags& flags);
+};
+
+// The cluster from --cluster or TF_CONFIG, and the task that this process is: --task, or the one of
+// the configuration. INVALID_ARGUMENT names what is missing.
+absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
+
+// Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
+
+// Logging, and the trace if one is wanted; before the daemon's threads.
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program);
+
+// Ends the process with what has been written so far, and without the destructors of static
+// objects: gRPC's threads may still use them.
+[[noreturn]] void LeaveProcess(int exit_code);
+
+// Prints `status` as this program's last word and gives its exit code.
+int Complain(const char* program, const absl::Status& status, ExitCode code);
+
+// The exit code for an address that cannot be listened at: in use, or not one of this machine.
+ExitCode ListenExitCode(const absl::Status& status);
+
+// Makes the job's directory, absolute. An error that only a person can mend has the exit code for
+// configuration, others one that says that a restart may help.
+std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir);
+
+class Daemon {
+ public:
+  // Blocks the signals that Run takes; before any other thread is started.
+  explicit Daemon(const GrpcOptions& options = {});
+
+  Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
+
+  // To be given to the role: ends Run.
+  void Exit(int exit_code, const std::string& reason);
+  // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe
+  // must end before this daemon.
+  std::unique_ptr<SelfProbe> Probe(const std::string& address);
+  // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop; a second one ends the
+  // process at once.
+  int Run(std::function<void()> drain);
+
+ private:
+  static bool Prepare();
+
+  const bool prepared_;  // before any member that starts threads
+  ThreadLoop loop_;
+  GrpcNetwork network_;
+  SharedNetwork shared_network_{network_};
+  PosixFiles files_;
+  ThreadExecutor executor_;
+  SystemRandom random_;
+  int exit_code_ = 0;
+};
+
+}  // namespace paracord

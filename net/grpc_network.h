@@ -1,0 +1,33 @@
+// The network over gRPC: every method is served as a stream of messages by one generic service, so
+// a call of one message each way is an ordinary unary call to anybody's generated stub. Owned by
+// main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port sharing,
+// reconnection on a 5 s grid, unlimited memory): grpc_network.cc says where.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/rpc.h"
+
+namespace paracord {
+
+struct GrpcOptions {
+  int64_t message_bytes_max = 16 << 20;  // one part; a message has as many parts as it needs
+  uint64_t request_bytes_max = uint64_t{64} << 30;  // one request, all parts
+  // All requests that are arriving or being answered; above it their peers wait (net/intake.h).
+  uint64_t requests_bytes_max = uint64_t{2} << 30;
+  uint64_t quota_bytes = uint64_t{512} << 20;  // gRPC's own buffers
+};
+
+class GrpcNetwork : public Network {
+ public:
+  explicit GrpcNetwork(GrpcOptions options = {});
+  std::unique_ptr<Link> Dial(const std::string& address) override;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Service& service) override;
+
+ private:
+  const GrpcOptions options_;
+};
+
+}  // namespace paracord

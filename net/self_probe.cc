@@ -1,0 +1,48 @@
+#include "net/self_probe.h"
+
+#include <utility>
+
+namespace paracord {
+namespace {
+
+// No service has it: the answer UNIMPLEMENTED shows that the listener and the service are there.
+constexpr std::string_view kMethod = "/paracord.SelfProbe/Probe";
+
+}  // namespace
+
+SelfProbe::SelfProbe(Network& network, EventLoop& loop, std::string address,
+                     std::function<void()> deaf, SelfProbeOptions options)
+    : network_(network),
+      loop_(loop),
+      address_(std::move(address)),
+      deaf_(std::move(deaf)),
+      options_(options),
+      alive_(std::make_shared<bool>(true)) {
+  loop_.PostAfter(options_.period_ms, [this, alive = alive_] {
+    if (*alive) Probe();
+  });
+}
+
+SelfProbe::~SelfProbe() { *alive_ = false; }
+
+void SelfProbe::Probe() {
+  link_ = network_.Dial(address_);
+  link_->Call(kMethod, {}, options_.deadline_ms,
+              [this, alive = alive_, &loop = loop_](const absl::StatusOr<absl::Cord>& reply) {
+                loop.Post([this, alive, status = reply.status()] {
+                  if (*alive) Answered(status);
+                });
+              });
+}
+
+void SelfProbe::Answered(const absl::Status& status) {
+  link_.reset();
+  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  failures_ = silent ? failures_ + 1 : 0;
+  if (failures_ >= options_.failures) return deaf_();
+  loop_.PostAfter(options_.period_ms, [this, alive = alive_] {
+    if (*alive) Probe();
+  });
+}
+
+}  // namespace paracord

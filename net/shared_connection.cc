@@ -1,0 +1,463 @@
+#include "net/shared_connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kPacketBytes = 32 << 10;
+constexpr size_t kInlineBytes = 8 << 10;  // of one chunk; a packet that has so many is full
+constexpr int kPiecesMax = 256;
+constexpr size_t kUnreleasedMax = 16;  // messages; a peer that keeps more keeps them for ever
+constexpr size_t kServingMax = 1024;   // calls of one peer
+constexpr int kTickMs = 100;           // how exactly deadlines are kept
+constexpr int kStuckMs = 1000;         // a peer that reads nothing for so long is given up
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
+SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
+  SharedPacket packet;
+  packet.set_kind(kind);
+  packet.set_call(call);
+  return packet;
+}
+
+}  // namespace
+
+// While it lives the peer keeps what it sent.
+struct SharedConnection::Received {
+  Received(std::shared_ptr<SharedConnection> from, uint64_t id)
+      : connection(std::move(from)), call(id) {}
+  ~Received() { connection->Release(call); }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+
+  const std::shared_ptr<SharedConnection> connection;
+  const uint64_t call;
+};
+
+class SharedConnection::ServerSide : public ServerCall {
+ public:
+  ServerSide(std::shared_ptr<SharedConnection> connection, uint64_t call)
+      : connection_(std::move(connection)), call_(call) {}
+  ~ServerSide() override {
+    connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
+  }
+  void Reply(absl::StatusOr<Parts> reply) override { connection_->Reply(call_, std::move(reply)); }
+  void OnCancel(std::function<void()> fn) override { connection_->OnCancel(call_, std::move(fn)); }
+  bool maps_reply() const override { return true; }
+
+ private:
+  const std::shared_ptr<SharedConnection> connection_;
+  const uint64_t call_;
+};
+
+SharedConnection::SharedConnection(int fd, Service* service, uint64_t request_bytes_max,
+                                   std::string peer)
+    : fd_(fd),
+      service_(service),
+      request_bytes_max_(request_bytes_max),
+      peer_(std::move(peer)),
+      buffer_(kPacketBytes) {}
+
+SharedConnection::~SharedConnection() { close(fd_); }
+
+bool SharedConnection::alive() const {
+  MutexLock lock(mu_);
+  return !broken_ && !closing_;
+}
+
+// ---- reading
+
+void SharedConnection::Run() {
+  {
+    MutexLock lock(mu_);
+    reader_ = std::this_thread::get_id();
+  }
+  while (ReadPacket()) {
+  }
+  arriving_.clear();
+  mappings_.clear();  // what still reads there holds its own
+  // What the peer may still read stays until it has closed its side too.
+  {
+    MutexLock lock(mu_);
+    broken_ = closing_ = true;
+    CloseIfUnused();
+  }
+  ssize_t got = 1;
+  while (got > 0 || (got < 0 && errno == EINTR)) {
+    got = recv(fd_, buffer_.data(), buffer_.size(), 0);
+  }
+  Ended();
+}
+
+bool SharedConnection::ReadPacket() {
+  pollfd ready{fd_, POLLIN, 0};
+  const int polled = poll(&ready, 1, service_ == nullptr ? kTickMs : -1);
+  ExpireCalls();
+  if (polled == 0 || (polled < 0 && errno == EINTR)) return true;
+  iovec data{buffer_.data(), buffer_.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = CMSG_LEN(sizeof(int));  // one descriptor; the kernel closes others
+  const ssize_t size = recvmsg(fd_, &header, MSG_CMSG_CLOEXEC);
+  if (size < 0) return errno == EINTR || errno == EAGAIN;
+  int fd = -1;
+  const cmsghdr* const with = CMSG_FIRSTHDR(&header);
+  if (with != nullptr && with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
+    std::memcpy(&fd, CMSG_DATA(with), sizeof(fd));
+  }
+  SharedPacket packet;
+  if (size == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+      !packet.ParseFromArray(buffer_.data(), static_cast<int>(size))) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  return Take(packet, fd);
+}
+
+// False if the peer broke the rules.
+bool SharedConnection::Take(const SharedPacket& packet, int fd) {
+  if ((fd >= 0) != (packet.kind() == SharedPacket::SEGMENT)) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  switch (packet.kind()) {
+    case SharedPacket::CALL:
+      return service_ != nullptr && TakeMessage(packet);
+    case SharedPacket::REPLY:
+      return service_ == nullptr && TakeMessage(packet);
+    case SharedPacket::CANCEL:
+      Cancelled(packet.call());
+      return true;
+    case SharedPacket::RELEASE: {
+      std::vector<absl::Cord> released;  // let go of outside the lock
+      MutexLock lock(mu_);
+      if (const auto it = sent_.find(packet.call()); it != sent_.end()) {
+        released.swap(it->second);
+        sent_.erase(it);
+      }
+      return true;
+    }
+    case SharedPacket::SEGMENT: {
+      std::optional<SharedMapping> mapping = SharedMapping::Map(fd, packet.segment_bytes());
+      if (!mapping.has_value()) return false;
+      return mappings_
+          .emplace(packet.segment(), std::make_shared<SharedMapping>(*std::move(mapping)))
+          .second;
+    }
+    default:
+      return false;
+  }
+}
+
+bool SharedConnection::TakeMessage(const SharedPacket& packet) {
+  if (arriving_.size() > kUnreleasedMax) return false;
+  Message& message = arriving_[packet.call()];
+  if (!packet.method().empty()) message.method = packet.method();
+  for (const SharedPiece& piece : packet.pieces()) {
+    if (piece.segment() == 0) {
+      message.bytes.Append(piece.bytes());
+    } else {
+      const auto it = mappings_.find(piece.segment());
+      if (it == mappings_.end()) return false;
+      const SharedMapping& mapping = *it->second;
+      if (piece.offset() > mapping.bytes() || piece.size() > mapping.bytes() - piece.offset()) {
+        return false;
+      }
+      if (message.received == nullptr) {
+        MutexLock lock(mu_);
+        ++received_;
+        message.received = std::make_shared<Received>(shared_from_this(), packet.call());
+      }
+      message.bytes.Append(absl::MakeCordFromExternal(
+          absl::string_view(mapping.data() + piece.offset(), piece.size()),
+          [received = message.received, held = it->second](absl::string_view) {}));
+    }
+    if (message.bytes.size() > request_bytes_max_) return false;
+  }
+  if (packet.more()) return true;
+  Message whole = std::move(message);
+  arriving_.erase(packet.call());
+  return Finished(packet, std::move(whole));
+}
+
+bool SharedConnection::Finished(const SharedPacket& packet, Message message) {
+  message.received = nullptr;  // the bytes hold it
+  if (service_ == nullptr) {
+    absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
+    if (packet.code() != 0) {
+      reply = absl::Status(static_cast<absl::StatusCode>(packet.code()),
+                           absl::StrCat(peer_, ": ", packet.error()));
+    }
+    Answer(packet.call(), std::move(reply));
+    return true;
+  }
+  {
+    MutexLock lock(mu_);
+    if (serving_.size() >= kServingMax || !serving_.emplace(packet.call(), Serving()).second) {
+      return false;
+    }
+  }
+  service_->Handle(message.method, std::move(message.bytes),
+                   std::make_shared<ServerSide>(shared_from_this(), packet.call()));
+  return true;
+}
+
+void SharedConnection::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
+  ReplyFn done;
+  {
+    MutexLock lock(mu_);
+    const auto it = calls_.find(call);
+    if (it == calls_.end()) return;
+    done = std::move(it->second.done);
+    calls_.erase(it);
+    answering_ = true;
+  }
+  done(std::move(reply));
+  done = nullptr;
+  MutexLock lock(mu_);
+  answering_ = false;
+  idle_.notify_all();
+}
+
+void SharedConnection::Cancelled(uint64_t call) {
+  std::function<void()> fn;
+  {
+    MutexLock lock(mu_);
+    const auto it = serving_.find(call);
+    if (it == serving_.end()) return;
+    it->second.cancelled = true;
+    fn.swap(it->second.on_cancel);
+  }
+  if (fn) fn();
+}
+
+void SharedConnection::ExpireCalls() {
+  std::vector<uint64_t> late;
+  {
+    MutexLock lock(mu_);
+    const int64_t now = calls_.empty() ? 0 : NowMs();
+    for (const auto& [call, pending] : calls_) {
+      if (pending.deadline_ms <= now) late.push_back(call);
+    }
+    for (const uint64_t call : late) Write(Packet(SharedPacket::CANCEL, call));
+  }
+  for (const uint64_t call : late) {
+    Answer(call, absl::DeadlineExceededError(absl::StrCat(peer_, ": no answer in time")));
+  }
+}
+
+// The peer has closed its side, or its process is gone: it reads nothing of ours any more.
+void SharedConnection::Ended() {
+  std::map<uint64_t, std::vector<absl::Cord>> sent;
+  std::vector<uint64_t> calls;
+  std::vector<uint64_t> serving;
+  {
+    MutexLock lock(mu_);
+    closing_ = true;
+    sent.swap(sent_);
+    for (const auto& [call, pending] : calls_) calls.push_back(call);
+    for (const auto& [call, state] : serving_) serving.push_back(call);
+  }
+  for (const uint64_t call : calls) {
+    Answer(call, absl::UnavailableError(absl::StrCat(peer_, ": the connection broke")));
+  }
+  for (const uint64_t call : serving) Cancelled(call);
+}
+
+// ---- writing
+
+void SharedConnection::Call(std::string_view method, Parts request, int64_t deadline_ms,
+                            ReplyFn done) {
+  {
+    MutexLock lock(mu_);
+    if (!broken_ && !closing_) {
+      const uint64_t call = ++last_call_;
+      calls_[call] = {std::move(done), NowMs() + deadline_ms};
+      SharedPacket packet = Packet(SharedPacket::CALL, call);
+      packet.set_method(std::string(method));
+      return Send(std::move(packet), request);
+    }
+  }
+  done(absl::UnavailableError(absl::StrCat(peer_, ": the connection broke")));
+}
+
+void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
+  std::function<void()> forget;
+  Parts parts;  // let go of outside the lock
+  MutexLock lock(mu_);
+  const auto it = serving_.find(call);
+  if (it == serving_.end()) return;
+  forget.swap(it->second.on_cancel);
+  const bool wanted = !it->second.cancelled;
+  serving_.erase(it);
+  SharedPacket packet = Packet(SharedPacket::REPLY, call);
+  if (!reply.ok()) {
+    constexpr size_t kErrorBytes = 8 << 10;
+    packet.set_code(static_cast<int>(reply.status().code()));
+    packet.set_error(std::string(reply.status().message().substr(0, kErrorBytes)));
+  } else {
+    parts = *std::move(reply);
+  }
+  if (wanted) Send(std::move(packet), parts);
+}
+
+void SharedConnection::OnCancel(uint64_t call, std::function<void()> fn) {
+  {
+    MutexLock lock(mu_);
+    const auto it = serving_.find(call);
+    if (it == serving_.end()) return;
+    if (!it->second.cancelled) {
+      it->second.on_cancel = std::move(fn);
+      return;
+    }
+  }
+  fn();
+}
+
+void SharedConnection::Release(uint64_t call) {
+  MutexLock lock(mu_);
+  --received_;
+  Write(Packet(SharedPacket::RELEASE, call));
+  CloseIfUnused();
+}
+
+void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
+  std::vector<absl::Cord> kept;
+  size_t inline_bytes = 0;
+  for (const absl::Cord& part : parts) {
+    size_t offset = 0;
+    for (const absl::string_view chunk : part.Chunks()) {
+      if (inline_bytes >= kInlineBytes || packet.pieces_size() >= kPiecesMax) {
+        packet.set_more(true);
+        Write(packet);
+        packet.clear_pieces();
+        packet.clear_method();
+        packet.set_more(false);
+        inline_bytes = 0;
+      }
+      AddPiece(packet, part.Subcord(offset, chunk.size()), kept);
+      inline_bytes += packet.pieces(packet.pieces_size() - 1).bytes().size();
+      offset += chunk.size();
+    }
+  }
+  if (!kept.empty() &&
+      (!sent_.emplace(packet.call(), std::move(kept)).second || sent_.size() > kUnreleasedMax)) {
+    broken_ = true;
+  }
+  Write(packet);
+}
+
+void SharedConnection::AddPiece(SharedPacket& packet, absl::Cord chunk,
+                                std::vector<absl::Cord>& kept) {
+  const absl::string_view bytes = *chunk.TryFlat();
+  SharedPiece& piece = *packet.add_pieces();
+  std::optional<SharedPlace> place = FindShared(bytes.data());
+  if (!place.has_value() && bytes.size() > kInlineBytes) {  // large and elsewhere: copied once
+    void* const copy = AllocateShared(bytes.size());
+    std::memcpy(copy, bytes.data(), bytes.size());
+    chunk = absl::MakeCordFromExternal(
+        absl::string_view(static_cast<const char*>(copy), bytes.size()),
+        [](absl::string_view held) { FreeShared(const_cast<char*>(held.data()), held.size()); });
+    place = FindShared(copy);
+    if (!place.has_value()) broken_ = true;  // no memory file to be had: the peer takes gRPC
+  }
+  if (!place.has_value()) {
+    if (bytes.size() <= kInlineBytes) piece.set_bytes(bytes.data(), bytes.size());
+    return;
+  }
+  Announce(place->segment);
+  piece.set_segment(place->segment);
+  piece.set_offset(place->offset);
+  piece.set_size(chunk.size());
+  kept.push_back(std::move(chunk));
+}
+
+void SharedConnection::Announce(uint64_t segment) {
+  if (!announced_.insert(segment).second) return;
+  const SharedSegment memory = GetSharedSegment(segment);
+  SharedPacket packet = Packet(SharedPacket::SEGMENT, 0);
+  packet.set_segment(segment);
+  packet.set_segment_bytes(memory.bytes);
+  Write(packet, memory.fd);
+}
+
+void SharedConnection::Write(const SharedPacket& packet, int fd) {
+  std::string bytes = packet.SerializeAsString();
+  if (bytes.size() > kPacketBytes) broken_ = true;
+  iovec data{bytes.data(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const with = CMSG_FIRSTHDR(&header);
+    with->cmsg_level = SOL_SOCKET;
+    with->cmsg_type = SCM_RIGHTS;
+    with->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(with), &fd, sizeof(fd));
+  }
+  while (!broken_) {
+    if (sendmsg(fd_, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return;
+    pollfd ready{fd_, POLLOUT, 0};
+    const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
+    if (!full || poll(&ready, 1, kStuckMs) <= 0) broken_ = true;
+  }
+  closing_ = true;
+  CloseIfUnused();
+}
+
+// ---- the end
+
+void SharedConnection::CloseIfUnused() {
+  if (!closing_ || received_ > 0) return;
+  broken_ = true;
+  shutdown(fd_, SHUT_WR);  // the peer closes then, and Run ends
+}
+
+void SharedConnection::Close() {
+  std::map<uint64_t, Pending> calls;
+  {
+    MutexLock lock(mu_);
+    closing_ = true;
+    calls.swap(calls_);
+    CloseIfUnused();
+  }
+  for (auto& [call, pending] : calls) {
+    pending.done(absl::CancelledError(absl::StrCat(peer_, ": the link was closed")));
+  }
+  std::unique_lock<std::mutex> lock(mu_.native());
+  const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !answering_ || reader_ == std::this_thread::get_id();
+  };
+  idle_.wait(lock, idle);
+}
+
+void SharedConnection::Abort() {
+  Close();
+  shutdown(fd_, SHUT_RDWR);
+}
+
+}  // namespace paracord

@@ -1,0 +1,109 @@
+// Calls between two processes of one host, in both directions of a SOCK_SEQPACKET socket. Packets
+// (proto/shared_memory.proto) say where in shared memory the payload lies; nothing large passes
+// through the socket. What was sent stays referenced until the receiver says that it no longer
+// reads it, or closes its side, which it does only after it has let go (a process that dies lets go
+// of everything). So neither side ever sees memory that is used for something else.
+//
+// A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers. One
+// thread reads each connection; everything else may be used from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "common/rpc.h"
+#include "net/shared_memory.h"
+#include "proto/shared_memory.pb.h"
+
+namespace paracord {
+
+class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
+ public:
+  // Takes `fd`, a connected socket. `service` is null on the side that dials. Then Run, once.
+  SharedConnection(int fd, Service* service, uint64_t request_bytes_max, std::string peer);
+  ~SharedConnection();
+  SharedConnection(const SharedConnection&) = delete;
+  SharedConnection& operator=(const SharedConnection&) = delete;
+
+  // Reads until the peer has closed. Runs the service, and `done` of calls.
+  void Run();
+
+  bool alive() const;
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
+  // No further calls; those not answered get CANCELLED, and after it no `done` runs any more.
+  void Close();
+  // Close, and Run returns soon whatever the peer does: what it still reads may change.
+  void Abort();
+
+ private:
+  class ServerSide;
+  struct Received;
+  struct Message {  // one that arrives
+    std::string method;
+    absl::Cord bytes;
+    std::shared_ptr<Received> received;  // if it points to the peer's memory
+  };
+  struct Pending {
+    ReplyFn done;
+    int64_t deadline_ms = 0;
+  };
+  struct Serving {
+    std::function<void()> on_cancel;
+    bool cancelled = false;
+  };
+
+  bool ReadPacket();
+  bool Take(const SharedPacket& packet, int fd);
+  bool TakeMessage(const SharedPacket& packet);
+  bool Finished(const SharedPacket& packet, Message message);
+  void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
+  void Cancelled(uint64_t call);
+  void ExpireCalls();
+  void Ended();
+
+  void Reply(uint64_t call, absl::StatusOr<Parts> reply);
+  void OnCancel(uint64_t call, std::function<void()> fn);
+  void Release(uint64_t call);
+  void Send(SharedPacket packet, const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddPiece(SharedPacket& packet, absl::Cord chunk, std::vector<absl::Cord>& kept)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Announce(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Write(const SharedPacket& packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CloseIfUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const int fd_;
+  Service* const service_;
+  const uint64_t request_bytes_max_;
+  const std::string peer_;  // for errors
+
+  // Of the reading thread.
+  std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
+  std::map<uint64_t, Message> arriving_;
+  std::vector<char> buffer_;
+
+  mutable Mutex mu_;
+  std::condition_variable_any idle_;
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;     // nothing is sent any more
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;    // ours ends once nothing received is in use
+  bool answering_ ABSL_GUARDED_BY(mu_) = false;  // a `done` runs
+  std::thread::id reader_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
+  std::map<uint64_t, Pending> calls_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Serving> serving_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, std::vector<absl::Cord>> sent_ ABSL_GUARDED_BY(mu_);  // until released
+  std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace paracord

@@ -1,0 +1,177 @@
+#include "net/shared_network.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <list>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/try_thread.h"
+#include "net/shared_connection.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kBytesMax = uint64_t{64} << 30;  // of one message: only places travel
+constexpr size_t kConnectionsMax = 1024;
+constexpr int kReapMs = 1000;  // so long the memory of a peer that died may stay
+
+struct Name {
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+// Abstract: no file, gone with its process.
+Name NameOf(const std::string& boot_id) {
+  const std::string text = absl::StrCat("paracord/", boot_id.substr(0, 64));
+  Name name;
+  name.address.sun_family = AF_UNIX;
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());
+  name.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
+
+bool SameUser(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+// By shared memory while that peer lives, else as the network beneath has it.
+class SharedLink : public Link {
+ public:
+  SharedLink(std::unique_ptr<Link> beneath, std::shared_ptr<SharedConnection> connection)
+      : beneath_(std::move(beneath)), connection_(std::move(connection)) {}
+  ~SharedLink() override { connection_->Close(); }
+
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    if (connection_->alive()) {
+      connection_->Call(method, std::move(request), deadline_ms, std::move(done));
+    } else {
+      beneath_->Call(method, std::move(request), deadline_ms, std::move(done));
+    }
+  }
+  const std::string& address() const override { return beneath_->address(); }
+
+ private:
+  const std::unique_ptr<Link> beneath_;
+  const std::shared_ptr<SharedConnection> connection_;
+};
+
+class SharedListener : public Listener {
+ public:
+  SharedListener(int fd, std::string address, Service& service)
+      : fd_(fd), address_(std::move(address)), service_(service), thread_([this] { Accept(); }) {}
+  ~SharedListener() override {
+    shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    close(fd_);
+    for (Served& served : served_) {
+      served.connection->Abort();
+      served.thread.join();
+    }
+  }
+  std::string address() const override { return address_; }
+
+ private:
+  struct Served {
+    std::shared_ptr<SharedConnection> connection;
+    std::atomic<bool> over{false};
+    std::thread thread;
+  };
+
+  void Accept() {
+    while (true) {
+      pollfd wanted{.fd = fd_, .events = POLLIN, .revents = 0};
+      poll(&wanted, 1, kReapMs);
+      std::erase_if(served_, [](Served& served) {
+        if (!served.over) return false;
+        served.thread.join();
+        return true;
+      });
+      if (wanted.revents == 0) continue;
+      const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) {
+        Serve(fd);
+      } else if (errno == EINVAL || errno == EBADF) {
+        return;  // shut down
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // no descriptors left
+      }
+    }
+  }
+
+  void Serve(int fd) {
+    if (!SameUser(fd) || served_.size() >= kConnectionsMax) {
+      close(fd);
+      return;
+    }
+    Served& served = served_.emplace_back();
+    served.connection =
+        std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
+    std::optional<std::thread> thread = TryThread([&served] {
+      served.connection->Run();
+      served.over = true;
+    });
+    if (thread.has_value()) {
+      served.thread = *std::move(thread);
+    } else {
+      served_.pop_back();  // the peer goes by its other way
+    }
+  }
+
+  const int fd_;
+  const std::string address_;
+  Service& service_;
+  std::list<Served> served_;  // of the accepting thread while it runs
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
+                                              const std::string& boot_id) {
+  std::unique_ptr<Link> link = beneath_.Dial(address);
+  const Name name = NameOf(boot_id);
+  const int fd = NewSocket();
+  if (fd < 0) return link;
+  // A listener that does not accept (its process is stopped) would make connect wait.
+  const timeval patience{.tv_sec = 0, .tv_usec = 100000};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
+      !SameUser(fd)) {
+    close(fd);
+    return link;
+  }
+  auto connection = std::make_shared<SharedConnection>(fd, nullptr, kBytesMax, address);
+  // It outlives the link until the peer has let go of what was sent.
+  std::optional<std::thread> reader = TryThread([connection] { connection->Run(); });
+  if (!reader.has_value()) return link;
+  reader->detach();
+  return std::make_unique<SharedLink>(std::move(link), std::move(connection));
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,
+                                                               Service& service) {
+  const Name name = NameOf(boot_id);
+  const int fd = NewSocket();
+  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
+      listen(fd, 64) != 0) {
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    return absl::UnavailableError(absl::StrCat("no socket for shared memory: ", strerror(error)));
+  }
+  return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service);
+}
+
+}  // namespace paracord

@@ -1,0 +1,330 @@
+#include "storage/checkpoint.h"
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "common/status_macros.h"
+#include "storage/safetensors.h"
+
+namespace paracord {
+namespace {
+
+constexpr int kRankMax = 8;
+
+// Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
+bool ConsumeNumber(std::string_view& text, uint64_t& number) {
+  const size_t length = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string_view digits = text.substr(0, length);
+  text.remove_prefix(length);
+  return !digits.empty() && (digits == "0" || digits[0] != '0') &&
+         absl::SimpleAtoi(std::string(digits), &number);
+}
+
+bool ConsumePrefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::string Join(const std::string& directory, const std::string& name) {
+  return absl::StrCat(directory, "/", name);
+}
+
+PsFileIdentity IdentityOf(const Manifest& manifest, uint32_t ps) {
+  return {.run_id = manifest.run_id,
+          .generation = manifest.name.generation,
+          .round = manifest.name.round,
+          .ps = ps,
+          .ps_count = static_cast<uint32_t>(manifest.files.size()),
+          .boot_id = {}};
+}
+
+// Where the tensors of one file go.
+class FilePlan {
+ public:
+  explicit FilePlan(StoredTensors wanted) : wanted_(wanted) {}
+  void Add(StoredPartition& partition, const std::string& name) {
+    targets_.emplace(name, &partition);
+  }
+  // Sized by the tensor itself; whether that is right is looked at once the checksum is.
+  std::span<float> Destination(const TensorInfo& tensor) {
+    const std::string_view full = tensor.name;
+    const size_t slot = full.find("/.slot/");
+    const auto it = targets_.find(full.substr(0, slot));
+    if (it == targets_.end()) return {};
+    const bool is_value = slot == std::string_view::npos;
+    const std::string name(is_value ? "" : full.substr(slot + 7));
+    if (!is_value && wanted_ == StoredTensors::kModel && name != kAverageSlot) return {};
+    std::vector<float>& out = is_value ? it->second->value : it->second->slots[name];
+    out.resize((tensor.end - tensor.begin) / sizeof(float));
+    return out;
+  }
+  const std::map<std::string, StoredPartition*, std::less<>>& targets() const { return targets_; }
+
+ private:
+  const StoredTensors wanted_;
+  std::map<std::string, StoredPartition*, std::less<>> targets_;  // by partition name
+};
+
+// Reads a ps file once and holds it against the manifest; fills the plan's partitions.
+absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
+                        uint32_t ps, FilePlan& plan) {
+  const ManifestFile& expected = manifest.files[ps];
+  const std::string path = Join(directory, expected.name);
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(files, path));
+  const auto& metadata = file->header().metadata;
+  const absl::Status identity = CheckPsFileIdentity(metadata, IdentityOf(manifest, ps));
+  if (!identity.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " belongs elsewhere: ", identity.message()));
+  }
+  if (file->bytes() != expected.bytes) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": ", file->bytes(), " bytes, the manifest says ", expected.bytes));
+  }
+  ASSIGN_OR_RETURN(const uint32_t crc, file->ReadAll([&](const TensorInfo& tensor) {
+    return plan.Destination(tensor);
+  }));
+  if (crc != expected.crc32c) {
+    return absl::DataLossError(
+        absl::StrFormat("%s: checksum %08x, the manifest says %08x", path, crc, expected.crc32c));
+  }
+  for (const auto& [name, partition] : plan.targets()) {
+    absl::StatusOr<PartitionMetadata> counts = ReadPartitionMetadata(metadata, name);
+    if (!counts.ok()) {
+      return absl::DataLossError(absl::StrCat(path, ": ", counts.status().message()));
+    }
+    partition->ledger = std::move(counts->ledger);
+    partition->updates = counts->updates;
+    partition->healthy = counts->healthy;
+    const PartitionSpec& spec = manifest.partitions[partition->id].spec;
+    const uint64_t elements = PartitionElements(manifest.variables[spec.variable()], spec);
+    const bool slots_fit =
+        std::all_of(partition->slots.begin(), partition->slots.end(),
+                    [&](const auto& slot) { return slot.second.size() == elements; });
+    if (partition->value.size() != elements || !slots_fit) {
+      return absl::DataLossError(absl::StrCat(path, ": partition ", name, " has ",
+                                              partition->value.size(), " elements where ", elements,
+                                              " were expected"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string CheckpointName::ToString() const {
+  return absl::StrCat("step-", step, "-g", generation, "-r", round);
+}
+
+std::string RoundDirectory(uint64_t generation, uint64_t round) {
+  return absl::StrCat("round-g", generation, "-r", round);
+}
+
+std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
+  CheckpointName result;
+  if (!ConsumePrefix(name, "step-") || !ConsumeNumber(name, result.step) ||
+      !ConsumePrefix(name, "-g") || !ConsumeNumber(name, result.generation) ||
+      !ConsumePrefix(name, "-r") || !ConsumeNumber(name, result.round) || !name.empty()) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::string PsFileName(uint32_t ps, uint32_t ps_count) {
+  return absl::StrFormat("ps-%05d-of-%05d.safetensors", ps, ps_count);
+}
+
+std::string SlotTensorName(const std::string& partition, const std::string& slot) {
+  return absl::StrCat(partition, "/.slot/", slot);
+}
+
+uint64_t RowElements(const VariableSpec& variable) {
+  uint64_t elements = 1;
+  for (int i = 1; i < variable.shape_size(); ++i) elements *= variable.shape(i);
+  return elements;
+}
+
+uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition) {
+  return (partition.row_end() - partition.row_begin()) * RowElements(variable);
+}
+
+std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition) {
+  std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+  if (!shape.empty()) shape[0] = partition.row_end() - partition.row_begin();
+  return shape;
+}
+
+absl::Status CheckVariables(std::span<const VariableSpec> variables) {
+  absl::flat_hash_set<std::string> names;
+  for (const VariableSpec& variable : variables) {
+    const auto refuse = [&](const std::string& what) {
+      return absl::InvalidArgumentError(absl::StrCat("variable \"", variable.name(), "\" ", what));
+    };
+    const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+    if (variable.name().empty()) return refuse("has no name");
+    if (variable.name().find("/.slot/") != std::string::npos) return refuse("is named like a slot");
+    if (!names.insert(variable.name()).second) return refuse("stands twice");
+    if (variable.dtype() != FLOAT32) return refuse("is not float32");
+    if (shape.size() > kRankMax) return refuse("has more than 8 dimensions");
+    const std::optional<uint64_t> bytes = TensorBytes(shape, sizeof(float));
+    if (!bytes.has_value() || *bytes >> 56 != 0) return refuse("is too large");
+    if (*bytes == 0) return refuse("has a dimension of 0");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPartition(std::span<const VariableSpec> variables,
+                            const PartitionSpec& partition) {
+  const auto refuse = [&](const std::string& what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("partition ", partition.id(), " \"", partition.name(), "\" ", what));
+  };
+  if (partition.variable() >= variables.size()) return refuse("is of no known variable");
+  const VariableSpec& variable = variables[partition.variable()];
+  if (!partition.name().starts_with(absl::StrCat(variable.name(), "/part_"))) {
+    return refuse("is not named after its variable");
+  }
+  const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
+  if (partition.row_begin() >= partition.row_end() || partition.row_end() > rows) {
+    return refuse(absl::StrCat("has rows [", partition.row_begin(), ", ", partition.row_end(),
+                               ") of ", rows));
+  }
+  return absl::OkStatus();
+}
+
+bool Manifest::healthy() const {
+  return std::all_of(partitions.begin(), partitions.end(),
+                     [](const ManifestPartition& partition) { return partition.healthy; });
+}
+
+uint64_t LeastApplied(const Manifest& manifest) {
+  std::optional<uint64_t> least;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (!manifest.variables[partition.spec.variable()].trainable()) continue;
+    least = std::min(least.value_or(partition.applied), partition.applied);
+  }
+  return least.value_or(0);
+}
+
+absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory) {
+  const std::string path = Join(directory, kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
+  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text, path));
+  const std::string name = directory.substr(directory.rfind('/') + 1);
+  if (name != manifest.name.ToString()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " belongs to ", manifest.name.ToString()));
+  }
+  return manifest;
+}
+
+absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
+    Files& files, const std::string& checkpoints_directory) {
+  std::vector<CheckpointName> checkpoints;
+  const absl::StatusOr<std::vector<std::string>> names = files.List(checkpoints_directory);
+  if (absl::IsNotFound(names.status())) return checkpoints;
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    const std::optional<CheckpointName> parsed = ParseCheckpointName(name);
+    if (!parsed.has_value()) continue;
+    const absl::StatusOr<std::vector<std::string>> inside =
+        files.List(Join(checkpoints_directory, name));
+    // Retention may remove it between the two calls; and a plain file has no contents.
+    if (!inside.ok()) continue;
+    if (std::find(inside->begin(), inside->end(), kManifestName) != inside->end()) {
+      checkpoints.push_back(*parsed);
+    }
+  }
+  std::sort(checkpoints.begin(), checkpoints.end(),
+            [](const CheckpointName& a, const CheckpointName& b) {
+              return std::tuple(a.generation, a.round, a.step) >
+                     std::tuple(b.generation, b.round, b.step);
+            });
+  return checkpoints;
+}
+
+bool JobIsComplete(Files& files, const std::string& dir) {
+  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
+  if (!names.ok() || names->empty()) return false;
+  const absl::StatusOr<Manifest> manifest =
+      ReadManifest(files, absl::StrCat(checkpoints, "/", names->front().ToString()));
+  return manifest.ok() && manifest->complete;
+}
+
+std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+  if (!manifest.ok()) return {manifest.status()};
+  std::vector<absl::Status> damage;
+  for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
+    // One file at a time, so that memory is one ps's, not the job's. A ps may hold nothing; its
+    // file is verified all the same.
+    std::vector<StoredPartition> partitions;
+    for (const ManifestPartition& partition : manifest->partitions) {
+      if (partition.spec.ps() == ps) partitions.emplace_back().id = partition.spec.id();
+    }
+    FilePlan plan(StoredTensors::kAll);
+    for (StoredPartition& partition : partitions) {
+      plan.Add(partition, manifest->partitions[partition.id].spec.name());
+    }
+    absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan);
+    if (!read.ok()) damage.push_back(std::move(read));
+  }
+  return damage;
+}
+
+absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {
+  const std::vector<absl::Status> damage = FindDamage(files, directory);
+  return damage.empty() ? absl::OkStatus() : damage.front();
+}
+
+absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
+                                                            const std::string& directory,
+                                                            const Manifest& manifest,
+                                                            std::span<const uint32_t> ids,
+                                                            StoredTensors wanted) {
+  std::vector<StoredPartition> partitions(ids.size());
+  std::map<uint32_t, FilePlan> plans;  // by ps
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= manifest.partitions.size()) {
+      return absl::NotFoundError(absl::StrCat(directory, " holds no partition ", ids[i]));
+    }
+    partitions[i].id = ids[i];
+    const PartitionSpec& spec = manifest.partitions[ids[i]].spec;
+    plans.try_emplace(spec.ps(), wanted).first->second.Add(partitions[i], spec.name());
+  }
+  for (auto& [ps, plan] : plans) {
+    RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan));
+  }
+  return partitions;
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
+                                                              const std::string& directory,
+                                                              const Manifest& manifest) {
+  std::vector<std::vector<float>> variables(manifest.variables.size());
+  std::vector<uint32_t> ids(manifest.partitions.size());
+  for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  ASSIGN_OR_RETURN(std::vector<StoredPartition> partitions,
+                   ReadPartitions(files, directory, manifest, ids, StoredTensors::kModel));
+  // A variable's partitions follow one another by id (checked with the manifest).
+  for (StoredPartition& partition : partitions) {
+    std::vector<float>& whole = variables[manifest.partitions[partition.id].spec.variable()];
+    const auto average = partition.slots.find(kAverageSlot);
+    const std::vector<float>& values =
+        average != partition.slots.end() ? average->second : partition.value;
+    whole.insert(whole.end(), values.begin(), values.end());
+    partition = {};
+  }
+  return variables;
+}
+
+}  // namespace paracord

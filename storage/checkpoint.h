@@ -1,0 +1,174 @@
+// What a checkpoint is on disk (storage/CHECKPOINT.md): directory names, MANIFEST.json and the
+// tensors of a ps file. The coordinator writes manifests, the ps write and read their files, export
+// and evaluation read variables. Free functions over the Files seam, blocking, for the executor's
+// thread. Nothing here decides when a checkpoint is taken or which one is deleted.
+//
+// Every error names the file. DATA_LOSS: damaged or torn. NOT_FOUND: missing. FAILED_PRECONDITION:
+// it belongs to another run or checkpoint. UNIMPLEMENTED: written by a newer format.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "nlohmann/json.hpp"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+inline constexpr uint32_t kCheckpointFormat = 1;
+inline constexpr char kManifestName[] = "MANIFEST.json";
+
+// "step-<step>-g<generation>-r<round>", decimal without leading zeros.
+struct CheckpointName {
+  uint64_t step = 0;
+  uint64_t generation = 0;
+  uint64_t round = 0;
+
+  std::string ToString() const;
+  bool operator==(const CheckpointName&) const = default;
+};
+std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
+
+// Where the files of a round are written: "round-g<generation>-r<round>". The commit renames it to
+// the checkpoint's own name, whose step is known only when every ps has answered.
+std::string RoundDirectory(uint64_t generation, uint64_t round);
+
+// "ps-00000-of-00002.safetensors".
+std::string PsFileName(uint32_t ps, uint32_t ps_count);
+
+struct ManifestFile {
+  std::string name;
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+  std::string boot_id;  // of the ps that wrote it
+};
+
+struct ManifestPartition {
+  PartitionSpec spec;  // spec.ps() is its place in `files`
+  uint64_t updates = 0;
+  uint64_t applied = 0;  // 0 for partitions that are not trained
+  uint64_t rejected = 0;
+  bool healthy = true;
+};
+
+struct Manifest {
+  uint32_t min_reader_version = kCheckpointFormat;  // of the reader, to understand it
+  std::string job_name;
+  std::string job_json;  // canonical
+  std::string run_id;
+  CheckpointName name;          // step: least batches applied over the trained partitions
+  bool complete = false;        // the job is done; nothing will follow
+  int64_t created_unix_ms = 0;  // for people
+  DataPlan plan;
+  std::vector<VariableSpec> variables;
+  std::vector<ManifestPartition> partitions;  // by id
+  std::vector<ManifestFile> files;            // by ps
+  nlohmann::json summary;                     // the coordinator's counters; null: none
+
+  bool healthy() const;
+};
+
+// Least `applied` over the partitions of trainable variables; 0 without any.
+uint64_t LeastApplied(const Manifest& manifest);
+
+// The text of MANIFEST.json, with its checksum in the last line.
+std::string ManifestToText(const Manifest& manifest);
+// `path` is for the errors only. Checks the checksum, the format and that all parts fit together.
+absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path);
+// The manifest of a checkpoint's directory, whose name must be the manifest's own.
+absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
+
+// The checkpoints below `checkpoints_directory`, newest (greatest generation and round) first. What
+// has no manifest or no such name is none; whether it is sound is not looked at. A directory that
+// does not exist holds none.
+absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
+    Files& files, const std::string& checkpoints_directory);
+
+// Whether the newest checkpoint below DIR says that the job is done. One that cannot be read does
+// not.
+bool JobIsComplete(Files& files, const std::string& dir);
+
+// Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives
+// what is wrong with the manifest, or else with each file; none: the checkpoint is sound.
+std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
+// OK or the first of FindDamage.
+absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
+
+// One partition as a ps file holds it.
+struct StoredPartition {
+  uint32_t id = 0;
+  std::vector<float> value;                         // rows x the variable's other dimensions
+  std::map<std::string, std::vector<float>> slots;  // each of the value's size
+  Ledger ledger;
+  uint64_t updates = 0;
+  bool healthy = true;
+};
+
+// What is read of a partition: all, or what makes the model. Of a job that averages its values
+// (use_ema of Keras) that is the slot with the average, which Keras' fit() leaves in the model.
+enum class StoredTensors { kAll, kModel };
+inline constexpr char kAverageSlot[] = "average";
+
+// The partitions `ids` (any order; the result has the same), each file that holds one of them read
+// once and verified before anything is handed out.
+absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(
+    Files& files, const std::string& directory, const Manifest& manifest,
+    std::span<const uint32_t> ids, StoredTensors wanted = StoredTensors::kAll);
+
+// All variables, whole, in the order of manifest.variables and as kModel says; verified. For export
+// and evaluation.
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
+                                                              const std::string& directory,
+                                                              const Manifest& manifest);
+
+// The elements of one row of a variable: the product of its shape without axis 0.
+uint64_t RowElements(const VariableSpec& variable);
+uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
+// Of a partition: the variable's shape with axis 0 cut; empty for a scalar.
+std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
+// Names are there and unique, float32, no dimension is 0, sizes do not overflow. INVALID_ARGUMENT
+// names the variable.
+absl::Status CheckVariables(std::span<const VariableSpec> variables);
+// Against checked variables: the index, the name and the rows. INVALID_ARGUMENT names the
+// partition.
+absl::Status CheckPartition(std::span<const VariableSpec> variables,
+                            const PartitionSpec& partition);
+
+// ---- the metadata of a ps file
+
+struct PsFileIdentity {
+  std::string run_id;
+  uint64_t generation = 0;
+  uint64_t round = 0;
+  uint32_t ps = 0;
+  uint32_t ps_count = 0;
+  std::string boot_id;
+};
+
+// What a partition has besides its tensors.
+struct PartitionMetadata {
+  Ledger ledger;  // empty for partitions that are not trained
+  uint64_t updates = 0;
+  bool healthy = true;
+};
+
+std::map<std::string, std::string> PsFileMetadata(
+    const PsFileIdentity& identity,
+    const std::map<std::string, PartitionMetadata>& partitions);  // by name
+// The entry of one partition; the error names it.
+absl::StatusOr<PartitionMetadata> ReadPartitionMetadata(
+    const std::map<std::string, std::string>& metadata, const std::string& partition);
+// OK if the metadata says that the file is this one; the boot id is not compared.
+absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
+                                 const PsFileIdentity& expected);
+std::string SlotTensorName(const std::string& partition, const std::string& slot);
+
+}  // namespace paracord

@@ -1,0 +1,344 @@
+// MANIFEST.json and the JSON in a ps file's metadata.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/data_plan.h"
+#include "common/json_text.h"
+#include "common/status_macros.h"
+#include "storage/checkpoint.h"
+#include "storage/sealed_json.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr char kFormatName[] = "paracord.checkpoint";
+constexpr char kPsFormatName[] = "paracord.ps";
+constexpr char kChecksumKey[] = "manifest_crc32c";
+
+ordered_json PlanToJson(const DataPlan& plan) {
+  return {{"records", plan.records()},
+          {"test_records", plan.test_records()},
+          {"batch", plan.batch()},
+          {"split_batches", plan.split_batches()},
+          {"shuffle", plan.shuffle()},
+          {"seed", plan.seed()},
+          {"fingerprint", plan.fingerprint()}};
+}
+
+DataPlan PlanFromJson(const json& value) {
+  DataPlan plan;
+  plan.set_records(value.at("records").get<uint64_t>());
+  plan.set_test_records(value.at("test_records").get<uint64_t>());
+  plan.set_batch(value.at("batch").get<uint32_t>());
+  plan.set_split_batches(value.at("split_batches").get<uint32_t>());
+  plan.set_shuffle(value.at("shuffle").get<bool>());
+  plan.set_seed(value.at("seed").get<uint64_t>());
+  plan.set_fingerprint(value.at("fingerprint").get<std::string>());
+  return plan;
+}
+
+ordered_json VariableToJson(const VariableSpec& variable) {
+  ordered_json options = ordered_json::object();
+  const auto& map = variable.initializer().options();
+  for (const auto& [key, value] : std::map<std::string, double>(map.begin(), map.end())) {
+    options[key] = value;
+  }
+  ordered_json object{
+      {"name", variable.name()},
+      {"shape", std::vector<uint64_t>(variable.shape().begin(), variable.shape().end())},
+      {"dtype", variable.dtype() == FLOAT32 ? "float32" : "unspecified"},
+      {"trainable", variable.trainable()},
+      {"initializer", {{"name", variable.initializer().name()}, {"options", options}}}};
+  if (variable.moving_average() != 0) object["moving_average"] = variable.moving_average();
+  if (!variable.constraint().empty()) object["constraint"] = variable.constraint();
+  return object;
+}
+
+VariableSpec VariableFromJson(const json& value) {
+  VariableSpec variable;
+  variable.set_name(value.at("name").get<std::string>());
+  for (const uint64_t dimension : value.at("shape").get<std::vector<uint64_t>>()) {
+    variable.add_shape(dimension);
+  }
+  variable.set_dtype(value.at("dtype") == "float32" ? FLOAT32 : DTYPE_UNSPECIFIED);
+  variable.set_trainable(value.at("trainable").get<bool>());
+  variable.set_moving_average(value.value("moving_average", 0.0));
+  variable.set_constraint(value.value("constraint", ""));
+  const json& initializer = value.at("initializer");
+  variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());
+  for (const auto& [key, option] : initializer.at("options").items()) {
+    (*variable.mutable_initializer()->mutable_options())[key] = option.get<double>();
+  }
+  return variable;
+}
+
+ordered_json PartitionToJson(const ManifestPartition& partition) {
+  const PartitionSpec& spec = partition.spec;
+  return {{"name", spec.name()},
+          {"variable", spec.variable()},
+          {"row_begin", spec.row_begin()},
+          {"row_end", spec.row_end()},
+          {"ps", spec.ps()},
+          {"updates", partition.updates},
+          {"applied", partition.applied},
+          {"rejected", partition.rejected},
+          {"healthy", partition.healthy}};
+}
+
+ManifestPartition PartitionFromJson(const json& value, uint32_t id) {
+  ManifestPartition partition;
+  partition.spec.set_id(id);
+  partition.spec.set_name(value.at("name").get<std::string>());
+  partition.spec.set_variable(value.at("variable").get<uint32_t>());
+  partition.spec.set_row_begin(value.at("row_begin").get<uint64_t>());
+  partition.spec.set_row_end(value.at("row_end").get<uint64_t>());
+  partition.spec.set_ps(value.at("ps").get<uint32_t>());
+  partition.updates = value.at("updates").get<uint64_t>();
+  partition.applied = value.at("applied").get<uint64_t>();
+  partition.rejected = value.at("rejected").get<uint64_t>();
+  partition.healthy = value.at("healthy").get<bool>();
+  return partition;
+}
+
+ManifestFile FileFromJson(const json& value) {
+  ManifestFile file;
+  file.name = value.at("name").get<std::string>();
+  file.bytes = value.at("bytes").get<uint64_t>();
+  const std::string crc = value.at("crc32c").get<std::string>();
+  if (!absl::SimpleHexAtoi(crc, &file.crc32c)) {
+    throw json::other_error::create(501, "crc32c is not hexadecimal", &value);
+  }
+  file.boot_id = value.at("boot_id").get<std::string>();
+  return file;
+}
+
+Manifest FromJson(const json& root) {
+  Manifest manifest;
+  manifest.min_reader_version = root.at("min_reader_version").get<uint32_t>();
+  manifest.job_name = root.at("job_name").get<std::string>();
+  manifest.run_id = root.at("run_id").get<std::string>();
+  manifest.name.generation = root.at("generation").get<uint64_t>();
+  manifest.name.round = root.at("round").get<uint64_t>();
+  manifest.name.step = root.at("step").get<uint64_t>();
+  manifest.complete = root.at("complete").get<bool>();
+  manifest.created_unix_ms = root.at("created_unix_ms").get<int64_t>();
+  manifest.plan = PlanFromJson(root.at("data_plan"));
+  for (const json& item : root.at("variables")) {
+    manifest.variables.push_back(VariableFromJson(item));
+  }
+  for (const json& item : root.at("partitions")) {
+    const uint32_t id = static_cast<uint32_t>(manifest.partitions.size());
+    manifest.partitions.push_back(PartitionFromJson(item, id));
+  }
+  for (const json& item : root.at("files")) manifest.files.push_back(FileFromJson(item));
+  manifest.summary = root.value("summary", json());
+  manifest.job_json = root.at("job").get<std::string>();
+  return manifest;
+}
+
+// Partitions of each variable follow one another and cut the whole of axis 0.
+absl::Status CheckCut(const Manifest& manifest) {
+  size_t next = 0;
+  for (uint32_t v = 0; v < manifest.variables.size(); ++v) {
+    const VariableSpec& variable = manifest.variables[v];
+    const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
+    uint64_t row = 0;
+    for (; next < manifest.partitions.size() && manifest.partitions[next].spec.variable() == v;
+         ++next) {
+      if (manifest.partitions[next].spec.row_begin() != row) break;
+      row = manifest.partitions[next].spec.row_end();
+    }
+    if (row != rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the partitions of ", variable.name(), " do not cut its rows"));
+    }
+  }
+  if (next != manifest.partitions.size()) {
+    return absl::InvalidArgumentError("the partitions do not follow their variables");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckManifest(const Manifest& manifest) {
+  RETURN_IF_ERROR(CheckDataPlan(manifest.plan));
+  RETURN_IF_ERROR(CheckVariables(manifest.variables));
+  for (const ManifestPartition& partition : manifest.partitions) {
+    RETURN_IF_ERROR(CheckPartition(manifest.variables, partition.spec));
+    if (partition.spec.ps() >= manifest.files.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("partition ", partition.spec.name(), " has no file"));
+    }
+  }
+  const uint32_t count = static_cast<uint32_t>(manifest.files.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    if (manifest.files[i].name != PsFileName(i, count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file ", i, " is called ", manifest.files[i].name));
+    }
+  }
+  return CheckCut(manifest);
+}
+
+ordered_json LedgerToJson(const Ledger& ledger) {
+  ordered_json finished = ordered_json::array();
+  for (const SplitInterval& interval : ledger.finished()) {
+    finished.push_back({interval.first(), interval.last()});
+  }
+  ordered_json open = ordered_json::array();
+  for (const OpenSplit& split : ledger.open()) open.push_back({split.split(), split.next()});
+  return {{"finished", finished},
+          {"open", open},
+          {"applied", ledger.applied()},
+          {"rejected", ledger.rejected()}};
+}
+
+Ledger LedgerFromJson(const json& value) {
+  Ledger ledger;
+  for (const json& pair : value.at("finished")) {
+    SplitInterval* interval = ledger.add_finished();
+    interval->set_first(pair.at(0).get<uint64_t>());
+    interval->set_last(pair.at(1).get<uint64_t>());
+  }
+  for (const json& pair : value.at("open")) {
+    OpenSplit* split = ledger.add_open();
+    split->set_split(pair.at(0).get<uint64_t>());
+    split->set_next(pair.at(1).get<uint32_t>());
+  }
+  ledger.set_applied(value.at("applied").get<uint64_t>());
+  ledger.set_rejected(value.at("rejected").get<uint64_t>());
+  return ledger;
+}
+
+// Numbers that do not fit their field are not noticed by get<>(): negative, fractional or too large
+// ones would change their value. Only unsigned integers are written, so only they are read.
+bool HasOddNumber(const json& value, int depth = 0) {
+  if (depth > 16) return true;
+  if (value.is_number()) return !value.is_number_unsigned();
+  if (!value.is_structured()) return false;
+  return std::any_of(value.begin(), value.end(),
+                     [&](const json& item) { return HasOddNumber(item, depth + 1); });
+}
+
+}  // namespace
+
+std::string ManifestToText(const Manifest& manifest) {
+  ordered_json root = {{"format", kFormatName},
+                       {"format_version", kCheckpointFormat},
+                       {"min_reader_version", manifest.min_reader_version},
+                       {"job_name", manifest.job_name},
+                       {"run_id", manifest.run_id},
+                       {"generation", manifest.name.generation},
+                       {"round", manifest.name.round},
+                       {"step", manifest.name.step},
+                       {"complete", manifest.complete},
+                       {"healthy", manifest.healthy()},
+                       {"created_unix_ms", manifest.created_unix_ms},
+                       {"data_plan", PlanToJson(manifest.plan)}};
+  root["variables"] = ordered_json::array();
+  for (const VariableSpec& variable : manifest.variables) {
+    root["variables"].push_back(VariableToJson(variable));
+  }
+  root["partitions"] = ordered_json::array();
+  for (const ManifestPartition& partition : manifest.partitions) {
+    root["partitions"].push_back(PartitionToJson(partition));
+  }
+  root["files"] = ordered_json::array();
+  for (const ManifestFile& file : manifest.files) {
+    root["files"].push_back({{"name", file.name},
+                             {"bytes", file.bytes},
+                             {"crc32c", absl::StrFormat("%08x", file.crc32c)},
+                             {"boot_id", file.boot_id}});
+  }
+  if (!manifest.summary.is_null()) root["summary"] = manifest.summary;
+  root["job"] = manifest.job_json;
+  return SealJson(root, kChecksumKey);
+}
+
+absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path) {
+  const auto damaged = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat(path, ": ", what));
+  };
+  ASSIGN_OR_RETURN(const json root, OpenSealedJson(text, kChecksumKey, path));
+  if (root.value("format", json()) != kFormatName) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": not a manifest of Paracord"));
+  }
+  const json version = root.value("min_reader_version", json());
+  if (version.is_number_unsigned() && version.get<uint64_t>() > kCheckpointFormat) {
+    return absl::UnimplementedError(absl::StrCat(path, ": needs a reader of format ",
+                                                 version.get<uint64_t>(), ", this one reads ",
+                                                 kCheckpointFormat));
+  }
+  Manifest manifest;
+  try {  // the JSON library reports a missing key or a wrong type in no other way
+    manifest = FromJson(root);
+  } catch (const json::exception& error) {
+    return damaged(error.what());
+  }
+  for (const char* key : {"data_plan", "partitions", "files"}) {
+    if (HasOddNumber(root.at(key))) return damaged(absl::StrCat(key, " holds an odd number"));
+  }
+  const absl::Status fits = CheckManifest(manifest);
+  if (!fits.ok()) return damaged(std::string(fits.message()));
+  return manifest;
+}
+
+std::map<std::string, std::string> PsFileMetadata(
+    const PsFileIdentity& identity, const std::map<std::string, PartitionMetadata>& partitions) {
+  std::map<std::string, std::string> metadata = {
+      {"format", std::string(kPsFormatName)},
+      {"format_version", absl::StrCat(kCheckpointFormat)},
+      {"run_id", identity.run_id},
+      {"generation", absl::StrCat(identity.generation)},
+      {"round", absl::StrCat(identity.round)},
+      {"ps", absl::StrCat(identity.ps, "/", identity.ps_count)},
+      {"boot_id", identity.boot_id}};
+  for (const auto& [name, partition] : partitions) {
+    const ordered_json value = {{"updates", partition.updates},
+                                {"healthy", partition.healthy},
+                                {"ledger", LedgerToJson(partition.ledger)}};
+    metadata[absl::StrCat("partition:", name)] = TextOf(value);
+  }
+  return metadata;
+}
+
+absl::StatusOr<PartitionMetadata> ReadPartitionMetadata(
+    const std::map<std::string, std::string>& metadata, const std::string& partition) {
+  const auto it = metadata.find(absl::StrCat("partition:", partition));
+  if (it == metadata.end()) {
+    return absl::DataLossError(absl::StrCat("no counts of partition ", partition));
+  }
+  const json root = JsonOf(it->second);
+  PartitionMetadata result;
+  try {
+    result.updates = root.at("updates").get<uint64_t>();
+    result.healthy = root.at("healthy").get<bool>();
+    result.ledger = LedgerFromJson(root.at("ledger"));
+  } catch (const json::exception& error) {
+    return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": ", error.what()));
+  }
+  if (HasOddNumber(root)) {
+    return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": odd number"));
+  }
+  return result;
+}
+
+absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
+                                 const PsFileIdentity& expected) {
+  for (const auto& [key, value] : PsFileMetadata(expected, {})) {
+    if (key == "boot_id" || key == "format_version") continue;
+    const auto it = metadata.find(key);
+    if (it == metadata.end() || it->second != value) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "its ", key, " is ", it == metadata.end() ? "missing" : it->second, ", not ", value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

@@ -1,0 +1,308 @@
+#include "storage/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutant.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "storage/crc32c.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "tensors are little-endian");
+
+constexpr uint64_t kReadBytes = uint64_t{1} << 20;
+
+struct DType {
+  std::string_view name;
+  uint64_t bytes;
+};
+constexpr std::array<DType, 14> kDTypes = {{{"BOOL", 1},
+                                            {"U8", 1},
+                                            {"I8", 1},
+                                            {"U16", 2},
+                                            {"I16", 2},
+                                            {"F16", 2},
+                                            {"BF16", 2},
+                                            {"U32", 4},
+                                            {"I32", 4},
+                                            {"F32", 4},
+                                            {"U64", 8},
+                                            {"I64", 8},
+                                            {"F64", 8},
+                                            {"C64", 8}}};
+
+// Parses, and refuses a key that stands twice in one object and nesting that no header has.
+absl::StatusOr<json> ParseHeaderJson(std::string_view text) {
+  std::string problem;
+  std::vector<std::set<std::string>> keys;
+  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (depth > 4) problem = "nested too deeply";
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.empty()) {
+      const std::string& key = parsed.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second) problem = absl::StrCat("\"", key, "\" stands twice");
+    }
+    return problem.empty();
+  };
+  if (text.empty() || text[0] != '{') {
+    return absl::InvalidArgumentError("the header does not begin with {");
+  }
+  json header = json::parse(text, check, /*allow_exceptions=*/false);
+  if (!problem.empty()) return absl::InvalidArgumentError(absl::StrCat("header: ", problem));
+  if (!header.is_object()) return absl::InvalidArgumentError("the header is not valid JSON");
+  return header;
+}
+
+absl::StatusOr<std::vector<uint64_t>> Unsigneds(const json& value, const std::string& where) {
+  if (!value.is_array()) return absl::InvalidArgumentError(absl::StrCat(where, " is not a list"));
+  std::vector<uint64_t> numbers;
+  for (const json& item : value) {
+    if (!item.is_number_unsigned()) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " holds no unsigned integer"));
+    }
+    numbers.push_back(item.get<uint64_t>());
+  }
+  return numbers;
+}
+
+absl::StatusOr<TensorInfo> ParseTensor(const std::string& name, const json& entry) {
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
+      !entry.contains("data_offsets") || entry.size() != 3 || !entry["dtype"].is_string()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, " needs dtype, shape, data_offsets and nothing else"));
+  }
+  TensorInfo info;
+  info.name = name;
+  info.dtype = entry["dtype"].get<std::string>();
+  ASSIGN_OR_RETURN(info.shape, Unsigneds(entry["shape"], absl::StrCat("shape of ", name)));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets,
+                   Unsigneds(entry["data_offsets"], absl::StrCat("data_offsets of ", name)));
+  const auto dtype = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                  [&](const DType& d) { return d.name == info.dtype; });
+  if (dtype == kDTypes.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, " has the unknown dtype ", info.dtype));
+  }
+  const std::optional<uint64_t> bytes = TensorBytes(info.shape, dtype->bytes);
+  if (offsets.size() != 2 || offsets[1] < offsets[0] || !bytes.has_value() ||
+      offsets[1] - offsets[0] != *bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data_offsets of tensor ", name, " do not fit its shape"));
+  }
+  info.begin = offsets[0];
+  info.end = offsets[1];
+  return info;
+}
+
+absl::Status NotF32(const std::string& path, const TensorInfo& tensor) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": tensor ", tensor.name, " is ", tensor.dtype, ", only F32 can be used"));
+}
+
+std::string_view AsBytes(std::span<const float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+std::string LittleEndian64(uint64_t value) {
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
+}  // namespace
+
+const TensorInfo* SafetensorsHeader::Find(std::string_view name) const {
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
+  uint64_t bytes = element_bytes;
+  bool empty = false;
+  for (const uint64_t dimension : shape) {
+    empty = empty || dimension == 0;
+    if (dimension != 0 && __builtin_mul_overflow(bytes, dimension, &bytes)) return std::nullopt;
+  }
+  return empty ? 0 : bytes;
+}
+
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text,
+                                                         uint64_t data_bytes) {
+  ASSIGN_OR_RETURN(const json root, ParseHeaderJson(text));
+  SafetensorsHeader header;
+  for (const auto& [name, entry] : root.items()) {
+    if (name == "__metadata__") {
+      if (!entry.is_object()) return absl::InvalidArgumentError("__metadata__ is not an object");
+      for (const auto& [key, value] : entry.items()) {
+        if (!value.is_string()) {
+          return absl::InvalidArgumentError(absl::StrCat("__metadata__ ", key, " is no string"));
+        }
+        header.metadata[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    ASSIGN_OR_RETURN(TensorInfo info, ParseTensor(name, entry));
+    header.tensors.push_back(std::move(info));
+  }
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const TensorInfo& a, const TensorInfo& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
+  uint64_t end = 0;
+  for (const TensorInfo& tensor : header.tensors) {
+    if (tensor.begin != end) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", tensor.name, " begins at ", tensor.begin, " where ", end, " was expected"));
+    }
+    end = tensor.end;
+  }
+  if (end != data_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tensors take ", end, " bytes, the file has ", data_bytes, " for them"));
+  }
+  return header;
+}
+
+SafetensorsWriter::SafetensorsWriter(std::unique_ptr<WriteFile> file, std::string path,
+                                     uint64_t bytes_total)
+    : file_(std::move(file)), path_(std::move(path)), bytes_total_(bytes_total) {}
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
+    Files& files, const std::string& path, std::vector<TensorInfo> tensors,
+    const std::map<std::string, std::string>& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  uint64_t end = 0;
+  for (TensorInfo& tensor : tensors) {
+    const std::optional<uint64_t> bytes = TensorBytes(tensor.shape, sizeof(float));
+    tensor.begin = end;
+    if (!bytes.has_value() || __builtin_add_overflow(end, *bytes, &end) ||
+        header.contains(tensor.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor ", tensor.name, " is too large or stands twice"));
+    }
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
+  }
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.append((8 - text.size() % 8) % 8, ' ');  // as the library does: the data stay aligned
+  if (text.size() > kSafetensorsHeaderMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a header of ", text.size(), " bytes is too long"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));
+  auto writer = std::unique_ptr<SafetensorsWriter>(
+      new SafetensorsWriter(std::move(file), path, 8 + text.size() + end));
+  RETURN_IF_ERROR(writer->Write(LittleEndian64(text.size())));
+  RETURN_IF_ERROR(writer->Write(text));
+  return writer;
+}
+
+absl::Status SafetensorsWriter::Write(std::string_view bytes) {
+  if (bytes.size() > bytes_total_ - bytes_) {
+    return absl::InternalError(absl::StrCat(path_, ": more bytes than its header announced"));
+  }
+  RETURN_IF_ERROR(file_->Append(bytes));
+  crc32c_ = Crc32c(bytes, crc32c_);
+  bytes_ += bytes.size();
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::Append(std::span<const float> values) {
+  return Write(AsBytes(values));
+}
+
+absl::Status SafetensorsWriter::Finish() {
+  if (bytes_ != bytes_total_) {
+    return absl::InternalError(
+        absl::StrCat(path_, ": ", bytes_, " bytes written, its header says ", bytes_total_));
+  }
+  if (MUTANT("manifest_before_sync")) return absl::OkStatus();
+  return file_->Sync();
+}
+
+SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadFile> file, std::string path,
+                                 SafetensorsHeader header, std::string head)
+    : file_(std::move(file)),
+      path_(std::move(path)),
+      header_(std::move(header)),
+      head_(std::move(head)) {}
+
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& files,
+                                                                       const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
+  const uint64_t size = file->size();
+  std::string head(8, '\0');
+  if (size < 8) {
+    return absl::DataLossError(absl::StrCat(path, ": ", size, " bytes are no safetensors file"));
+  }
+  RETURN_IF_ERROR(file->ReadAt(0, head));
+  uint64_t length = 0;
+  for (size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
+  if (length > kSafetensorsHeaderMax || length > size - 8) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": a header of ", length, " bytes in a file of ", size, " bytes"));
+  }
+  head.resize(8 + length);
+  RETURN_IF_ERROR(file->ReadAt(8, std::span(head).subspan(8)));
+  absl::StatusOr<SafetensorsHeader> header =
+      ParseSafetensorsHeader(std::string_view(head).substr(8), size - 8 - length);
+  if (!header.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", header.status().message()));
+  }
+  header->data_begin = 8 + length;
+  return std::unique_ptr<SafetensorsFile>(
+      new SafetensorsFile(std::move(file), path, *std::move(header), std::move(head)));
+}
+
+absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t begin,
+                                           std::span<float> out) const {
+  if (tensor.dtype != "F32") return NotF32(path_, tensor);
+  const uint64_t elements = (tensor.end - tensor.begin) / sizeof(float);
+  if (begin > elements || out.size() > elements - begin) {
+    return absl::OutOfRangeError(
+        absl::StrCat(path_, ": tensor ", tensor.name, " has ", elements, " elements only"));
+  }
+  return file_->ReadAt(header_.data_begin + tensor.begin + begin * sizeof(float),
+                       {reinterpret_cast<char*>(out.data()), out.size_bytes()});
+}
+
+absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
+    const std::function<std::span<float>(const TensorInfo&)>& destination) const {
+  uint32_t crc = Crc32c(head_);
+  std::string skipped;
+  for (const TensorInfo& tensor : header_.tensors) {
+    const std::span<float> wanted = destination(tensor);
+    std::span<char> out(reinterpret_cast<char*>(wanted.data()), wanted.size_bytes());
+    const uint64_t bytes = tensor.end - tensor.begin;
+    if (!out.empty() && tensor.dtype != "F32") return NotF32(path_, tensor);
+    if (!out.empty() && out.size() != bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", tensor.name, " has ",
+                                                     bytes, " bytes where ", out.size(),
+                                                     " were expected"));
+    }
+    for (uint64_t done = 0; done < bytes;) {
+      const uint64_t step = std::min(kReadBytes, bytes - done);
+      if (out.empty()) skipped.resize(step);
+      const std::span<char> to = out.empty() ? std::span(skipped) : out.subspan(done, step);
+      RETURN_IF_ERROR(file_->ReadAt(header_.data_begin + tensor.begin + done, to));
+      crc = Crc32c(to, crc);
+      done += step;
+    }
+  }
+  return crc;
+}
+
+}  // namespace paracord

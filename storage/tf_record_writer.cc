@@ -1,0 +1,34 @@
+#include "storage/tf_record_writer.h"
+
+#include <string>
+
+#include "common/status_macros.h"
+#include "storage/crc32c.h"
+
+namespace paracord {
+namespace {
+
+template <class T>
+void AppendRaw(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+}  // namespace
+
+uint32_t MaskedCrc(std::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+absl::Status TfRecordWriter::Append(std::string_view data) {
+  std::string head;
+  AppendRaw(head, uint64_t{data.size()});
+  AppendRaw(head, MaskedCrc(head));
+  RETURN_IF_ERROR(file_.Append(head));
+  RETURN_IF_ERROR(file_.Append(data));
+  std::string tail;
+  AppendRaw(tail, MaskedCrc(data));
+  return file_.Append(tail);
+}
+
+}  // namespace paracord

@@ -1,0 +1,112 @@
+#include "config/flags.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+
+namespace paracord {
+namespace {
+
+// A program with one flag of each kind.
+struct Program {
+  Program() : flags("prog", "Does things.") {
+    flags.Positional("JOB", "the job file", &job);
+    flags.String("dir", "DIR", "where it writes", &dir);
+    flags.String("cluster", "FILE", "the cluster", &cluster);
+    flags.Integer("workers", "N", "how many workers", 1, 64, &workers);
+    flags.Integer("step", "N", "which step", 0, 1 << 30, &step);
+    flags.Switch("fresh", "start anew", &fresh);
+  }
+  std::string Problems(const std::vector<std::string>& args) {
+    return std::string(flags.Parse(args).message());
+  }
+  std::string job;
+  std::string dir = "run";
+  std::optional<std::string> cluster;
+  int64_t workers = 2;
+  std::optional<int64_t> step;
+  bool fresh = false;
+  Flags flags;
+};
+
+TEST_CASE("flags take their value with a space or an equals sign, between arguments or after") {
+  Program program;
+  CHECK(program.Problems({"--workers", "3", "j.json", "--dir=/x=y", "--fresh", "--step=0"}) == "");
+  CHECK(program.job == "j.json");
+  CHECK(program.workers == 3);
+  CHECK(program.dir == "/x=y");
+  CHECK(program.fresh);
+  CHECK(program.step == 0);
+  CHECK(!program.cluster);
+}
+
+TEST_CASE("flags that are not given keep their defaults") {
+  Program program;
+  CHECK(program.Problems({"j.json"}) == "");
+  CHECK(program.dir == "run");
+  CHECK(program.workers == 2);
+  CHECK(!program.fresh);
+}
+
+TEST_CASE("two dashes end the flags, and a switch can be turned off") {
+  Program program;
+  CHECK(program.Problems({"--fresh=false", "--", "--dir"}) == "");
+  CHECK(program.job == "--dir");
+  CHECK(!program.fresh);
+}
+
+TEST_CASE("every wrong argument is named") {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{}, "JOB: is missing"},
+      {{"j", "k"}, "unexpected argument \"k\""},
+      {{"j", "--worker", "3"}, "--worker: unknown flag; did you mean `--workers`?"},
+      {{"j", "--clutser=x"}, "--clutser: unknown flag; did you mean `--cluster`?"},
+      {{"j", "--zzzzzz"}, "--zzzzzz: unknown flag; --help lists them"},
+      {{"j", "-dir", "x"}, "-dir: unknown flag; did you mean `--dir`?"},
+      {{"j", "--workers"}, "--workers: needs a value, N"},
+      {{"j", "--dir", "--fresh"}, "--dir: needs a value, DIR"},
+      {{"j", "--dir="}, "--dir: must not be empty"},
+      {{"j", "--workers", "0"}, "--workers: must be an integer from 1 to 64, is \"0\""},
+      {{"j", "--workers", "-1"}, "--workers: must be an integer"},
+      {{"j", "--workers", "3x"}, "--workers: must be an integer"},
+      {{"j", "--workers", "99999999999999999999"}, "--workers: must be an integer"},
+      {{"j", "--fresh=1"}, "--fresh: must be true or false"},
+      {{"j", "--dir", "a", "--dir=b"}, "--dir: is given twice"},
+      {{""}, "JOB: must not be empty"},
+      {{"j", "---"}, "---: unknown flag"},
+  };
+  for (const auto& [args, expected] : cases) {
+    Program program;
+    const std::string problems = program.Problems(args);
+    INFO(problems);
+    CHECK(absl::StrContains(problems, expected));
+  }
+}
+
+TEST_CASE("all wrong arguments are named at once") {
+  Program program;
+  CHECK(program.Problems({"--workers=x", "--nope"}) ==
+        "--workers: must be an integer from 1 to 64, is \"x\"\n"
+        "--nope: unknown flag; --help lists them\nJOB: is missing");
+}
+
+TEST_CASE("help is made from the table and wins over mistakes") {
+  Program program;
+  CHECK(program.Problems({"--workers=x", "--help"}) == "");
+  CHECK(program.flags.help_wanted());
+  CHECK(program.flags.Help() ==
+        "usage: prog JOB [flags]\n"
+        "Does things.\n"
+        "\n"
+        "  JOB             the job file\n"
+        "\n"
+        "  --dir DIR       where it writes (default run)\n"
+        "  --cluster FILE  the cluster\n"
+        "  --workers N     how many workers (default 2)\n"
+        "  --step N        which step\n"
+        "  --fresh         start anew\n"
+        "  --help          print this\n");
+}
+
+}  // namespace
+}  // namespace paracord

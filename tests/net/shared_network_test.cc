@@ -1,0 +1,355 @@
+// Shared memory between "processes": two ends in one process, which is all that the sockets and
+// the mappings can tell; tests/e2e has real ones.
+#include "net/shared_network.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutex.h"
+#include "fakes.h"
+#include "net/shared_connection.h"
+#include "net/shared_memory.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kDeadlineMs = 5000;
+using SharedFloats = std::vector<float, SharedAllocator<float>>;
+
+absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(floats->data()),
+                                floats->size() * sizeof(float));
+  return absl::MakeCordFromExternal(bytes, [held = std::move(floats)](absl::string_view) {});
+}
+
+// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer.
+class Echo : public Service {
+ public:
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    MutexLock lock(mu_);
+    ++handled;
+    if (method == "/Refuse") return call->Reply(absl::AbortedError("not this one"));
+    if (method == "/Park") {
+      call->OnCancel([this] { ++cancelled; });
+      parked_.push_back(std::move(call));
+      return;
+    }
+    if (method == "/Keep") kept_.push_back(request);
+    call->Reply(Parts{std::move(request)});
+  }
+  void Forget() {
+    std::vector<absl::Cord> kept;
+    MutexLock lock(mu_);
+    kept.swap(kept_);
+  }
+  std::atomic<int> handled{0};
+  std::atomic<int> cancelled{0};
+
+ private:
+  Mutex mu_;
+  std::vector<absl::Cord> kept_;
+  std::vector<std::shared_ptr<ServerCall>> parked_;
+};
+
+// A network beneath that only says that it was asked.
+class Beneath : public Network {
+ public:
+  std::unique_ptr<Link> Dial(const std::string& address) override {
+    class Refusing : public Link {
+     public:
+      explicit Refusing(std::string at) : address_(std::move(at)) {}
+      void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+        done(absl::UnimplementedError("beneath"));
+      }
+      const std::string& address() const override { return address_; }
+
+     private:
+      const std::string address_;
+    };
+    return std::make_unique<Refusing>(address);
+  }
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Service&) override {
+    return absl::UnimplementedError("beneath");
+  }
+};
+
+absl::StatusOr<absl::Cord> Ask(Link& link, std::string_view method, Parts request,
+                               int64_t deadline_ms = kDeadlineMs) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<absl::Cord>>>();
+  auto future = promise->get_future();
+  link.Call(method, std::move(request), deadline_ms,
+            [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
+  return future.get();
+}
+
+bool Soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 5000 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
+struct Pair {
+  explicit Pair(std::string boot_id) : boot(std::move(boot_id)) {
+    REQUIRE(EnableSharedMemory());
+    absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(boot, echo);
+    REQUIRE(offered.ok());
+    listener = *std::move(offered);
+    link = network.DialBoot("beneath:1", boot);
+  }
+  std::string boot;
+  Beneath beneath;
+  SharedNetwork network{beneath};
+  Echo echo;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Link> link;
+};
+
+TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
+  Pair pair("test-shapes");
+  Parts parts;
+  absl::Cord whole;
+  // Header-like, many small ones, ordinary memory that is large, shared memory.
+  for (const size_t size : {3u, 700u, 9000u, 20000u, 300000u}) {
+    for (int repeat = 0; repeat < 40; ++repeat) {
+      absl::Cord part(std::string(size, static_cast<char>('a' + repeat % 26)));
+      whole.Append(part);
+      parts.push_back(std::move(part));
+    }
+  }
+  auto floats = std::make_shared<SharedFloats>(3 << 20, 1.5f);
+  (*floats)[12345] = 7;
+  parts.push_back(CordOf(floats));
+  whole.Append(parts.back());
+  const absl::StatusOr<absl::Cord> reply = Ask(*pair.link, "/Echo", std::move(parts));
+  REQUIRE(reply.ok());
+  CHECK((*reply == whole));
+  const absl::StatusOr<absl::Cord> none = Ask(*pair.link, "/Echo", {});
+  REQUIRE(none.ok());
+  CHECK(none->empty());
+}
+
+TEST_CASE("what was sent is kept until its receiver has let go, and no longer") {
+  Pair pair("test-release");
+  auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
+  const std::weak_ptr<SharedFloats> watched = floats;
+  REQUIRE(Ask(*pair.link, "/Keep", Parts{CordOf(std::move(floats))}).ok());
+  CHECK_FALSE(watched.expired());
+  SECTION("by dropping the bytes") { pair.echo.Forget(); }
+  SECTION("also when the link is gone in between") {
+    pair.link = nullptr;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK_FALSE(watched.expired());
+    pair.echo.Forget();
+  }
+  CHECK(Soon([&] { return watched.expired(); }));
+}
+
+TEST_CASE("errors, deadlines and cancellation travel") {
+  Pair pair("test-errors");
+  const absl::Status refused = Ask(*pair.link, "/Refuse", {}).status();
+  CHECK(refused.code() == absl::StatusCode::kAborted);
+  CHECK(refused.message() == "beneath:1: not this one");
+  CHECK(absl::IsDeadlineExceeded(Ask(*pair.link, "/Park", {}, 50).status()));
+  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
+  std::promise<absl::Status> cancelled;
+  pair.link->Call("/Park", {}, kDeadlineMs, [&](const absl::StatusOr<absl::Cord>& reply) {
+    cancelled.set_value(reply.status());
+  });
+  REQUIRE(Soon([&] { return pair.echo.handled == 3; }));
+  pair.link = nullptr;
+  CHECK(absl::IsCancelled(cancelled.get_future().get()));
+  CHECK(Soon([&] { return pair.echo.cancelled == 2; }));
+}
+
+TEST_CASE("a peer that leaves ends the calls, and the network beneath takes over") {
+  Pair pair("test-leaves");
+  std::promise<absl::Status> broken;
+  pair.link->Call("/Park", {}, kDeadlineMs, [&](const absl::StatusOr<absl::Cord>& reply) {
+    broken.set_value(reply.status());
+  });
+  REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
+  pair.listener = nullptr;
+  CHECK(absl::IsUnavailable(broken.get_future().get()));
+  CHECK(Soon([&] { return absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()); }));
+  CHECK(absl::IsUnimplemented(
+      Ask(*pair.network.DialBoot("beneath:1", "test-nobody"), "/Echo", {}).status()));
+}
+
+TEST_CASE("calls from many threads at once are answered each with its own") {
+  Pair pair("test-threads");
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      auto floats = std::make_shared<SharedFloats>(20000, static_cast<float>(t));
+      const absl::Cord bytes = CordOf(floats);
+      for (int i = 0; i < 200; ++i) {
+        const absl::StatusOr<absl::Cord> reply = Ask(*pair.link, "/Echo", Parts{bytes});
+        if (!reply.ok() || !(*reply == bytes)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+// ---- hostile peers
+
+class RawPeer {
+ public:
+  RawPeer() {
+    std::array<int, 2> ends{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    fd_ = ends[0];
+    connection = std::make_shared<SharedConnection>(ends[1], &echo, 1 << 20, "raw");
+    thread_ = std::thread([this] { connection->Run(); });
+  }
+  ~RawPeer() {
+    close(fd_);
+    thread_.join();
+  }
+  void Send(const std::string& bytes, int attached = -1, size_t copies = 1) {
+    std::string copy = bytes;
+    iovec data{copy.data(), copy.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+    msghdr header{};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    if (attached >= 0) {
+      header.msg_control = control.data();
+      header.msg_controllen = CMSG_SPACE(copies * sizeof(int));
+      cmsghdr* const with = CMSG_FIRSTHDR(&header);
+      with->cmsg_level = SOL_SOCKET;
+      with->cmsg_type = SCM_RIGHTS;
+      with->cmsg_len = CMSG_LEN(copies * sizeof(int));
+      const std::array<int, 2> files{attached, attached};
+      std::memcpy(CMSG_DATA(with), files.data(), copies * sizeof(int));
+    }
+    REQUIRE(sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0);
+  }
+  // The connection ends its side.
+  bool Refused() {
+    char byte = 0;
+    while (true) {
+      const ssize_t got = recv(fd_, &byte, 1, 0);
+      if (got <= 0) return got == 0;
+    }
+  }
+
+  Echo echo;
+  std::shared_ptr<SharedConnection> connection;
+
+ private:
+  int fd_ = -1;
+  std::thread thread_;
+};
+
+SharedPacket SegmentPacket(uint64_t bytes) {
+  SharedPacket packet;
+  packet.set_kind(SharedPacket::SEGMENT);
+  packet.set_segment(1);
+  packet.set_segment_bytes(bytes);
+  return packet;
+}
+
+SharedPacket CallTo(uint64_t segment, uint64_t offset, uint64_t size) {
+  SharedPacket packet;
+  packet.set_kind(SharedPacket::CALL);
+  packet.set_call(1);
+  packet.set_method("/Echo");
+  SharedPiece& piece = *packet.add_pieces();
+  piece.set_segment(segment);
+  piece.set_offset(offset);
+  piece.set_size(size);
+  return packet;
+}
+
+TEST_CASE("a peer that breaks the rules is dropped, and nothing of it is served") {
+  RawPeer peer;
+  const int fd = memfd_create("hostile", MFD_ALLOW_SEALING);
+  REQUIRE(ftruncate(fd, 8192) == 0);
+  SECTION("no packet") { peer.Send("\xff\xff\xff"); }
+  SECTION("a kind that is not there") {
+    SharedPacket packet;
+    packet.set_kind(static_cast<SharedPacket::Kind>(77));
+    peer.Send(packet.SerializeAsString());
+  }
+  SECTION("a reply to nothing") {
+    SharedPacket packet;
+    packet.set_kind(SharedPacket::REPLY);
+    peer.Send(packet.SerializeAsString());
+  }
+  SECTION("a memory file that may shrink under us") {
+    peer.Send(SegmentPacket(8192).SerializeAsString(), fd);
+  }
+  SECTION("a memory file smaller than it is said to be") {
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    peer.Send(SegmentPacket(1 << 30).SerializeAsString(), fd);
+  }
+  SECTION("a segment without a file") { peer.Send(SegmentPacket(8192).SerializeAsString()); }
+  SECTION("a file with something else") {
+    SharedPacket packet;
+    packet.set_kind(SharedPacket::CALL);
+    peer.Send(packet.SerializeAsString(), fd);
+  }
+  SECTION("two files in one packet, of which neither stays open") {
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    const auto open_files = [] {
+      const std::filesystem::directory_iterator all("/proc/self/fd");
+      return std::distance(begin(all), end(all));
+    };
+    const auto before = open_files();
+    peer.Send(SegmentPacket(8192).SerializeAsString(), fd, /*copies=*/2);
+    CHECK(peer.Refused());
+    CHECK(open_files() == before);
+  }
+  SECTION("places outside of a segment") {
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    peer.Send(SegmentPacket(8192).SerializeAsString(), fd);
+    const auto [segment, offset, size] = GENERATE(
+        std::array<uint64_t, 3>{2, 0, 16}, std::array<uint64_t, 3>{1, 8193, 0},
+        std::array<uint64_t, 3>{1, 8000, 193}, std::array<uint64_t, 3>{1, 16, UINT64_MAX - 8});
+    peer.Send(CallTo(segment, offset, size).SerializeAsString());
+  }
+  SECTION("more than a request may have") {
+    REQUIRE(ftruncate(fd, 2 << 20) == 0);
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    peer.Send(SegmentPacket(2 << 20).SerializeAsString(), fd);
+    peer.Send(CallTo(1, 0, 2 << 20).SerializeAsString());
+  }
+  CHECK(peer.Refused());
+  CHECK(peer.echo.handled == 0);
+  close(fd);
+}
+
+TEST_CASE("a peer that never lets go of replies is dropped") {
+  RawPeer peer;
+  SharedPacket call;
+  call.set_kind(SharedPacket::CALL);
+  call.set_method("/Echo");
+  for (int i = 0; i < 3; ++i) call.add_pieces()->set_bytes(std::string(9000, 'x'));
+  int sent = 0;
+  for (; sent < 100 && peer.connection->alive(); ++sent) {
+    call.set_call(static_cast<uint64_t>(sent));
+    peer.Send(call.SerializeAsString());
+    Soon([&] { return peer.echo.handled > sent || !peer.connection->alive(); });
+  }
+  CHECK(sent < 30);
+  CHECK(peer.Refused());
+}
+
+}  // namespace
+}  // namespace paracord
