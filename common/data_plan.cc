@@ -23,6 +23,10 @@ uint64_t SplitsPerEpoch(const DataPlan& plan) {
   return DivideUp(BatchesPerEpoch(plan), plan.split_batches());
 }
 
+uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(batches_per_epoch, 64), 4, 32));
+}
+
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
   if (split >= SplitsPerEpoch(plan)) return 0;
   const uint64_t left = BatchesPerEpoch(plan) - split * plan.split_batches();

@@ -16,6 +16,10 @@ absl::Status CheckDataPlan(const DataPlan& plan);
 uint64_t BatchesPerEpoch(const DataPlan& plan);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 
+// For a job that does not say: 64 splits an epoch, so that nobody waits long for the last one, of
+// at least 4 batches, so that reading ahead is worth while, and at most 32.
+uint32_t DefaultSplitBatches(uint64_t batches_per_epoch);
+
 // `split` counts within its epoch; 0 for a split the epoch does not have.
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split);
 

@@ -101,7 +101,9 @@ void JobReader::ReadCounts() {
     fields_.Problem("accumulate",
                     absl::StrCat("is ", job_.accumulate, ", more than the batch of ", job_.batch));
   }
-  fields_.Integer("split_batches", 1, 1 << 20, job_.split_batches);
+  if (fields_.FindValue("split_batches") != nullptr) {
+    fields_.Integer("split_batches", 1, 1 << 20, job_.split_batches.emplace());
+  }
   fields_.Bool("shuffle", job_.shuffle);
   fields_.Integer("seed", 0, std::numeric_limits<uint64_t>::max(), job_.seed);
   const bool has_epochs = fields_.FindValue("epochs") != nullptr;

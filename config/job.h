@@ -82,7 +82,7 @@ struct Job {
   std::optional<DataSpec> test;
   uint32_t batch = 64;
   uint32_t accumulate = 1;
-  uint32_t split_batches = 32;
+  std::optional<uint32_t> split_batches;  // none: by DefaultSplitBatches
   bool shuffle = true;
   uint64_t seed = 1;
   uint64_t epochs = 1;

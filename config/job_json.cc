@@ -74,7 +74,7 @@ json ToJson(const Job& job) {
        {{"train", DataToJson(job.train)}, {"test", job.test ? DataToJson(*job.test) : json()}}},
       {"batch", job.batch},
       {"accumulate", job.accumulate},
-      {"split_batches", job.split_batches},
+      {"split_batches", OrNull(job.split_batches)},
       {"shuffle", job.shuffle},
       {"seed", job.seed},
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
@@ -151,6 +151,8 @@ absl::Status CheckResumable(const Job& before, const Job& now) {
   json new_json = ToJson(now);
   EraseWhatMayDiffer(old_json);
   EraseWhatMayDiffer(new_json);
+  // Who does not say keeps what the data plan has.
+  if (!now.split_batches.has_value()) old_json["split_batches"] = nullptr;
   Problems problems;
   Compare(old_json, new_json, "", problems);
   return problems.ToStatus();

@@ -161,7 +161,7 @@ void CoordinatorCore::FixJob(const JobFacts& facts) {
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
   plan.set_batch(job_.batch);
-  plan.set_split_batches(job_.split_batches);
+  plan.set_split_batches(job_.split_batches.value_or(DefaultSplitBatches(BatchesPerEpoch(plan))));
   plan.set_shuffle(job_.shuffle);
   plan.set_seed(job_.seed);
   plan.set_fingerprint(facts.fingerprint());
@@ -295,6 +295,7 @@ void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluation_unsaved_) return;
   if (!samples_found_.has_value()) samples_found_ = Counts().samples;
   const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  const uint32_t split_batches = state_.plan.split_batches();
   std::vector<const Ledger*> ledgers;
   for (const Ps& ps : ps_) {
     for (const PartitionDescription& partition : ps.ledgers) {
@@ -310,8 +311,8 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   std::vector<uint32_t> next;
   for (; epoch < TotalEpochs(); ++epoch) {
-    next = LeastNext(ledgers, epoch, BatchesOfEpoch(epoch), job_.split_batches, splits_per_epoch);
-    SplitTable check(epoch, BatchesOfEpoch(epoch), job_.split_batches);
+    next = LeastNext(ledgers, epoch, BatchesOfEpoch(epoch), split_batches, splits_per_epoch);
+    SplitTable check(epoch, BatchesOfEpoch(epoch), split_batches);
     check.Load(next);
     const bool reported = MUTANT("progress_believed") && table_.has_value() &&
                           table_->epoch() == epoch && table_->AllDone();
@@ -336,7 +337,7 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   if (epoch >= TotalEpochs()) return StartFinishing();
   abandoned_.clear();
-  table_.emplace(epoch, BatchesOfEpoch(epoch), job_.split_batches);
+  table_.emplace(epoch, BatchesOfEpoch(epoch), split_batches);
   table_->Load(next);
   SetPhase(Phase::kTraining);
   CheckRejected();

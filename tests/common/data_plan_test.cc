@@ -61,6 +61,15 @@ TEST_CASE("huge plans do not overflow") {
                       BatchesInSplit(plan, SplitsPerEpoch(plan) - 1) - 1) == 1);
 }
 
+TEST_CASE("an epoch has some 64 splits of 4 to 32 batches unless the job says otherwise") {
+  CHECK(DefaultSplitBatches(1) == 4);
+  CHECK(DefaultSplitBatches(256) == 4);
+  CHECK(DefaultSplitBatches(257) == 5);
+  CHECK(DefaultSplitBatches(938) == 15);
+  CHECK(DefaultSplitBatches(2048) == 32);
+  CHECK(DefaultSplitBatches(~uint64_t{0}) == 32);
+}
+
 TEST_CASE("a plan with a zero size is refused by field") {
   CHECK(CheckDataPlan(Plan(1, 1, 1)).ok());
   CHECK(CheckDataPlan(Plan(0, 1, 1)).message() == "data plan: records is 0");

@@ -68,7 +68,7 @@ std::string Problem(const std::string& pointer, const std::string& value) {
 TEST_CASE("a job that says little has the documented defaults") {
   const Job job = MinimalJob();
   CHECK(job.batch == 64);
-  CHECK(job.split_batches == 32);
+  CHECK(!job.split_batches);
   CHECK(job.epochs == 1);
   CHECK(!job.steps);
   CHECK(job.shuffle);
@@ -413,7 +413,7 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
 }
 
 TEST_CASE("on resume only what cannot change the past may differ") {
-  const Job before = MinimalJob();
+  Job before = MinimalJob();
   Job now = before;
   now.epochs = 9;
   now.stop_when = StopWhen{"loss", std::nullopt, 0.5};
@@ -430,6 +430,12 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.epochs = 1;
   now.steps = 4;
   CHECK(CheckResumable(before, now).ToString() == "OK");
+  before.split_batches = 8;  // who does not say keeps what is there
+  CHECK(CheckResumable(before, now).ToString() == "OK");
+  before.split_batches.reset();
+  now.split_batches = 8;
+  CHECK(CheckResumable(before, now).message() ==
+        "split_batches: was null and is now 8, but cannot change on resume");
 
   now.batch = 32;
   now.seed = 2;

@@ -94,6 +94,9 @@ class SimCluster::Ps : public Role, public Service {
   void Loaded(const std::string& checkpoint) {
     const std::shared_ptr<const Content> content = ps_.content();
     if (content == nullptr || content == loaded_) return;
+    if (loaded_ != nullptr && loaded_->loaded_generation == content->loaded_generation) {
+      cluster_.world_.Violation("a ps loads twice in one generation");
+    }
     loaded_ = content;
     cluster_.oracle_.Loaded(*content, checkpoint);
   }

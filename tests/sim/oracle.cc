@@ -41,7 +41,7 @@ Oracle::Oracle(SimWorld& world, const Job& job, const CountingOptions& counting,
       epochs_(epochs) {
   plan_.set_records(counting.records);
   plan_.set_batch(job.batch);
-  plan_.set_split_batches(job.split_batches);
+  plan_.set_split_batches(job.split_batches.value());
 }
 
 uint64_t Oracle::TotalBatches() const { return epochs_ * BatchesPerEpoch(plan_); }
