@@ -92,9 +92,14 @@ uint64_t Int8Bytes(uint64_t elements) {
 }
 
 bool EncodeInt8(std::span<float> values, std::span<char> out) {
+  return EncodeInt8(values, out, 0, values.size());
+}
+
+bool EncodeInt8(std::span<float> values, std::span<char> out, uint64_t first, uint64_t count) {
   static const auto encode = PICK_WIDTH(EncodeBlocksWide);
   auto* const whole = reinterpret_cast<int8_t*>(out.data() + (out.size() - values.size()));
-  return encode(values, out.data(), whole);
+  char* const scales = out.data() + first / kInt8Block * sizeof(float);
+  return encode(values.subspan(first, count), scales, whole + first);
 }
 
 void DecodeInt8(std::span<const float> scales, std::span<const int8_t> in, std::span<float> out) {

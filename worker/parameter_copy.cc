@@ -101,7 +101,7 @@ const VariableSpec* ParameterCopy::NonFiniteGradient(uint32_t buffer) const {
   return nullptr;
 }
 
-// Elements [first, first + count) of a dense encoding; of another, all.
+// Elements [first, first + count); of ENCODING_TOP_K, all.
 bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const {
   const std::span<const float> gradient =
       std::span<const float>(sent.gradients[part.variable]).subspan(part.first + first, count);
@@ -112,14 +112,15 @@ bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t 
     return AllFiniteHalf({reinterpret_cast<const uint16_t*>(to), count},
                          part.push == ENCODING_BF16 ? kBf16Exponent : kF16Exponent);
   }
-  part.residual.resize(part.elements);
-  part.rest.resize(part.elements);
-  AddResidual(gradient, part.residual, part.rest);
-  return part.push == ENCODING_INT8 ? EncodeInt8(part.rest, out) : EncodeTopK(part.rest, out);
+  AddResidual(gradient, std::span(part.residual).subspan(first, count),
+              std::span(part.rest).subspan(first, count));
+  if (part.push == ENCODING_TOP_K) return EncodeTopK(part.rest, out);
+  return EncodeInt8(part.rest, out, first, count);
 }
 
 const VariableSpec* ParameterCopy::Encode(uint32_t buffer) {
   constexpr uint64_t kAtOnce = 256 << 10;  // elements
+  static_assert(kAtOnce % kInt8Block == 0);
   struct Work {
     Part* part;
     uint64_t first;
@@ -131,7 +132,11 @@ const VariableSpec* ParameterCopy::Encode(uint32_t buffer) {
     for (Part& part : parts) {
       if (!part.trained || part.push == ENCODING_FLOAT32 || part.elements == 0) continue;
       sent.parts[part.place].resize(PushBytes(part));
-      const uint64_t step = IsDense(part.push) ? kAtOnce : part.elements;
+      if (!IsDense(part.push)) {
+        part.residual.resize(part.elements);
+        part.rest.resize(part.elements);
+      }
+      const uint64_t step = part.push == ENCODING_TOP_K ? part.elements : kAtOnce;
       for (uint64_t first = 0; first < part.elements; first += step) {
         works.push_back({&part, first, std::min(step, part.elements - first)});
       }

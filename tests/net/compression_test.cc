@@ -53,6 +53,21 @@ TEST_CASE("int8 is within half a step of each block, and what it leaves is the d
   }
 }
 
+TEST_CASE("int8 piece by piece, in any order, is int8 of all at once") {
+  const std::vector<float> values = Noise(5000, 3);
+  std::vector<float> rest = values;
+  std::vector<float> rest_of_pieces = values;
+  std::vector<char> whole(Int8Bytes(values.size()));
+  std::vector<char> pieces(whole.size(), 'x');
+  REQUIRE(EncodeInt8(rest, whole));
+  for (const uint64_t first : {4096u, 0u, 2048u}) {
+    const uint64_t count = std::min<uint64_t>(2048, values.size() - first);
+    REQUIRE(EncodeInt8(rest_of_pieces, pieces, first, count));
+  }
+  CHECK(pieces == whole);
+  CHECK(rest_of_pieces == rest);
+}
+
 TEST_CASE("int8 of zeros and of the smallest numbers sends zeros and keeps them") {
   std::vector<float> values(300, 0.0f);
   values[7] = 1e-38f;
