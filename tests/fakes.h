@@ -159,28 +159,39 @@ class NoNetwork : public Network {
   }
 };
 
-// A directory that goes away with the test.
-class TestDirectory {
- public:
-  TestDirectory() {
-    const char* base = ::getenv("TMPDIR");
-    path_ = std::string(base == nullptr ? "/tmp" : base) + "/paracord-test-XXXXXX";
-    if (::mkdtemp(path_.data()) == nullptr) ::abort();
-  }
-  ~TestDirectory() { PosixFiles().RemoveTree(path_).IgnoreError(); }
-  TestDirectory(const TestDirectory&) = delete;
-  TestDirectory& operator=(const TestDirectory&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 // Without a sync, which a test of thousands of damaged files has no time for.
 inline bool Overwrite(Files& files, const std::string& path, const std::string& bytes) {
   const auto file = files.Create(path);
   return file.ok() && (*file)->Append(bytes).ok();
 }
+
+// A directory that goes away with the test, unless PARACORD_TEST_KEEP is set. Its path is short,
+// for sockets.
+class TestDirectory {
+ public:
+  TestDirectory() {
+    const char* base = ::getenv("TMPDIR");
+    path_ = std::string(base == nullptr ? "/tmp" : base) + "/pctest-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) ::abort();
+  }
+  ~TestDirectory() {
+    if (::getenv("PARACORD_TEST_KEEP") == nullptr) PosixFiles().RemoveTree(path_).IgnoreError();
+  }
+  TestDirectory(const TestDirectory&) = delete;
+  TestDirectory& operator=(const TestDirectory&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Makes the folders above too. The file's path.
+  std::string Write(const std::string& name, const std::string& text) const {
+    const std::string file = *this / name;
+    PosixFiles files;
+    const absl::Status made = files.MakeDirectories(file.substr(0, file.rfind('/')));
+    if (!made.ok() || !Overwrite(files, file, text)) ::abort();
+    return file;
+  }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace paracord

@@ -13,6 +13,7 @@
 #include "e2e/process.h"
 #include "net/grpc_network.h"
 #include "nlohmann/json.hpp"
+#include "tests/fakes.h"
 
 namespace paracord::e2e {
 
@@ -68,7 +69,7 @@ class Cluster {
   std::string LogPath(const std::string& task) const;
 
   const ClusterOptions options_;
-  TempDir temp_;
+  TestDirectory temp_;
   GrpcNetwork network_;
   std::map<std::string, std::string> addresses_;
   std::map<std::string, std::string> announced_;

@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -74,17 +73,6 @@ std::optional<Exit> Process::Wait(int64_t wait_ms) {
 void Process::Kill() {
   Signal(SIGKILL);
   Wait(10000);
-}
-
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "pce2e-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  if (getenv("PARACORD_E2E_KEEP") == nullptr) std::filesystem::remove_all(path_, ignored);
 }
 
 std::string ReadText(const std::string& path) {

@@ -44,19 +44,6 @@ int64_t NowMs();
 // Looks every few milliseconds until `done` or the time is over; says whether it was done.
 bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done);
 
-// A new directory below the temporary one with a short path (for sockets), removed with all in it.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::string ReadText(const std::string& path);  // "" if it cannot be read
 void WriteText(const std::string& path, const std::string& text);
 

@@ -7,6 +7,7 @@
 #include "config/job.h"
 #include "e2e/process.h"
 #include "net/exchange_codec.h"
+#include "tests/fakes.h"
 
 namespace paracord::e2e {
 namespace {
@@ -45,7 +46,7 @@ absl::Cord Joined(const Parts& parts) {
 
 // PARACORD_PYTHON: the interpreter that has grpcio and protobuf.
 TEST_CASE("Python's protobuf and grpcio speak to a ps, and read what C++ encodes", "[.slow]") {
-  const TempDir dir;
+  const TestDirectory dir;
   ExchangeRequest header;
   header.set_worker("worker:0");
   header.mutable_batch()->set_batch(3);

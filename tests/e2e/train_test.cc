@@ -15,6 +15,7 @@
 #include "common/json_text.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
+#include "tests/fakes.h"
 
 namespace paracord::e2e {
 namespace {
@@ -78,7 +79,7 @@ class Train {
   }
 
  private:
-  TempDir temp_;
+  TestDirectory temp_;
 };
 
 TEST_CASE("train survives the death of each of its daemons, and its trace shows all their lives") {

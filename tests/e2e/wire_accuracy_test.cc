@@ -9,6 +9,7 @@
 #include "common/json_text.h"
 #include "e2e/process.h"
 #include "nlohmann/json.hpp"
+#include "tests/fakes.h"
 
 namespace paracord::e2e {
 namespace {
@@ -20,7 +21,7 @@ struct WireJob {
   json patch;
 };
 
-double Accuracy(const TempDir& dir, const std::string& example, const WireJob& job) {
+double Accuracy(const TestDirectory& dir, const std::string& example, const WireJob& job) {
   json document = JsonOf(ReadText(example + "/mlp.json"));
   document.merge_patch(job.patch);
   document["model"] = JsonOf(ReadText(example + "/models/mlp.json"));
@@ -50,7 +51,7 @@ TEST_CASE("a smaller wire costs Fashion-MNIST no more than half a point of accur
     WARN("skipped: no /usr/share/datasets/fashion-mnist");
     return;
   }
-  const TempDir dir;
+  const TestDirectory dir;
   // What overlap costs is staleness, which is no matter of the wire.
   for (const bool overlap : {false, true}) {
     const std::string with = overlap ? "overlapped " : "";
