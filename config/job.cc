@@ -259,7 +259,10 @@ void JobReader::ReadModes() {
   fields_.OneOf("precision", kPrecision, job_.precision);
   static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
   fields_.OneOf("placement", kPlacement, job_.placement);
-  fields_.OneOf("wire", kWire, job_.wire);
+  static constexpr JsonFields::OtherName kOtherWires[] = {
+      {"float16", "f16"}, {"fp16", "f16"},    {"half", "f16"},     {"bfloat16", "bf16"},
+      {"bfp16", "bf16"},  {"f32", "float32"}, {"fp32", "float32"}, {"single", "float32"}};
+  fields_.OneOf("wire", kWire, job_.wire, kOtherWires);
   fields_.Bool("overlap", job_.overlap);
 }
 
@@ -379,31 +382,42 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
   return *std::move(model);
 }
 
-absl::StatusOr<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base) {
+std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirectory& base,
+                           Problems& problems) {
   if (!document.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a job must be an object with the keys model and data, is ", JsonExcerpt(document)));
+    problems.Add("", absl::StrCat("a job must be an object with the keys model and data, is ",
+                                  JsonExcerpt(document)));
+    return std::nullopt;
   }
-  Problems problems;
   json model = ReadModel(document, files, base, problems);
-  Job job = JobReader(document, base, problems).Read(std::move(model));
-  RETURN_IF_ERROR(problems.ToStatus());
-  return job;
+  return JobReader(document, base, problems).Read(std::move(model));
 }
 
 }  // namespace
 
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
-  absl::StatusOr<json> document = ParseJson(text, kJobBytesMax, kJobDepthMax);
+  Problems problems;
+  std::optional<Job> job = ReadJobFile(files, path, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  return *std::move(job);
+}
+
+std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& problems) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  if (!text.ok()) {
+    problems.Add("", std::string(text.status().message()));
+    return std::nullopt;
+  }
+  absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax);
   if (!document.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", document.status().message()));
+    problems.Add(path, std::string(document.status().message()));
+    return std::nullopt;
   }
   const std::filesystem::path file = std::filesystem::absolute(path);
   if (document->is_object() && !document->contains("name")) {
     (*document)["name"] = file.stem().string();
   }
-  return ReadJob(*document, &files, file.parent_path());
+  return ReadJob(*document, &files, file.parent_path(), problems);
 }
 
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json) {
@@ -411,7 +425,10 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json) {
   if (!document.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("job: ", document.status().message()));
   }
-  return ReadJob(*document, nullptr, std::nullopt);
+  Problems problems;
+  std::optional<Job> job = ReadJob(*document, nullptr, std::nullopt, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  return *std::move(job);
 }
 
 }  // namespace paracord

@@ -16,6 +16,7 @@
 namespace paracord {
 
 class Files;
+class Problems;
 
 // Where examples come from: `format` and that reader's own keys, checked by the reader's entry in
 // the table of formats.
@@ -112,6 +113,9 @@ struct Job {
 // Reads a job file: relative paths are taken from its directory, globs are left to the readers, the
 // model file is read in. The message of the error has one line a problem.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path);
+// The same for who looks for more problems: what is wrong is left at its default, or empty. Nothing
+// only if the file holds no job at all.
+std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& problems);
 
 // The canonical form: every key present, paths absolute, model inlined. ParseJob(JobToJson(job)) is
 // the same job.

@@ -146,7 +146,7 @@ void JsonFields::String(const std::string& key, std::string& out) {
 }
 
 void JsonFields::OneOf(const std::string& key, std::span<const std::string_view> allowed,
-                       std::string& out) {
+                       std::string& out, std::span<const OtherName> other_names) {
   const json* value = Find(key);
   if (value == nullptr) return;
   if (value->is_string()) {
@@ -157,8 +157,11 @@ void JsonFields::OneOf(const std::string& key, std::span<const std::string_view>
       }
     }
   }
-  const std::string nearest =
+  std::string nearest =
       value->is_string() ? NearestName(value->get_ref<const std::string&>(), allowed) : "";
+  for (const auto& [written, meant] : other_names) {
+    if (*value == written) nearest = std::string(meant);
+  }
   Problem(key, absl::StrCat("is ", JsonExcerpt(*value), ", but there is only: ", JoinNames(allowed),
                             nearest.empty() ? "" : "; did you mean `" + nearest + "`?"));
 }

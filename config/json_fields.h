@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,7 +49,10 @@ class JsonFields {
 
   void Bool(const std::string& key, bool& out);
   void String(const std::string& key, std::string& out);
-  void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out);
+  // `other_names`: what people write instead, and what of `allowed` they mean; still a problem.
+  using OtherName = std::pair<std::string_view, std::string_view>;
+  void OneOf(const std::string& key, std::span<const std::string_view> allowed, std::string& out,
+             std::span<const OtherName> other_names = {});
   void Number(const std::string& key, double low, double high, double& out);
 
   template <class T>

@@ -1,40 +1,18 @@
 // The job file: what it may say, every problem at once, and its canonical form.
 #include "config/job.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "tests/fakes.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-// A directory of its own for one test.
-class Directory {
- public:
-  Directory() {
-    char name[] = "/tmp/paracord-job-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 const char kModel[] = R"({"class_name": "Sequential", "config": {"layers": []}})";
 
@@ -92,7 +70,7 @@ TEST_CASE("a job that is no object is one problem, not a list of missing keys") 
 }
 
 TEST_CASE("a job file is read with its model and relative paths") {
-  const Directory directory;
+  const TestDirectory directory;
   directory.Write("models/m.json", kModel);
   const std::string path = directory.Write("jobs/cnn.json", R"({
     "model": "../models/m.json",
@@ -122,7 +100,7 @@ TEST_CASE("a job file is read with its model and relative paths") {
 }
 
 TEST_CASE("paths of every format and of every source of a mix become absolute") {
-  const Directory directory;
+  const TestDirectory directory;
   const std::string path = directory.Write("jobs/mix.json", std::string(R"({"model": )") + kModel +
                                                                 R"(,
     "data": {"train": {"mix": [
@@ -269,6 +247,11 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/placement", "\"random\"", "placement: is \"random\", but there is only: greedy"},
       {"/wire", "\"bf61\"",
        "wire: is \"bf61\", but there is only: float32, bf16, f16; did you mean"},
+      {"/wire", "\"float16\"", "float32, bf16, f16; did you mean `f16`?"},
+      {"/wire", "\"fp16\"", "did you mean `f16`?"},
+      {"/wire", "\"half\"", "did you mean `f16`?"},
+      {"/wire", "\"bfloat16\"", "did you mean `bf16`?"},
+      {"/wire", "\"fp32\"", "did you mean `float32`?"},
       {"/wire", "16", "wire: is 16"},
       {"/overlap", "1", "overlap: "},
       {"/compression", "\"top_k\"", "compression: must be an object"},
@@ -337,7 +320,7 @@ TEST_CASE("all problems of a job are reported at once, one line each") {
 }
 
 TEST_CASE("a job or model file that cannot be read or parsed is named") {
-  const Directory directory;
+  const TestDirectory directory;
   PosixFiles files;
   const std::string missing = directory / "none.json";
   CHECK(absl::StrContains(ReadJobFile(files, missing).status().message(), missing));
