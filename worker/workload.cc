@@ -1,13 +1,16 @@
 #include "worker/workload.h"
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "worker/batch_plan.h"
 #include "worker/data/batch_loader.h"
+#include "worker/layers/layer.h"
 
 namespace paracord {
 namespace {
@@ -62,7 +65,37 @@ class PreparedBatches : public BatchFeed {
   std::optional<BatchId> expected_;
 };
 
+std::string ColumnText(const Column& column) {
+  const Shape shape(column.shape.begin(), column.shape.end());
+  return absl::StrCat(column.text ? "strings" : "numbers", " of shape ", ShapeName(shape));
+}
+
 }  // namespace
+
+absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
+  Problems problems;
+  for (const auto& [what, ours, theirs] : {std::tuple("input", &train.inputs, &test.inputs),
+                                           std::tuple("targets", &train.targets, &test.targets)}) {
+    if (ours->size() != theirs->size()) {
+      problems.Add("data.test", absl::StrCat("has ", theirs->size(), " columns of ", what,
+                                             ", data.train has ", ours->size()));
+      continue;
+    }
+    for (size_t i = 0; i < ours->size(); ++i) {
+      const Column& mine = (*ours)[i];
+      const Column& other = (*theirs)[i];
+      const std::string name = mine.name.empty() ? "" : absl::StrCat(" \"", mine.name, "\"");
+      if (ours->size() > 1 && mine.name != other.name) {
+        problems.Add("data.test",
+                     absl::StrCat(what, name, " is called \"", other.name, "\" there"));
+      } else if (mine.text != other.text || mine.shape != other.shape) {
+        problems.Add("data.test", absl::StrCat(what, name, " is ", ColumnText(other),
+                                               ", that of data.train ", ColumnText(mine)));
+      }
+    }
+  }
+  return problems.ToStatus();
+}
 
 absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops) {
   Workload workload;
@@ -73,6 +106,7 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_
   std::string fingerprint = train->fingerprint();
   if (job.test.has_value()) {
     ASSIGN_OR_RETURN(workload.test, OpenDataSource(files, *job.test));
+    RETURN_IF_ERROR(CheckSameColumns(train->schema(), workload.test->schema()));
     facts.set_test_records(workload.test->records());
     absl::StrAppend(&fingerprint, "+", workload.test->fingerprint());
   }

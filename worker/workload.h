@@ -39,6 +39,9 @@ struct Workload {
 // Opens the data, builds the model: everything that can be wrong with a job on this machine.
 using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 
+// The test data's columns are those of the training data. The error has a line for each other one.
+absl::Status CheckSameColumns(const Batch& train, const Batch& test);
+
 // The real one: readers and the Keras model, on the device of `ops`.
 absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops);
 

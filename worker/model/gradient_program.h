@@ -56,10 +56,13 @@ class GradientProgram {
 // The value of a metric from its merged state.
 double MetricValue(const std::string& name, const MetricState& state);
 
-// Builds the job's model for data of this schema, on the device of `ops`. Errors name the layer,
-// and say what is supported.
+// Builds the job's model for data of this schema, on the device of `ops`. The error has a line for
+// each problem of model, loss and metrics; it names the layer, and says what is supported.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);
+
+// The same problems, as far as they can be seen without data.
+absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);
 
 }  // namespace paracord

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "config/json_fields.h"
 #include "worker/layers/layer.h"
 #include "worker/model/keras_json.h"
 #include "worker/ops/ops.h"
@@ -42,10 +43,14 @@ class Graph {
  public:
   using Value = size_t;  // the output of a node
   static constexpr Value kNone = SIZE_MAX;
+  static constexpr Value kUnknown = SIZE_MAX - 1;  // while a graph with problems is built
 
-  // `data` has the shape of the examples for each input of the model, by position.
-  static absl::StatusOr<std::unique_ptr<Graph>> Build(Ops& ops, const ModelSpec& model,
-                                                      std::span<const Shape> data);
+  // `data` has the shape of the examples for each input of the model, by position; nullopt: not
+  // known. Each layer that cannot be had is a problem of its own; what comes after it is looked at
+  // as far as that goes. Null: because of a problem, or of data, an output's shape is not known.
+  static std::unique_ptr<Graph> Build(Ops& ops, const ModelSpec& model,
+                                      std::span<const std::optional<Shape>> data,
+                                      Problems& problems);
 
   // As what an InputLayer takes examples of this shape. The error names the layer.
   static absl::StatusOr<Shape> InputShape(const LayerSpec& layer, bool keras2, const Shape& data);

@@ -114,15 +114,23 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
 // Adds the calls of a model file to a graph.
 class Graph::Builder {
  public:
-  Builder(Graph& graph, const ModelSpec& model)
-      : graph_(graph), model_(model), layers_(model.layers.size(), nullptr) {}
+  Builder(Graph& graph, const ModelSpec& model, Problems& problems)
+      : graph_(graph),
+        model_(model),
+        problems_(problems),
+        layers_(model.layers.size(), nullptr),
+        failed_(model.layers.size()) {}
 
-  absl::Status Add(std::span<const Shape> data);
+  // True if all outputs are there.
+  bool Add(std::span<const std::optional<Shape>> data);
 
  private:
-  absl::StatusOr<Value> AddInput(size_t input, const Shape& data);
+  void Problem(const absl::Status& status);
+  Value AddInput(size_t input, const std::optional<Shape>& data);
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
-  absl::StatusOr<Value> AddNode(const NodeSpec& node);
+  bool InputsKnown(const NodeSpec& node) const;
+  absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
+  absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
   absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
@@ -142,17 +150,45 @@ class Graph::Builder {
 
   Graph& graph_;
   const ModelSpec& model_;
+  Problems& problems_;
   std::vector<Layer*> layers_;
+  std::vector<bool> failed_;                       // by layer: it cannot be made
   std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
 };
 
-absl::StatusOr<Graph::Value> Graph::Builder::AddInput(size_t input, const Shape& data) {
-  const LayerSpec& layer = model_.layers[model_.nodes[model_.inputs[input].node].layer];
+void Graph::Builder::Problem(const absl::Status& status) {
+  const std::string line(status.message());  // a layer that is called twice says it twice
+  const std::vector<std::string>& lines = problems_.lines();
+  if (std::find(lines.begin(), lines.end(), line) == lines.end()) problems_.Add("", line);
+}
+
+// Where the data does not fit, the model goes on with the shape that it declares.
+Graph::Value Graph::Builder::AddInput(size_t input, const std::optional<Shape>& data) {
+  const NodeSpec& call = model_.nodes[model_.inputs[input].node];
+  const LayerSpec& layer = model_.layers[call.layer];
+  if (call.unknown || layer.unusable) return kUnknown;
+  const absl::StatusOr<std::optional<Shape>> declared = DeclaredShape(layer, model_.keras2);
+  if (!declared.ok()) {
+    Problem(declared.status());
+    return kUnknown;
+  }
+  std::optional<Shape> shape = *declared;
+  if (data.has_value()) {
+    const absl::StatusOr<Shape> fitted = InputShape(layer, model_.keras2, *data);
+    if (fitted.ok()) shape = *fitted;
+    if (!fitted.ok()) Problem(fitted.status());
+  }
+  const auto open = [](int64_t dim) { return dim <= 0; };
+  if (!shape || std::any_of(shape->begin(), shape->end(), open)) return kUnknown;
+  if (const absl::Status fits = CheckElements(*shape); !fits.ok()) {
+    Problem(At(layer.class_name, layer.name, fits));
+    return kUnknown;
+  }
   Node node;
-  ASSIGN_OR_RETURN(node.shape, InputShape(layer, model_.keras2, data));
+  node.shape = *std::move(shape);
   node.storage = graph_.storages_.size();
   Storage storage;
   storage.size = Elements(node.shape);
@@ -173,9 +209,26 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   first_kwargs_[node.layer] = node.kwargs;
   LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
   config.SetCall(node.args, node.kwargs);
-  ASSIGN_OR_RETURN(std::unique_ptr<Layer> made, MakeLayer(config, spec.operation));
-  layer = &Own(std::move(made));
+  absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
+  failed_[node.layer] = !made.ok();
+  RETURN_IF_ERROR(made.status());
+  layer = &Own(*std::move(made));
   return layer;
+}
+
+bool Graph::Builder::InputsKnown(const NodeSpec& node) const {
+  const auto known = [&](size_t input) { return values_[input] != kUnknown; };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), known) &&
+         std::all_of(node.masks.begin(), node.masks.end(),
+                     [&](const auto& mask) { return known(mask.second); });
+}
+
+// kUnknown where that follows from a problem before.
+absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
+  if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
+  if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
+  ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
+  return InputsKnown(node) ? AddNode(node, *layer) : kUnknown;
 }
 
 // The mask of each input: the one that the call names, or else the one that came with the input.
@@ -252,40 +305,39 @@ absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs
   return absl::OkStatus();
 }
 
-absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node) {
-  ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
+absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer& layer) {
   std::vector<Value> inputs;
   for (const size_t input : node.inputs) inputs.push_back(values_[input]);
   const size_t data_inputs = inputs.size();
-  ASSIGN_OR_RETURN(const Value mask, OutputMask(*layer, inputs));
-  const std::vector<Value> masked = MasksOf(node, *layer, inputs);
-  for (size_t i = 0; i < inputs.size() && layer->removes_masks(); ++i) SetMask(inputs[i], kNone);
-  RETURN_IF_ERROR(CastInputs(*layer, inputs));
+  ASSIGN_OR_RETURN(const Value mask, OutputMask(layer, inputs));
+  const std::vector<Value> masked = MasksOf(node, layer, inputs);
+  for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
+  RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
-  if (layer->folds()) {
-    ASSIGN_OR_RETURN(value, AddFolded(*layer, inputs));
+  if (layer.folds()) {
+    ASSIGN_OR_RETURN(value, AddFolded(layer, inputs));
   } else {
-    if (layer->takes_masks()) {
+    if (layer.takes_masks()) {
       inputs.insert(inputs.end(), masked.begin(), masked.end());
       const auto more = node.masks.find("attention_mask");
       if (more != node.masks.end()) inputs.push_back(values_[more->second]);
     }
-    ASSIGN_OR_RETURN(value, graph_.AddCall(*layer, std::move(inputs), data_inputs));
+    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, std::move(inputs), data_inputs));
   }
-  if (const auto activation = layer->activation_after()) {
-    ASSIGN_OR_RETURN(value, AddActivation(*layer, *activation, value));
+  if (const auto activation = layer.activation_after()) {
+    ASSIGN_OR_RETURN(value, AddActivation(layer, *activation, value));
   }
-  if (const std::vector<Shape> parts = layer->parts(); !parts.empty()) {
+  if (const std::vector<Shape> parts = layer.parts(); !parts.empty()) {
     whole_[values_.size()] = value;
-    ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(*layer, parts[0], 0)), {value}, 1));
+    ASSIGN_OR_RETURN(value, graph_.AddCall(Own(MakePartLayer(layer, parts[0], 0)), {value}, 1));
   }
-  if (layer->activity().has_value()) {
-    if (!layer->parts().empty()) {
-      return At(layer->class_name(), layer->name(),
+  if (layer.activity().has_value()) {
+    if (!layer.parts().empty()) {
+      return At(layer.class_name(), layer.name(),
                 absl::InvalidArgumentError(
                     "key \"activity_regularizer\": is not supported with several outputs"));
     }
-    graph_.activities_.push_back({value, *layer->activity()});
+    graph_.activities_.push_back({value, *layer.activity()});
   }
   if (mask != kNone) SetMask(value, mask);
   return value;
@@ -305,24 +357,27 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
                         {whole_.at(node.inputs[0])}, 1);
 }
 
-absl::Status Graph::Builder::Add(std::span<const Shape> data) {
+bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
   for (const NodeSpec& node : model_.nodes) {
-    Value value = kNone;
+    Value value = kUnknown;
     if (node.inputs.empty()) {
       const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
                                    [&](const Endpoint& e) { return e.node == values_.size(); });
       const auto index = static_cast<size_t>(at - model_.inputs.begin());
-      ASSIGN_OR_RETURN(value, AddInput(index, data[index]));
+      value = AddInput(index, data[index]);
     } else {
-      ASSIGN_OR_RETURN(value, node.output > 0 ? AddPart(node) : AddNode(node));
+      const absl::StatusOr<Value> added = AddCallOf(node);
+      if (added.ok()) value = *added;
+      if (!added.ok()) Problem(added.status());
     }
     values_.push_back(value);
   }
   for (const Endpoint& output : model_.outputs) {
+    if (values_[output.node] == kUnknown) return false;
     graph_.outputs_.push_back(values_[output.node]);
     graph_.output_masks_.push_back(MaskOf(values_[output.node]));
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<Shape> Graph::InputShape(const LayerSpec& layer, bool keras2, const Shape& data) {
@@ -332,11 +387,11 @@ absl::StatusOr<Shape> Graph::InputShape(const LayerSpec& layer, bool keras2, con
   return shape;
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Graph::Build(Ops& ops, const ModelSpec& model,
-                                                    std::span<const Shape> data) {
+std::unique_ptr<Graph> Graph::Build(Ops& ops, const ModelSpec& model,
+                                    std::span<const std::optional<Shape>> data,
+                                    Problems& problems) {
   std::unique_ptr<Graph> graph(new Graph(ops));
-  RETURN_IF_ERROR(Builder(*graph, model).Add(data));
-  return graph;
+  return Builder(*graph, model, problems).Add(data) ? std::move(graph) : nullptr;
 }
 
 }  // namespace paracord

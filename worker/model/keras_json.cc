@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "worker/model/keras_calls.h"
 
@@ -67,36 +68,41 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Listed> ReadLayer(const json& layer, size_t index,
-                                 const std::set<std::string>& taken) {
+// Fills `spec` as far as it goes.
+absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
+                       LayerSpec& spec) {
   const std::string place = absl::StrCat("layers[", index, "]");
+  spec.config = json::object();
+  spec.name = place;
   if (!layer.is_object()) return Invalid(absl::StrCat(place, " must be an object"));
-  LayerSpec spec;
+  const auto config = layer.find("config");
+  const bool has_config = config != layer.end() && config->is_object();
+  std::string name = StringAt(layer, "name");  // Functional
+  if (name.empty() && has_config) name = StringAt(*config, "name");
+  if (!name.empty() && taken.count(name) == 0) spec.name = name;
   spec.class_name = StringAt(layer, "class_name");
   if (spec.class_name.empty()) return Invalid(absl::StrCat(place, " has no class_name"));
-  const auto config = layer.find("config");
-  if (config == layer.end() || !config->is_object()) {
+  if (!has_config) {
     return Invalid(absl::StrCat(place, " (", spec.class_name, ") has no config object"));
   }
   spec.config = *config;
-  spec.name = StringAt(layer, "name");  // Functional
-  if (spec.name.empty()) spec.name = StringAt(*config, "name");
+  if (name.empty()) spec.name.clear();
   for (size_t i = 0; spec.name.empty(); ++i) {  // written by hand
-    const std::string name = DefaultName(spec.class_name, i);
-    if (taken.count(name) == 0) spec.name = name;
+    const std::string free = DefaultName(spec.class_name, i);
+    if (taken.count(free) == 0) spec.name = free;
   }
   // Names become those of variables, and of tensors in files.
   if (spec.name.find_first_of("\n\r\t\"") != std::string::npos || spec.name.size() > 1024) {
     return Invalid(absl::StrCat(place, " (", spec.class_name, ") has an unusable name"));
   }
-  if (taken.count(spec.name) != 0) {
-    return Invalid(absl::StrCat("two layers have the name \"", spec.name, "\""));
+  if (!name.empty() && taken.count(name) != 0) {
+    return Invalid(absl::StrCat("two layers have the name \"", name, "\""));
   }
-  RETURN_IF_ERROR(RecogniseOperation(layer, spec));
-  return Listed{std::move(spec), &layer};
+  return RecogniseOperation(layer, spec);
 }
 
-absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config) {
+absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config,
+                                               std::vector<std::string>& problems) {
   const auto layers = config.find("layers");
   if (layers == config.end() || !layers->is_array() || layers->empty()) {
     return Invalid("config.layers must be a list of layers");
@@ -105,7 +111,14 @@ absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config) {
   std::vector<Listed> read;
   std::set<std::string> taken;
   for (size_t i = 0; i < layers->size(); ++i) {
-    ASSIGN_OR_RETURN(Listed layer, ReadLayer((*layers)[i], i, taken));
+    Listed layer{{}, &(*layers)[i]};
+    const absl::Status status = ReadLayer(*layer.whole, i, taken, layer.spec);
+    if (!status.ok()) {
+      layer.spec.unusable = true;
+      const std::string problem(status.message());
+      const bool known = std::find(problems.begin(), problems.end(), problem) != problems.end();
+      if (!known) problems.push_back(problem);  // an inner model may be read twice
+    }
     taken.insert(layer.spec.name);
     read.push_back(std::move(layer));
   }
@@ -122,6 +135,8 @@ class Reader {
   absl::StatusOr<Nodes> Add(const std::string& class_name, const json& config,
                             const std::string& prefix, const Nodes* inputs);
   ModelSpec Take() { return std::move(spec_); }
+  // What was found on the way to an error.
+  std::vector<std::string>& problems() { return spec_.problems; }
 
  private:
   absl::StatusOr<Nodes> AddSequential(const json& config, const std::string& prefix,
@@ -149,7 +164,7 @@ size_t Reader::AddInput(LayerSpec layer) {
 absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::string& prefix,
                                               NodeSpec node, size_t outputs) {
   const std::string name = prefix + layer.spec.name;
-  if (IsModel(layer.spec.class_name)) {
+  if (IsModel(layer.spec.class_name) && !layer.spec.unusable) {
     return Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
   }
   if (spec_.nodes.size() >= kNodesMax) return Invalid("has too many calls of layers");
@@ -174,7 +189,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
 
 absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const std::string& prefix,
                                                     const Nodes* inputs) {
-  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config));
+  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config, spec_.problems));
   const bool has_input = layers[0].spec.class_name == kInputLayer;
   Nodes now;
   if (inputs != nullptr) {
@@ -328,7 +343,7 @@ bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
 
 absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const std::string& prefix,
                                                     const Nodes* inputs) {
-  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config));
+  ASSIGN_OR_RETURN(const std::vector<Listed> layers, ReadLayers(config, spec_.problems));
   const auto endpoints = [&](const char* key) -> absl::StatusOr<std::vector<NamedRef>> {
     const auto value = config.find(key);
     auto refs = ReadEndpoints(value == config.end() ? json() : *value);
@@ -421,8 +436,10 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   const auto config = model.find("config");
   if (config == model.end() || !config->is_object()) return Invalid("has no config object");
   Reader reader(model.contains("keras_version"));  // Keras 3 writes no version
-  RETURN_IF_ERROR(reader.Add(class_name, *config, "", nullptr).status());
-  return reader.Take();
+  const absl::Status added = reader.Add(class_name, *config, "", nullptr).status();
+  if (added.ok()) return reader.Take();
+  reader.problems().emplace_back(added.message());
+  return absl::InvalidArgumentError(absl::StrJoin(reader.problems(), "\n"));
 }
 
 }  // namespace paracord

@@ -24,6 +24,7 @@ struct LayerSpec {
   std::string name;
   nlohmann::json config;
   bool operation = false;  // "Multiply" is x * y, not the layer Multiply()
+  bool unusable = false;   // one of the model's problems says why
 };
 
 // One call of a layer on the outputs of earlier nodes.
@@ -35,6 +36,7 @@ struct NodeSpec {
   bool mask_off = false;                // "mask": null was written, which says nothing
   nlohmann::json args;                  // of an operation: a list
   nlohmann::json kwargs;                // what else the call says
+  bool unknown = false;  // what it gives cannot be said, because of a problem that is known
 };
 
 // An input or an output of the model. In a model made from a dict it has two names.
@@ -52,9 +54,11 @@ struct ModelSpec {
   std::vector<Endpoint> inputs;
   std::vector<Endpoint> outputs;
   bool keras2 = false;
+  std::vector<std::string> problems;  // of single layers; the rest is read nevertheless
 };
 
-// Errors name the layer where there is one, and say what is supported.
+// Problems and errors name the layer where there is one, and say what is supported. An error is
+// what leaves no model to go on with.
 absl::StatusOr<ModelSpec> ReadKerasModel(const nlohmann::json& model);
 
 }  // namespace paracord

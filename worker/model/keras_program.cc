@@ -26,16 +26,6 @@ namespace {
 
 Shape ShapeOf(const Column& column) { return Shape(column.shape.begin(), column.shape.end()); }
 
-absl::Status CheckColumn(const std::string& what, const Column& column) {
-  for (const uint64_t dim : column.shape) {
-    if (dim == 0 || dim > std::numeric_limits<int32_t>::max()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(what, ": shape ", ShapeName(ShapeOf(column)), " is not usable"));
-    }
-  }
-  return CheckElements(ShapeOf(column));
-}
-
 class KerasProgram : public GradientProgram {
  public:
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
@@ -48,8 +38,10 @@ class KerasProgram : public GradientProgram {
         target_copy_(*ops_),
         weight_copy_(*ops_) {}
 
-  // `before`: what `validate` shows above the graph's layers.
-  absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<LayerRow> before);
+  // `schema` null: the data are not known, and nothing comes of it but problems. `before`: what
+  // `validate` shows above the graph's layers.
+  absl::Status Init(const ModelSpec& model, const Batch* schema, std::vector<LayerRow> before,
+                    Problems& problems);
 
   const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
@@ -107,23 +99,28 @@ class KerasProgram : public GradientProgram {
   std::vector<float> weights_, mask_, output_;
 };
 
-absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
-                                std::vector<LayerRow> before) {
+absl::Status KerasProgram::Init(const ModelSpec& model, const Batch* schema,
+                                std::vector<LayerRow> before, Problems& problems) {
   before_ = std::move(before);
-  for (const Column& column : schema.inputs) RETURN_IF_ERROR(CheckColumn("data: input", column));
-  for (const Column& column : schema.targets) RETURN_IF_ERROR(CheckColumn("data: targets", column));
-  ASSIGN_OR_RETURN(input_columns_, MatchInputs(model, schema));
-  inputs_schema_ = schema.inputs;
-  std::vector<Shape> shapes;
-  for (const size_t column : input_columns_) shapes.push_back(ShapeOf(schema.inputs[column]));
-  ASSIGN_OR_RETURN(graph_, Graph::Build(*ops_, model, shapes));
-  for (const size_t column : input_columns_) {
-    if (!schema.inputs[column].text) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: input \"", schema.inputs[column].name,
-                     "\" is strings, which only preprocessing layers take"));
+  std::vector<std::optional<Shape>> shapes(model.inputs.size());
+  if (schema != nullptr) {
+    inputs_schema_ = schema->inputs;
+    input_columns_ = MatchInputs(model, *schema).value();  // was looked at before
+    for (size_t i = 0; i < shapes.size(); ++i)
+      shapes[i] = ShapeOf(inputs_schema_[input_columns_[i]]);
   }
-  ASSIGN_OR_RETURN(heads_, MakeHeads(job_, model, *graph_, schema));
+  graph_ = Graph::Build(*ops_, model, shapes, problems);
+  if (graph_ == nullptr || schema == nullptr) {
+    CheckLearning(job_, &model, problems);
+    return problems.ToStatus();
+  }
+  for (const size_t column : input_columns_) {
+    if (!inputs_schema_[column].text) continue;
+    problems.Add(absl::StrCat("data: input \"", inputs_schema_[column].name, "\""),
+                 "is strings, which only preprocessing layers take");
+  }
+  heads_ = MakeHeads(job_, model, *graph_, *schema, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
 
   std::vector<Graph::Value> loss_values;
   for (const ModelHead& head : heads_) {
@@ -453,19 +450,47 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
   return outputs;
 }
 
+// `schema` null: only looks for problems; the program is null.
+absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Batch* schema,
+                                                       std::unique_ptr<Ops> ops) {
+  Problems problems;
+  if (schema != nullptr && !CheckColumns(*schema, problems)) schema = nullptr;
+  absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
+  if (!model.ok()) {
+    problems.Add("", std::string(model.status().message()));
+    CheckLearning(job, nullptr, problems);
+    return problems.ToStatus();
+  }
+  for (const std::string& problem : model->problems) problems.Add("", problem);
+  std::optional<Batch> rest;
+  if (schema != nullptr) {
+    const absl::Status matched = MatchInputs(*model, *schema).status();
+    if (matched.ok()) rest = *schema;
+    if (!matched.ok()) problems.Add("", std::string(matched.message()));
+  }
+  std::unique_ptr<Preprocessor> preprocessor =
+      Preprocessor::TakeOut(*model, rest ? &*rest : nullptr, problems);
+  auto program = std::make_unique<KerasProgram>(job, std::move(ops));
+  const absl::Status status = program->Init(
+      *model, rest ? &*rest : nullptr,
+      preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  RETURN_IF_ERROR(status);
+  if (!rest) return nullptr;
+  if (preprocessor == nullptr) return program;
+  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops) {
-  ASSIGN_OR_RETURN(ModelSpec model, ReadKerasModel(job.model));
-  Batch rest = schema;
-  ASSIGN_OR_RETURN(std::unique_ptr<Preprocessor> preprocessor, Preprocessor::TakeOut(model, rest));
-  auto program = std::make_unique<KerasProgram>(job, std::move(ops));
-  RETURN_IF_ERROR(program->Init(
-      model, rest, preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows()));
-  if (preprocessor == nullptr) return program;
-  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
+  return Build(job, &schema, std::move(ops));
+}
+
+absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {
+  return Build(job, nullptr, std::move(ops)).status();
 }
 
 }  // namespace paracord

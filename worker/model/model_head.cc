@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "common/status_macros.h"
 
 namespace paracord {
 namespace {
@@ -17,14 +15,14 @@ bool Means(const std::string& name, const Endpoint& output, size_t index) {
   return output.Is(name) || name == absl::StrCat("#", index);
 }
 
-absl::Status CheckName(const char* key, const std::string& name, const ModelSpec& model) {
+void CheckName(const char* key, const std::string& name, const ModelSpec& model,
+               Problems& problems) {
   std::string known;
   for (size_t i = 0; i < model.outputs.size(); ++i) {
-    if (Means(name, model.outputs[i], i)) return absl::OkStatus();
+    if (Means(name, model.outputs[i], i)) return;
     absl::StrAppend(&known, i == 0 ? "" : ", ", model.outputs[i].name());
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, ": the model has no output \"", name, "\"; its outputs: ", known));
+  problems.Add(key, absl::StrCat("the model has no output \"", name, "\"; its outputs: ", known));
 }
 
 // A column of the data for an output: by name, or the only one.
@@ -60,25 +58,28 @@ std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t 
   return all;
 }
 
-absl::Status CheckNames(const Job& job, const ModelSpec& model) {
-  for (const NamedSpec& loss : job.losses) {
-    RETURN_IF_ERROR(CheckName("loss", loss.output, model));
-  }
-  if (!job.loss.output.empty()) RETURN_IF_ERROR(CheckName("loss", job.loss.output, model));
+void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
+  for (const NamedSpec& loss : job.losses) CheckName("loss", loss.output, model, problems);
+  if (!job.loss.output.empty()) CheckName("loss", job.loss.output, model, problems);
   for (const auto& [name, weight] : job.loss_weights) {
-    RETURN_IF_ERROR(CheckName("loss_weights", name, model));
+    CheckName("loss_weights", name, model, problems);
   }
   size_t unnamed = 0;
   for (const NamedSpec& metric : job.metrics) {
     unnamed += metric.output.empty() ? 1 : 0;
-    if (!metric.output.empty()) RETURN_IF_ERROR(CheckName("metrics", metric.output, model));
+    if (!metric.output.empty()) CheckName("metrics", metric.output, model, problems);
   }
   if (model.outputs.size() > 1 && unnamed > model.outputs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("metrics: ", unnamed, " without an output, for a model of ",
-                     model.outputs.size(), " outputs; give them by output"));
+    problems.Add("metrics", absl::StrCat(unnamed, " without an output, for a model of ",
+                                         model.outputs.size(), " outputs; give them by output"));
   }
-  return absl::OkStatus();
+}
+
+// Shapes that fit a loss or a metric, if it is one: targets are class indices or like the output.
+template <class Resolve>
+absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
+  const absl::Status classes = resolve(spec, Shape{2}, Shape{}).status();
+  return classes.ok() ? classes : resolve(spec, Shape{2}, Shape{2}).status();
 }
 
 // Keras takes the logits where it can see them, which loses no digits.
@@ -104,7 +105,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
   head.loss.rows = size.rows;
   head.loss.columns = size.columns;
   head.has_loss = loss != nullptr;
-  if (loss != nullptr) {
+  if (loss != nullptr && !loss->name.empty()) {  // "": a problem that is known
     absl::StatusOr<LossSpec> resolved = ResolveLoss(*loss, output, head.target_shape);
     if (resolved.ok()) {
       head.loss = *std::move(resolved);
@@ -136,12 +137,22 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
 
 }  // namespace
 
-absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec& model,
-                                                 Graph& graph, const Batch& schema) {
-  RETURN_IF_ERROR(CheckNames(job, model));
+void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems) {
+  if (model != nullptr) CheckNames(job, *model, problems);
+  const auto add = [&](const absl::Status& status) {
+    if (!status.ok()) problems.Add("", std::string(status.message()));
+  };
+  for (const NamedSpec& loss : job.losses) add(WithoutShapes(ResolveLoss, loss));
+  if (job.losses.empty() && !job.loss.name.empty()) add(WithoutShapes(ResolveLoss, job.loss));
+  for (const NamedSpec& metric : job.metrics) add(WithoutShapes(ResolveMetric, metric));
+}
+
+std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
+                                 const Batch& schema, Problems& problems) {
+  CheckNames(job, model, problems);
   const bool one = model.outputs.size() == 1;
   std::vector<ModelHead> heads;
-  std::vector<std::string> problems;
+  bool any_loss = false;
   for (size_t i = 0; i < model.outputs.size(); ++i) {
     const Endpoint& output = model.outputs[i];
     const NamedSpec* loss = LossOf(job, output, i);
@@ -150,33 +161,33 @@ absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec
     head.name = output.name();
     head.value = graph.outputs()[i];
     head.mask = graph.mask(i);
+    any_loss = any_loss || loss != nullptr;
     const auto target = FindColumn(schema.targets, output, one);
     if (!target.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output \"", output.name(), "\": the data has no targets of that name"));
+      problems.Add(absl::StrCat("output \"", output.name(), "\""),
+                   "the data has no targets of that name");
+      continue;
     }
     head.target = *target;
     head.target_shape = ShapeOf(schema.targets[*target]);
     head.targets_each = Elements(head.target_shape);
     head.weight = FindColumn(schema.weights, output, one);
     for (const std::string& problem : ResolveHead(job, model, graph, i, loss, head)) {
-      problems.push_back(one ? problem : absl::StrCat("output \"", output.name(), "\": ", problem));
+      problems.Add(one ? "" : absl::StrCat("output \"", output.name(), "\""), problem);
     }
     for (const ModelHead& other : heads) {
       if (!head.has_loss || !other.has_loss) continue;
       if (!graph.SameMemory(head.loss_value, other.loss_value)) continue;
-      ASSIGN_OR_RETURN(head.loss_value, graph.Duplicate(head.loss_value));
+      const absl::StatusOr<Graph::Value> copy = graph.Duplicate(head.loss_value);
+      if (copy.ok()) head.loss_value = *copy;
+      if (!copy.ok()) problems.Add("", std::string(copy.status().message()));
       break;
     }
     heads.push_back(std::move(head));
   }
-  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
-  if (std::none_of(heads.begin(), heads.end(), [](const ModelHead& h) { return h.has_loss; })) {
-    return absl::InvalidArgumentError("no output of the model has a loss");
-  }
+  if (!any_loss) problems.Add("", "no output of the model has a loss");
   if (!job.class_weight.empty() && (heads.size() != 1 || heads[0].loss.rows != 1)) {
-    return absl::InvalidArgumentError(
-        "class_weight: needs a model of one output, with one target an example");
+    problems.Add("class_weight", "needs a model of one output, with one target an example");
   }
   return heads;
 }

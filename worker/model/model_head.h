@@ -42,9 +42,12 @@ struct ModelHead {
   }
 };
 
-// One for each output that has a loss or metrics. Errors name the output, the loss, the metric.
-absl::StatusOr<std::vector<ModelHead>> MakeHeads(const Job& job, const ModelSpec& model,
-                                                 Graph& graph, const Batch& schema);
+// One for each output that has a loss or metrics. Problems name the output, the loss, the metric.
+std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
+                                 const Batch& schema, Problems& problems);
+// What is wrong with losses and metrics whatever the shapes are. `model` null: nor are its outputs
+// known.
+void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 
 // Targets are of the right shape and, where they are classes, classes of the model.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);

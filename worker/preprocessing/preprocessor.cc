@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -46,20 +47,45 @@ std::vector<bool> FindRaw(const ModelSpec& model) {
   return raw;
 }
 
+absl::Status CheckColumn(const Column& column) {
+  const Shape shape(column.shape.begin(), column.shape.end());
+  for (const uint64_t dim : column.shape) {
+    if (dim == 0 || dim > std::numeric_limits<int32_t>::max()) {
+      return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeName(shape), " is not usable"));
+    }
+  }
+  return CheckElements(shape);
+}
+
 }  // namespace
+
+bool CheckColumns(const Batch& schema, Problems& problems) {
+  bool usable = true;
+  for (const auto& [what, columns] :
+       {std::pair("data: input", &schema.inputs), std::pair("data: targets", &schema.targets)}) {
+    for (const Column& column : *columns) {
+      const absl::Status status = CheckColumn(column);
+      if (!status.ok()) problems.Add(what, std::string(status.message()));
+      usable = usable && status.ok();
+    }
+  }
+  return usable;
+}
 
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema) {
   if (model.inputs.size() == 1 && schema.inputs.size() == 1) return std::vector<size_t>{0};
   std::vector<size_t> columns;
+  Problems problems;
   for (const Endpoint& input : model.inputs) {
     const auto at = std::find_if(schema.inputs.begin(), schema.inputs.end(),
                                  [&](const Column& column) { return input.Is(column.name); });
     if (at == schema.inputs.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer \"", input.layer, "\" (InputLayer): the data has no input of that name"));
+      problems.Add(LayerTitle(kInputLayer, input.layer), "the data has no input of that name");
+      continue;
     }
     columns.push_back(static_cast<size_t>(at - schema.inputs.begin()));
   }
+  RETURN_IF_ERROR(problems.ToStatus());
   return columns;
 }
 
@@ -98,16 +124,26 @@ absl::Status Preprocessor::AddInput(const ModelSpec& model, size_t node, const B
   return absl::OkStatus();
 }
 
+absl::Status Preprocessor::MakeStep(const ModelSpec& model, size_t node) {
+  const size_t layer = model.nodes[node].layer;
+  if (model.layers[layer].unusable) return absl::OkStatus();
+  if (!step_of_layer_.emplace(layer, steps_.size()).second) return absl::OkStatus();
+  auto step = MakePreprocessingStep(model.layers[layer], model.keras2);
+  steps_.push_back(step.ok() ? *std::move(step) : nullptr);
+  return step.status();
+}
+
+bool Preprocessor::IsMade(const ModelSpec& model, size_t node) const {
+  const NodeSpec& spec = model.nodes[node];
+  if (model.layers[spec.layer].unusable) return false;
+  return spec.inputs.empty() || steps_[step_of_layer_.at(spec.layer)] != nullptr;
+}
+
 absl::Status Preprocessor::AddStep(const ModelSpec& model, size_t node) {
   const NodeSpec& spec = model.nodes[node];
   const LayerSpec& layer = model.layers[spec.layer];
-  const auto [at, is_new] = step_of_layer_.emplace(spec.layer, steps_.size());
-  if (is_new) {
-    ASSIGN_OR_RETURN(auto step, MakePreprocessingStep(layer, model.keras2));
-    steps_.push_back(std::move(step));
-  }
   Value value;
-  value.step = steps_[at->second].get();
+  value.step = steps_[step_of_layer_.at(spec.layer)].get();
   std::vector<RawType> types;
   for (const size_t input : spec.inputs) {
     value.inputs.push_back(values_of_.at(input));
@@ -149,7 +185,8 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
                  .nodes = {},
                  .inputs = {},
                  .outputs = model.outputs,
-                 .keras2 = model.keras2};
+                 .keras2 = model.keras2,
+                 .problems = {}};
   std::vector<size_t> moved(raw.size());
   std::vector<Column> inputs;
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -198,21 +235,51 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Preprocessor>> Preprocessor::TakeOut(ModelSpec& model,
-                                                                    Batch& schema) {
+// What the rest of the model is to know nothing of: all but inputs of numbers.
+void Preprocessor::MarkUnknown(const std::vector<bool>& raw, bool has_data,
+                               ModelSpec& model) const {
+  for (size_t i = 0; i < raw.size(); ++i) {
+    NodeSpec& node = model.nodes[i];
+    if (!raw[i]) continue;
+    if (!node.inputs.empty()) {
+      node.unknown = true;
+    } else if (!has_data) {
+      node.unknown = DeclaredKind(model.layers[node.layer]) == RawKind::kString;
+    } else if (!node.unknown) {
+      node.unknown = columns_[*values_[values_of_.at(i)].column].text;
+    }
+  }
+}
+
+std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* schema,
+                                                    Problems& problems) {
   const std::vector<bool> raw = FindRaw(model);
   bool any = false;
   for (size_t i = 0; i < raw.size(); ++i) any = any || (raw[i] && !model.nodes[i].inputs.empty());
   if (!any) return nullptr;
   std::unique_ptr<Preprocessor> made(new Preprocessor);
-  made->columns_ = schema.inputs;
+  if (schema != nullptr) made->columns_ = schema->inputs;
+  bool all_known = true;
   for (size_t i = 0; i < raw.size(); ++i) {
     if (!raw[i]) continue;
-    RETURN_IF_ERROR(model.nodes[i].inputs.empty() ? made->AddInput(model, i, schema)
-                                                  : made->AddStep(model, i));
+    NodeSpec& node = model.nodes[i];
+    const bool input = node.inputs.empty();
+    absl::Status status = input ? absl::OkStatus() : made->MakeStep(model, i);
+    node.unknown =
+        schema == nullptr || !status.ok() || !made->IsMade(model, i) ||
+        std::ranges::any_of(node.inputs, [&](size_t from) { return model.nodes[from].unknown; });
+    if (!node.unknown) {
+      status = input ? made->AddInput(model, i, *schema) : made->AddStep(model, i);
+      node.unknown = !status.ok();
+    }
+    if (!status.ok()) problems.Add("", std::string(status.message()));
+    all_known = all_known && !node.unknown;
   }
-  RETURN_IF_ERROR(made->Rewrite(model, schema));
-  return made;
+  const absl::Status rewritten = all_known ? made->Rewrite(model, *schema) : absl::OkStatus();
+  if (all_known && rewritten.ok()) return made;
+  if (!rewritten.ok()) problems.Add("", std::string(rewritten.message()));
+  made->MarkUnknown(raw, schema != nullptr, model);
+  return nullptr;
 }
 
 // The data's values as the layers take them.

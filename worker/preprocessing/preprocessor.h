@@ -22,8 +22,9 @@ class Preprocessor {
  public:
   // Null if the model has no such layers. Else `model` is left without those that depend on nothing
   // but the data, and without the inputs that nothing else needs, and `schema` has the inputs that
-  // it takes then. Errors name the layer.
-  static absl::StatusOr<std::unique_ptr<Preprocessor>> TakeOut(ModelSpec& model, Batch& schema);
+  // it takes then. Problems name the layer; with one, or without a schema (null: no data), all
+  // layers are looked at, the result is null and the nodes of `model` are marked as unknown.
+  static std::unique_ptr<Preprocessor> TakeOut(ModelSpec& model, Batch* schema, Problems& problems);
 
   // `ready` gets the batch as the rest of the model takes it; its storage is reused.
   // INVALID_ARGUMENT names the record whose value no layer can take.
@@ -44,7 +45,10 @@ class Preprocessor {
   };
 
   absl::Status AddInput(const ModelSpec& model, size_t node, const Batch& schema);
+  absl::Status MakeStep(const ModelSpec& model, size_t node);
+  bool IsMade(const ModelSpec& model, size_t node) const;
   absl::Status AddStep(const ModelSpec& model, size_t node);
+  void MarkUnknown(const std::vector<bool>& raw, bool has_data, ModelSpec& model) const;
   absl::Status Rewrite(ModelSpec& model, Batch& schema);
   absl::Status CheckExported(const Value& value) const;
   absl::Status Bind(const Batch& batch, Value& value) const;
@@ -57,6 +61,9 @@ class Preprocessor {
   std::vector<size_t> exports_;  // values, in the order of the new inputs
   std::vector<LayerRow> rows_;
 };
+
+// True if all columns of the data are of a size that can be used.
+bool CheckColumns(const Batch& schema, Problems& problems);
 
 // The data's columns in the order of the model's inputs.
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema);

@@ -1,5 +1,6 @@
 // What a model file may say, and what it may not.
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <tuple>
 
 #include "common/json_text.h"
@@ -76,6 +77,78 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
     REQUIRE_FALSE(status.ok());
     CHECK(std::string(status.message()).find(message) != std::string::npos);
   }
+}
+
+json Layer(const char* class_name, const char* name, json config = json::object()) {
+  config["name"] = name;
+  return LayerJson(class_name, config);
+}
+
+TEST_CASE("each layer that cannot be had is a line of its own, and what follows from it is none") {
+  const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
+  const json good = Layer("Dense", "good", {{"units", 2}});
+  const std::vector<std::pair<json, std::string>> table = {
+      // Unknown, no object, without units; a layer between them is well.
+      {SequentialJson({input, Layer("Dens", "a"), good, 7, Layer("Dense", "b")}),
+       "model: layers[3] must be an object\n"
+       "layer \"a\" (Dens) is not supported (did you mean \"Dense\"?)...\n"
+       "layer \"b\" (Dense): key \"units\": is missing"},
+      // A shape that does not fit hides no bad key behind it.
+      {SequentialJson({input, Layer("Reshape", "r", {{"target_shape", {4}}}),
+                       Layer("Dropout", "d", {{"rate", 2}}), Layer("Dense", "b", {{"units", 0}})}),
+       "layer \"r\" (Reshape): cannot reshape (6,) into (4,)\n"
+       "layer \"d\" (Dropout): key \"rate\"...\n"
+       "layer \"b\" (Dense): key \"units\": must be a whole number of at least 1"},
+      // The data do not fit: the model goes on with the shape that it wants.
+      {SequentialJson({Layer("InputLayer", "in", {{"batch_shape", {nullptr, 3}}}),
+                       Layer("Reshape", "r", {{"target_shape", {4}}})}),
+       "layer \"in\" (InputLayer): expects examples of shape (3,), but the data has (6,)\n"
+       "layer \"r\" (Reshape): cannot reshape (3,) into (4,)"},
+      {SequentialJson({good, good}), "model: two layers have the name \"good\""},
+  };
+  for (const auto& [model, expected] : table) {
+    Job job = JobFor(model, "mse");
+    const auto lines = [&](const std::string& text) {
+      std::vector<std::string> all;
+      std::istringstream in(text);
+      for (std::string line; std::getline(in, line);) all.push_back(line);
+      return all;
+    };
+    const auto built = BuildKerasProgram(job, SchemaOf({6}, {2}), TestOps());
+    REQUIRE_FALSE(built.ok());
+    const std::vector<std::string> got = lines(std::string(built.status().message()));
+    const std::vector<std::string> want = lines(expected);
+    INFO(built.status());
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      CHECK(got[i].starts_with(want[i].substr(0, want[i].find("..."))));
+    }
+    // Losses and metrics are looked at all the same.
+    job.loss.name = "mze";
+    job.metrics.push_back({"acuracy"});
+    const auto more = BuildKerasProgram(job, SchemaOf({6}, {2}), TestOps());
+    CHECK(lines(std::string(more.status().message())).size() == want.size() + 2);
+  }
+}
+
+TEST_CASE("without data a model's problems are found that need none") {
+  const json input = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 6}}});
+  const json open = Layer("InputLayer", "in", {{"batch_shape", {nullptr, nullptr}}});
+  const json reshape = Layer("Reshape", "r", {{"target_shape", {4}}});
+  const json dense = Layer("Dense", "d", {{"units", 2}});
+  const auto check = [](const json& model) {
+    return std::string(CheckKerasModel(JobFor(model, "mse"), TestOps()).message());
+  };
+  CHECK(check(SequentialJson({input, dense})).empty());
+  CHECK(check(SequentialJson({open, reshape, dense})).empty());
+  const json huge = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 1 << 30, 1 << 30, 4}}});
+  const json none = Layer("InputLayer", "in", {{"batch_shape", {nullptr, 0}}});
+  CHECK(check(SequentialJson({huge, dense})).find("\"in\" (InputLayer): shape") == 6);
+  CHECK(check(SequentialJson({none, dense})).empty());
+  CHECK(check(SequentialJson({input, reshape})) ==
+        "layer \"r\" (Reshape): cannot reshape (6,) into (4,)");
+  CHECK(check(SequentialJson({open, reshape, Layer("Dense", "d")})) ==
+        "layer \"d\" (Dense): key \"units\": is missing");
 }
 
 TEST_CASE("keys at their off value are skipped, whatever they are called") {

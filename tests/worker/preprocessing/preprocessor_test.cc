@@ -192,6 +192,39 @@ TEST_CASE("without an InputLayer the data says what a layer is given") {
   CHECK((*output)[0].values == std::vector<float>{5, 6, 1, 2});
 }
 
+TEST_CASE("bad preprocessing layers and bad layers behind them are a line each, with data or not") {
+  const auto model = [](const char* shape_of, json vocabulary) {
+    return SequentialJson(
+        {LayerJson("InputLayer",
+                   {{"name", "x"}, {"dtype", shape_of}, {"batch_shape", {nullptr, 1}}}),
+         LayerJson("StringLookup", {{"name", "p"}, {"vocabulary", std::move(vocabulary)}}),
+         LayerJson("CategoryEncoding", {{"name", "c"}, {"num_tokens", 0}}),
+         LayerJson("Dense", {{"name", "d"}, {"units", 0}})});
+  };
+  const auto lines = [](const absl::Status& status) {
+    const std::string text(status.message());
+    return text.empty() ? 0 : std::count(text.begin(), text.end(), '\n') + 1;
+  };
+  const Batch text = TextBatch({"a"});
+  const auto built = [&](const json& bad) {
+    return BuildKerasProgram(JobFor(bad, "mean_squared_error"), SchemaOf(text), TestOps()).status();
+  };
+  const auto alone = [&](const json& bad) {
+    return CheckKerasModel(JobFor(bad, "mean_squared_error"), TestOps());
+  };
+  const json three = model("string", {"a", 1});
+  INFO(built(three));
+  CHECK(lines(built(three)) == 3);
+  CHECK(alone(three).message() == built(three).message());
+  // The input takes numbers and the data give strings: said, and nothing that follows from it.
+  const json two = model("float32", {"a"});
+  INFO(built(two));
+  CHECK(lines(built(two)) == 3);
+  CHECK(std::string(built(two).message()).find("takes numbers, but the data gives strings") !=
+        std::string::npos);
+  CHECK(lines(alone(two)) == 2);
+}
+
 TEST_CASE("behind other layers a preprocessing layer is refused, and says why") {
   const json model =
       SequentialJson({LayerJson("Dense", {{"units", 1}, {"name", "d"}}),
