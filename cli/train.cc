@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/status_watch.h"
 #include "cli/trace_file.h"
+#include "cli/warnings.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
@@ -214,6 +215,9 @@ int Train(TrainFlags flags) {
   flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file);
   if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
+  for (const std::string& warning : JobWarnings(*job)) {
+    std::cerr << "paracord train: warning: " << warning << "\n";
+  }
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = std::filesystem::absolute(flags.dir).lexically_normal().string();
   const absl::Status made = files.MakeDirectories(flags.dir);

@@ -9,16 +9,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/plan.h"
+#include "cli/warnings.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "config/json_fields.h"
 #include "server/loader.h"
 #include "server/optimizer.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
 #include "worker/ops/cpu/cpu_ops.h"
+#include "worker/workload.h"
 
 namespace paracord {
 namespace {
@@ -72,23 +75,36 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
       << (more.empty() ? "" : ", ") << more << ")\n";
 }
 
-// Opens the data and builds the model, as a worker would, and prints the plan.
+// Null, and said, if it cannot be had.
+std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSpec& spec,
+                                     const std::string& where, Report& report, std::ostream& out) {
+  if (spec.format.empty()) return nullptr;  // said when the job was read
+  absl::StatusOr<std::unique_ptr<DataSource>> source = OpenDataSource(files, spec);
+  if (!report.Take(absl::StrCat(where, ": data.", key), source)) return nullptr;
+  PrintData(key, spec, **source, out);
+  return *std::move(source);
+}
+
+// Opens the data and builds the model, as a worker would, and prints the plan. What an earlier
+// problem left out of the job is not looked at.
 void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
               Report& report, std::ostream& out) {
-  const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job.optimizer);
-  report.Take(where, optimizer);
-  const auto train = OpenDataSource(files, job.train);
-  if (report.Take(absl::StrCat(where, ": data.train"), train)) {
-    PrintData("train", job.train, **train, out);
+  absl::StatusOr<Optimizer> optimizer = absl::UnknownError("the job names none");
+  if (!job.optimizer.name.empty()) {
+    optimizer = ParseOptimizer(job.optimizer);
+    report.Take(where, optimizer);
   }
-  if (job.test) {
-    const auto test = OpenDataSource(files, *job.test);
-    if (report.Take(absl::StrCat(where, ": data.test"), test)) {
-      PrintData("test", *job.test, **test, out);
-    }
+  const auto train = OpenData(files, "train", job.train, where, report, out);
+  const auto test = job.test ? OpenData(files, "test", *job.test, where, report, out) : nullptr;
+  if (train != nullptr && test != nullptr) {
+    report.Take(where, CheckSameColumns(train->schema(), test->schema()));
   }
-  if (!train.ok()) return;  // the model's shapes come from the data
-  const auto program = BuildKerasProgram(job, (*train)->schema(), MakeCpuOps(/*threads=*/1));
+  if (!job.model.is_object()) return;
+  if (train == nullptr) {  // the model's shapes come from the data
+    report.Take(where, CheckKerasModel(job, MakeCpuOps(/*threads=*/1)));
+    return;
+  }
+  const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary();
   report.Take(where, CheckInitialWeights(files, job, (*program)->variables()));
@@ -120,9 +136,15 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
   const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
   if (cluster) PrintCluster(*cluster, out);
   if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
-  const absl::StatusOr<Job> job = ReadJobFile(files, std::filesystem::absolute(job_path).string());
-  if (report.Take(job_path, job)) {
+  Problems problems;
+  const std::optional<Job> job =
+      ReadJobFile(files, std::filesystem::absolute(job_path).string(), problems);
+  report.Take(job_path, problems.ToStatus());
+  if (job) {
     CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);
+    for (const std::string& warning : JobWarnings(*job)) {
+      err << job_path << ": warning: " << warning << "\n";
+    }
   }
   if (report.problems() > 0) {
     err << report.problems() << (report.problems() == 1 ? " problem\n" : " problems\n");

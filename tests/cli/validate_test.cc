@@ -4,14 +4,13 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "cli/plan.h"
+#include "tests/fakes.h"
 
 namespace paracord {
 namespace {
@@ -20,8 +19,6 @@ namespace {
 class Example {
  public:
   Example() {
-    char name[] = "/tmp/paracord-validate-XXXXXX";
-    path_ = mkdtemp(name);
     unsetenv("TF_CONFIG");
     Write("x", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + "abcdefghijkl");
     Write("y", std::string("\0\0\x08\x01\0\0\0\x03\0\x01\x02", 11));
@@ -32,15 +29,13 @@ class Example {
                                            "activation": "softmax"}}]}})");
     Write("job.json", job);
   }
-  ~Example() { std::filesystem::remove_all(path_); }
 
   std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return (path_ / name).string();
+    return directory_.Write(name, text);
   }
   // Runs with the job's file and more arguments.
   int Run(std::vector<std::string> args = {}) {
-    args.insert(args.begin(), (path_ / "job.json").string());
+    args.insert(args.begin(), directory_ / "job.json");
     std::ostringstream out_stream, err_stream;
     const int code = RunValidate(args, out_stream, err_stream);
     out = out_stream.str();
@@ -58,7 +53,7 @@ class Example {
   std::string err;
 
  private:
-  std::filesystem::path path_;
+  TestDirectory directory_;
 };
 
 TEST_CASE("validate prints cluster, variables, partitions and bytes of a good job") {
@@ -133,6 +128,83 @@ TEST_CASE("problems of optimizer, data and model are found too") {
                                                   {"[\"accuracy\"]", "[\"acuracy\", \"aucc\"]"}}));
   CHECK(example.Run() == 2);
   CHECK(absl::StrContains(example.err, "3 problems"));
+}
+
+TEST_CASE("problems of job file, model, losses and data hide none of each other") {
+  Example example;
+  const char* const kLayers = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 3, 3], "name": "in"}},
+      {"class_name": "Flaten", "config": {"name": "one"}},
+      {"class_name": "Dense", "config": {"name": "two", "units": 0}},
+      {"class_name": "Dense", "config": {"name": "three", "units": 3, "activation": "sofmax"}}]}})";
+  example.Write("model.json", kLayers);
+  const std::vector<std::string> always = {"job.json: layer \"one\" (Flaten)",
+                                           "job.json: layer \"two\" (Dense): key \"units\"",
+                                           "job.json: layer \"three\" (Dense): key \"activation\"",
+                                           "job.json: metric \"acuracy\"",
+                                           "job.json: sed: unknown key",
+                                           "job.json: optimizer.name: ",
+                                           "job.json: data.test: "};
+  const auto check = [&](const char* features, const std::string& more) {
+    example.Write("job.json",
+                  absl::StrReplaceAll(example.job, {{"[\"accuracy\"]", "[\"acuracy\"]"},
+                                                    {"\"adam\"", "\"adamm\", \"sed\": 1"},
+                                                    {"\"x\"", features},
+                                                    {"\"y\"}}",
+                                                     "\"y\"}, \"test\": {\"format\": "
+                                                     "\"idx\", \"features\": \"none\", "
+                                                     "\"labels\": \"none\"}}"}}));
+    CHECK(example.Run() == 2);
+    INFO(example.err);
+    for (const std::string& line : always) CHECK(absl::StrContains(example.err, line));
+    CHECK(absl::StrContains(example.err, more));
+    CHECK(absl::StrContains(example.err, "\n8 problems\n"));
+  };
+  check("\"x\"", "layer \"in\" (InputLayer): expects examples of shape (3, 3), but the data");
+  check("\"missing\"", "job.json: data.train: ");
+}
+
+TEST_CASE("test data of another shape are found before the first evaluation") {
+  Example example;
+  example.Write(
+      "wide", std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x03", 16) + "abcdefghijklmnopqr");
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job, {{"\"y\"}}",
+                                                   "\"y\"}, \"test\": {\"format\": \"idx\", "
+                                                   "\"features\": \"wide\", "
+                                                   "\"labels\": \"y\"}}"}}));
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err,
+                          "job.json: data.test: input is numbers of shape (2, 3), that of "
+                          "data.train numbers of shape (2, 2)"));
+}
+
+TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0") {
+  Example example;
+  CHECK(example.Run() == 0);
+  CHECK(example.err.empty());
+  example.Write("model.json",
+                R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [8, 2, 2], "name": "in"}},
+        {"class_name": "Flatten", "config": {"name": "flatten"}},
+        {"class_name": "Dense", "config": {"name": "dense", "units": 3}}]}})");
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job,
+                                    {{"\"adam\"",
+                                      "{\"name\": \"adam\", \"learning_rate\": 0}, \"timeouts\": "
+                                      "{\"worker_ms\": 1, \"ps_ms\": 99, \"start_s\": 300}"}}));
+  CHECK(example.Run() == 0);
+  const auto warning = [](const std::string& text) { return "job.json: warning: " + text; };
+  for (const std::string& line :
+       {warning("timeouts.worker_ms: is 1, less than 100: "), warning("timeouts.ps_ms: is 99"),
+        warning("optimizer.learning_rate: is 0"),
+        warning("layer \"in\" (InputLayer): key \"batch_shape\" is for batches of 8, but the "
+                "job's batch is 64")}) {
+    INFO(example.err);
+    CHECK(absl::StrContains(example.err, line));
+  }
+  CHECK_FALSE(absl::StrContains(example.err, "start_s"));
+  CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 
 TEST_CASE("initial weights that are damaged or of another model are found") {

@@ -1,0 +1,60 @@
+#include "cli/warnings.h"
+
+#include "absl/strings/str_cat.h"
+#include "config/json_fields.h"
+#include "worker/layers/layer_config.h"
+#include "worker/model/keras_json.h"
+
+namespace paracord {
+namespace {
+
+// Below these a process that is well and busy counts as lost.
+constexpr int64_t kSilenceMs = 100;
+constexpr int64_t kStartS = 2;
+constexpr int64_t kOrphanMs = 1000;
+
+void CheckTimeouts(const TimeoutsSpec& timeouts, Problems& warnings) {
+  const auto check = [&](const char* key, int64_t value, int64_t least, const char* why) {
+    if (value >= least) return;
+    warnings.Add(absl::StrCat("timeouts.", key),
+                 absl::StrCat("is ", value, ", less than ", least, ": ", why));
+  };
+  check("worker_ms", timeouts.worker_ms, kSilenceMs, "workers that are only busy count as lost");
+  check("ps_ms", timeouts.ps_ms, kSilenceMs, "calls end before a ps that is only busy answers");
+  check("start_s", timeouts.start_s, kStartS, "processes hardly start so fast");
+  check("orphan_ms", timeouts.orphan_ms, kOrphanMs,
+        "processes leave before a coordinator can be started again");
+}
+
+// A batch size that the model's file fixes; the job's is the one that counts.
+void CheckBatchShapes(const Job& job, Problems& warnings) {
+  const absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
+  if (!model.ok()) return;
+  for (const Endpoint& input : model->inputs) {
+    const LayerSpec& layer = model->layers[model->nodes[input.node].layer];
+    for (const char* key : {"batch_shape", "batch_input_shape"}) {
+      const auto shape = layer.config.find(key);
+      if (shape == layer.config.end() || !shape->is_array() || shape->empty()) continue;
+      const nlohmann::json& batch = shape->front();
+      if (!batch.is_number_integer() || batch == job.batch) continue;
+      warnings.Add(LayerTitle(layer.class_name, layer.name),
+                   absl::StrCat("key \"", key, "\" is for batches of ", batch.dump(),
+                                ", but the job's batch is ", job.batch, ", which counts"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> JobWarnings(const Job& job) {
+  Problems warnings;
+  CheckTimeouts(job.timeouts, warnings);
+  const auto rate = job.optimizer.options.find("learning_rate");
+  if (rate != job.optimizer.options.end() && rate->is_number() && *rate == 0) {
+    warnings.Add("optimizer.learning_rate", "is 0: nothing will be learnt");
+  }
+  CheckBatchShapes(job, warnings);
+  return warnings.lines();
+}
+
+}  // namespace paracord
