@@ -48,16 +48,20 @@ void Progress::End() {
 
 // Those that were scored before we looked for the first time are old news.
 void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
-  const nlohmann::json& evaluations = status.at("evaluations");
-  for (; evaluations_shown_ < evaluations.size(); ++evaluations_shown_) {
-    const nlohmann::json& evaluation = evaluations[evaluations_shown_];
+  for (const nlohmann::json& evaluation : status.at("evaluations")) {
+    const auto [shown, is_new] =
+        evaluations_shown_.emplace(evaluation.at("epoch").get<uint64_t>(), nlohmann::json());
+    if (shown->second == evaluation.at("metrics")) continue;
+    shown->second = evaluation.at("metrics");
     if (style_ == Style::kJson) {
       nlohmann::json line = evaluation;
       line["event"] = "evaluation";
+      if (!is_new) line["again"] = true;
       out_ << TextOf(line) << "\n" << std::flush;
       continue;
     }
     std::string text = EvaluationText(evaluation, epochs);
+    if (!is_new) absl::StrAppend(&text, ", scored again after a restore");
     absl::StrAppendFormat(&text, "  (%.0f samples/s, %.1f s)",
                           Number(status.at("samples_per_second")),
                           Number(status.at("wall_seconds")));
@@ -81,8 +85,11 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
 void Progress::Show(const nlohmann::json& status) {
   if (first_) {
     first_ = false;
-    evaluations_shown_ =
-        status.at("wall_seconds").get<double>() > 5 ? 0 : status.at("evaluations").size();
+    if (status.at("wall_seconds").get<double>() <= 5) {
+      for (const nlohmann::json& old : status.at("evaluations")) {
+        evaluations_shown_[old.at("epoch").get<uint64_t>()] = old.at("metrics");
+      }
+    }
   }
   epochs_ = status.at("epochs").get<uint64_t>();
   ShowEvaluations(status, epochs_);

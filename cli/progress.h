@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <string>
 
@@ -28,9 +29,9 @@ class Progress {
 
   const Style style_;
   std::ostream& out_;
-  size_t evaluations_shown_ = 0;
-  uint64_t epochs_ = 0;             // of the job, as the newest status says
-  std::string checkpoint_problem_;  // that has been shown
+  std::map<uint64_t, nlohmann::json> evaluations_shown_;  // their metrics, by epoch
+  uint64_t epochs_ = 0;                                   // of the job, as the newest status says
+  std::string checkpoint_problem_;                        // that has been shown
   bool first_ = true;
   bool bar_shown_ = false;
 };

@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "config/cluster.h"
 #include "config/flags.h"
+#include "coordinator/job_state.h"
 #include "net/grpc_network.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
@@ -108,14 +109,14 @@ std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
 }
 
 // Of a summary.json that may come from another version.
-std::string EndText(const json& summary) {
+std::string EndText(const std::string& title, const json& summary) {
   const auto text = [&](const char* key) {
     const auto it = summary.find(key);
     if (it == summary.end()) return std::string("?");
     return it->is_string() ? it->get<std::string>() : it->dump();
   };
-  std::string lines = absl::StrCat("the job has ended: ", text("status"), " (", text("reason"),
-                                   "), ", text("samples"), " samples\n");
+  std::string lines = absl::StrCat(title, text("status"), " (", text("reason"), "), ",
+                                   text("samples"), " samples\n");
   const auto metrics = summary.find("metrics");
   if (metrics == summary.end() || !metrics->is_object()) return lines;
   for (const auto& [set, values] : metrics->items()) {
@@ -131,11 +132,16 @@ std::string EndText(const json& summary) {
 int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool as_json,
             std::ostream& out, std::ostream& err) {
   json known = {{"coordinator", nullptr}, {"problem", std::string(why.message())}};
-  if (const auto text = files.ReadWhole(dir + "/summary.json"); text.ok()) {
+  if (const auto text = files.ReadWhole(dir + "/" + kSummaryName); text.ok()) {
     known["summary"] = JsonOf(*text);
   }
   const bool ended = known.contains("summary") && known["summary"].is_object();
   if (!ended) known.erase("summary");
+  // Somebody went on with a job that was done, and has not finished.
+  const bool done = ended && known["summary"].value("status", json()) == "done";
+  if (const auto text = files.ReadWhole(dir + "/" + kDoneSummaryName); text.ok() && !done) {
+    if (json before = JsonOf(*text); before.is_object()) known["done_before"] = std::move(before);
+  }
   const auto newest = NewestCheckpoint(files, dir);
   if (newest.has_value()) {
     known["checkpoint"] = {
@@ -143,7 +149,7 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
         {"position", PositionText(*newest)}, {"created_unix_ms", newest->created_unix_ms},
         {"healthy", newest->healthy()},      {"complete", newest->complete}};
   }
-  if (!ended && !newest.has_value()) {
+  if (!ended && !newest.has_value() && !known.contains("done_before")) {
     const bool there = files.List(dir).ok();
     return Fail(absl::StrCat("no coordinator answers (", std::string(why.message()), "), and ", dir,
                              there ? " holds neither a summary nor a checkpoint" : " is not there"),
@@ -152,8 +158,11 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
   if (as_json) {
     out << TextOf(known) << "\n";
   } else {
-    out << (ended ? EndText(known["summary"])
+    out << (ended ? EndText("the job has ended: ", known["summary"])
                   : absl::StrCat("no coordinator answers: ", std::string(why.message()), "\n"));
+    if (known.contains("done_before")) {
+      out << EndText("before that it had ended: ", known["done_before"]);
+    }
     if (newest.has_value()) {
       out << "newest checkpoint: " << newest->name.ToString() << ", " << PositionText(*newest)
           << ", " << AgeText(UnixMs() - newest->created_unix_ms) << " old"

@@ -24,6 +24,7 @@
 #include "common/status_macros.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "coordinator/job_state.h"
 #include "net/grpc_network.h"
 #include "storage/checkpoint.h"
 #include "worker/ops/device.h"
@@ -69,8 +70,9 @@ absl::Status Clear(Files& files, const std::string& dir) {
   for (const std::string& name : names) {
     const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
                       name == "tensorboard" || name.starts_with("job.state-") ||
-                      name == "summary.json" || name == "evaluations.jsonl" ||
-                      name == "coordinator.address" || name.starts_with("generation-");
+                      name == kSummaryName || name == kDoneSummaryName ||
+                      name == "evaluations.jsonl" || name == "coordinator.address" ||
+                      name.starts_with("generation-");
     if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();
@@ -141,6 +143,10 @@ int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Pro
     }
   }
   std::cout << "summary: " << flags.dir << "/summary.json\n";
+  if (summary.value("status", "") != "done" &&
+      files.Open(absl::StrCat(flags.dir, "/", kDoneSummaryName)).ok()) {
+    std::cout << "how the job was done before: " << flags.dir << "/" << kDoneSummaryName << "\n";
+  }
   return coordinator_exit;
 }
 

@@ -162,6 +162,18 @@ void Coordinator::TryToBegin() {
   });
 }
 
+// What an earlier run said of its end is no longer true, but a result that was finished is kept:
+// this run may come to nothing.
+absl::Status Coordinator::SetSummaryAside() {
+  Files& files = environment_.files;
+  const absl::StatusOr<std::string> text = files.ReadWhole(Path(kSummaryName));
+  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
+  if (summary.is_object() && summary.value("status", nlohmann::json()) == "done") {
+    RETURN_IF_ERROR(files.WriteAtomic(Path(kDoneSummaryName), *text));
+  }
+  return files.RemoveTree(Path(kSummaryName));
+}
+
 absl::Status Coordinator::Begin() {
   Files& files = environment_.files;
   RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
@@ -180,13 +192,12 @@ absl::Status Coordinator::Begin() {
   if (done) {
     nlohmann::json summary = found.manifests.front().summary;
     summary.erase("metric_names");
-    RETURN_IF_ERROR(files.WriteAtomic(Path("summary.json"), TextOf(summary, 2) + "\n"));
+    RETURN_IF_ERROR(files.WriteAtomic(Path(kSummaryName), TextOf(summary, 2) + "\n"));
     exiting_ = true;
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();
   }
-  // What an earlier run said of its end is no longer true.
-  RETURN_IF_ERROR(files.RemoveTree(Path("summary.json")));
+  RETURN_IF_ERROR(SetSummaryAside());
   if (!found.manifests.empty()) {
     log_.Info("going on from checkpoint {}", found.manifests.front().name.ToString());
   }
@@ -234,6 +245,8 @@ void Coordinator::WriteCharts() {
     charts.push_back(core_->TrainingChart(now_ms));
     charted_ms_ = now_ms;
   }
+  // A restore may have taken some back; they are scored again.
+  evaluations_charted_ = std::min(evaluations_charted_, core_->evaluations());
   for (Chart& chart : core_->EvaluationCharts(evaluations_charted_)) {
     charts.push_back(std::move(chart));
     ++evaluations_charted_;
@@ -437,7 +450,7 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
 }
 
 void Coordinator::CarryOut(WriteSummary& effect) {
-  OnFiles([&files = environment_.files, path = Path("summary.json"),
+  OnFiles([&files = environment_.files, path = Path(kSummaryName),
            contents = std::move(effect.contents)]() -> Event {
     Event event = SummaryWrittenEvent{files.WriteAtomic(path, contents)};
     FAILPOINT("coordinator.summary.written");

@@ -70,6 +70,7 @@ class Coordinator : public Service {
   void CarryOut(Exit& effect);
 
   void TryToBegin();
+  absl::Status SetSummaryAside();
   absl::Status Begin();
   absl::StatusOr<FoundInDir> LookInDir();
   // Whether this job may go on with what was found; true if it is done already.

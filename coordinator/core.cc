@@ -150,6 +150,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
                  absl::StrCat("another coordinator has claimed generation ", event.generation));
   }
   if (phase_ == Phase::kLoading && CheckpointsLost()) {
+    state_.evaluations.clear();  // they scored what is no more
     EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
   }
 }
@@ -229,6 +230,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
     return;
   }
   if (event.status.ok() && !save_again_) failures_.Saved();
+  if (std::exchange(newest_untold_, false)) TellNewestEvaluation();
   if (std::exchange(evaluation_unsaved_, false)) ReadLedgers();
 }
 
@@ -350,6 +352,7 @@ bool CoordinatorCore::VoidEvaluations(uint64_t epochs_complete) {
     return result.epoch >= epochs_complete;
   });
   if (voided == 0) return false;
+  newest_untold_ = false;
   PROBE("coordinator.evaluation.voided");
   evaluation_unsaved_ = true;
   SaveJobState();
@@ -366,11 +369,6 @@ void CoordinatorCore::StartEvaluation(uint64_t epoch) {
 
 void CoordinatorCore::FinishEvaluation() {
   EvaluationResult result{evaluation_->epoch(), evaluation_->Metrics()};
-  std::string text = absl::StrCat("epoch ", result.epoch + 1, "/", TotalEpochs(), ": test");
-  for (const auto& [name, value] : result.metrics) {
-    absl::StrAppend(&text, " ", name, "=", absl::StrFormat("%.4f", value));
-  }
-  Info(std::move(text));
   if (job_.stop_when.has_value() && !state_.stop.has_value()) {
     const StopWhen& when = *job_.stop_when;
     const auto value = result.metrics.find(when.metric);
@@ -386,8 +384,17 @@ void CoordinatorCore::FinishEvaluation() {
   }
   state_.evaluations.push_back(std::move(result));
   evaluation_.reset();
-  evaluation_unsaved_ = true;
+  evaluation_unsaved_ = newest_untold_ = true;
   SaveJobState();
+}
+
+void CoordinatorCore::TellNewestEvaluation() {
+  const EvaluationResult& result = state_.evaluations.back();
+  std::string text = absl::StrCat("epoch ", result.epoch + 1, "/", TotalEpochs(), ": test");
+  for (const auto& [name, value] : result.metrics) {
+    absl::StrAppend(&text, " ", name, "=", absl::StrFormat("%.4f", value));
+  }
+  Info(std::move(text));
 }
 
 void CoordinatorCore::StartFinishing() {

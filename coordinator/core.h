@@ -74,7 +74,9 @@ class CoordinatorCore {
   // For charts: the newest of the training, and the results of evaluation `index` and later.
   Chart TrainingChart(int64_t now_ms) const;
   std::vector<Chart> EvaluationCharts(size_t index) const;
-  size_t evaluations() const { return state_.evaluations.size(); }
+  // Those that are told: the newest not before job.state has it (or cannot be written), since a
+  // coordinator that dies before that has it scored again.
+  size_t evaluations() const { return state_.evaluations.size() - (newest_untold_ ? 1 : 0); }
 
   enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
   Phase phase() const { return phase_; }
@@ -152,6 +154,7 @@ class CoordinatorCore {
   bool VoidEvaluations(uint64_t epochs_complete);
   void StartEvaluation(uint64_t epoch);
   void FinishEvaluation();
+  void TellNewestEvaluation();
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
   void Leave(ExitCode code, const std::string& reason);
@@ -272,6 +275,7 @@ class CoordinatorCore {
   bool save_again_ = false;
   int64_t save_at_ms_ = 0;           // after a write that failed
   bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
+  bool newest_untold_ = false;       // and before it is told
 
   uint64_t generation_ = 0;         // claimed
   uint64_t newest_generation_ = 0;  // that we claimed or are claiming

@@ -15,6 +15,9 @@
 namespace paracord {
 
 inline constexpr char kStatePrefix[] = "job.state-";  // and the generation that wrote it
+inline constexpr char kSummaryName[] = "summary.json";
+// The summary of a job that was done, from when somebody went on with it.
+inline constexpr char kDoneSummaryName[] = "summary.done.json";
 
 struct EvaluationResult {
   uint64_t epoch = 0;  // epochs are counted from 0

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
@@ -36,7 +37,7 @@ double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
 
 double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-json EvaluationsJson(const std::vector<EvaluationResult>& results) {
+json EvaluationsJson(std::span<const EvaluationResult> results) {
   json evaluations = json::array();
   for (const EvaluationResult& result : results) {
     evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
@@ -164,7 +165,7 @@ Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
 
 std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
   std::vector<Chart> charts;
-  for (; index < state_.evaluations.size(); ++index) {
+  for (; index < evaluations(); ++index) {
     const EvaluationResult& result = state_.evaluations[index];
     Chart chart{static_cast<int64_t>((result.epoch + 1) * BatchesPerEpoch(state_.plan)), {}};
     for (const auto& [name, value] : result.metrics) {
@@ -243,7 +244,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
       {"running", round_.has_value()},
       {"problem", checkpoint_problem_}};
-  status["evaluations"] = EvaluationsJson(state_.evaluations);
+  status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? SlowReaders() : "";
   if (!moving && phase_ != Phase::kEnded) {

@@ -7,6 +7,7 @@
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "common/json_text.h"
+#include "coordinator/job_state.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 
@@ -238,6 +239,17 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(ran.code == 0);
   CHECK(Has(ran.out, "the job has ended: done (all batches are applied)"));
   CHECK(Has(ran.out, "test accuracy: 0.5"));
+
+  // A resume that failed hides nothing of what was done before.
+  example.Write(kDoneSummaryName, *example.files.ReadWhole(example.path("summary.json")));
+  CHECK_FALSE(Has(Run(RunStatus, {"--dir", dir}).out, "before that"));
+  example.Write("summary.json", R"({"status": "failed", "reason": "no sound checkpoint"})");
+  ran = Run(RunStatus, {"--dir", dir});
+  CHECK(Has(ran.out, "the job has ended: failed (no sound checkpoint)"));
+  CHECK(Has(ran.out, "before that it had ended: done (all batches are applied)"));
+  CHECK(Has(ran.out, "test accuracy: 0.5"));
+  ran = Run(RunStatus, {"--dir", dir, "--json"});
+  CHECK(JsonOf(ran.out)["done_before"]["status"] == "done");
 }
 
 TEST_CASE("ages are shown in the unit that fits") {

@@ -54,6 +54,27 @@ TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
         "epoch 2/2: test accuracy 0.7500  (6 samples/s, 2.0 s)\n");
 }
 
+TEST_CASE("an epoch that is scored again is shown again: the last line is what is recorded") {
+  json status = Status("");
+  const auto scored = [&](double accuracy) {
+    status["evaluations"] = json::array({{{"epoch", 1}, {"metrics", {{"accuracy", accuracy}}}}});
+    return status;
+  };
+  std::ostringstream lines, objects;
+  Progress people(Progress::Style::kLines, lines), programs(Progress::Style::kJson, objects);
+  for (Progress* progress : {&people, &programs}) {
+    progress->Show(Status(""));
+    progress->Show(scored(0.5));
+    progress->Show(Status(""));  // a ps was restored: the epoch is not complete any more
+    progress->Show(scored(0.625));
+    progress->Show(scored(0.625));
+  }
+  CHECK(lines.str() ==
+        "epoch 1/2: test accuracy 0.5000  (5 samples/s, 1.0 s)\n"
+        "epoch 1/2: test accuracy 0.6250, scored again after a restore  (5 samples/s, 1.0 s)\n");
+  CHECK(objects.str().find("\"again\":true") > objects.str().find("0.5"));
+}
+
 TEST_CASE("with --json a failed round is an object of its own") {
   std::ostringstream out;
   Progress progress(Progress::Style::kJson, out);

@@ -130,13 +130,14 @@ class CoreHarness {
   }
 
   // A worker that joins; its session, or 0.
-  uint64_t Join(const std::string& task, uint64_t records = 40) {
+  uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0) {
     JoinRequest request;
     request.set_task(task);
     request.set_boot_id(task + "-boot");
     request.set_protocol(kProtocol);
     JobFacts& facts = *request.mutable_facts();
     facts.set_records(records);
+    facts.set_test_records(test_records);
     facts.set_fingerprint("files");
     facts.add_metric_names("loss");
     VariableSpec& variable = *facts.add_variables();
