@@ -25,29 +25,31 @@ struct CheckpointFlags {
 };
 
 struct Seen {
-  std::string name;
+  CheckpointName name;
   std::optional<Manifest> manifest;  // none: it cannot be read
   uint64_t bytes = 0;
   std::vector<std::string> damage;
 };
 
-Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name) {
+// `whole`: every byte is read.
+Seen Look(Files& files, const std::string& checkpoints, const CheckpointName& name, bool whole) {
   Seen seen;
-  seen.name = name.ToString();
-  const std::string directory = checkpoints + "/" + seen.name;
+  seen.name = name;
+  const std::string directory = checkpoints + "/" + name.ToString();
   absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
   if (manifest.ok()) {
     for (const ManifestFile& file : manifest->files) seen.bytes += file.bytes;
     seen.manifest = *std::move(manifest);
   }
-  for (const absl::Status& damage : FindDamage(files, directory)) {
+  for (const absl::Status& damage :
+       whole ? FindDamage(files, directory) : FindObviousDamage(files, directory)) {
     seen.damage.emplace_back(damage.message());
   }
   return seen;
 }
 
 nlohmann::json ToJson(const Seen& seen) {
-  nlohmann::json json = {{"name", seen.name}, {"damage", seen.damage}};
+  nlohmann::json json = {{"name", seen.name.ToString()}, {"damage", seen.damage}};
   if (!seen.manifest.has_value()) return json;
   const Manifest& manifest = *seen.manifest;
   json.update({{"step", manifest.name.step},
@@ -60,16 +62,19 @@ nlohmann::json ToJson(const Seen& seen) {
 }
 
 void PrintLine(const Seen& seen, std::ostream& out) {
-  out << absl::StrFormat("%-24s", seen.name);
+  out << absl::StrFormat("%-24s step %-8d ", seen.name.ToString(), seen.name.step);
   if (seen.manifest.has_value()) {
     const Manifest& manifest = *seen.manifest;
-    out << absl::StrFormat(" step %-8d %-28s %10s  %9s ago  %s%s", manifest.name.step,
-                           PositionText(manifest), HumanBytes(seen.bytes),
-                           AgeText(UnixMs() - manifest.created_unix_ms),
-                           manifest.healthy() ? "healthy" : "NOT HEALTHY (not finite)",
-                           manifest.complete ? ", complete" : "");
+    out << absl::StrFormat("%-28s %10s  %9s ago  ", PositionText(manifest), HumanBytes(seen.bytes),
+                           AgeText(UnixMs() - manifest.created_unix_ms));
+    if (seen.damage.empty()) {
+      out << (manifest.healthy() ? "finite" : "NOT FINITE")
+          << (manifest.complete ? ", complete" : "");
+    }
+  } else {
+    out << absl::StrFormat("%-28s %10s  %9s      ", "manifest unreadable", "", "");
   }
-  if (!seen.damage.empty()) out << ", DAMAGED: " << seen.damage.front();
+  if (!seen.damage.empty()) out << "DAMAGED: " << seen.damage.front();
   out << "\n";
 }
 
@@ -84,6 +89,14 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const absl::Status there = files.List(dir).status();
   if (!there.ok()) return fail(std::string(there.message()), ExitCode::kConfiguration);
   const std::string checkpoints = dir + "/checkpoints";
+  if (!files.List(checkpoints).ok()) {
+    const std::filesystem::path path(dir);
+    return fail(absl::StrCat(dir, " is no job's directory: it has no checkpoints/",
+                             path.filename() == "checkpoints"
+                                 ? absl::StrCat("; did you mean ", path.parent_path().string(), "?")
+                                 : ""),
+                ExitCode::kConfiguration);
+  }
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok()) return fail(std::string(names.status().message()), ExitCode::kConfiguration);
   const bool verify = own.what == "verify";
@@ -91,7 +104,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   size_t damaged = 0;
   for (const CheckpointName& name : *names) {
     if (own.step.has_value() && name.step != static_cast<uint64_t>(*own.step)) continue;
-    const Seen seen = Look(files, checkpoints, name);
+    const Seen seen = Look(files, checkpoints, name, verify);
     ++shown;
     if (!seen.damage.empty()) ++damaged;
     if (own.json) {
@@ -99,10 +112,10 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
     } else if (!verify) {
       PrintLine(seen, out);
     } else if (seen.damage.empty()) {
-      out << seen.name << ": sound, " << HumanBytes(seen.bytes) << "\n";
+      out << name.ToString() << ": sound, " << HumanBytes(seen.bytes) << "\n";
     }
     for (const std::string& damage : seen.damage) {
-      if (verify) err << seen.name << ": damaged: " << damage << "\n";
+      if (verify) err << name.ToString() << ": damaged: " << damage << "\n";
     }
   }
   if (shown == 0 && own.step.has_value()) {
@@ -113,7 +126,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
     return fail(checkpoints + " holds no checkpoint", ExitCode::kNoCheckpoint);
   }
   if (shown == 0 && !own.json) out << "no checkpoints in " << checkpoints << "\n";
-  return static_cast<int>(verify && damaged > 0 ? ExitCode::kNoCheckpoint : ExitCode::kDone);
+  return static_cast<int>(damaged > 0 ? ExitCode::kNoCheckpoint : ExitCode::kDone);
 }
 
 }  // namespace
@@ -121,8 +134,8 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
 int RunCheckpoint(Args args, std::ostream& out, std::ostream& err) {
   CheckpointFlags own;
   Flags flags("paracord checkpoint",
-              "Reads the checkpoints of a job, newest first, every byte of them. `ls` lists them,\n"
-              "`verify` names every damaged file and then ends with code 5.");
+              "The checkpoints of a job, newest first. `ls` lists them and looks at manifests and\n"
+              "file sizes; `verify` reads every byte. With a damaged one both end with code 5.");
   flags.Positional("ls|verify", "what to do", &own.what);
   flags.String("dir", "DIR", "the job's directory", &own.dir);
   flags.Integer("step", "N", "only the checkpoint of this step", 0, INT64_MAX, &own.step);

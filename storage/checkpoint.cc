@@ -73,6 +73,12 @@ class FilePlan {
   std::map<std::string, StoredPartition*, std::less<>> targets_;  // by partition name
 };
 
+absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFile& expected) {
+  if (bytes == expected.bytes) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": ", bytes, " bytes, the manifest says ", expected.bytes));
+}
+
 // Reads a ps file once and holds it against the manifest; fills the plan's partitions.
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
                         uint32_t ps, FilePlan& plan) {
@@ -85,10 +91,7 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
     return absl::FailedPreconditionError(
         absl::StrCat(path, " belongs elsewhere: ", identity.message()));
   }
-  if (file->bytes() != expected.bytes) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": ", file->bytes(), " bytes, the manifest says ", expected.bytes));
-  }
+  RETURN_IF_ERROR(CheckSize(path, file->bytes(), expected));
   ASSIGN_OR_RETURN(const uint32_t crc, file->ReadAll([&](const TensorInfo& tensor) {
     return plan.Destination(tensor);
   }));
@@ -277,6 +280,19 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
     }
     absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan);
     if (!read.ok()) damage.push_back(std::move(read));
+  }
+  return damage;
+}
+
+std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
+  if (!manifest.ok()) return {manifest.status()};
+  std::vector<absl::Status> damage;
+  for (const ManifestFile& expected : manifest->files) {
+    const std::string path = Join(directory, expected.name);
+    const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
+    absl::Status fits = file.ok() ? CheckSize(path, (*file)->size(), expected) : file.status();
+    if (!fits.ok()) damage.push_back(std::move(fits));
   }
   return damage;
 }

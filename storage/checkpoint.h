@@ -99,6 +99,8 @@ bool JobIsComplete(Files& files, const std::string& dir);
 // Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives
 // what is wrong with the manifest, or else with each file; none: the checkpoint is sound.
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
+// The same without reading the tensors: the manifest, and that each ps file is there in its size.
+std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
 // OK or the first of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 

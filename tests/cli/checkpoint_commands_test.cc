@@ -117,14 +117,26 @@ TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   ExampleJob example;
   const std::string dir = example.directory.path();
   Ran ran = Run(RunCheckpoint, {"ls", "--dir", dir});
+  CHECK(ran.code == 2);
+  CHECK(Has(ran.err, dir + " is no job's directory: it has no checkpoints/"));
+  REQUIRE(example.files.MakeDirectories(dir + "/checkpoints").ok());
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir});
   CHECK(ran.code == 0);
   CHECK(Has(ran.out, "no checkpoints in"));
   example.Commit(3, 1, {});
   example.Commit(4, 2, {.healthy = false});
   example.Commit(6, 3, {.complete = true});
-  example.Damage("step-3-g1-r1", PsFileName(0, 2));
-  ran = Run(RunCheckpoint, {"ls", "--dir", dir, "--json"});
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir});
   CHECK(ran.code == 0);
+  CHECK(Has(ran.out, "NOT FINITE"));
+  CHECK(Has(ran.out, "finite, complete"));
+  example.Damage("step-4-g1-r2", PsFileName(0, 2));  // only verify reads all of it
+  CHECK(Run(RunCheckpoint, {"ls", "--dir", dir}).code == 0);
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir}).code == 5);
+  const std::string file = example.Checkpoint("step-3-g1-r1") + "/" + PsFileName(0, 2);
+  REQUIRE(Overwrite(example.files, file, "short"));
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir, "--json"});
+  CHECK(ran.code == 5);
   std::istringstream lines(ran.out);
   std::vector<json> seen;
   for (std::string line; std::getline(lines, line);) seen.push_back(JsonOf(line));
@@ -137,14 +149,25 @@ TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   CHECK(seen[2]["position"] == "epoch 1, batch 1 of 2");
   CHECK(Has(seen[2]["damage"][0], PsFileName(0, 2)));
   ran = Run(RunCheckpoint, {"ls", "--dir", dir});
-  CHECK(Has(ran.out, "NOT HEALTHY"));
-  CHECK(Has(ran.out, "healthy, complete"));
-  CHECK(Has(ran.out, ", DAMAGED: " + example.Checkpoint("step-3-g1-r1")));
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.out, "DAMAGED: " + file + ": 5 bytes, the manifest says "));
+  REQUIRE(example.files.RemoveTree(file).ok());
+  CHECK(Has(Run(RunCheckpoint, {"ls", "--dir", dir}).out, "DAMAGED: cannot open " + file));
+  example.Damage("step-3-g1-r1", kManifestName);
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir});
+  CHECK(ran.code == 5);
+  CHECK(Has(ran.out, "step-3-g1-r1             step 3        manifest unreadable"));
+  CHECK(Run(RunCheckpoint, {"ls", "--dir", dir, "--step=6"}).code == 0);
+  ran = Run(RunCheckpoint, {"ls", "--dir", dir + "/checkpoints"});
+  CHECK(ran.code == 2);
+  CHECK(Has(ran.err, "did you mean " + dir + "?"));
 }
 
 TEST_CASE("checkpoint verify names every damaged file and ends with 5") {
   ExampleJob example;
   const std::string dir = example.directory.path();
+  CHECK(Run(RunCheckpoint, {"verify", "--dir", dir}).code == 2);
+  REQUIRE(example.files.MakeDirectories(dir + "/checkpoints").ok());
   CHECK(Run(RunCheckpoint, {"verify", "--dir", dir}).code == 5);
   const std::string first = example.Commit(2, 1, {});
   const std::string second = example.Commit(4, 2, {});
