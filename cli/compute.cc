@@ -310,6 +310,7 @@ absl::Status WriteResults(Files& files, const std::string& path,
 absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
   ASSIGN_OR_RETURN(const std::string device, ChooseDevice(flags.device, nullptr));
   PosixFiles files;
+  RETURN_IF_ERROR(CheckOutFile(files, flags.out));
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
   ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, job.model, flags.batch));
   Batch schema;

@@ -40,6 +40,8 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   PosixFiles files;
   dir = std::filesystem::absolute(dir).lexically_normal().string();
   path = std::filesystem::absolute(path).lexically_normal().string();
+  const absl::Status writable = CheckOutFile(files, path);
+  if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {
     return fail(std::string(chosen.status().message()), ExitCodeOfChoice(chosen.status()));

@@ -109,6 +109,20 @@ absl::Status ConvertAs(TensorForm form, const TensorInfo& info, const std::strin
 
 }  // namespace
 
+absl::Status CheckOutFile(Files& files, const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const absl::Status there = files.List(directory).status();
+  if (absl::IsNotFound(there)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: the directory ", directory, " is not there"));
+  }
+  if (!there.ok()) return absl::InvalidArgumentError(absl::StrCat("--out: ", there.message()));
+  if (files.List(path).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--out: ", path, " is a directory"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteTensors(Files& files, const std::string& path,
                           std::span<const NamedTensor> tensors,
                           const std::map<std::string, std::string>& metadata) {

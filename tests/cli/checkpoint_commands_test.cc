@@ -105,7 +105,10 @@ TEST_CASE("what cannot be exported is said, with the code for it") {
   CHECK(ran.code == 5);
   CHECK(Has(ran.err, "holds no checkpoint of step 3; there is step 2"));
   CHECK(Run(RunExport, {"--dir", dir + "/none", "--out", out}).code == 2);
-  CHECK(Run(RunExport, {"--dir", dir, "--out", dir + "/none/w"}).code == 202);
+  const Ran missing = Run(RunExport, {"--dir", dir, "--out", dir + "/none/w"});
+  CHECK(missing.code == 2);
+  CHECK(Has(missing.err, "--out: the directory " + dir + "/none is not there"));
+  CHECK(Run(RunExport, {"--dir", dir, "--out", dir}).code == 2);
   CHECK(Run(RunExport, {"--dir", dir}).code == 2);
   CHECK(Run(RunExport, {"--dri", dir, "--out", out}).code == 2);
   const Ran help = Run(RunExport, {"--help"});
