@@ -37,8 +37,15 @@ absl::StatusOr<json> Ask(const std::string& address) {
   CallProto<StatusReply>(
       *link, method::kStatus, StatusRequest(), kDeadlineMs,
       [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
-  ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
-  json status = JsonOf(reply.json());
+  const absl::StatusOr<StatusReply> reply = answer.get_future().get();
+  if (absl::IsDeadlineExceeded(reply.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(reply.status().message(),
+                     "; is the coordinator running, and is that its address (TF_CONFIG's chief, or "
+                     "DIR/coordinator.address)?"));
+  }
+  RETURN_IF_ERROR(reply.status());
+  json status = JsonOf(reply->json());
   if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
   return status;
 }

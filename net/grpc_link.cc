@@ -48,9 +48,14 @@ class Calls {
 // One call: writes all parts, then reads all parts. Deletes itself when gRPC is done with it.
 class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  ClientCall(grpc::GenericStub& stub, Calls& calls, std::string_view method, Parts request,
-             int64_t deadline_ms, const std::string& address, ReplyFn done)
-      : calls_(calls), request_(std::move(request)), address_(address), done_(std::move(done)) {
+  ClientCall(grpc::Channel& channel, grpc::GenericStub& stub, Calls& calls, std::string_view method,
+             Parts request, int64_t deadline_ms, const std::string& address, ReplyFn done)
+      : channel_(channel),
+        calls_(calls),
+        request_(std::move(request)),
+        deadline_ms_(deadline_ms),
+        address_(address),
+        done_(std::move(done)) {
     // A call waits for the connection: fail-fast calls would come back on gRPC's 5 s grid only.
     context_.set_wait_for_ready(true);
     context_.set_deadline(std::chrono::system_clock::now() +
@@ -91,15 +96,28 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
       done_(std::move(reply_));
     } else {
       const absl::Status error = FromGrpc(status);
-      done_(absl::Status(error.code(), absl::StrCat(address_, ": ", error.message())));
+      done_(absl::Status(error.code(), absl::StrCat(address_, ": ", WhatHappened(error))));
     }
     done_ = nullptr;
     calls_.Remove(&context_);
     delete this;
   }
 
+  // gRPC's own words for a call that waited in vain say nothing of what it waited for.
+  std::string WhatHappened(const absl::Status& error) const {
+    if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
+      return std::string(error.message());
+    }
+    const bool connected = channel_.GetState(false) == GRPC_CHANNEL_READY;
+    return connected ? absl::StrCat("no answer within ", deadline_ms_, " ms")
+                     : absl::StrCat("no connection within ", deadline_ms_,
+                                    " ms: nobody listens there, or it cannot be reached");
+  }
+
+  grpc::Channel& channel_;
   Calls& calls_;
   Parts request_;
+  const int64_t deadline_ms_;
   const std::string address_;
   ReplyFn done_;
   grpc::ClientContext context_;
@@ -113,13 +131,14 @@ class GrpcLink : public Link {
  public:
   GrpcLink(const std::string& address, const GrpcOptions& options)
       : address_(address),
-        stub_(grpc::CreateCustomChannel(Target(address), grpc::InsecureChannelCredentials(),
-                                        Arguments(options))) {}
+        channel_(grpc::CreateCustomChannel(Target(address), grpc::InsecureChannelCredentials(),
+                                           Arguments(options))),
+        stub_(channel_) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    new ClientCall(stub_, calls_, method, std::move(request), deadline_ms, address_,
+    new ClientCall(*channel_, stub_, calls_, method, std::move(request), deadline_ms, address_,
                    std::move(done));
   }
 
@@ -150,6 +169,7 @@ class GrpcLink : public Link {
   }
 
   const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
   Calls calls_;
   grpc::GenericStub stub_;
 };

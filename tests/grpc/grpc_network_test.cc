@@ -120,11 +120,24 @@ TEST_CASE("a status crosses the wire with its code and names the peer") {
   CHECK(absl::IsCancelled(Call(*link, "/t/drop", {}).get().status()));
 }
 
-TEST_CASE("a call to nobody ends at its deadline") {
+TEST_CASE("a call to nobody ends at its deadline, and says whether it was connected") {
   GrpcNetwork network;
   const auto link = network.Dial(SocketAddress("nobody"));
-  const Reply reply = Call(*link, "/t/echo", {}, 100).get();
-  CHECK((absl::IsDeadlineExceeded(reply.status()) || absl::IsUnavailable(reply.status())));
+  Reply reply = Call(*link, "/t/echo", {}, 100).get();
+  CHECK(absl::IsDeadlineExceeded(reply.status()));
+  CHECK(std::string(reply.status().message()) ==
+        link->address() +
+            ": no connection within 100 ms: nobody listens there, or it cannot be reached");
+
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto slow = network.Dial((*listener)->address());
+  REQUIRE(Call(*slow, "/t/echo", {}).get().ok());
+  reply = Call(*slow, "/t/park", {}, 300).get();
+  CHECK(absl::IsDeadlineExceeded(reply.status()));
+  CHECK(std::string(reply.status().message()) == slow->address() + ": no answer within 300 ms");
+  service.cancelled.get_future().get();
 }
 
 TEST_CASE("a parked call is cancelled when its caller goes away") {

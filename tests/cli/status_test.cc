@@ -1,0 +1,67 @@
+// `paracord status` asks a coordinator that is there.
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "cli/commands.h"
+#include "net/grpc_network.h"
+#include "net/protocol.h"
+#include "tests/coordinator/core_harness.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+// Says the same to everybody.
+class Answering : public Service {
+ public:
+  explicit Answering(const std::string& json) { reply_.set_json(json); }
+  void Handle(std::string_view method, absl::Cord, std::shared_ptr<ServerCall> call) override {
+    if (method != method::kStatus) return call->Reply(absl::UnimplementedError("no"));
+    call->Reply(Parts{absl::Cord(reply_.SerializeAsString())});
+  }
+
+ private:
+  StatusReply reply_;
+};
+
+TEST_CASE("status says what slow readers pin on which ps, and how many wait for them") {
+  CoreHarness harness;
+  harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
+  harness.ps[1].set_waiting_exchanges(2);
+  const uint64_t session = harness.Join("worker:0");
+  for (int i = 0; i < 5; ++i) {  // the ps are asked again
+    harness.Work(session);
+    harness.Run(1000);
+  }
+  Answering coordinator(harness.core->StatusJson(harness.now));
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + directory / "coordinator";
+  const auto listener = network.Listen(address, coordinator);
+  REQUIRE(listener.ok());
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {"--address", address};
+  CHECK(RunStatus(args, out, err) == 0);
+  INFO(out.str() << err.str());
+  CHECK(out.str().find("waiting: 2 exchanges wait for slow readers of ps:1, which pin 300 MiB (its "
+                       "--pinned-mb)\n") != std::string::npos);
+  const size_t ps0 = out.str().find("  ps:0 "), ps1 = out.str().find("  ps:1 ");
+  REQUIRE(ps0 < ps1);
+  CHECK(out.str().substr(ps1).find(", 314.6 MB pinned by readers\n") != std::string::npos);
+  CHECK(out.str().substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
+}
+
+TEST_CASE("where nobody listens status says so, and what to look at") {
+  const TestDirectory directory;
+  const std::string address = "unix:" + directory / "nobody";
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {"--address", address};
+  CHECK(RunStatus(args, out, err) == 202);
+  INFO(err.str());
+  CHECK(err.str().find(address + ": no connection within 3000 ms: nobody listens there") !=
+        std::string::npos);
+  CHECK(err.str().find("is the coordinator running") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord
