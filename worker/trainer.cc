@@ -17,6 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
+constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -377,13 +378,13 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
   exchange_.begun = TraceBegin();
   exchange_.outcome.next = std::numeric_limits<uint32_t>::max();
   exchange_.open = static_cast<uint32_t>(links_.size());
-  exchange_.tries.resize(links_.size(), 0);
+  exchange_.tries.resize(links_.size());
   exchange_.done = std::move(done);
   for (uint32_t ps = 0; ps < links_.size(); ++ps) Send(ps);
 }
 
 void Trainer::Send(uint32_t ps) {
-  ++exchange_.tries[ps];
+  ++exchange_.tries[ps].sent;
   links_[ps]->Call(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
                    options_.exchange_ms,
                    [this, alive = alive_, &loop = environment_.loop, ps,
@@ -406,7 +407,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");
     const absl::StatusOr<ExchangeOutcome> outcome =
-        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps] > 1, *reply);
+        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps].sent > 1, *reply);
     error = outcome.status();
     if (outcome.ok()) {
       exchange_.outcome.next = std::min(exchange_.outcome.next, outcome->next);
@@ -424,8 +425,8 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
                      absl::IsResourceExhausted(error);
   if (again) {
     exchange_.repeated = true;
-    if (exchange_.tries[ps] < options_.tries) {
-      environment_.loop.PostAfter(kRetryMs, [this, alive = alive_, ps, id = exchange_id_] {
+    if (const auto after_ms = RetryAfter(exchange_.tries[ps], error)) {
+      environment_.loop.PostAfter(*after_ms, [this, alive = alive_, ps, id = exchange_id_] {
         if (*alive && id == exchange_id_) Send(ps);
       });
       return;
@@ -435,6 +436,19 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   // Refused whole, it has changed nothing there; otherwise nobody knows.
   if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
   if (--exchange_.open == 0 && !computing_ahead_) FinishExchange();
+}
+
+// Nothing: it was tried often enough. A ps without room is well, and says so at once, so that tries
+// would be over in no time: it is asked for as long as tries that are not answered would take.
+std::optional<int64_t> Trainer::RetryAfter(PsTries& tries, const absl::Status& error) const {
+  if (!absl::IsResourceExhausted(error)) {
+    if (tries.sent - tries.no_room < options_.tries) return kRetryMs;
+    return std::nullopt;
+  }
+  const int64_t now_ms = environment_.loop.NowMs();
+  if (tries.no_room++ == 0) tries.no_room_since_ms = now_ms;
+  if (now_ms - tries.no_room_since_ms >= options_.exchange_ms * options_.tries) return std::nullopt;
+  return kRetryMs << std::min<uint32_t>(tries.no_room - 1, kNoRoomDoublings);
 }
 
 void Trainer::FinishExchange() {

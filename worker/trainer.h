@@ -66,11 +66,16 @@ class Trainer {
   std::vector<uint64_t> Holds() const;
 
  private:
+  struct PsTries {
+    uint32_t sent = 0;
+    uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
+    int64_t no_room_since_ms = 0;
+  };
   struct Exchange {
     ExchangeOrder order;
     uint32_t open = 0;  // ps that have not answered
     int64_t begun = kTraceOff;
-    std::vector<uint32_t> tries;
+    std::vector<PsTries> tries;  // by ps
     ExchangeOutcome outcome;
     absl::Status error;
     bool repeated = false;  // some call may still be sending
@@ -98,6 +103,7 @@ class Trainer {
   void StartExchange(ExchangeOrder order, std::function<void()> done);
   void Send(uint32_t ps);
   void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
+  std::optional<int64_t> RetryAfter(PsTries& tries, const absl::Status& error) const;
   void FinishExchange();
 
   const TrainerOptions options_;

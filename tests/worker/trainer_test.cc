@@ -1,0 +1,141 @@
+// The exchanges of a worker with a ps that answers what the test says.
+#include "worker/trainer.h"
+
+#include <catch2/catch.hpp>
+
+#include "net/exchange_codec.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+// Keeps the calls; the test answers.
+class ManualLink : public Link {
+ public:
+  void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+    calls.push_back(std::move(done));
+  }
+  const std::string& address() const override { return address_; }
+
+  std::vector<ReplyFn> calls;
+
+ private:
+  const std::string address_ = "unix:/ps";
+};
+
+class OneWeight : public GradientProgram {
+ public:
+  OneWeight() {
+    VariableSpec& weight = variables_.emplace_back();
+    weight.set_name("weight");
+    weight.add_shape(1);
+    weight.set_dtype(FLOAT32);
+    weight.set_trainable(true);
+  }
+  const std::vector<VariableSpec>& variables() const override { return variables_; }
+  const std::vector<std::string>& metric_names() const override { return metric_names_; }
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+                                          MutableTensors gradients) override {
+    gradients[0][0] = 1;
+    return 0.5;
+  }
+  absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
+    return absl::UnimplementedError("no evaluation");
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
+    return absl::UnimplementedError("no prediction");
+  }
+
+ private:
+  std::vector<VariableSpec> variables_;
+  std::vector<std::string> metric_names_;
+};
+
+class OneExample : public BatchFeed {
+ public:
+  OneExample() { batch_.examples = 1; }
+  void Start(const DataPlan&) override {}
+  absl::StatusOr<const Batch*> Get(const BatchId&, uint32_t) override { return &batch_; }
+
+ private:
+  Batch batch_;
+};
+
+// A trainer with one lease of one batch, which begins with a pull.
+struct Fixture {
+  static constexpr int64_t kExchangeMs = 1000;
+
+  Fixture() {
+    session.set_run_id("run");
+    session.add_ps()->set_boot_id("a");
+    PartitionSpec& partition = *session.add_partitions();
+    partition.set_row_end(1);
+    const auto workload = std::make_shared<Workload>();
+    workload->program = std::make_unique<OneWeight>();
+    workload->feed = std::make_unique<OneExample>();
+    TrainerCallbacks callbacks;
+    callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
+    callbacks.wants_task = [] {};
+    callbacks.stale = [](const std::string& why) { FAIL(why); };
+    trainer.emplace(TrainerOptions{.task = "worker:0", .exchange_ms = kExchangeMs, .transfer = {}},
+                    session, workload, std::vector<Link*>{&link},
+                    Environment{loop, network, files, executor, random}, std::move(callbacks));
+    Lease lease;
+    lease.set_id(1);
+    lease.set_end_batch(1);
+    trainer->Take(lease);
+    loop.RunPosted();
+  }
+  // The call that waits, with nothing or a status; then time goes on.
+  void Answer(const absl::Status& status, int64_t ms) {
+    REQUIRE(link.calls.size() == 1);
+    const ReplyFn done = std::move(link.calls[0]);
+    link.calls.clear();
+    done(status);
+    loop.Advance(ms);
+  }
+
+  ManualLoop loop;
+  ManualExecutor executor{loop};
+  NoNetwork network;
+  PosixFiles files;
+  SeededRandom random{1};
+  ManualLink link;
+  Session session;
+  std::vector<LeaseReport> reports;
+  std::optional<Trainer> trainer;
+};
+
+TEST_CASE("a ps without room costs no try: it is asked again, ever less often") {
+  Fixture test;
+  const int64_t begin_ms = test.loop.NowMs();
+  int calls = 0;
+  for (; test.loop.NowMs() - begin_ms < 3 * Fixture::kExchangeMs; ++calls) {
+    test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 0);
+    CHECK(test.reports.empty());
+    while (test.link.calls.empty()) test.loop.Advance(50);
+  }
+  CHECK(calls > 3);
+  CHECK(calls < 10);
+  // For as long as three calls that are not answered would take, and no longer.
+  test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 10000);
+  CHECK(test.link.calls.empty());
+  REQUIRE(test.reports.size() == 1);
+  CHECK(test.reports[0].problem() == PROBLEM_UNREACHABLE);
+}
+
+TEST_CASE("three calls that find nobody give the lease back, whatever had no room between them") {
+  Fixture test;
+  for (int i = 0; i < 2; ++i) {
+    test.Answer(absl::UnavailableError("no connection"), 200);
+    test.Answer(absl::ResourceExhaustedError("too many exchanges wait"), 200);
+    CHECK(test.reports.empty());
+  }
+  test.Answer(absl::UnavailableError("no connection"), 200);
+  CHECK(test.link.calls.empty());
+  REQUIRE(test.reports.size() == 1);
+  CHECK(test.reports[0].problem() == PROBLEM_UNREACHABLE);
+}
+
+}  // namespace
+}  // namespace paracord
