@@ -1,6 +1,9 @@
 // Exchanges that wait for slow readers.
+#include <algorithm>
+#include <sstream>
 #include <thread>
 
+#include "spdlog/sinks/ostream_sink.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -186,6 +189,36 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   test.Hold(other);
   CHECK(SlowReader::Applied(test.Push()));
   CHECK(test.Push()->answered == 0);
+}
+
+TEST_CASE("the log says once that patience was lost, with what it is about") {
+  SlowReader test;
+  std::ostringstream log;
+  const auto usual = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  const auto first = test.Push();
+  test.ps.loop.Advance(kPatienceMs - 1);
+  CHECK(log.str().empty());
+  test.ps.loop.Advance(1);
+  CHECK(SlowReader::Applied(first));
+  const auto lines = [&] {
+    const std::string text = log.str();
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  CHECK(lines() == 1);
+  CHECK(log.str().find("ps:0 readers hold 1 MiB of replaced values for 20000 ms, and --pinned-mb "
+                       "is 1: exchanges wait for them no longer") != std::string::npos);
+  // Again within a minute, another reader: no second line.
+  SlowReader::CallPtr other;
+  test.Hold(other);
+  CHECK(SlowReader::Applied(test.Push()));
+  const auto second = test.Push();
+  CHECK(second->answered == 0);
+  test.ps.loop.Advance(kPatienceMs);
+  CHECK(SlowReader::Applied(second));
+  CHECK(lines() == 1);
+  spdlog::set_default_logger(usual);
 }
 
 TEST_CASE("whoever waits for slow readers is answered when the ps goes or is taken over") {
