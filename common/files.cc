@@ -56,6 +56,15 @@ class PosixReadFile : public ReadFile {
       : fd_(fd), size_(size), path_(std::move(path)) {}
   uint64_t size() const override { return size_; }
 
+  // The time of the last change of the inode is there because nobody can set it back. The device is
+  // not: of shared storage it is another one on every host.
+  std::string identity() const override {
+    struct stat info {};
+    if (::fstat(fd_.get(), &info) != 0) return "";
+    return absl::StrCat(info.st_size, " ", info.st_ino, " ", info.st_mtim.tv_sec, ".",
+                        info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec);
+  }
+
   absl::Status ReadAt(uint64_t offset, std::span<char> out) const override {
     FAILPOINT_STATUS("files.read");
     while (!out.empty()) {

@@ -20,6 +20,9 @@ class ReadFile {
   virtual uint64_t size() const = 0;
   // Fills all of `out` from `offset`; OUT_OF_RANGE when the file is shorter.
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> out) const = 0;
+  // Text that is another one as soon as the file has changed or is another file; empty where the
+  // storage cannot tell.
+  virtual std::string identity() const { return ""; }
 };
 
 // A file that is written. Destroying it closes it without a sync. After an error every

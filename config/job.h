@@ -18,11 +18,20 @@ namespace paracord {
 class Files;
 class Problems;
 
+// Where a process may keep what it found out about data files for its next start, and for other
+// processes: worker/data/kept_bytes.h. It is the process's own and no part of the job.
+struct KeepPlace {
+  std::string directory = "";               // empty: nowhere
+  std::string writer = "";                  // one of its own for every process
+  uint64_t bytes_min = uint64_t{16} << 20;  // of less data it is found out again
+};
+
 // Where examples come from: `format` and that reader's own keys, checked by the reader's entry in
 // the table of formats.
 struct DataSpec {
   std::string format;      // "idx", "npy"
   nlohmann::json options;  // the other keys; paths absolute
+  KeepPlace keep = {};
 };
 
 // A name in Keras' snake_case ("adam", "sparse_categorical_crossentropy") with Keras' own options.

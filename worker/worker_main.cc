@@ -29,18 +29,26 @@ struct Computer {
   int64_t threads = 1;
 };
 
+// Of the job's directory, where it is known.
+KeepPlace PlaceIn(const std::string& dir, Random& random) {
+  if (dir.empty()) return {};
+  const std::filesystem::path index = std::filesystem::absolute(dir) / "index";
+  return {.directory = index.lexically_normal().string(), .writer = random.NextId()};
+}
+
 // Everything that computes. A device that is lost ends the process.
-OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer) {
+OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir) {
   if (!computer.note.empty()) Logger("device").Info("{}", computer.note);
   const auto lost = [&daemon](const std::string& why) {
     daemon.environment().loop.Post(
         [&daemon, why] { daemon.Exit(static_cast<int>(ExitCode::kDeviceFailed), why); });
   };
-  return [&daemon, computer, lost](const Job& job) -> absl::StatusOr<Workload> {
+  const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
+  return [&daemon, computer, lost, keep](const Job& job) -> absl::StatusOr<Workload> {
     ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
                      MakeOps(computer.device, static_cast<int>(computer.threads)));
     ASSIGN_OR_RETURN(Workload workload,
-                     OpenWorkload(daemon.environment().files, job, std::move(ops)));
+                     OpenWorkload(daemon.environment().files, job, std::move(ops), keep));
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
   };
@@ -48,7 +56,8 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer) {
 
 int RunWorker(WorkerOptions options, const Computer& computer) {
   Daemon daemon;
-  Worker worker(std::move(options), Opener(daemon, computer), daemon.environment(),
+  const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
+  Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { worker.Start(); });
   return daemon.Run([&] { worker.Drain(); });
@@ -56,7 +65,8 @@ int RunWorker(WorkerOptions options, const Computer& computer) {
 
 int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
   Daemon daemon;
-  Evaluator evaluator(std::move(options), Opener(daemon, computer), daemon.environment(),
+  const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
+  Evaluator evaluator(std::move(options), open, daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { evaluator.Start(); });
   return daemon.Run([&] { evaluator.Drain(); });

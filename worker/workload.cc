@@ -97,7 +97,10 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
   return problems.ToStatus();
 }
 
-absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops) {
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, std::unique_ptr<Ops> ops,
+                                      const KeepPlace& keep) {
+  job.train.keep = keep;
+  if (job.test.has_value()) job.test->keep = keep;
   Workload workload;
   ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
   ASSIGN_OR_RETURN(workload.program, BuildKerasProgram(job, train->schema(), std::move(ops)));

@@ -42,7 +42,9 @@ using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
 // The test data's columns are those of the training data. The error has a line for each other one.
 absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 
-// The real one: readers and the Keras model, on the device of `ops`.
-absl::StatusOr<Workload> OpenWorkload(Files& files, const Job& job, std::unique_ptr<Ops> ops);
+// The real one: readers and the Keras model, on the device of `ops`. What the readers find out is
+// kept in `keep`.
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, std::unique_ptr<Ops> ops,
+                                      const KeepPlace& keep = {});
 
 }  // namespace paracord

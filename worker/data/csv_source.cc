@@ -89,10 +89,12 @@ class CsvSource : public RowSource {
   explicit CsvSource(CsvOptions options)
       : options_(std::move(options)), cutter_(options_.dialect) {}
 
-  absl::Status Open(Files& files) {
+  absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
     for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
+    index_.Recall(files, spec, paths);
     if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
+    index_.Keep();
     schema_.inputs = CsvGroups(options_.features, /*scalar=*/false);
     schema_.targets = CsvGroups(options_.labels, /*scalar=*/true);
     schema_.weights = CsvGroups(options_.weights, /*scalar=*/true);
@@ -223,7 +225,7 @@ class CsvSource : public RowSource {
 absl::StatusOr<std::unique_ptr<DataSource>> OpenCsv(Files& files, const DataSpec& spec) {
   ASSIGN_OR_RETURN(CsvOptions options, ReadOptions(spec));
   auto source = std::make_unique<CsvSource>(std::move(options));
-  RETURN_IF_ERROR(source->Open(files));
+  RETURN_IF_ERROR(source->Open(files, spec));
   return source;
 }
 

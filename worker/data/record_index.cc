@@ -1,6 +1,7 @@
 #include "worker/data/record_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,53 +25,137 @@ absl::Status At(const std::string& where, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
 }
 
-void RecordIndex::Note(Part& part, uint64_t row, uint64_t offset) {
-  if (row % every_ != 0) return;
-  part.offsets.push_back(offset);
+std::string EncodePlaces(const RecordPlacesOfAll& places) {
+  std::string bytes;
+  PutNumber(places.every, bytes);
+  PutNumber(places.files.size(), bytes);
+  for (const RecordPlaces& file : places.files) {
+    for (const uint64_t number : {file.begin, file.size, file.rows, uint64_t{file.crc}}) {
+      PutNumber(number, bytes);
+    }
+    uint64_t before = file.begin;
+    for (const uint64_t offset : file.offsets) {
+      PutNumber(offset - before, bytes);
+      before = offset;
+    }
+  }
+  return bytes;
+}
+
+std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max) {
+  RecordPlacesOfAll places;
+  uint64_t files = 0, entries = 0, crc = 0;
+  if (!TakeNumber(bytes, places.every) || !std::has_single_bit(places.every)) return std::nullopt;
+  if (!TakeNumber(bytes, files) || files > bytes.size()) return std::nullopt;
+  for (uint64_t f = 0; f < files; ++f) {
+    RecordPlaces& file = places.files.emplace_back();
+    if (!TakeNumber(bytes, file.begin) || !TakeNumber(bytes, file.size) ||
+        !TakeNumber(bytes, file.rows) || !TakeNumber(bytes, crc) || crc > UINT32_MAX ||
+        file.begin > file.size || file.rows > file.size - file.begin) {
+      return std::nullopt;
+    }
+    file.crc = static_cast<uint32_t>(crc);
+    const uint64_t count = file.rows / places.every + (file.rows % places.every != 0);
+    if (count > bytes.size()) return std::nullopt;  // of each there is a byte
+    entries += count;
+    if (entries > entries_max) return std::nullopt;
+    file.offsets.reserve(static_cast<size_t>(count));
+    uint64_t at = file.begin, step = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!TakeNumber(bytes, step) || step >= file.size - at || (i > 0 && step == 0)) {
+        return std::nullopt;
+      }
+      file.offsets.push_back(at += step);
+    }
+  }
+  if (!bytes.empty()) return std::nullopt;
+  return places;
+}
+
+void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths) {
+  kept_ =
+      KeptBytes::Of(files, spec.keep, "records",
+                    absl::StrCat(spec.format, " ", spec.options.dump(), " ", entries_max_), paths);
+  if (!kept_) return;
+  const std::optional<std::string> bytes = kept_->Load();
+  if (!bytes) return;
+  std::optional<RecordPlacesOfAll> places = DecodePlaces(*bytes, entries_max_);
+  if (!places) return;
+  places_.every = places->every;
+  recalled_ = *std::move(places);
+}
+
+void RecordIndex::Keep() {
+  if (kept_ && walked_) kept_->Save(EncodePlaces(places_));
+  kept_.reset();
+  recalled_ = {};
+}
+
+void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {
+  if (row % places_.every != 0) return;
+  places.offsets.push_back(offset);
   if (++entries_ <= entries_max_) return;
   entries_ = 0;
-  for (const auto& each : parts_) {
-    KeepEverySecond(each->offsets);
-    entries_ += each->offsets.size();
+  for (RecordPlaces& each : places_.files) {
+    KeepEverySecond(each.offsets);
+    entries_ += each.offsets.size();
   }
-  every_ *= 2;
+  places_.every *= 2;
+}
+
+absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
+                               const RecordCutter& cutter, RecordPlaces& places) {
+  walked_ = true;
+  FileCursor cursor(file, places.begin, file.size(), kScanBytes);
+  while (true) {
+    const uint64_t offset = cursor.position();
+    const absl::StatusOr<bool> more = cutter.Skip(cursor);
+    if (!more.ok()) return At(absl::StrCat(path, " row ", places.rows), more.status());
+    if (!*more) break;
+    Note(places, places.rows++, offset);
+  }
+  places.crc = cursor.crc();
+  return absl::OkStatus();
 }
 
 absl::Status RecordIndex::Add(const std::string& path, std::unique_ptr<ReadFile> file,
                               uint64_t begin, const RecordCutter& cutter) {
-  parts_.push_back(std::make_unique<Part>(Part{path, std::move(file), records_, {}}));
-  Part& part = *parts_.back();
-  FileCursor cursor(*part.file, begin, part.file->size(), kScanBytes);
-  uint64_t rows = 0;
-  while (true) {
-    const uint64_t offset = cursor.position();
-    const absl::StatusOr<bool> more = cutter.Skip(cursor);
-    if (!more.ok()) return At(absl::StrCat(path, " row ", rows), more.status());
-    if (!*more) break;
-    Note(part, rows++, offset);
+  const size_t at = parts_.size();
+  RecordPlaces& places = places_.files.emplace_back();
+  places.begin = begin;
+  places.size = file->size();
+  RecordPlaces* known = at < recalled_.files.size() ? &recalled_.files[at] : nullptr;
+  if (known != nullptr && known->begin == begin && known->size == places.size &&
+      places_.every == recalled_.every) {
+    places = std::move(*known);
+    entries_ += places.offsets.size();
+  } else {
+    RETURN_IF_ERROR(Walk(*file, path, cutter, places));
   }
-  records_ += rows;
-  fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, part.file->size()), rows), cursor.crc());
+  parts_.push_back({path, std::move(file), records_});
+  records_ += places.rows;
+  fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, places.size), places.rows), places.crc);
   return absl::OkStatus();
 }
 
-const RecordIndex::Part& RecordIndex::PartOf(uint64_t record) const {
-  const auto after = std::upper_bound(
-      parts_.begin(), parts_.end(), record,
-      [](uint64_t at, const std::unique_ptr<Part>& part) { return at < part->first_record; });
-  return **(after - 1);
+size_t RecordIndex::PartOf(uint64_t record) const {
+  const auto after =
+      std::upper_bound(parts_.begin(), parts_.end(), record,
+                       [](uint64_t at, const Part& part) { return at < part.first_record; });
+  return static_cast<size_t>(after - parts_.begin()) - 1;
 }
 
 absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter& cutter) const {
-  const Part& part = PartOf(record);
+  const size_t at = PartOf(record);
+  const Part& part = parts_[at];
+  const std::vector<uint64_t>& offsets = places_.files[at].offsets;
   const uint64_t row = record - part.first_record;
-  const size_t entry = row / every_;
-  const uint64_t begin = part.offsets[entry];
-  const uint64_t next =
-      entry + 1 < part.offsets.size() ? part.offsets[entry + 1] : part.file->size();
+  const size_t entry = row / places_.every;
+  const uint64_t begin = offsets[entry];
+  const uint64_t next = entry + 1 < offsets.size() ? offsets[entry + 1] : part.file->size();
   const size_t chunk = std::clamp<uint64_t>(next - begin, kSeekBytesMin, kSeekBytesMax);
   FileCursor cursor(*part.file, begin, part.file->size(), chunk);
-  for (uint64_t at = entry * every_; at < row; ++at) {
+  for (uint64_t skipped = entry * places_.every; skipped < row; ++skipped) {
     const absl::StatusOr<bool> more = cutter.Skip(cursor);
     if (!more.ok()) return At(Where(record), more.status());
     if (!*more) {
@@ -83,7 +168,7 @@ absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter
 
 std::string RecordIndex::Where(uint64_t record) const {
   if (parts_.empty()) return absl::StrCat("record ", record);
-  const Part& part = PartOf(record);
+  const Part& part = parts_[PartOf(record)];
   return absl::StrCat(part.path, " row ", record - part.first_record);
 }
 

@@ -1,12 +1,15 @@
 // Where the records of files without an index of their own begin (csv, tfrecord, text). Built in
-// one pass when a source opens and kept in memory, at most 128 MiB of it: of files with more
-// records than fit, every second, fourth, ... is noted, and the walk to a record starts at the
-// noted one before it. It is not kept on disk: the pass also checks the files and takes the
-// fingerprint that all workers must agree on. Filled by one thread, constant afterwards.
+// one pass when a source opens, at most 128 MiB of it: of files with more records than fit, every
+// second, fourth, ... is noted, and the walk to a record starts at the noted one before it. The
+// pass also checks the files and takes the fingerprint that all workers must agree on. It is kept
+// for the next start (kept_bytes.h); what was kept is used only if it fits the files' sizes, and
+// records are checked when they are read as ever. Filled by one thread, constant afterwards.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/data/data_file.h"
+#include "worker/data/kept_bytes.h"
 
 namespace paracord {
 
@@ -25,9 +29,32 @@ class RecordCutter {
   virtual absl::StatusOr<bool> Skip(FileCursor& cursor) const = 0;
 };
 
+// Of one file.
+struct RecordPlaces {
+  uint64_t begin = 0;             // of the first record
+  uint64_t size = 0;              // of the file, unpacked
+  uint64_t rows = 0;              // records
+  uint32_t crc = 0;               // of the bytes from `begin` on
+  std::vector<uint64_t> offsets;  // of records 0, every, 2 * every, ...
+};
+
+struct RecordPlacesOfAll {
+  uint64_t every = 1;
+  std::vector<RecordPlaces> files;
+};
+
+std::string EncodePlaces(const RecordPlacesOfAll& places);
+// Nothing unless all offsets ascend inside of their files, and there are as many as there must be.
+std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max);
+
 class RecordIndex {
  public:
   explicit RecordIndex(uint64_t entries_max = uint64_t{16} << 20) : entries_max_(entries_max) {}
+
+  // Before the first Add(): uses what was kept of these files, if they are the same still.
+  void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
+  // After the last Add(): keeps what was not recalled.
+  void Keep();
 
   // Walks over the records from byte `begin` on. Errors name path and row.
   absl::Status Add(const std::string& path, std::unique_ptr<ReadFile> file, uint64_t begin,
@@ -45,17 +72,21 @@ class RecordIndex {
     std::string path;
     std::unique_ptr<ReadFile> file;
     uint64_t first_record;
-    std::vector<uint64_t> offsets;  // of records 0, every_, 2 * every_, ... of this file
   };
-  void Note(Part& part, uint64_t row, uint64_t offset);
-  const Part& PartOf(uint64_t record) const;
+  absl::Status Walk(const ReadFile& file, const std::string& path, const RecordCutter& cutter,
+                    RecordPlaces& places);
+  void Note(RecordPlaces& places, uint64_t row, uint64_t offset);
+  size_t PartOf(uint64_t record) const;
 
   const uint64_t entries_max_;
+  std::optional<KeptBytes> kept_;
+  RecordPlacesOfAll recalled_;
+  bool walked_ = false;
+  RecordPlacesOfAll places_;
   uint64_t entries_ = 0;
-  uint64_t every_ = 1;
   uint64_t records_ = 0;
   uint64_t fingerprint_ = 0;
-  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<Part> parts_;  // as many as places_.files
 };
 
 // `status`, with the place before its message.

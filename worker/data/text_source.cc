@@ -175,13 +175,15 @@ class TextSource : public RowSource {
       : options_(std::move(options)),
         windows_(options_.tokenizer, options_.window, options_.stride) {}
 
-  absl::Status Open(Files& files) {
+  absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
-    RETURN_IF_ERROR(MakeVocabulary(files, paths));
+    RETURN_IF_ERROR(MakeVocabulary(files, paths, spec));
+    index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter()));
     }
+    index_.Keep();
     if (records() == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(paths[0], ": has no ", lines() ? "records" : "window of ",
@@ -216,7 +218,8 @@ class TextSource : public RowSource {
     return lines() ? static_cast<const RecordCutter&>(line_cutter_) : windows_;
   }
 
-  absl::Status MakeVocabulary(Files& files, const std::vector<std::string>& paths) {
+  absl::Status MakeVocabulary(Files& files, const std::vector<std::string>& paths,
+                              const DataSpec& spec) {
     std::vector<std::string> listed = options_.vocabulary;
     if (!options_.vocabulary_file.empty()) {
       ASSIGN_OR_RETURN(listed, ReadLines(files, options_.vocabulary_file));
@@ -235,6 +238,20 @@ class TextSource : public RowSource {
     if (!options_.vocabulary_from.empty()) {
       ASSIGN_OR_RETURN(from, ExpandPaths(files, options_.vocabulary_from));
     }
+    const std::optional<KeptBytes> kept =
+        KeptBytes::Of(files, spec.keep, "vocabulary", spec.options.dump(), from);
+    const std::optional<std::string> known = kept ? kept->Load() : std::nullopt;
+    std::optional<Vocabulary> recalled = known ? Vocabulary::Decode(*known) : std::nullopt;
+    if (recalled) {
+      vocabulary_ = *std::move(recalled);
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(CountVocabulary(files, from));
+    if (kept) kept->Save(vocabulary_.Encode());
+    return absl::OkStatus();
+  }
+
+  absl::Status CountVocabulary(Files& files, const std::vector<std::string>& from) {
     Vocabulary::Counts counts;
     for (const std::string& path : from) {
       const absl::Status counted = CountFile(files, path, counts);
@@ -324,7 +341,7 @@ class TextSource : public RowSource {
 absl::StatusOr<std::unique_ptr<DataSource>> OpenText(Files& files, const DataSpec& spec) {
   ASSIGN_OR_RETURN(TextOptions options, ReadOptions(spec));
   auto source = std::make_unique<TextSource>(std::move(options));
-  RETURN_IF_ERROR(source->Open(files));
+  RETURN_IF_ERROR(source->Open(files, spec));
   return source;
 }
 

@@ -9,6 +9,7 @@
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "worker/data/data_options.h"
+#include "worker/data/kept_bytes.h"
 #include "worker/data/utf8.h"
 
 namespace paracord {
@@ -110,6 +111,32 @@ absl::StatusOr<Vocabulary> Vocabulary::Listed(const std::vector<std::string>& to
   for (const std::string& token : tokens) {
     if (vocabulary.Add(token)) continue;
     return absl::InvalidArgumentError(absl::StrCat("holds ", Quoted(token), " twice"));
+  }
+  return vocabulary;
+}
+
+std::string Vocabulary::Encode() const {
+  std::vector<std::string_view> tokens(numbers_.size());
+  for (const auto& [token, number] : numbers_) tokens[number - reserved_] = token;
+  std::string bytes;
+  PutNumber(reserved_, bytes);
+  for (const std::string_view token : tokens) {
+    PutNumber(token.size(), bytes);
+    bytes += token;
+  }
+  return bytes;
+}
+
+std::optional<Vocabulary> Vocabulary::Decode(std::string_view bytes) {
+  uint64_t reserved = 0, size = 0;
+  if (!TakeNumber(bytes, reserved) || (reserved != 0 && reserved != kReserved)) return std::nullopt;
+  Vocabulary vocabulary;
+  vocabulary.reserved_ = static_cast<uint32_t>(reserved);
+  while (!bytes.empty()) {
+    if (!TakeNumber(bytes, size) || size > bytes.size()) return std::nullopt;
+    if (vocabulary.numbers_.size() == kVocabularyMax) return std::nullopt;
+    if (!vocabulary.Add(bytes.substr(0, static_cast<size_t>(size)))) return std::nullopt;
+    bytes.remove_prefix(static_cast<size_t>(size));
   }
   return vocabulary;
 }

@@ -46,6 +46,10 @@ class Vocabulary {
   // In the given order; INVALID_ARGUMENT if a token occurs twice.
   static absl::StatusOr<Vocabulary> Listed(const std::vector<std::string>& tokens);
 
+  // To be kept (kept_bytes.h); nothing where the bytes are no vocabulary.
+  std::string Encode() const;
+  static std::optional<Vocabulary> Decode(std::string_view bytes);
+
   // Nothing for an unknown token where no number is reserved.
   std::optional<uint32_t> Find(std::string_view token) const;
   // One more than the largest number: the input_dim of an Embedding.

@@ -118,7 +118,7 @@ class TfRecordSource : public RowSource {
  public:
   explicit TfRecordSource(TfRecordOptions options) : options_(std::move(options)) {}
 
-  absl::Status Open(Files& files) {
+  absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
@@ -146,10 +146,12 @@ class TfRecordSource : public RowSource {
     if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
     std::vector<ExampleFeature> example;
     absl::Status status = ParseExample(data, example);
+    index_.Recall(files, spec, paths);
     if (status.ok()) status = Fill(options_.features, schema_.inputs, example, row.inputs);
     if (status.ok()) status = Fill(options_.labels, schema_.targets, example, row.targets);
     if (status.ok()) status = Fill(options_.weights, schema_.weights, example, row.weights);
     return status.ok() ? status : At(Where(record), status);
+    index_.Keep();
   }
 
  private:
@@ -224,7 +226,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const Dat
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   auto source = std::make_unique<TfRecordSource>(std::move(options));
-  RETURN_IF_ERROR(source->Open(files));
+  RETURN_IF_ERROR(source->Open(files, spec));
   return source;
 }
 
