@@ -1,0 +1,71 @@
+#include "steady/counted_malloc.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <limits>
+
+// glibc's own, under the names it exports for this.
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* at, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+}
+
+namespace paracord {
+namespace {
+
+constexpr size_t kOff = std::numeric_limits<size_t>::max();
+
+std::atomic<size_t> least{kOff}, largest{0};
+std::atomic<uint64_t> counted{0};
+
+void Count(size_t bytes) {
+  if (bytes < least.load(std::memory_order_relaxed)) return;
+  ++counted;
+  size_t before = largest.load();
+  while (bytes > before && !largest.compare_exchange_weak(before, bytes)) {
+  }
+  // In a debugger this is the place for a breakpoint: who asks for it?
+}
+
+}  // namespace
+
+void StartCounting(size_t bytes) {
+  counted = 0;
+  largest = 0;
+  least = bytes;
+}
+
+LargeAllocations StopCounting() {
+  least = kOff;
+  return {counted.load(), largest.load()};
+}
+
+}  // namespace paracord
+
+extern "C" {
+
+void* malloc(size_t bytes) {
+  paracord::Count(bytes);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  paracord::Count(count * bytes);
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* at, size_t bytes) {
+  paracord::Count(bytes);
+  return __libc_realloc(at, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  paracord::Count(bytes);
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
+int posix_memalign(void** to, size_t alignment, size_t bytes) {
+  *to = memalign(alignment, bytes);
+  return *to == nullptr ? ENOMEM : 0;
+}
+}
