@@ -26,6 +26,7 @@ constexpr Alias kAliases[] = {
     {"bce", "binary_crossentropy"},
     {"kld", "kl_divergence"},
     {"kullback_leibler_divergence", "kl_divergence"},
+    {"log_cosh_error", "log_cosh"},
     {"logcosh", "log_cosh"},
     {"acc", "accuracy"},
     {"rmse", "root_mean_squared_error"},

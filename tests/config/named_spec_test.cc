@@ -31,6 +31,7 @@ TEST_CASE("class names, aliases and snake case all give Keras' snake_case name")
       {"KLDivergence", "kl_divergence"},
       {"kullback_leibler_divergence", "kl_divergence"},
       {"LogCosh", "log_cosh"},
+      {"LogCoshError", "log_cosh"},
       {"logcosh", "log_cosh"},
       {"Huber", "huber"},
       {"TopKCategoricalAccuracy", "top_k_categorical_accuracy"},

@@ -48,6 +48,18 @@ def two_inputs_two_outputs(keras, keras2, rng):
 
 
 @case
+def output_without_weight(keras, keras2, rng):
+    """One whose loss is shown and counts nothing."""
+    L = keras.layers
+    a = L.Input((4,), name="a")
+    h = L.Dense(3, activation="tanh", name="h")(a)
+    main, aux = L.Dense(2, name="main")(h), L.Dense(1, name="aux")(h)
+    return {"model": keras.Model(a, [main, aux], name="m"), "x": {"a": draw(rng, 5, 4)},
+            "y": {"main": draw(rng, 5, 2), "aux": draw(rng, 5, 1)},
+            "loss": {"main": "mse", "aux": "mae"}, "loss_weights": {"main": 2.0, "aux": 0.0}}
+
+
+@case
 def shared_layer(keras, keras2, rng):
     L = keras.layers
     a, b = L.Input((4,), name="a"), L.Input((4,), name="b")
@@ -221,7 +233,7 @@ for _name in ["celu", "hard_silu", "hard_tanh", "hard_shrink", "soft_shrink", "t
 
 
 # Losses.
-def loss_case(name, make, targets, last="linear", metrics=(), weight=False):
+def loss_case(name, make, targets, last="linear", metrics=(), weight=False, weighted=(), **more):
     def build(keras, keras2, rng):
         if keras2:
             return None
@@ -229,7 +241,8 @@ def loss_case(name, make, targets, last="linear", metrics=(), weight=False):
         x = draw(rng, 6, 4)
         return one(keras, [L.Dense(5, activation="tanh"), L.Dense(4, activation=last)], x,
                    targets(rng), make(keras), metrics=[m(keras) for m in metrics],
-                   **({"weight": np.abs(draw(rng, 6))} if weight else {}))
+                   weighted_metrics=[m(keras) for m in weighted] or None,
+                   **({"weight": np.abs(draw(rng, 6))} if weight else {}), **more)
     CASES["loss_" + name] = build
 
 
@@ -282,6 +295,63 @@ loss_case("ignore_class", lambda k: k.losses.SparseCategoricalCrossentropy(ignor
 loss_case("weighted", lambda k: k.losses.SparseCategoricalCrossentropy(from_logits=True), ids,
           "linear", [lambda k: k.metrics.SparseTopKCategoricalAccuracy(k=2)], weight=True)
 loss_case("weighted_mse", lambda k: "mse", any_of, weight=True)
+loss_case("mae", lambda k: "mae", any_of, metrics=[
+    lambda k: k.metrics.MeanAbsoluteError(), lambda k: k.metrics.MeanSquaredError(),
+    lambda k: k.metrics.LogCoshError(), lambda k: k.metrics.MeanAbsolutePercentageError()])
+loss_case("huber_delta", lambda k: k.losses.Huber(delta=0.3), any_of,
+          loss_name={"class_name": "Huber", "config": {"delta": 0.3}})
+loss_case("sum", lambda k: k.losses.MeanSquaredError(reduction="sum"), any_of)
+loss_case("sum_weighted", lambda k: k.losses.CategoricalCrossentropy(
+    from_logits=True, reduction="sum"), hot, weight=True)
+loss_case("as_metrics", lambda k: "kl_divergence", lambda r: unit(r) / 2, "softmax", [
+    lambda k: k.metrics.KLDivergence(), lambda k: k.metrics.Poisson(),
+    lambda k: k.metrics.CategoricalCrossentropy(label_smoothing=0.1)])
+loss_case("margins", lambda k: "categorical_hinge", hot, "tanh", [
+    lambda k: k.metrics.Hinge(), lambda k: k.metrics.SquaredHinge(),
+    lambda k: k.metrics.CategoricalHinge(), lambda k: k.metrics.CategoricalAccuracy(),
+    lambda k: k.metrics.F1Score(average="micro")])
+loss_case("weighted_binary", lambda k: "binary_crossentropy", bits, "sigmoid", weight=True,
+          metrics=[lambda k: k.metrics.BinaryCrossentropy(label_smoothing=0.2)])
+loss_case("class_weight", lambda k: "sparse_categorical_crossentropy", ids, "softmax",
+          [lambda k: "accuracy"], class_weight={0: 2.0, 2: 0.25, 3: 0.0})
+loss_case("class_weight_hot", lambda k: k.losses.CategoricalCrossentropy(from_logits=True), hot,
+          class_weight={1: 3.0, 2: 0.5})
+
+
+def perplexity(keras, **config):
+    """As keras_hub.metrics.Perplexity, which Keras itself has not."""
+    class Perplexity(keras.metrics.SparseCategoricalCrossentropy):
+        def result(self):
+            return keras.ops.exp(super().result())
+    return Perplexity(name="perplexity", **config)
+
+
+loss_case("perplexity", lambda k: k.losses.SparseCategoricalCrossentropy(from_logits=True), ids,
+          metrics=[lambda k: perplexity(k, from_logits=True)])
+loss_case("perplexity_of_shares", lambda k: "sparse_categorical_crossentropy", ids, "softmax",
+          [perplexity])
+
+
+@case
+def class_weight_binary(keras, keras2, rng):
+    if keras2:
+        return None
+    L = keras.layers
+    return one(keras, [L.Dense(5, activation="tanh"), L.Dense(1, activation="sigmoid")],
+               draw(rng, 6, 4), rng.integers(0, 2, (6, 1)).astype("float32"),
+               "binary_crossentropy", metrics=["accuracy"], class_weight={0: 0.5, 1: 4.0})
+
+
+@case
+def weights_of_steps(keras, keras2, rng):
+    """A weight for each step of each example, beside a mask, in loss and metrics."""
+    if keras2:
+        return None
+    L = keras.layers
+    return one(keras, [L.Embedding(6, 3, mask_zero=True), L.LSTM(4, return_sequences=True),
+                       L.Dense(4)], tokens(rng), rng.integers(0, 4, (3, 5)).astype("float32"),
+               keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+               metrics=[perplexity(keras, from_logits=True)], weight=np.abs(draw(rng, 3, 5)))
 
 
 def steps(rng, *shape):

@@ -78,7 +78,12 @@ def run(name, build):
     if spec is None:
         return None
     model, x, y = spec["model"], spec["x"], spec["y"]
-    weight = spec.get("weight")
+    weight, class_weight = spec.get("weight"), spec.get("class_weight")
+    in_training = weight
+    if class_weight:  # as fit() does it
+        from keras.src.trainers.data_adapters.data_adapter_utils import (
+            class_weight_to_sample_weights)
+        in_training = np.asarray(class_weight_to_sample_weights(y, class_weight))
     scale = spec.get("scale", 1.0)
     model.set_weights([w if "int" in str(w.dtype) else
                        rounded(rng, w.shape, scale) if "moving_variance" not in v.name
@@ -97,7 +102,7 @@ def run(name, build):
         outputs = list(outputs.values())
     elif not isinstance(outputs, (list, tuple)):
         outputs = [outputs]
-    value, grads = first_step(model, x, y, weight)
+    value, grads = first_step(model, x, y, in_training)
     result = {"name": name, "model": json.loads(model.to_json()), "rate": RATE,
               "outputs": [column(np.asarray(o)) for o in outputs], "loss_value": value,
               "scores": {k: float(v) for k, v in scores.items() if np.ndim(v) == 0},
@@ -106,10 +111,11 @@ def run(name, build):
                             for v, g in zip(model.trainable_variables, grads)}}
     model.set_weights(before)  # moving statistics have moved
     for _ in range(3):
-        model.train_on_batch(x, y, sample_weight=weight)
+        model.train_on_batch(x, y, sample_weight=weight,
+                             **({"class_weight": class_weight} if class_weight else {}))
     result["after"] = {path_of(model, v): listed(v) for v in model.variables if kept(v)}
     model.set_weights(before)
-    if KERAS2:
+    if KERAS2 or "loss_name" in spec:  # what the model's file does not say
         result["compile"] = {"loss": spec.get("loss_name", spec["loss"]),
                              "loss_weights": spec.get("loss_weights"),
                              "metrics": spec.get("metrics_name", spec.get("metrics"))}
@@ -123,6 +129,8 @@ def run(name, build):
         result["tolerance"] = spec["tolerance"]
     if weight is not None:
         result["sample_weight"] = column(np.asarray(weight, dtype="float32"))
+    if class_weight:
+        result["class_weight"] = class_weight
     result["examples"] = int(next(iter(ins.values())).shape[0])
     print(f"{name}: loss {value:.6f}", flush=True)
     return result

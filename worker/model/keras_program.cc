@@ -247,23 +247,24 @@ absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t e
   return mask.data();
 }
 
-// The loss of a head over the call's examples, times its weight; its gradient goes into the graph.
+// The loss of a head over the call's examples; its gradient, times the head's weight, goes into the
+// graph. Weights of classes are for training alone, as in Keras.
 absl::StatusOr<double> KerasProgram::HeadLoss(size_t index, const Batch& batch,
                                               const GraphCall& call, double each, bool gradient) {
   const ModelHead& head = heads_[index];
   ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
   const float* weights = nullptr;
-  if (RowWeights(head, job_, batch, call.first_example, call.batch, mask, /*for_loss=*/true,
+  if (RowWeights(head, job_, batch, call.first_example, call.batch, mask, /*by_class=*/gradient,
                  weights_)) {
     ASSIGN_OR_RETURN(weights, weight_copy_.Upload(index, weights_));
   }
-  const double scale = each * static_cast<double>(head.loss_weight);
-  const double loss = ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
-                                 batch_targets_[index] + call.first_example * head.targets_each,
-                                 weights, static_cast<float>(scale),
-                                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  const auto scale = static_cast<float>(each * static_cast<double>(head.loss_weight));
+  const double loss =
+      ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+                 batch_targets_[index] + call.first_example * head.targets_each, weights, scale,
+                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
   if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
-  return scale * loss;
+  return each * loss;
 }
 
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
@@ -358,7 +359,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     for (size_t h = 0; h < heads_.size(); ++h) {
       if (!heads_[h].has_loss) continue;
       ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], true));
-      loss += own;
+      loss += own * static_cast<double>(heads_[h].loss_weight);
     }
     loss += graph_->ActivityPenalties(call);
     graph_->Backward(call, gradients_, /*add=*/slice > 0);
@@ -383,7 +384,7 @@ absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
     if (!metric.weighted) plain.weight.reset();
     plain.loss.ignore_class.reset();
     const bool weighted =
-        RowWeights(plain, job_, batch, 0, examples, mask, /*for_loss=*/false, weights_);
+        RowWeights(plain, job_, batch, 0, examples, mask, /*by_class=*/false, weights_);
     AddToMetric(metric, metric.rows * examples, outputs.data(), head.Targets(batch, 0),
                 weighted ? std::span<const float>(weights_) : std::span<const float>(), to[at++]);
   }
@@ -415,8 +416,8 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     const ModelHead& head = heads_[h];
     if (head.has_loss) {
       ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], false));
-      loss += own;
-      if (heads_.size() > 1) mean(i++, unless_nan + own / static_cast<double>(head.loss_weight));
+      loss += own * static_cast<double>(head.loss_weight);
+      if (heads_.size() > 1) mean(i++, unless_nan + own);
     }
     RETURN_IF_ERROR(AddMetrics(head, batch, added, i));
   }

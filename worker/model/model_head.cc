@@ -219,9 +219,9 @@ absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
 }
 
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
-                int64_t count, const float* mask, bool for_loss, std::vector<float>& weights) {
+                int64_t count, const float* mask, bool by_class, std::vector<float>& weights) {
   const bool ignores = head.loss.ignore_class.has_value();
-  const bool classes = for_loss && !job.class_weight.empty();
+  const bool classes = by_class && !job.class_weight.empty();
   if (!head.weight.has_value() && mask == nullptr && !ignores && !classes) return false;
   const int64_t rows = head.loss.rows;
   weights.assign(static_cast<size_t>(count * rows), 1.f);

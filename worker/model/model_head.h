@@ -52,9 +52,9 @@ void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 // Targets are of the right shape and, where they are classes, classes of the model.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
-// The weights of the rows of some examples: of the sample (and its class, in training) times
+// The weights of the rows of some examples: of the sample (and, by_class, of its class) times
 // `mask`, where these are. False: all are 1, and `weights` is left alone.
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
-                int64_t count, const float* mask, bool for_loss, std::vector<float>& weights);
+                int64_t count, const float* mask, bool by_class, std::vector<float>& weights);
 
 }  // namespace paracord

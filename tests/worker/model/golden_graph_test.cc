@@ -60,6 +60,10 @@ Job CompiledJob(const json& golden) {
   }
   job.loss_weights = std::move(compiled.loss_weights);
   job.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
+  const json class_weight = golden.value("class_weight", json::object());
+  for (const auto& [id, weight] : class_weight.items()) {
+    job.class_weight[std::stoll(id)] = weight;
+  }
   return job;
 }
 
