@@ -344,3 +344,49 @@ scored("score_attention_concat", lambda L: L.Attention(True, score_mode="concat"
 scored("additive_attention", lambda L: L.AdditiveAttention(name="s"), masked=True)
 scored("additive_attention_plain", lambda L: L.AdditiveAttention(use_scale=False, name="s"),
        key=True, use_causal_mask=True)
+
+
+def attend_along(name, axes, steps=(2, 3), keys=None, call=None, **config):
+    """Attention along some of several axes of steps."""
+    def build(keras, keras2, rng):
+        if keras2 and (call or axes == -2):  # there it means the heads
+            return None
+        L = keras.layers
+        a = L.Input((*steps, 3), name="a")
+        b = L.Input((*(keys or steps), 4), name="b")
+        q = L.Dense(4, name="q")(a)
+        outs = L.MultiHeadAttention(2, 3, attention_axes=axes, name="mha", **config)(
+            q, b, **(call or {}))
+        outs = list(outs) if isinstance(outs, (list, tuple)) else [outs]
+        outs = [L.Flatten(name=f"f{i}")(o) for i, o in enumerate(outs)]
+        model = keras.Model([a, b], outs, name="m")
+        x = {"a": draw(rng, 3, *steps, 3), "b": draw(rng, 3, *(keys or steps), 4)}
+        made = model(x) if len(outs) > 1 else [model(x)]
+        return {"model": model, "x": x, "y": [draw(rng, *np.shape(o)) for o in made],
+                "loss": "mse"}
+    CASES["attention_axes_" + name] = build
+
+
+attend_along("all", None, keys=(3, 2))
+attend_along("rows", (2,), keys=(2, 4))
+attend_along("columns", (1,), keys=(4, 3))
+attend_along("columns_behind", [-3], steps=(2, 3))
+attend_along("two_of_three", (1, 3), steps=(2, 3, 2), keys=(3, 3, 1), value_dim=2)
+attend_along("inner_of_three", (2, 3), steps=(2, 2, 2), output_shape=5, use_bias=False)
+attend_along("shape", (2,), output_shape=(2, 3))
+attend_along("scores", (2,), call={"return_attention_scores": True})
+attend_along("one", -2, steps=(4,), keys=(3,))
+
+
+def softmax_along(name, axis, *shape):
+    def build(keras, keras2, rng):
+        L = keras.layers
+        return one(keras, [L.Dense(shape[-1]), L.Softmax(axis=axis), L.Dense(2)],
+                   draw(rng, 3, *shape), draw(rng, 3, *shape[:-1], 2), loss="mse")
+    CASES["softmax_" + name] = build
+
+
+softmax_along("two_axes", [1, 2], 3, 4)
+softmax_along("first_and_last", [1, 3], 2, 3, 4)
+softmax_along("first_two", (1, 2), 2, 3, 4)
+softmax_along("last_two", [-2, -1], 2, 3, 4)

@@ -151,20 +151,25 @@ class PReluLayer : public Layer {
   Shape alpha_;
 };
 
-// Along the last axis; a mask hides elements.
+// Along the last axis, or over the last several together; a mask hides elements.
 class SoftmaxLayer : public Layer {
  public:
-  SoftmaxLayer(const LayerConfig& config, MaskedScore masked) : Layer(config), masked_(masked) {}
+  SoftmaxLayer(const LayerConfig& config, size_t axes, MaskedScore masked)
+      : Layer(config), axes_(axes), masked_(masked) {}
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return true; }
   std::optional<Activation> activation() const override {
-    if (has_mask_) return std::nullopt;
+    if (has_mask_ || axes_ > 1) return std::nullopt;
     return Activation{ActivationKind::kSoftmax};
   }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const Shape &x = inputs[0], mask = inputs.size() > 1 ? inputs[1] : Shape();
     has_mask_ = has_mask_ || !mask.empty();
-    bool fits = !x.empty() && mask.size() <= x.size();
+    if (x.size() < axes_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("key \"axis\": an input of ", ShapeName(x), " has not ", axes_, " axes"));
+    }
+    bool fits = mask.size() <= x.size();
     for (size_t i = 0; fits && i < mask.size(); ++i) {
       fits = mask[i] == 1 || mask[i] == x[x.size() - mask.size() + i];
     }
@@ -176,7 +181,8 @@ class SoftmaxLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     const Shape& x = inputs[0];
     const bool masked = inputs.size() > 1 && !inputs[1].empty();
-    SoftmaxShape shape{.batch = batch, .queries = Elements(x) / x.back(), .keys = x.back()};
+    const int64_t keys = Elements(Shape(x.end() - static_cast<std::ptrdiff_t>(axes_), x.end()));
+    SoftmaxShape shape{.batch = batch, .queries = Elements(x) / keys, .keys = keys};
     shape.masked = masked_;
     Walk spread;
     DeviceArray mask;
@@ -209,6 +215,7 @@ class SoftmaxLayer : public Layer {
     const DeviceArray mask_;
   };
 
+  const size_t axes_;
   const MaskedScore masked_;
   bool has_mask_ = false;
 };
@@ -223,11 +230,20 @@ std::unique_ptr<Layer> MakePRelu(LayerConfig& config) {
   return std::make_unique<PReluLayer>(config);
 }
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config) {
-  Activation activation;
-  config.ActivationOfClass(activation);
+  // Those of other axes have been moved to the end (moved.cc).
+  const std::vector<int64_t> axes =
+      config.Value("axis") != nullptr && config.Value("axis")->is_array()
+          ? config.Integers("axis")
+          : std::vector<int64_t>{config.AnyInteger("axis", -1)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] == static_cast<int64_t>(i) - static_cast<int64_t>(axes.size())) continue;
+    config.Fail("axis", "must be axes, each once");
+  }
+  if (axes.empty()) config.Fail("axis", "must be axes");
   const bool robust = config.Flag("robust_masking", false);
   const auto in_keras2 = robust ? MaskedScore::kReplaced : MaskedScore::kLowered;
-  return std::make_unique<SoftmaxLayer>(config, config.keras2() ? in_keras2 : MaskedScore::kZero);
+  return std::make_unique<SoftmaxLayer>(config, axes.size(),
+                                        config.keras2() ? in_keras2 : MaskedScore::kZero);
 }
 
 }  // namespace paracord

@@ -1,4 +1,6 @@
 // MultiHeadAttention: what its config and its call say, its variables, shapes and masks.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers/attention_call.h"
@@ -30,8 +32,8 @@ class AttentionLayer : public Layer {
       }
     }
     if (const nlohmann::json* axes = config.Value("attention_axes")) {
-      const bool one = *axes == 1 || *axes == nlohmann::json::array({1});
-      if (!one) config.Fail("attention_axes", "is only supported over the steps, [1]");
+      axes_ = axes->is_object() ? axes->value("last", size_t{0}) : 0;  // from moved.cc
+      if (axes_ == 0) config.Fail("attention_axes", "must be axes");
     }
     const bool robust = config.Flag("softmax_robust_masking", false);
     for (const char* key : {"query_shape", "value_shape", "key_shape", "seed"}) config.Ignore(key);
@@ -73,9 +75,14 @@ class AttentionLayer : public Layer {
     Shape kernel{h, v};
     kernel.insert(kernel.end(), out.begin(), out.end());
     RETURN_IF_ERROR(declare("attention_output", kernel, out));
-    output_ = {plan.queries};
+    const Shape steps(inputs[0].begin(), inputs[0].end() - 1);
+    const auto first = static_cast<std::ptrdiff_t>(steps.size() - AxesOf(inputs[0]));
+    output_ = steps;
     output_.insert(output_.end(), out.begin(), out.end());
-    scores_ = {h, plan.queries, plan.keys};
+    scores_ = Shape(steps.begin(), steps.begin() + first);
+    scores_.push_back(h);
+    scores_.insert(scores_.end(), steps.begin() + first, steps.end());
+    scores_.insert(scores_.end(), inputs[1].begin() + first, inputs[1].end() - 1);
     RETURN_IF_ERROR(CheckElements(scores_));
     if (!plan.return_scores) return output_;
     return Shape{Elements(output_) + Elements(scores_)};
@@ -85,9 +92,10 @@ class AttentionLayer : public Layer {
     const absl::StatusOr<AttentionPlan> plan = PlanFor(inputs, 1);
     if (!plan.ok()) return 0;
     const int64_t k = plan->key_width, v = plan->value_width;
-    return plan->heads * (plan->queries * (plan->query_in * k + plan->out * v) +
-                          plan->keys * (plan->key_in * k + plan->value_in * v) +
-                          plan->queries * plan->keys * (k + v));
+    return plan->inner * plan->heads *
+           (plan->queries * (plan->query_in * k + plan->out * v) +
+            plan->keys * (plan->key_in * k + plan->value_in * v) +
+            plan->queries * plan->keys * (k + v));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
@@ -103,26 +111,44 @@ class AttentionLayer : public Layer {
     return output_shape_.empty() ? Shape{inputs[0].back()} : output_shape_;
   }
 
+  // How many axes of steps, the last ones, attend to each other; the others go with the batch.
+  size_t AxesOf(const Shape& input) const { return axes_ == 0 ? input.size() - 1 : axes_; }
+
   absl::StatusOr<AttentionPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
     const size_t count = inputs.size() / 2;  // of query, value, key
     if (count < 2 || count > 3) return absl::InvalidArgumentError("needs a query and a value");
+    const Shape& query = inputs[0];
+    const size_t axes = AxesOf(query);
     for (const Shape& input : inputs.first(count)) {
-      if (input.size() == 2 && input[0] > 0) continue;
+      if (input.size() == query.size() && input.size() > axes && axes > 0 && Elements(input) > 0)
+        continue;
       return absl::InvalidArgumentError(
           absl::StrCat("needs inputs of (steps, features), not ", ShapeName(input)));
     }
-    const Shape& key = inputs[count - 1];
-    if (key[0] != inputs[1][0]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("key and value have ", key[0], " and ", inputs[1][0], " steps"));
+    const Shape &key = inputs[count - 1], &value = inputs[1];
+    const auto inner = static_cast<std::ptrdiff_t>(query.size() - 1 - axes);
+    if (!std::equal(key.begin(), key.end() - 1, value.begin())) {
+      return absl::InvalidArgumentError(absl::StrCat("key and value have the shapes ",
+                                                     ShapeName(key), " and ", ShapeName(value),
+                                                     ", which are not of the same steps"));
+    }
+    if (!std::equal(query.begin(), query.begin() + inner, value.begin())) {
+      return absl::InvalidArgumentError(absl::StrCat("query and value have the shapes ",
+                                                     ShapeName(query), " and ", ShapeName(value),
+                                                     ", which differ beside the attention_axes"));
     }
     AttentionPlan plan = plan_;
-    plan.batch = batch;
-    plan.queries = inputs[0][0];
-    plan.keys = key[0];
-    plan.query_in = inputs[0][1];
-    plan.value_in = inputs[1][1];
-    plan.key_in = key[1];
+    if (plan.causal && query.size() > 2) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "use_causal_mask needs inputs of (steps, features), not ", ShapeName(query)));
+    }
+    plan.inner = Elements(Shape(query.begin(), query.begin() + inner));
+    plan.batch = batch * plan.inner;
+    plan.queries = Elements(Shape(query.begin() + inner, query.end() - 1));
+    plan.keys = Elements(Shape(key.begin() + inner, key.end() - 1));
+    plan.query_in = query.back();
+    plan.value_in = value.back();
+    plan.key_in = key.back();
     plan.separate_key = count == 3;
     const Shape out = OutputWidth(inputs);
     RETURN_IF_ERROR(CheckElements(out));
@@ -134,6 +160,12 @@ class AttentionLayer : public Layer {
     const size_t count = inputs.size() / 2;
     const int64_t queries = inputs[0][0], keys = inputs[1][0];
     std::vector<AttentionMask> masks;
+    const bool any = std::any_of(inputs.begin() + static_cast<std::ptrdiff_t>(count), inputs.end(),
+                                 [](const Shape& mask) { return !mask.empty(); });
+    if (any && inputs[0].size() > 2) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "takes masks over inputs of (steps, features) only, not of ", ShapeName(inputs[0])));
+    }
     const auto add = [&](size_t input, int64_t mask_queries, int64_t mask_keys) -> absl::Status {
       masks.push_back({input, mask_queries, mask_keys});
       const bool fits = (mask_queries == 1 || mask_queries == queries) &&
@@ -160,6 +192,7 @@ class AttentionLayer : public Layer {
   }
 
   const Initializer kernel_initializer_, bias_initializer_;
+  size_t axes_ = 0;     // that attend, the last ones but for the features; 0: all
   Shape output_shape_;  // empty: as wide as the query
   AttentionPlan plan_;  // but for what depends on the inputs
   Shape output_, scores_;

@@ -57,7 +57,10 @@ class AttentionKernel : public Kernel {
       : ops_(ops),
         p_(plan),
         masks_(std::move(masks)),
-        each_(p_.queries * p_.out + (p_.return_scores ? p_.scores() : 0)) {
+        examples_(p_.batch / p_.inner),
+        own_(p_.inner * p_.queries * p_.out),
+        scores_each_(p_.inner * p_.scores()),
+        each_(own_ + (p_.return_scores ? scores_each_ : 0)) {
     softmax_.batch = p_.batch;
     softmax_.heads = p_.heads;
     softmax_.queries = p_.queries;
@@ -95,7 +98,7 @@ class AttentionKernel : public Kernel {
   Ops& ops_;
   const AttentionPlan p_;
   const std::vector<AttentionMask> masks_;
-  const int64_t each_;
+  const int64_t examples_, own_, scores_each_, each_;  // examples, and floats of one
   SoftmaxShape softmax_;
   Walk from_heads_;  // weighted values: (batch, heads, queries, width) to (batch, queries, ...)
   std::array<Projection, 3> projections_;
@@ -174,7 +177,7 @@ void AttentionKernel::Forward(const ForwardCall& call) {
   ops_.MaskedSoftmax(softmax_, mask_.get(), scores_.get(), scores_.get());
   const int64_t n = p_.batch * p_.scores();
   if (dropped_ != nullptr && call.training) {
-    ops_.Dropout(call.key, p_.dropout, call.first_example * p_.scores(), n, scores_.get(),
+    ops_.Dropout(call.key, p_.dropout, call.first_example * scores_each_, n, scores_.get(),
                  dropped_.get());
   } else if (dropped_ != nullptr) {
     ops_.Affine(n, 1, 0, scores_.get(), dropped_.get());
@@ -185,17 +188,16 @@ void AttentionKernel::Forward(const ForwardCall& call) {
   output_->Run(weighted_.get(), KernelOf(call.parameters, kOutput),
                BiasOf(call.parameters, kOutput), output);
   if (!p_.return_scores) return;
-  const int64_t own = p_.queries * p_.out;
-  ops_.Copy({{p_.batch, own}, {own, 1}, {}, {each_, 1}}, false, output, call.output);
-  ops_.Copy({{p_.batch, p_.scores()}, {p_.scores(), 1}, {}, {each_, 1}}, false, scores_.get(),
-            call.output + own);
+  ops_.Copy({{examples_, own_}, {own_, 1}, {}, {each_, 1}}, false, output, call.output);
+  ops_.Copy({{examples_, scores_each_}, {scores_each_, 1}, {}, {each_, 1}}, false, scores_.get(),
+            call.output + own_);
 }
 
 void AttentionKernel::Backward(const BackwardCall& call) {
   const float* d_output = call.d_output;
-  const int64_t own = p_.queries * p_.out, n = p_.batch * p_.scores();
+  const int64_t n = p_.batch * p_.scores();
   if (p_.return_scores) {
-    ops_.Copy({{p_.batch, own}, {each_, 1}, {}, {own, 1}}, false, d_output, own_output_.get());
+    ops_.Copy({{examples_, own_}, {each_, 1}, {}, {own_, 1}}, false, d_output, own_output_.get());
     d_output = own_output_.get();
   }
   if (float* d = KernelOf(call.d_parameters, kOutput)) {
@@ -211,12 +213,12 @@ void AttentionKernel::Backward(const BackwardCall& call) {
   d_weights_->Run(flat_.get(), projections_[kValue].heads(), nullptr, d_scores_.get());
   d_value_->Run(Dropped(), flat_.get(), nullptr, projections_[kValue].heads());
   if (dropped_ != nullptr) {
-    ops_.Dropout(call.key, p_.dropout, call.first_example * p_.scores(), n, d_scores_.get(),
+    ops_.Dropout(call.key, p_.dropout, call.first_example * scores_each_, n, d_scores_.get(),
                  d_scores_.get());
   }
   if (p_.return_scores) {
-    ops_.Copy({{p_.batch, p_.scores()}, {each_, 1}, {}, {p_.scores(), 1}}, true,
-              call.d_output + own, d_scores_.get());
+    ops_.Copy({{examples_, scores_each_}, {each_, 1}, {}, {scores_each_, 1}}, true,
+              call.d_output + own_, d_scores_.get());
   }
   ops_.MaskedSoftmaxBackward(softmax_, mask_.get(), scores_.get(), d_scores_.get(),
                              d_scores_.get());

@@ -13,7 +13,8 @@
 namespace paracord {
 
 struct AttentionPlan {
-  int64_t batch = 0, heads = 0, queries = 0, keys = 0;  // keys: steps of key and of value
+  int64_t inner = 1;                                    // sequences of an example
+  int64_t batch = 0, heads = 0, queries = 0, keys = 0;  // batch: sequences; keys: steps of both
   int64_t query_in = 0, key_in = 0, value_in = 0;       // widths of the inputs
   int64_t key_width = 0, value_width = 0, out = 0;      // of a head, of a head, of the output
   bool bias = true, separate_key = false;               // else the value is the key
@@ -21,7 +22,7 @@ struct AttentionPlan {
   MaskedScore masked = MaskedScore::kReplaced;
   float dropout = 0;
 
-  int64_t scores() const { return heads * queries * keys; }  // of an example
+  int64_t scores() const { return heads * queries * keys; }  // of a sequence
 };
 
 // A mask among the inputs: (batch, dims) with a batch of its own, 1 where it is broadcast.
@@ -32,7 +33,7 @@ struct AttentionMask {
 
 // Inputs: query (batch, queries, width), value and maybe key (batch, keys, width), then masks.
 // Parameters: kernel and, with `bias`, bias of query, key, value and output. An output example is
-// (queries, out) and, if they are returned, the scores (heads, queries, keys).
+// (inner, queries, out) and, if they are returned, the scores (inner, heads, queries, keys).
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttentionKernel(Ops& ops, const AttentionPlan& plan,
                                                             std::vector<AttentionMask> masks);
 

@@ -1,5 +1,6 @@
-// Layers along other axes than the last: channels_first, normalisations and softmax along any. The
-// layer itself works along the last axes; its input is copied into that order, its output back.
+// Layers along other axes than the last: channels_first, normalisations, softmax and attention
+// along any. The layer itself works along the last axes; its inputs are copied into that order, its
+// output back.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -81,16 +82,20 @@ class MovedKernel : public Kernel {
       return;
     }
     ops_.Copy(output_.walk, false, call.d_output, output_.d_moved.get());
-    std::vector<float*>& d = d_;
-    d.assign(call.d_inputs.begin(), call.d_inputs.end());
-    if (dx != nullptr) d[0] = inputs_[0].d_moved.get();
+    d_.assign(call.d_inputs.begin(), call.d_inputs.end());
+    for (size_t i = 0; i < d_.size(); ++i) {
+      if (d_[i] != nullptr && inputs_[i].moved != nullptr) d_[i] = inputs_[i].d_moved.get();
+    }
     BackwardCall inner = call;
     inner.inputs = x_;
-    inner.d_inputs = d;
+    inner.d_inputs = d_;
     inner.output = output_.moved.get();
     inner.d_output = output_.d_moved.get();
     inner_->Backward(inner);
-    if (dx != nullptr) ops_.Copy(Back(inputs_[0].walk), false, d[0], dx);
+    for (size_t i = 0; i < d_.size(); ++i) {
+      if (d_[i] == nullptr || inputs_[i].moved == nullptr) continue;
+      ops_.Copy(Back(inputs_[i].walk), false, d_[i], call.d_inputs[i]);
+    }
   }
 
  private:
@@ -104,13 +109,16 @@ class MovedKernel : public Kernel {
 
 class MovedLayer : public Layer {
  public:
-  // `axes`: those that come last; empty: the first one does.
-  MovedLayer(const LayerConfig& config, std::unique_ptr<Layer> inner, std::vector<int64_t> axes)
-      : Layer(config), inner_(std::move(inner)), axes_(std::move(axes)) {}
+  // `axes`, which `key` says: those that come last; empty: the first one does.
+  MovedLayer(const LayerConfig& config, std::unique_ptr<Layer> inner, const char* key,
+             std::vector<int64_t> axes)
+      : Layer(config), inner_(std::move(inner)), key_(key), axes_(std::move(axes)) {}
 
   MaskRule mask_rule() const override { return inner_->mask_rule(); }
   bool takes_masks() const override { return inner_->takes_masks(); }
+  bool removes_masks() const override { return inner_->removes_masks(); }
   bool differentiable() const override { return inner_->differentiable(); }
+  std::vector<Shape> parts() const override { return inner_->parts(); }
   bool rounds_variables() const override { return inner_->rounds_variables(); }
   std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
   std::optional<Activation> activation() const override {
@@ -122,6 +130,11 @@ class MovedLayer : public Layer {
     in_order_ = InOrder(order);
     ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
     ASSIGN_OR_RETURN(const Shape output, inner_->OutputShape(moved));
+    if (!in_order_ && class_name() == "MultiHeadAttention" && output.size() != order.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("key \"", key_, "\": axes that are not the last ones go with one output, ",
+                       "and with an output_shape of one size"));
+    }
     Adopt({inner_.get()});
     outputs_[moved[0]] = output;
     return MovedBack(output, order);
@@ -139,13 +152,15 @@ class MovedLayer : public Layer {
     const bool view = inner_->is_view();
     if (InOrder(order) && !view) return inner_->MakeKernel(ops, batch, moved);
     std::vector<MovedKernel::Tensor> tensors(inputs.size());
+    // The others are masks, or statistics, and have no gradient.
+    const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].size() != order.size()) continue;
       tensors[i].walk = WalkTo(batch, inputs[i], order);
       if (view) continue;
       const int64_t n = batch * Elements(inputs[i]);
       ASSIGN_OR_RETURN(tensors[i].moved, ops.Allocate(n));
-      if (i > 0) continue;
+      if (i >= data) continue;
       ASSIGN_OR_RETURN(tensors[i].d_moved, ops.Allocate(n));
     }
     MovedKernel::Tensor output;
@@ -174,7 +189,7 @@ class MovedLayer : public Layer {
       const int64_t axis = given < 0 ? given + static_cast<int64_t>(rank) + 1 : given;
       if (axis <= before || axis > static_cast<int64_t>(rank)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("key \"axis\": ", given, " is no axis of ", ShapeName(input),
+            absl::StrCat("key \"", key_, "\": ", given, " is no axis of ", ShapeName(input),
                          " (the batch does not count), or not in order"));
       }
       before = axis;
@@ -205,6 +220,7 @@ class MovedLayer : public Layer {
   }
 
   const std::unique_ptr<Layer> inner_;
+  const char* const key_;
   const std::vector<int64_t> axes_;
   bool in_order_ = false;
   std::map<Shape, Shape> outputs_;  // of the layer, by its input
@@ -231,7 +247,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, cons
   LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
   moved.SetCall(config.args(), config.kwargs());
   ASSIGN_OR_RETURN(std::unique_ptr<Layer> inner, MakeLayer(moved, /*operation=*/false));
-  return std::make_unique<MovedLayer>(config, std::move(inner), std::move(axes));
+  return std::make_unique<MovedLayer>(config, std::move(inner), key, std::move(axes));
 }
 
 // Not RMSNormalization: its scale has no place along other axes, in Keras neither.
@@ -239,6 +255,22 @@ constexpr std::string_view kAlongAxes[] = {
     "BatchNormalization", "GroupNormalization", "LayerNormalization", "Normalization", "Softmax",
     "UnitNormalization",
 };
+
+// The features stay the last axis, behind those of attention. The layer itself is told how many of
+// these there are, in a form that no file has.
+absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& config) {
+  const auto given = config.values().find("attention_axes");
+  if (given == config.values().end() || given->is_null() || given->is_object()) return nullptr;
+  std::vector<int64_t> axes = AxesOf(*given);
+  if (axes.empty()) return nullptr;
+  for (int64_t& axis : axes) {
+    if (config.keras2() && axis < 0) ++axis;  // it counts the axis of the heads, too
+  }
+  std::sort(axes.begin(), axes.end());
+  json last = {{"last", axes.size()}};
+  axes.push_back(-1);
+  return MakeAlong(config, "attention_axes", std::move(last), std::move(axes));
+}
 
 }  // namespace
 
@@ -248,6 +280,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config) {
   if (format != values.end() && *format == "channels_first") {
     return MakeAlong(config, "data_format", "channels_last", {});
   }
+  if (config.class_name() == "MultiHeadAttention") return MakeAttentionAlong(config);
   const auto axis = values.find("axis");
   if (axis == values.end() || std::find(std::begin(kAlongAxes), std::end(kAlongAxes),
                                         config.class_name()) == std::end(kAlongAxes)) {
