@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "worker/unknown_name.h"
 
@@ -49,9 +50,24 @@ bool SameUpToOne(const Shape& a, const Shape& b) {
 }
 
 bool IsDefault(const std::string& key, const nlohmann::json& value) {
-  if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
   if (key == "axis") return value == -1;
   return value.is_null() || value == false || key == "label" || key == "dtype" || key == "fn";
+}
+
+absl::Status ReadReduction(const std::string& title, const NamedSpec& spec, SpecOptions& options,
+                           LossSpec& loss) {
+  const auto given = spec.options.find("reduction");
+  if (given == spec.options.end()) return absl::OkStatus();
+  options.Text("reduction", "");
+  loss.sum = *given == "sum";
+  for (const char* known : {"sum_over_batch_size", "mean", "auto", "sum"}) {
+    if (*given == known) return absl::OkStatus();
+  }
+  const bool none = given->is_null() || *given == "none";
+  return absl::InvalidArgumentError(absl::StrCat(
+      title, ": reduction ", TextOf(*given), " is not supported",
+      none ? " (Keras would learn from the sum of the losses and show their mean)" : "",
+      "; supported: sum_over_batch_size, mean, sum"));
 }
 
 bool IsCrossentropy(LossKind kind) {
@@ -155,9 +171,7 @@ absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
     result.ignore_class = static_cast<int64_t>(options.Number("ignore_class", 0));
   }
   if (*kind == LossKind::kHuber) result.delta = static_cast<float>(options.Number("delta", 1));
-  if (spec.options.contains("reduction") && spec.options["reduction"] == "sum") {
-    result.sum = options.Text("reduction", "") == "sum";
-  }
+  RETURN_IF_ERROR(ReadReduction(title, spec, options, result));
   RETURN_IF_ERROR(options.Finish());
   RETURN_IF_ERROR(CheckTargetShape(title, IsSparse(result), output, targets));
   const RowsAndColumns size(output);

@@ -203,6 +203,20 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   CHECK(message().find("did you mean \"from_logits\"") != std::string::npos);
   job.loss.options = {{"from_logits", true}, {"reduction", "sum_over_batch_size"}, {"axis", -1}};
   CHECK(message().empty());
+  for (const char* reduction : {"mean", "sum"}) {
+    job.loss.options["reduction"] = reduction;
+    CHECK(message().empty());
+  }
+  for (const json& none : {json("none"), json()}) {
+    job.loss.options["reduction"] = none;
+    CHECK(message() == "loss binary_crossentropy: reduction " + TextOf(none) +
+                           " is not supported (Keras would learn from the sum of the losses and "
+                           "show their mean); supported: sum_over_batch_size, mean, sum");
+  }
+  job.loss.options["reduction"] = "mean_with_sample_weight";
+  CHECK(message().find("reduction \"mean_with_sample_weight\" is not supported") !=
+        std::string::npos);
+  job.loss.options.erase("reduction");
   job.metrics.push_back({"acuracy"});
   CHECK(message().find("did you mean \"accuracy\"") != std::string::npos);
   job.metrics[0].name = "sparse_categorical_accuracy";
