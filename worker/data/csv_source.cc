@@ -1,6 +1,7 @@
 #include "worker/data/csv_source.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -91,10 +92,10 @@ class CsvSource : public RowSource {
 
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
-    for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
     index_.Recall(files, spec, paths);
-    if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
+    for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
     index_.Keep();
+    if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
     schema_.inputs = CsvGroups(options_.features, /*scalar=*/false);
     schema_.targets = CsvGroups(options_.labels, /*scalar=*/true);
     schema_.weights = CsvGroups(options_.weights, /*scalar=*/true);
@@ -175,10 +176,18 @@ class CsvSource : public RowSource {
       const absl::Status bound = BindCsvSpecs(files, options_.columns, fields_, path, *specs);
       if (!bound.ok()) problems.Add("", std::string(bound.message()));
     }
+    if (FieldsOf(options_.features) == FieldsOf(options_.labels)) return problems.ToStatus();
     for (const CsvSpec& label : options_.labels) {
       for (const CsvSpec& feature : options_.features) CheckApart(feature, label, problems);
     }
     return problems.ToStatus();
+  }
+
+  // The same for features and labels: an autoencoder.
+  static std::set<size_t> FieldsOf(const std::vector<CsvSpec>& specs) {
+    std::set<size_t> fields;
+    for (const CsvSpec& spec : specs) fields.insert(spec.fields.begin(), spec.fields.end());
+    return fields;
   }
 
   // A pattern such as "*" takes the label in, too, and a model that is told it learns nothing.
@@ -186,7 +195,9 @@ class CsvSource : public RowSource {
     for (const size_t field : feature.fields) {
       if (std::find(label.fields.begin(), label.fields.end(), field) == label.fields.end())
         continue;
-      problems.Add(feature.path, absl::StrCat("column ", field, " (from 0) is the label, too"));
+      problems.Add(feature.path,
+                   absl::StrCat("column ", field, " (from 0) is the label, too; only ",
+                                "all of the features may be (an autoencoder)"));
     }
   }
 

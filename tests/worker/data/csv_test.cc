@@ -249,6 +249,19 @@ TEST_CASE("a bad value far into a csv file is an error of its batch alone") {
         "/d.csv row 2345: column \"a\": \"oops\" is not a finite number");
 }
 
+TEST_CASE(
+    "an autoencoder learns the columns that it is given, and they may be prepared otherwise") {
+  MemoryFiles files;
+  files.contents["/d.csv"] = "a,b\n1,2\n3,4\n";
+  const json label = {"b", {{"column", "a"}, {"mean", 1}, {"std", 2}}};
+  const Batch batch = ReadAllRecords(Open(files, Options({"a", "b"}, label)));
+  CHECK(batch.inputs[0].values == std::vector<float>{1, 2, 3, 4});
+  CHECK(batch.targets[0].shape == std::vector<uint64_t>{2});
+  CHECK(batch.targets[0].values == std::vector<float>{2, 0, 4, 1});
+  const auto patterns = Open(files, Options({"*"}, {"*"}));
+  CHECK(ReadAllRecords(patterns).targets[0].values == std::vector<float>{1, 2, 3, 4});
+}
+
 TEST_CASE("wrong options of csv data are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d.csv"] = "a,t,y\n1,x,0\n";
