@@ -82,6 +82,7 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   absl::StatusOr<std::unique_ptr<DataSource>> source = OpenDataSource(files, spec);
   if (!report.Take(absl::StrCat(where, ": data.", key), source)) return nullptr;
   PrintData(key, spec, **source, out);
+  report.Take(absl::StrCat(where, ": data.", key), CheckFirstValues(**source));
   return *std::move(source);
 }
 

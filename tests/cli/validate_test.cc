@@ -207,6 +207,29 @@ TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0
   CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 
+TEST_CASE("a number that is not finite is found in arrays of floats, with file and row") {
+  Example example;
+  // Three records of four floats, the last of which is infinite.
+  std::string bytes("\x93NUMPY\x01\0\x40\0", 10);
+  bytes += "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }  \n";
+  bytes.resize(10 + 0x40, ' ');
+  bytes += std::string(44, '\0') + std::string("\0\0\x80\x7f", 4);
+  example.Write("x.npy", bytes);
+  example.Write(
+      "job.json",
+      absl::StrReplaceAll(example.job, {{R"("idx", "features": "x", "labels": "y")",
+                                         R"("npy", "features": "x.npy", "labels": "l.npy")"}}));
+  bytes = std::string("\x93NUMPY\x01\0\x40\0", 10);
+  bytes += "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }       \n";
+  bytes.resize(10 + 0x40, ' ');
+  example.Write("l.npy", bytes + std::string("\0\x01\x02", 3));
+  CHECK(example.Run() == 2);
+  INFO(example.err);
+  CHECK(absl::StrContains(example.err, "data.train: "));
+  CHECK(absl::StrContains(example.err, "l.npy row 2: input is inf"));
+  CHECK(absl::StrContains(example.err, "1 problem\n"));
+}
+
 TEST_CASE("initial weights that are damaged or of another model are found") {
   Example example;
   const std::string weights = example.Write("w.safetensors", "no safetensors");

@@ -92,7 +92,8 @@ std::string Where(const Batch& batch, size_t example) {
 
 std::string FirstNotFinite(const Batch& batch) {
   for (const auto& [what, columns] :
-       {std::pair("input", &batch.inputs), std::pair("target", &batch.targets)}) {
+       {std::pair("input", &batch.inputs), std::pair("target", &batch.targets),
+        std::pair("weight", &batch.weights)}) {
     for (const Column& column : *columns) {
       if (AllFinite(column.values)) continue;
       const auto bad = std::find_if(column.values.begin(), column.values.end(),
@@ -104,6 +105,23 @@ std::string FirstNotFinite(const Batch& batch) {
     }
   }
   return "";
+}
+
+absl::Status CheckFirstValues(const DataSource& source) {
+  constexpr uint64_t kRecordsMax = 1000, kFloatsMax = uint64_t{16} << 20;
+  constexpr uint64_t kAtOnce = 16;
+  Batch batch;
+  uint64_t floats = 0;
+  for (uint64_t record = 0; record < std::min(source.records(), kRecordsMax);) {
+    std::vector<uint64_t> some;
+    while (some.size() < kAtOnce && record < source.records()) some.push_back(record++);
+    RETURN_IF_ERROR(source.Read(some, batch));
+    const std::string bad = FirstNotFinite(batch);
+    if (!bad.empty()) return absl::InvalidArgumentError(bad);
+    for (const Column& column : batch.inputs) floats += column.values.size();
+    if (floats > kFloatsMax) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {

@@ -42,7 +42,7 @@ struct Batch {
 
 // "train.csv row 17", or "example 3 of the batch": where an example of a batch comes from.
 std::string Where(const Batch& batch, size_t example);
-// Which input or target of which example is not finite; "" if all are.
+// Which input, target or weight of which example is not finite; "" if all are.
 std::string FirstNotFinite(const Batch& batch);
 
 class DataSource {
@@ -67,6 +67,11 @@ class DataSource {
   // What people want to know besides ("vocabulary of 67"); may be empty.
   virtual std::string Describe() const { return ""; }
 };
+
+// INVALID_ARGUMENT naming file and record if one of the first 1000 records (fewer where they are
+// large) has a number that is not finite. A worker does not ask: it computes, and rejects the batch
+// as the job's `failures` say. CSV's readers refuse such a text themselves.
+absl::Status CheckFirstValues(const DataSource& source);
 
 // Opens and checks the files; an error names file and row, or the key of the job.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec);

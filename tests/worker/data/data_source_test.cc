@@ -1,6 +1,7 @@
 #include "worker/data/data_source.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -53,6 +54,28 @@ std::string Elements(const std::vector<T>& values) {
 DataSpec Spec(const std::string& format, json options) { return {format, std::move(options)}; }
 
 DataSpec IdxSpec() { return Spec("idx", {{"features", "/x"}, {"labels", "/y"}}); }
+
+TEST_CASE(
+    "numbers that are not finite are found among the first records, of every kind of column") {
+  const auto check = [](const std::string& key, size_t at) {
+    MemoryFiles files;
+    for (const std::string name : {"features", "labels", "weights"}) {
+      std::vector<float> values(1200, 1);
+      if (name == key) values[at] = std::nanf("");
+      files.contents["/" + name] = Npy("<f4", "(1200,)", Elements(values));
+    }
+    const auto source = OpenDataSource(
+        files,
+        Spec("npy", {{"features", "/features"}, {"labels", "/labels"}, {"weights", "/weights"}}));
+    REQUIRE(source.ok());  // training rejects the batch and goes on
+    return std::string(CheckFirstValues(**source).message());
+  };
+  CHECK(check("features", 0) == "/labels row 0: input is nan");
+  CHECK(check("labels", 17) == "/labels row 17: target is nan");
+  CHECK(check("weights", 999) == "/labels row 999: weight is nan");
+  CHECK(check("labels", 1100).empty());  // a bounded share is looked at
+  CHECK(check("none", 0).empty());
+}
 
 TEST_CASE("idx files give their records, scaled, packed or not, from several files") {
   MemoryFiles files;
