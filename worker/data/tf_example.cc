@@ -74,6 +74,10 @@ class Fields {
   std::string_view bytes_;
 };
 
+absl::Status WrongCount(size_t count, size_t wanted) {
+  return absl::InvalidArgumentError(absl::StrCat("has ", count, " values instead of ", wanted));
+}
+
 // Collects numbers, however many come.
 class Sink {
  public:
@@ -90,10 +94,7 @@ class Sink {
     Put(static_cast<float>(value));
   }
   absl::Status Result() const {
-    if (count_ != out_.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("has ", count_, " values instead of ", out_.size()));
-    }
+    if (count_ != out_.size()) return WrongCount(count_, out_.size());
     if (inexact_) {
       return absl::InvalidArgumentError(
           "holds a whole number beyond 2^24, which float32 cannot tell apart");
@@ -111,6 +112,25 @@ class Sink {
   bool inexact_ = false;
 };
 
+// The same as text.
+class TextSink {
+ public:
+  explicit TextSink(std::span<std::string> out) : out_(out) {}
+
+  void Int(uint64_t bits) { Text(std::to_string(static_cast<int64_t>(bits))); }
+  void Text(std::string_view text) {
+    if (count_ < out_.size()) out_[count_].assign(text);
+    ++count_;
+  }
+  absl::Status Result() const {
+    return count_ == out_.size() ? absl::OkStatus() : WrongCount(count_, out_.size());
+  }
+
+ private:
+  std::span<std::string> out_;
+  size_t count_ = 0;
+};
+
 absl::Status ReadFloats(const Fields::Field& field, Sink& sink) {
   if (field.wire != kLength && field.wire != kFixed32) return Malformed("a float of another type");
   if (field.bytes.size() % sizeof(float) != 0) return Malformed("half a float");
@@ -120,7 +140,8 @@ absl::Status ReadFloats(const Fields::Field& field, Sink& sink) {
   return absl::OkStatus();
 }
 
-absl::Status ReadInts(const Fields::Field& field, Sink& sink) {
+template <class AnySink>
+absl::Status ReadInts(const Fields::Field& field, AnySink& sink) {
   if (field.wire == kVarint) {
     sink.Int(field.value);
     return absl::OkStatus();
@@ -202,6 +223,25 @@ absl::Status ReadNumbers(const ExampleFeature& feature, std::span<float> out) {
     ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
     if (field.number != 1) continue;
     RETURN_IF_ERROR(floats ? ReadFloats(field, sink) : ReadInts(field, sink));
+  }
+  return sink.Result();
+}
+
+absl::Status ReadTexts(const ExampleFeature& feature, std::span<std::string> out) {
+  const bool ints = feature.kind == ExampleFeature::Kind::kInt64;
+  if (!ints && feature.kind != ExampleFeature::Kind::kBytes) {
+    return absl::InvalidArgumentError("holds neither strings nor integers");
+  }
+  TextSink sink(out);
+  Fields fields(feature.list);
+  while (!fields.done()) {
+    ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
+    if (field.number != 1) continue;
+    if (ints) {
+      RETURN_IF_ERROR(ReadInts(field, sink));
+    } else if (field.wire == kLength) {
+      sink.Text(field.bytes);
+    }
   }
   return sink.Result();
 }

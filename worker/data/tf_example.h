@@ -27,6 +27,9 @@ absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>&
 // The numbers of a float or int64 list; INVALID_ARGUMENT if there are not out.size() of them, or
 // one is an integer that float32 cannot hold.
 absl::Status ReadNumbers(const ExampleFeature& feature, std::span<float> out);
+// The strings of a bytes list, or the integers of an int64 list as decimal text; INVALID_ARGUMENT
+// if there are not out.size() of them.
+absl::Status ReadTexts(const ExampleFeature& feature, std::span<std::string> out);
 // The only string of a bytes list.
 absl::StatusOr<std::string_view> ReadBytes(const ExampleFeature& feature);
 

@@ -27,9 +27,14 @@ struct FeatureSpec {
   std::string group;  // the model's input or output
   std::vector<uint64_t> shape;
   size_t size = 1;
-  std::string dtype;  // empty: float or int64, whichever is there; uint8: bytes of one string
+  // Empty: float or int64, whichever is there; uint8: bytes of one string; string: for a model that
+  // takes strings, of int64 their decimal text.
+  std::string dtype;
   double scale = 1;
   std::optional<double> default_value;
+  std::optional<std::string> default_text;
+
+  bool text() const { return dtype == "string"; }
 };
 
 void ReadShape(JsonFields& fields, FeatureSpec& spec) {
@@ -62,8 +67,16 @@ FeatureSpec ReadFeature(const json& value, const std::string& path, const std::s
   fields.String("name", spec.name);
   fields.String(group_key, spec.group);
   ReadShape(fields, spec);
-  static constexpr std::array<std::string_view, 3> kTypes = {"float", "int64", "uint8"};
+  static constexpr std::array<std::string_view, 4> kTypes = {"float", "int64", "uint8", "string"};
   fields.OneOf("dtype", kTypes, spec.dtype);
+  if (spec.text()) {
+    if (group_key != "input") fields.Problem("dtype", "strings are for inputs alone");
+    const json* text = fields.FindValue("default");
+    if (text != nullptr && text->is_string()) spec.default_text = text->get<std::string>();
+    if (text != nullptr && !text->is_string()) fields.Problem("default", "must be a string");
+    fields.ReportUnknown();
+    return spec;
+  }
   fields.Number("scale", -kNumberMax, kNumberMax, spec.scale);
   if (fields.FindValue("default") != nullptr) {
     fields.Number("default", -kNumberMax, kNumberMax, spec.default_value.emplace());
@@ -98,7 +111,7 @@ std::vector<Column> Groups(const std::vector<FeatureSpec>& specs) {
     const auto at = std::find_if(columns.begin(), columns.end(),
                                  [&](const Column& column) { return column.name == spec.group; });
     if (at == columns.end()) {
-      columns.push_back({spec.group, spec.shape, {}});
+      columns.push_back({spec.group, spec.shape, {}, spec.text()});
       continue;
     }
     uint64_t size = spec.size;
@@ -107,6 +120,19 @@ std::vector<Column> Groups(const std::vector<FeatureSpec>& specs) {
     at->shape = {before + size};
   }
   return columns;
+}
+
+// Strings and numbers are in columns of their own.
+void CheckTexts(JsonFields& fields, const std::vector<FeatureSpec>& specs) {
+  for (const FeatureSpec& spec : specs) {
+    for (const FeatureSpec& other : specs) {
+      if (&other == &spec) break;
+      if (other.group != spec.group || other.text() == spec.text()) continue;
+      return fields.Problem("features", absl::StrCat("\"", spec.name, "\" and \"", other.name,
+                                                     "\" are numbers and strings for one input; "
+                                                     "give each an `input` of its own"));
+    }
+  }
 }
 
 struct TfRecordOptions {
@@ -120,10 +146,12 @@ class TfRecordSource : public RowSource {
 
   absl::Status Open(Files& files, const DataSpec& spec) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
+    index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter_));
     }
+    index_.Keep();
     if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
     schema_.inputs = Groups(options_.features);
     schema_.targets = Groups(options_.labels);
@@ -146,36 +174,56 @@ class TfRecordSource : public RowSource {
     if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
     std::vector<ExampleFeature> example;
     absl::Status status = ParseExample(data, example);
-    index_.Recall(files, spec, paths);
-    if (status.ok()) status = Fill(options_.features, schema_.inputs, example, row.inputs);
-    if (status.ok()) status = Fill(options_.labels, schema_.targets, example, row.targets);
-    if (status.ok()) status = Fill(options_.weights, schema_.weights, example, row.weights);
+    if (status.ok()) {
+      status = Fill(options_.features, schema_.inputs, example, row.inputs, row.strings);
+    }
+    if (status.ok()) status = Fill(options_.labels, schema_.targets, example, row.targets, {});
+    if (status.ok()) status = Fill(options_.weights, schema_.weights, example, row.weights, {});
     return status.ok() ? status : At(Where(record), status);
-    index_.Keep();
   }
 
  private:
   static absl::Status Fill(const std::vector<FeatureSpec>& specs, const std::vector<Column>& groups,
-                           const std::vector<ExampleFeature>& example,
-                           std::span<float* const> out) {
+                           const std::vector<ExampleFeature>& example, std::span<float* const> out,
+                           std::span<std::string* const> strings) {
     for (size_t group = 0; group < groups.size(); ++group) {
-      float* to = out[group];
+      size_t at = 0;
       for (const FeatureSpec& spec : specs) {
         if (spec.group != groups[group].name) continue;
-        const absl::Status filled = FillOne(spec, example, {to, spec.size});
+        const ExampleFeature* feature = Find(example, spec.name);
+        const absl::Status filled = groups[group].text
+                                        ? FillText(spec, feature, {strings[group] + at, spec.size})
+                                        : FillOne(spec, feature, {out[group] + at, spec.size});
         if (!filled.ok()) return At(absl::StrCat("feature \"", spec.name, "\""), filled);
-        to += spec.size;
+        at += spec.size;
       }
     }
     return absl::OkStatus();
   }
 
-  static absl::Status FillOne(const FeatureSpec& spec, const std::vector<ExampleFeature>& example,
-                              std::span<float> out) {
+  // Null: it is missing.
+  static const ExampleFeature* Find(const std::vector<ExampleFeature>& example,
+                                    const std::string& name) {
     const auto feature =
         std::find_if(example.begin(), example.end(),
-                     [&](const ExampleFeature& each) { return each.name == spec.name; });
-    if (feature == example.end() || feature->kind == ExampleFeature::Kind::kNone) {
+                     [&](const ExampleFeature& each) { return each.name == name; });
+    const bool there = feature != example.end() && feature->kind != ExampleFeature::Kind::kNone;
+    return there ? &*feature : nullptr;
+  }
+
+  static absl::Status FillText(const FeatureSpec& spec, const ExampleFeature* feature,
+                               std::span<std::string> out) {
+    if (feature != nullptr) return ReadTexts(*feature, out);
+    if (!spec.default_text) {
+      return absl::InvalidArgumentError("is missing, and there is no `default`");
+    }
+    std::fill(out.begin(), out.end(), *spec.default_text);
+    return absl::OkStatus();
+  }
+
+  static absl::Status FillOne(const FeatureSpec& spec, const ExampleFeature* feature,
+                              std::span<float> out) {
+    if (feature == nullptr) {
       if (!spec.default_value) {
         return absl::InvalidArgumentError("is missing, and there is no `default`");
       }
@@ -220,6 +268,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const Dat
   options.features = ReadFeatures(fields, "features", "input", problems);
   options.labels = ReadFeatures(fields, "label", "output", problems);
   options.weights = ReadFeatures(fields, "weight", "output", problems);
+  CheckTexts(fields, options.features);
   for (const std::string key : {"features", "label"}) {
     if (fields.FindValue(key) == nullptr) fields.Problem(key, "is missing");
   }

@@ -1,6 +1,7 @@
 #include "worker/data/tf_record.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "common/json_text.h"
 #include "storage/tf_record_writer.h"
@@ -9,6 +10,8 @@
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
 #include "worker/data/tf_example.h"
+#include "worker/model/gradient_program.h"
+#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {
@@ -44,6 +47,99 @@ std::string Example(const Values& x, int64_t y) {
   builder.Floats("x", x);
   builder.Ints("y", std::vector<int64_t>{y});
   return builder.Take();
+}
+
+TEST_CASE("string features and exact integers go to models that take strings") {
+  MemoryFiles files;
+  const auto record = [](const char* city, int64_t id) {
+    ExampleBuilder builder;
+    if (city != nullptr) builder.Bytes("city", city);
+    builder.Ints("id", std::vector<int64_t>{id, -id});
+    builder.Floats("x", Values{2});
+    return builder.Take();
+  };
+  files.contents["/t"] =
+      Container({record("Oslo", int64_t{1} << 60), record(nullptr, 7), record("\xff", 0)});
+  const json features = {
+      {{"name", "city"}, {"dtype", "string"}, {"default", "none"}, {"input", "c"}},
+      {{"name", "id"}, {"dtype", "string"}, {"shape", {2}}, {"input", "i"}},
+      {{"name", "city"}, {"dtype", "string"}, {"default", ""}, {"input", "two"}},
+      {{"name", "id"}, {"dtype", "string"}, {"shape", {2}}, {"input", "two"}}};
+  const json options = {{"files", "/t"}, {"features", features}, {"label", "x"}};
+  const Batch batch = ReadAllRecords(Open(files, options));
+  using Texts = std::vector<std::string>;
+  CHECK(batch.inputs[0].text);
+  CHECK(batch.inputs[0].values.empty());
+  CHECK(batch.inputs[0].strings == Texts{"Oslo", "none", "\xff"});
+  CHECK(batch.inputs[1].shape == std::vector<uint64_t>{2});
+  CHECK(batch.inputs[1].strings ==
+        Texts{"1152921504606846976", "-1152921504606846976", "7", "-7", "0", "0"});
+  CHECK(batch.inputs[2].strings == Texts{"Oslo", "1152921504606846976", "-1152921504606846976", "",
+                                         "7", "-7", "\xff", "0", "0"});
+  const auto refused = [&](json feature) {
+    return std::string(
+        Open(files, {{"files", "/t"}, {"features", feature}, {"label", "x"}}).status().message());
+  };
+  CHECK(refused({{"name", "city"}, {"dtype", "string"}}) ==
+        "/t row 1: feature \"city\": is missing, and there is no `default`");
+  CHECK(refused({{"name", "id"}, {"dtype", "string"}}) ==
+        "/t row 0: feature \"id\": has 2 values instead of 1");
+  CHECK(refused({{"name", "x"}, {"dtype", "string"}}) ==
+        "/t row 0: feature \"x\": holds neither strings nor integers");
+  CHECK(refused({{"name", "city"}, {"dtype", "string"}, {"scale", 2}}).find("scale") !=
+        std::string::npos);
+  CHECK(refused({{{"name", "city"}, {"dtype", "string"}}, {{"name", "x"}}})
+            .find("\"x\" and \"city\" are numbers and strings for one input") != std::string::npos);
+  CHECK(std::string(Open(files, {{"files", "/t"},
+                                 {"features", "x"},
+                                 {"label", {{"name", "city"}, {"dtype", "string"}}}})
+                        .status()
+                        .message())
+            .find("label.dtype: strings are for inputs alone") != std::string::npos);
+}
+
+TEST_CASE("strings of TFRecords pass through the preprocessing layers of a model") {
+  MemoryFiles files;
+  std::vector<std::string> records;
+  for (const char* city : {"Oslo", "Rome", "Bern", "Rome"}) {
+    ExampleBuilder builder;
+    builder.Bytes("city", city);
+    builder.Ints("y", std::vector<int64_t>{1});
+    records.push_back(builder.Take());
+  }
+  files.contents["/t"] = Container(records);
+  const auto source = Open(
+      files,
+      {{"files", "/t"}, {"features", {{"name", "city"}, {"dtype", "string"}}}, {"label", "y"}});
+  const Batch batch = ReadAllRecords(source);
+  json model = JsonOf(R"({"class_name": "Sequential", "config": {"name": "m", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1], "dtype": "string",
+                                              "name": "city"}},
+      {"class_name": "StringLookup", "config": {"name": "l", "output_mode": "one_hot",
+          "num_oov_indices": 1, "vocabulary": ["Rome", "Oslo"]}},
+      {"class_name": "Dense", "config": {"name": "d", "units": 1, "use_bias": false}}]}})");
+  Job job;
+  job.model = std::move(model);
+  job.loss.name = "mse";
+  const auto program = BuildKerasProgram(job, (*source)->schema(), MakeCpuOps(1));
+  INFO(program.status());
+  REQUIRE(program.ok());
+  const std::vector<float> kernel = {10, 20, 30};
+  const std::vector<std::span<const float>> values = {kernel};
+  const auto output = (*program)->Predict(batch, values);
+  INFO(output.status());
+  REQUIRE(output.ok());
+  CHECK((*output)[0].values == Values{30, 20, 10, 20});
+}
+
+TEST_CASE("a number that is not finite is found with file and record, and read all the same") {
+  MemoryFiles files;
+  files.contents["/t"] =
+      Container({Example({1, 2}, 0), Example({3, 4}, 1), Example({5, -INFINITY}, 0)});
+  const auto source =
+      Open(files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  CHECK(ReadAllRecords(source).examples == 3);
+  CHECK(CheckFirstValues(**source).message() == "/t row 2: input is -inf");
 }
 
 TEST_CASE("files written by TensorFlow are read, plain and gzip") {
