@@ -226,6 +226,7 @@ TEST_CASE("a number that is not finite is found in arrays of floats, with file a
   CHECK(example.Run() == 2);
   INFO(example.err);
   CHECK(absl::StrContains(example.err, "data.train: "));
+  CHECK(absl::StrContains(example.err, "x.npy row 2, "));
   CHECK(absl::StrContains(example.err, "l.npy row 2: input is inf"));
   CHECK(absl::StrContains(example.err, "1 problem\n"));
 }

@@ -64,7 +64,15 @@ class ArraySource : public DataSource {
     RETURN_IF_ERROR(Fill(labels_, records, 1, batch.targets));
     return Fill(weights_, records, 1, batch.weights);
   }
-  std::string Where(uint64_t record) const override { return labels_[0].array.Where(record); }
+  std::string Where(uint64_t record) const override {
+    std::string where;
+    for (const Arrays* arrays : {&features_, &labels_, &weights_}) {
+      for (const NamedArray& each : *arrays) {
+        absl::StrAppend(&where, where.empty() ? "" : ", ", each.array.Where(record));
+      }
+    }
+    return where;
+  }
 
  private:
   static absl::Status Fill(const Arrays& arrays, std::span<const uint64_t> records, float scale,

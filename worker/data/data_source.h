@@ -62,7 +62,7 @@ class DataSource {
                                        Batch& batch) const {
     return Read(records, batch);
   }
-  // "train-labels.gz row 17": where the target of a record is, for errors found later.
+  // "train.csv row 17", of each file that has a share in it: for errors found later.
   virtual std::string Where(uint64_t record) const = 0;
   // What people want to know besides ("vocabulary of 67"); may be empty.
   virtual std::string Describe() const { return ""; }

@@ -70,9 +70,10 @@ TEST_CASE(
     REQUIRE(source.ok());  // training rejects the batch and goes on
     return std::string(CheckFirstValues(**source).message());
   };
-  CHECK(check("features", 0) == "/labels row 0: input is nan");
-  CHECK(check("labels", 17) == "/labels row 17: target is nan");
-  CHECK(check("weights", 999) == "/labels row 999: weight is nan");
+  CHECK(check("features", 0) == "/features row 0, /labels row 0, /weights row 0: input is nan");
+  CHECK(check("labels", 17) == "/features row 17, /labels row 17, /weights row 17: target is nan");
+  CHECK(check("weights", 999) ==
+        "/features row 999, /labels row 999, /weights row 999: weight is nan");
   CHECK(check("labels", 1100).empty());  // a bounded share is looked at
   CHECK(check("none", 0).empty());
 }

@@ -43,7 +43,7 @@ TEST_CASE("archives of numpy are read, stored and deflated, with several inputs"
     CHECK(batch.targets[0].values == Values{1, 1});
     CHECK(batch.weights[0].name == "out");
     CHECK(batch.weights[0].values == Values{3000, 0});
-    CHECK((*source)->Where(3) == GoldenPath(name) + "[\"y.npy\"] row 3");
+    CHECK((*source)->Where(3).find(GoldenPath(name) + "[\"y.npy\"] row 3") != std::string::npos);
   }
 }
 
