@@ -96,7 +96,7 @@ TEST_CASE("idx files give their records, scaled, packed or not, from several fil
   CHECK(batch.inputs[0].values ==
         std::vector<float>{50, 50.5, 51, 51.5, 52, 52.5, 0, 0.5, 1, 1.5, 2, 2.5});
   CHECK(batch.targets[0].values == std::vector<float>{7, 5});
-  CHECK((*source)->Where(2) == "/d/y row 2");
+  CHECK((*source)->Where(2) == "/d/x-2.gz row 0, /d/y row 2");
   CHECK_FALSE((*source)->Read(std::vector<uint64_t>{3}, batch).ok());
 }
 
