@@ -183,7 +183,7 @@ class TestDirectory {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   // Makes the folders above too. The file's path.
   std::string Write(const std::string& name, const std::string& text) const {
-    const std::string file = *this / name;
+    std::string file = *this / name;
     PosixFiles files;
     const absl::Status made = files.MakeDirectories(file.substr(0, file.rfind('/')));
     if (!made.ok() || !Overwrite(files, file, text)) ::abort();

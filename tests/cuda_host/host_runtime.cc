@@ -190,7 +190,7 @@ void HostRuntime::RunOne() {
 
 absl::Status HostRuntime::Synchronize(Stream stream) {
   // An error here is of work that was done; of a device that is lost nothing runs any more.
-  const absl::Status status = Call("cudaStreamSynchronize");
+  absl::Status status = Call("cudaStreamSynchronize");
   if (options_.sticky && failed_) return status;
   HostStream* at = Find(stream);
   if (at == nullptr) return absl::InternalError("cudaStreamSynchronize: no such stream");

@@ -65,8 +65,8 @@ void Oracle::CheckPartition(const std::string& where, uint32_t id, const Seen& s
       CheckCounted(counting_, plan_, seen.ledger, digits_ ? seen.values : std::vector<float>());
   if (!wrong.empty()) return Violation(absl::StrCat(where, ", partition ", id, ": ", wrong));
   // Only one epoch is open at a time, so a ledger never has more than the splits of one.
-  const auto kept = static_cast<uint64_t>(seen.ledger.finished_size() + seen.ledger.open_size());
-  if (kept > SplitsPerEpoch(plan_) + 1) {
+  const int kept = seen.ledger.finished_size() + seen.ledger.open_size();
+  if (static_cast<uint64_t>(kept) > SplitsPerEpoch(plan_) + 1) {
     Violation(absl::StrCat(where, ", partition ", id, ": a ledger with ", kept, " entries"));
   }
 }

@@ -12,12 +12,16 @@ namespace {
 // Keeps the calls; the test answers.
 class ManualLink : public Link {
  public:
-  void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+  void Call(std::string_view, Parts request, int64_t, ReplyFn done) override {
     calls.push_back(std::move(done));
+    absl::Cord bytes;
+    for (const absl::Cord& part : request) bytes.Append(part);
+    last_request = DecodeExchangeRequest(bytes).value().header;
   }
   const std::string& address() const override { return address_; }
 
   std::vector<ReplyFn> calls;
+  ExchangeRequest last_request;
 
  private:
   const std::string address_ = "unix:/ps";
@@ -25,7 +29,8 @@ class ManualLink : public Link {
 
 class OneWeight : public GradientProgram {
  public:
-  OneWeight() {
+  // `seen`: gets the weight of each batch.
+  explicit OneWeight(std::vector<float>& seen) : seen_(seen) {
     VariableSpec& weight = variables_.emplace_back();
     weight.set_name("weight");
     weight.add_shape(1);
@@ -34,8 +39,9 @@ class OneWeight : public GradientProgram {
   }
   const std::vector<VariableSpec>& variables() const override { return variables_; }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
-  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors,
+  absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors values,
                                           MutableTensors gradients) override {
+    seen_.push_back(values[0][0]);
     gradients[0][0] = 1;
     return 0.5;
   }
@@ -47,6 +53,7 @@ class OneWeight : public GradientProgram {
   }
 
  private:
+  std::vector<float>& seen_;
   std::vector<VariableSpec> variables_;
   std::vector<std::string> metric_names_;
 };
@@ -61,28 +68,30 @@ class OneExample : public BatchFeed {
   Batch batch_;
 };
 
-// A trainer with one lease of one batch, which begins with a pull.
+// A trainer with one lease, which begins with a pull.
 struct Fixture {
   static constexpr int64_t kExchangeMs = 1000;
 
-  Fixture() {
+  explicit Fixture(uint32_t batches = 1, bool overlap = false) {
     session.set_run_id("run");
     session.add_ps()->set_boot_id("a");
     PartitionSpec& partition = *session.add_partitions();
     partition.set_row_end(1);
     const auto workload = std::make_shared<Workload>();
-    workload->program = std::make_unique<OneWeight>();
+    workload->program = std::make_unique<OneWeight>(seen);
     workload->feed = std::make_unique<OneExample>();
     TrainerCallbacks callbacks;
     callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
     callbacks.wants_task = [] {};
     callbacks.stale = [](const std::string& why) { FAIL(why); };
-    trainer.emplace(TrainerOptions{.task = "worker:0", .exchange_ms = kExchangeMs, .transfer = {}},
-                    session, workload, std::vector<Link*>{&link},
-                    Environment{loop, network, files, executor, random}, std::move(callbacks));
+    trainer.emplace(
+        TrainerOptions{
+            .task = "worker:0", .exchange_ms = kExchangeMs, .transfer = {}, .overlap = overlap},
+        session, workload, std::vector<Link*>{&link},
+        Environment{loop, network, files, executor, random}, std::move(callbacks));
     Lease lease;
     lease.set_id(1);
-    lease.set_end_batch(1);
+    lease.set_end_batch(batches);
     trainer->Take(lease);
     loop.RunPosted();
   }
@@ -95,13 +104,46 @@ struct Fixture {
     loop.Advance(ms);
   }
 
+  // The same with the weight's new value, after so many updates.
+  void AnswerWeight(float weight, uint64_t updates) {
+    ExchangeReply reply;
+    PartitionState& state = *reply.add_partitions();
+    state.set_updates(updates);
+    state.set_bytes(sizeof(weight));
+    if (link.last_request.has_batch()) {
+      state.set_outcome(PUSH_APPLIED);
+      state.set_next(link.last_request.batch().batch() + 1);
+    }
+    const absl::string_view bytes(reinterpret_cast<const char*>(&weight), sizeof(weight));
+    absl::Cord whole;
+    for (const absl::Cord& part : EncodeExchange(reply, {{0, 0, absl::Cord(bytes)}})) {
+      whole.Append(part);
+    }
+    REQUIRE(link.calls.size() == 1);
+    const ReplyFn done = std::move(link.calls[0]);
+    link.calls.clear();
+    done(whole);
+    loop.RunPosted();
+  }
+  void RunExecutor() {
+    REQUIRE(executor.RunOne());
+    loop.RunPosted();
+  }
+  // Of the push that waits for its answer.
+  uint32_t BatchUnderWay() const {
+    REQUIRE(link.calls.size() == 1);
+    REQUIRE(link.last_request.has_batch());
+    return link.last_request.batch().batch();
+  }
+
   ManualLoop loop;
-  ManualExecutor executor{loop};
+  ManualExecutor executor{loop, /*at_once=*/false};
   NoNetwork network;
   PosixFiles files;
   SeededRandom random{1};
   ManualLink link;
   Session session;
+  std::vector<float> seen;  // the weight that each batch was computed with
   std::vector<LeaseReport> reports;
   std::optional<Trainer> trainer;
 };
@@ -135,6 +177,51 @@ TEST_CASE("three calls that find nobody give the lease back, whatever had no roo
   CHECK(test.link.calls.empty());
   REQUIRE(test.reports.size() == 1);
   CHECK(test.reports[0].problem() == PROBLEM_UNREACHABLE);
+}
+
+TEST_CASE("without overlap each batch is computed with what the push before brought back") {
+  Fixture test(/*batches=*/3);
+  test.AnswerWeight(1, 0);
+  for (uint32_t batch = 0; batch < 3; ++batch) {
+    test.RunExecutor();
+    CHECK(test.BatchUnderWay() == batch);
+    CHECK_FALSE(test.executor.RunOne());
+    test.AnswerWeight(static_cast<float>(batch) + 2, batch + 1);
+  }
+  CHECK(test.seen == std::vector<float>{1, 2, 3});
+  CHECK(test.reports.back().ended());
+  CHECK(test.reports.back().next() == 3);
+}
+
+TEST_CASE("with overlap a batch is computed while the one before travels, and not sent before it") {
+  Fixture test(/*batches=*/3, /*overlap=*/true);
+  test.AnswerWeight(1, 0);
+  test.RunExecutor();
+  CHECK(test.BatchUnderWay() == 0);
+  test.RunExecutor();  // batch 1
+  CHECK(test.BatchUnderWay() == 0);
+  test.AnswerWeight(2, 1);
+  CHECK(test.BatchUnderWay() == 1);
+  test.RunExecutor();  // batch 2
+  test.AnswerWeight(3, 2);
+  CHECK(test.BatchUnderWay() == 2);
+  CHECK_FALSE(test.executor.RunOne());
+  test.AnswerWeight(4, 3);
+  CHECK(test.seen == std::vector<float>{1, 1, 2});
+  CHECK(test.reports.back().ended());
+  CHECK(test.reports.back().next() == 3);
+}
+
+TEST_CASE("what comes back while a batch is computed does not change the weights under it") {
+  Fixture test(/*batches=*/3, /*overlap=*/true);
+  test.AnswerWeight(1, 0);
+  test.RunExecutor();
+  test.AnswerWeight(2, 1);  // before batch 1 is computed
+  CHECK(test.link.calls.empty());
+  test.RunExecutor();
+  CHECK(test.BatchUnderWay() == 1);
+  test.RunExecutor();
+  CHECK(test.seen == std::vector<float>{1, 1, 2});
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ bool Engine::Try(const char* what, const absl::Status& status) {
 }
 
 absl::Status Engine::Enter() {
-  const absl::Status used = runtime_->UseDevice();
+  absl::Status used = runtime_->UseDevice();
   Try("cuda", used);
   return used;
 }
