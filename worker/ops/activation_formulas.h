@@ -8,6 +8,7 @@
 
 #include "worker/ops/host_device.h"
 #include "worker/ops/ops.h"
+#include "worker/ops/vector_math.h"
 
 namespace paracord::formulas {
 
@@ -18,7 +19,7 @@ constexpr float kSqrtTwoOverPi = 0.79788456080286536f;
 constexpr float kInverseSqrtTwoPi = 0.39894228040143268f;
 constexpr float kGeluCubic = 0.044715f;
 
-PARACORD_HD inline float SigmoidOf(float x) { return 1.f / (1.f + std::exp(-x)); }
+PARACORD_HD inline float SigmoidOf(float x) { return 1.f / (1.f + ExpOf(-x)); }
 
 struct Relu {
   static constexpr auto kKind = ActivationKind::kRelu;
@@ -68,13 +69,13 @@ struct HardSigmoid {
 };
 struct Tanh {
   static constexpr auto kKind = ActivationKind::kTanh;
-  PARACORD_HD static float Value(float x, const Activation&) { return std::tanh(x); }
+  PARACORD_HD static float Value(float x, const Activation&) { return TanhOf(x); }
   PARACORD_HD static float Slope(float, float y, const Activation&) { return 1.f - y * y; }
 };
 struct Softplus {
   static constexpr auto kKind = ActivationKind::kSoftplus;
   PARACORD_HD static float Value(float x, const Activation&) {
-    return std::max(x, 0.f) + std::log1p(std::exp(-std::abs(x)));
+    return std::max(x, 0.f) + std::log1p(ExpOf(-std::abs(x)));
   }
   PARACORD_HD static float Slope(float x, float, const Activation&) { return SigmoidOf(x); }
 };
@@ -88,7 +89,7 @@ struct Softsign {
 };
 struct Exponential {
   static constexpr auto kKind = ActivationKind::kExponential;
-  PARACORD_HD static float Value(float x, const Activation&) { return std::exp(x); }
+  PARACORD_HD static float Value(float x, const Activation&) { return ExpOf(x); }
   PARACORD_HD static float Slope(float, float y, const Activation&) { return y; }
 };
 struct Silu {
@@ -102,20 +103,20 @@ struct Silu {
 struct Gelu {
   static constexpr auto kKind = ActivationKind::kGelu;
   PARACORD_HD static float Value(float x, const Activation&) {
-    return 0.5f * x * (1.f + std::erf(x * kSqrtHalf));
+    return 0.5f * x * (1.f + ErfOf(x * kSqrtHalf));
   }
   PARACORD_HD static float Slope(float x, float, const Activation&) {
-    return 0.5f * (1.f + std::erf(x * kSqrtHalf)) + x * kInverseSqrtTwoPi * std::exp(-0.5f * x * x);
+    return 0.5f * (1.f + ErfOf(x * kSqrtHalf)) + x * kInverseSqrtTwoPi * ExpOf(-0.5f * x * x);
   }
 };
 struct GeluTanh {
   static constexpr auto kKind = ActivationKind::kGeluTanh;
   PARACORD_HD static float Inner(float x) { return kSqrtTwoOverPi * (x + kGeluCubic * x * x * x); }
   PARACORD_HD static float Value(float x, const Activation&) {
-    return 0.5f * x * (1.f + std::tanh(Inner(x)));
+    return 0.5f * x * (1.f + TanhOf(Inner(x)));
   }
   PARACORD_HD static float Slope(float x, float, const Activation&) {
-    const float t = std::tanh(Inner(x));
+    const float t = TanhOf(Inner(x));
     return 0.5f * (1.f + t) +
            0.5f * x * (1.f - t * t) * kSqrtTwoOverPi * (1.f + 3.f * kGeluCubic * x * x);
   }
@@ -237,7 +238,7 @@ struct SoftShrink {
 };
 struct TanhShrink {
   static constexpr auto kKind = ActivationKind::kTanhShrink;
-  PARACORD_HD static float Value(float x, const Activation&) { return x - std::tanh(x); }
+  PARACORD_HD static float Value(float x, const Activation&) { return x - TanhOf(x); }
   PARACORD_HD static float Slope(float x, float y, const Activation&) { return (x - y) * (x - y); }
 };
 struct LogSigmoid {
@@ -248,10 +249,10 @@ struct LogSigmoid {
 struct Mish {
   static constexpr auto kKind = ActivationKind::kMish;
   PARACORD_HD static float Value(float x, const Activation& p) {
-    return x * std::tanh(Softplus::Value(x, p));
+    return x * TanhOf(Softplus::Value(x, p));
   }
   PARACORD_HD static float Slope(float x, float, const Activation& p) {
-    const float t = std::tanh(Softplus::Value(x, p));
+    const float t = TanhOf(Softplus::Value(x, p));
     return t + x * (1.f - t * t) * SigmoidOf(x);
   }
 };
@@ -300,7 +301,7 @@ template <class... Functions>
 struct Among {
   // Calls `work` with the functions, so that it is compiled for each.
   template <class Work>
-  static void With(ActivationKind kind, const Work& work) {
+  [[gnu::always_inline]] static void With(ActivationKind kind, const Work& work) {
     (void)((kind == Functions::kKind ? (work(Functions{}), true) : false) || ...);
   }
   PARACORD_HD static float Value(float x, const Activation& p) {

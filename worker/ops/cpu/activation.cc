@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "common/vector_widths.h"
 #include "worker/ops/activation_formulas.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 
@@ -11,12 +12,51 @@ namespace paracord::cpu {
 namespace {
 
 using formulas::Elementwise;
+using formulas::ExpOf;
+
+// Loops may work in place: x and y are the same or apart.
+#ifdef __clang__
+#define PARACORD_IN_PLACE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PARACORD_IN_PLACE _Pragma("GCC ivdep")
+#endif
+
+PARACORD_KERNEL void Values(Activation activation, int64_t n, const float* x, float* y) {
+  Elementwise::With(
+      activation.kind, [&]<class F>(F) __attribute__((always_inline)) {
+        PARACORD_IN_PLACE
+        for (int64_t i = 0; i < n; ++i) y[i] = F::Value(x[i], activation);
+      });
+}
+PARACORD_WIDTHS(void, ValuesWide, (Activation activation, int64_t n, const float* x, float* y),
+                Values(activation, n, x, y))
+
+PARACORD_KERNEL void Slopes(Activation activation, int64_t n, const float* x, const float* y,
+                            const float* dy, float* dx) {
+  Elementwise::With(
+      activation.kind, [&]<class F>(F) __attribute__((always_inline)) {
+        PARACORD_IN_PLACE
+        for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * F::Slope(x[i], y[i], activation);
+      });
+}
+PARACORD_WIDTHS(void, SlopesWide,
+                (Activation activation, int64_t n, const float* x, const float* y, const float* dy,
+                 float* dx),
+                Slopes(activation, n, x, y, dy, dx))
+
+PARACORD_KERNEL void ExpOfDifference(int64_t n, const float* x, float top, float* y) {
+  PARACORD_IN_PLACE
+  for (int64_t i = 0; i < n; ++i) y[i] = ExpOf(x[i] - top);
+}
+PARACORD_WIDTHS(void, ExpOfDifferenceWide, (int64_t n, const float* x, float top, float* y),
+                ExpOfDifference(n, x, top, y))
 
 void Softmax(int64_t rows, int64_t columns, const float* x, float* y) {
+  static const auto exp = PICK_WIDTH(ExpOfDifferenceWide);
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const float top = *std::max_element(x, x + columns);
-    float sum = 0;
-    for (int64_t c = 0; c < columns; ++c) sum += y[c] = std::exp(x[c] - top);
+    exp(columns, x, top, y);
+    const float sum = std::accumulate(y, y + columns, 0.f);
     for (int64_t c = 0; c < columns; ++c) y[c] /= sum;
   }
 }
@@ -35,7 +75,7 @@ void LogSoftmax(int64_t rows, int64_t columns, const float* x, float* y) {
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const float top = *std::max_element(x, x + columns);
     float sum = 0;
-    for (int64_t c = 0; c < columns; ++c) sum += std::exp(x[c] - top);
+    for (int64_t c = 0; c < columns; ++c) sum += ExpOf(x[c] - top);
     const float log_sum = std::log(sum);
     for (int64_t c = 0; c < columns; ++c) y[c] = x[c] - top - log_sum;
   }
@@ -46,7 +86,7 @@ void LogSoftmaxBackward(int64_t rows, int64_t columns, const float* y, const flo
   for (int64_t r = 0; r < rows; ++r, y += columns, dy += columns, dx += columns) {
     float sum = 0;
     for (int64_t c = 0; c < columns; ++c) sum += dy[c];
-    for (int64_t c = 0; c < columns; ++c) dx[c] = dy[c] - std::exp(y[c]) * sum;
+    for (int64_t c = 0; c < columns; ++c) dx[c] = dy[c] - ExpOf(y[c]) * sum;
   }
 }
 
@@ -124,9 +164,8 @@ void Activate(Activation activation, int64_t rows, int64_t columns, const float*
     default:
       break;
   }
-  Elementwise::With(activation.kind, [&]<class F>(F) {
-    for (int64_t i = 0; i < n; ++i) y[i] = F::Value(x[i], activation);
-  });
+  static const auto values = PICK_WIDTH(ValuesWide);
+  values(activation, n, x, y);
 }
 
 void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
@@ -154,9 +193,8 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
   }
   // Activations whose slope is a function of y alone take x == null.
   if (x == nullptr) x = y;
-  Elementwise::With(activation.kind, [&]<class F>(F) {
-    for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * F::Slope(x[i], y[i], activation);
-  });
+  static const auto slopes = PICK_WIDTH(SlopesWide);
+  slopes(activation, n, x, y, dy, dx);
 }
 
 }  // namespace paracord::cpu
