@@ -145,9 +145,11 @@ void GruGatesBackward(const CellShape& s, const Row& at, float* dh, const float*
 
 }  // namespace
 
-void CellForward(const CellShape& s, const CellStep& step, const float* r) {
+void CellForward(const CellShape& s, const CellStep& step, const float* all_r, int64_t first,
+                 int64_t count) {
   const CellWidths w = WidthsOf(s.kind);
-  for (int64_t b = 0; b < s.batch; ++b, r += w.product * s.units) {
+  for (int64_t b = first; b < first + count; ++b) {
+    const float* r = all_r + b * w.product * s.units;
     const Row at(s, step, w.gates, w.kept, b);
     if (at.skipped) {
       std::copy(at.h0, at.h0 + s.units, at.h);
@@ -175,10 +177,10 @@ void CellForward(const CellShape& s, const CellStep& step, const float* r) {
 }
 
 void CellBackward(const CellShape& s, const CellStep& step, float* dh, float* dc, float* dz,
-                  float* dr) {
+                  float* dr, int64_t first, int64_t count) {
   const CellWidths w = WidthsOf(s.kind);
   const bool own_product = s.kind != CellKind::kSimple && s.kind != CellKind::kLstm;
-  for (int64_t b = 0; b < s.batch; ++b) {
+  for (int64_t b = first; b < first + count; ++b) {
     const Row at(s, step, w.gates, w.kept, b);
     float *row_h = dh + b * s.units, *row_c = dc == nullptr ? nullptr : dc + b * s.units;
     float *row_z = dz + b * w.gates * s.units, *row_r = dr + b * w.product * s.units;

@@ -6,15 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
-
-// Declared here because omp.h belongs to the compiler and we are built by two; the library is the
-// one that oneDNN uses.
-extern "C" void omp_set_num_threads(int);
+#include "worker/ops/cpu/ranges.h"
 
 namespace paracord {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
+// Floats of work below which threads cost more than they bring.
+constexpr int64_t kRange = 16 << 10;
 
 class CpuOps : public Ops {
  public:
@@ -50,31 +49,51 @@ class CpuOps : public Ops {
   }
   void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
                 float* y) override {
-    cpu::Activate(activation, rows, columns, x, y);
+    InRanges(rows, columns, [=](int64_t first, int64_t count) {
+      cpu::Activate(activation, count, columns, x + first * columns, y + first * columns);
+    });
   }
   void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
                         const float* y, const float* dy, float* dx) override {
-    cpu::ActivateBackward(activation, rows, columns, x, y, dy, dx);
+    InRanges(rows, columns, [=](int64_t first, int64_t count) {
+      const int64_t at = first * columns;
+      cpu::ActivateBackward(activation, count, columns, x == nullptr ? x : x + at, y + at, dy + at,
+                            dx + at);
+    });
   }
   void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
-    cpu::Affine(n, scale, offset, x, y);
+    InRanges(n, 1,
+             [=](int64_t at, int64_t count) { cpu::Affine(count, scale, offset, x + at, y + at); });
   }
-  void Add(int64_t n, const float* x, float* y) override { cpu::Add(n, x, y); }
+  void Add(int64_t n, const float* x, float* y) override {
+    InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Add(count, x + at, y + at); });
+  }
   void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
-    cpu::SumRows(rows, columns, x, sums);
+    InRanges(columns, rows, [=](int64_t at, int64_t count) {
+      cpu::SumRows(rows, columns, count, x + at, sums + at);
+    });
   }
   void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
                float* y) override {
-    cpu::Dropout(key, rate, first, n, x, y);
+    InRanges(n, 1, [=](int64_t at, int64_t count) {
+      cpu::Dropout(key, rate, first + at, count, x + at, y + at);
+    });
   }
-  void Round(Precision precision, int64_t n, float* x) override { cpu::Round(precision, n, x); }
+  void Round(Precision precision, int64_t n, float* x) override {
+    InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Round(precision, count, x + at); });
+  }
   void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
-    cpu::Copy(walk, add, a, y);
+    if (add) return cpu::Copy(walk, add, a, y);  // several steps may end in one place
+    AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t, int64_t at_y) {
+      cpu::Copy(part, add, a + at_a, y + at_y);
+    });
   }
   void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
               float* y) override {
-    cpu::Binary(kind, walk, a, b, y);
+    AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t at_b, int64_t at_y) {
+      cpu::Binary(kind, part, a + at_a, b + at_b, y + at_y);
+    });
   }
   void Moments(const NormShape& shape, const float* x, float* mean, float* variance) override {
     cpu::Moments(shape, x, mean, variance);
@@ -97,19 +116,27 @@ class CpuOps : public Ops {
     cpu::ScatterAdd(count, width, table_rows, ids, dy, dtable);
   }
   void CellForward(const CellShape& shape, const CellStep& step, const float* r) override {
-    cpu::CellForward(shape, step, r);
+    InRanges(shape.batch, 4 * shape.units,
+             [&](int64_t first, int64_t count) { cpu::CellForward(shape, step, r, first, count); });
   }
   void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
                     float* dr) override {
-    cpu::CellBackward(shape, step, dh, dc, dz, dr);
+    InRanges(shape.batch, 4 * shape.units, [&](int64_t first, int64_t count) {
+      cpu::CellBackward(shape, step, dh, dc, dz, dr, first, count);
+    });
   }
   void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
                      float* y) override {
-    cpu::MaskedSoftmax(shape, mask, x, y);
+    InRanges(
+        shape.batch, shape.heads * shape.queries * shape.keys,
+        [&](int64_t first, int64_t count) { cpu::MaskedSoftmax(shape, mask, x, y, first, count); });
   }
   void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
                              const float* dy, float* dx) override {
-    cpu::MaskedSoftmaxBackward(shape, mask, y, dy, dx);
+    InRanges(shape.batch, shape.heads * shape.queries * shape.keys,
+             [&](int64_t first, int64_t count) {
+               cpu::MaskedSoftmaxBackward(shape, mask, y, dy, dx, first, count);
+             });
   }
   void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                 float* y) override {
@@ -124,6 +151,25 @@ class CpuOps : public Ops {
   }
 
  private:
+  // Of n pieces of work of so many floats each.
+  template <class Body>
+  void InRanges(int64_t n, int64_t each, const Body& body) const {
+    cpu::InRanges(threads_, n, kRange / std::max<int64_t>(each, 1), body);
+  }
+  // body(part, and where it begins in a, b and y) for parts of the walk.
+  template <class Body>
+  void AlongFirstAxis(const Walk& walk, const Body& body) const {
+    if (walk.dims.empty()) return body(walk, 0, 0, 0);
+    int64_t each = 1;
+    for (size_t axis = 1; axis < walk.dims.size(); ++axis) each *= walk.dims[axis];
+    InRanges(walk.dims[0], each, [&](int64_t first, int64_t count) {
+      if (count == walk.dims[0]) return body(walk, 0, 0, 0);
+      Walk part = walk;
+      part.dims[0] = count;
+      body(part, first * walk.a[0], walk.b.empty() ? 0 : first * walk.b[0], first * walk.y[0]);
+    });
+  }
+
   const int threads_;
   cpu::Device device_;
 };

@@ -38,7 +38,8 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
                       const float* y, const float* dy, float* dx);
 void Affine(int64_t n, float scale, float offset, const float* x, float* y);
 void Add(int64_t n, const float* x, float* y);
-void SumRows(int64_t rows, int64_t columns, const float* x, float* sums);
+// Of the first `count` of the columns.
+void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
 void Round(Precision precision, int64_t n, float* x);
 void Fill(int64_t n, float value, float* y);
@@ -54,12 +55,15 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
-void CellForward(const CellShape& shape, const CellStep& step, const float* r);
+// Of `count` examples of the batch.
+void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
+                 int64_t count);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
-                  float* dr);
-void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x, float* y);
+                  float* dr, int64_t first, int64_t count);
+void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x, float* y,
+                   int64_t first, int64_t count);
 void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
-                           const float* dy, float* dx);
+                           const float* dy, float* dx, int64_t first, int64_t count);
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
 double Loss(const LossShape& shape, const float* outputs, const float* targets,

@@ -16,9 +16,9 @@ void Add(int64_t n, const float* x, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
-void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) {
-  std::fill(sums, sums + columns, 0.f);
-  for (int64_t r = 0; r < rows; ++r, x += columns) Add(columns, x, sums);
+void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums) {
+  std::fill(sums, sums + count, 0.f);
+  for (int64_t r = 0; r < rows; ++r, x += columns) Add(count, x, sums);
 }
 
 void Round(Precision precision, int64_t n, float* x) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/vector_math.h"
 
 namespace paracord::cpu {
 namespace {
@@ -29,11 +31,11 @@ void SoftmaxRow(const SoftmaxShape& s, const ScoreRow& row, const float* x, floa
   for (int64_t k = 0; k < row.count; ++k) {
     if (row.mask == nullptr || row.mask[k] != 0) top = std::max(top, s.scale * x[k]);
   }
-  float sum = 0;
-  for (int64_t k = 0; k < row.count; ++k) {
-    const bool sees = row.mask == nullptr || row.mask[k] != 0;
-    sum += y[k] = sees ? std::exp(s.scale * x[k] - top) : 0.f;
+  for (int64_t k = 0; k < row.count; ++k) y[k] = formulas::ExpOf(s.scale * x[k] - top);
+  for (int64_t k = 0; row.mask != nullptr && k < row.count; ++k) {
+    if (row.mask[k] == 0) y[k] = 0;
   }
+  const float sum = std::accumulate(y, y + row.count, 0.f);
   const float factor = 1 / sum;
   for (int64_t k = 0; k < row.count; ++k) y[k] *= factor;
   std::fill(y + row.count, y + s.keys, 0.f);
@@ -53,9 +55,10 @@ void BlindRow(const SoftmaxShape& s, const float* x, float* y) {
 }
 
 template <class Work>
-void ForEachRow(const SoftmaxShape& s, const float* mask, const Work& work) {
-  int64_t at = 0;
-  for (int64_t b = 0; b < s.batch; ++b) {
+void ForEachRow(const SoftmaxShape& s, const float* mask, int64_t first, int64_t count,
+                const Work& work) {
+  int64_t at = first * s.heads * s.queries * s.keys;
+  for (int64_t b = first; b < first + count; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
       for (int64_t q = 0; q < s.queries; ++q, at += s.keys) work(ScoreRow(s, mask, b, q), at);
     }
@@ -64,16 +67,17 @@ void ForEachRow(const SoftmaxShape& s, const float* mask, const Work& work) {
 
 }  // namespace
 
-void MaskedSoftmax(const SoftmaxShape& s, const float* mask, const float* x, float* y) {
-  ForEachRow(s, mask, [&](const ScoreRow& row, int64_t at) {
+void MaskedSoftmax(const SoftmaxShape& s, const float* mask, const float* x, float* y,
+                   int64_t first, int64_t count) {
+  ForEachRow(s, mask, first, count, [&](const ScoreRow& row, int64_t at) {
     row.SeesAny() ? SoftmaxRow(s, row, x + at, y + at) : BlindRow(s, x + at, y + at);
   });
 }
 
 // dx = scale y (dy - sum(dy y))
 void MaskedSoftmaxBackward(const SoftmaxShape& s, const float* mask, const float* y,
-                           const float* dy, float* dx) {
-  ForEachRow(s, mask, [&](const ScoreRow& row, int64_t at) {
+                           const float* dy, float* dx, int64_t first, int64_t count) {
+  ForEachRow(s, mask, first, count, [&](const ScoreRow& row, int64_t at) {
     const float *ry = y + at, *rdy = dy + at;
     float* rdx = dx + at;
     if (s.masked != MaskedScore::kLowered && !row.SeesAny()) {

@@ -1,0 +1,118 @@
+// The loops of the CPU's operations over several threads.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "common/mix.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using Values = std::vector<float>;
+
+Values Noise(int64_t n, uint64_t seed) {
+  Values values;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t bits = Mix64(seed, static_cast<uint64_t>(i)) >> 40;
+    values.push_back(static_cast<float>(bits) / 4194304.f - 2.f);
+  }
+  return values;
+}
+
+// Large enough for every number of threads, and not divisible by them.
+constexpr int64_t kRows = 67, kColumns = 1531, kAll = kRows * kColumns;
+
+#ifdef __SANITIZE_THREAD__
+constexpr int kThreads[] = {1};  // it does not see how libgomp's threads wait for each other
+#else
+constexpr int kThreads[] = {1, 2, 3, 16};
+#endif
+
+// What one operation makes of `y`, which it may read.
+using Operation = std::function<void(Ops& ops, float* y)>;
+
+void SameForAnyThreads(const char* name, const Operation& operation) {
+  INFO(name);
+  Values expected;
+  for (const int threads : kThreads) {
+    const auto ops = MakeCpuOps(threads);
+    ops->Enter();
+    Values y = Noise(kAll, 9);
+    operation(*ops, y.data());
+    REQUIRE(ops->Finish().ok());
+    if (threads == 1) expected = y;
+    CHECK(y == expected);
+  }
+  CHECK(expected != Noise(kAll, 9));
+}
+
+TEST_CASE("loops give the same bits with any number of threads") {
+  const Values x = Noise(kAll, 1), dy = Noise(kAll, 2);
+  const float* px = x.data();
+  const float* pd = dy.data();
+  for (const ActivationKind kind :
+       {ActivationKind::kRelu, ActivationKind::kTanh, ActivationKind::kSoftmax}) {
+    SameForAnyThreads("activation",
+                      [&](Ops& ops, float* y) { ops.Activate({kind}, kRows, kColumns, px, y); });
+    SameForAnyThreads("its gradient, in place", [&](Ops& ops, float* y) {
+      ops.ActivateBackward({kind}, kRows, kColumns, px, px, y, y);
+    });
+  }
+  SameForAnyThreads("affine", [&](Ops& ops, float* y) { ops.Affine(kAll, 3, 1, px, y); });
+  SameForAnyThreads("add", [&](Ops& ops, float* y) { ops.Add(kAll, px, y); });
+  SameForAnyThreads("sum", [&](Ops& ops, float* y) { ops.SumRows(kRows, kColumns, px, y); });
+  SameForAnyThreads("dropout", [&](Ops& ops, float* y) { ops.Dropout(5, 0.3f, 11, kAll, px, y); });
+  SameForAnyThreads("round", [&](Ops& ops, float* y) { ops.Round(Precision::kBfloat16, kAll, y); });
+  SameForAnyThreads("transpose", [&](Ops& ops, float* y) {
+    ops.Copy({{kColumns, kRows}, {1, kColumns}, {}, {kRows, 1}}, false, px, y);
+  });
+  SameForAnyThreads("reduction", [&](Ops& ops, float* y) {
+    ops.Copy({{kRows, kColumns}, {kColumns, 1}, {}, {0, 1}}, true, px, y);
+  });
+  SameForAnyThreads("broadcast", [&](Ops& ops, float* y) {
+    ops.Binary(BinaryKind::kMultiply, {{kRows, kColumns}, {kColumns, 1}, {0, 1}, {kColumns, 1}}, px,
+               pd, y);
+  });
+  const SoftmaxShape scores{.batch = 17, .heads = 3, .queries = 40, .keys = 50, .causal = true};
+  SameForAnyThreads("softmax",
+                    [&](Ops& ops, float* y) { ops.MaskedSoftmax(scores, nullptr, px, y); });
+  SameForAnyThreads("its gradient", [&](Ops& ops, float* y) {
+    ops.MaskedSoftmaxBackward(scores, nullptr, px, pd, y);
+  });
+}
+
+TEST_CASE("a recurrent step gives the same bits with any number of threads") {
+  constexpr int64_t kBatch = 67, kUnits = 190, kState = kBatch * kUnits;
+  CellShape shape{CellKind::kLstm, kBatch, kUnits, {ActivationKind::kTanh}, {}};
+  shape.recurrent_activation.kind = ActivationKind::kSigmoid;
+  Values mask(kBatch, 1);
+  mask[40] = 0;
+  std::vector<Values> expected;
+  for (const int threads : kThreads) {
+    const auto ops = MakeCpuOps(threads);
+    ops->Enter();
+    const Values h0 = Noise(kState, 1), c0 = Noise(kState, 2), r = Noise(4 * kState, 3);
+    Values z = Noise(4 * kState, 4), kept(5 * kState), h(kState), c(kState);
+    Values dh = Noise(kState, 5), dc = Noise(kState, 6), dz(4 * kState);
+    CellStep step;
+    step.mask = mask.data();
+    step.h0 = h0.data();
+    step.c0 = c0.data();
+    step.z = z.data();
+    step.kept = kept.data();
+    step.h = h.data();
+    step.c = c.data();
+    ops->CellForward(shape, step, r.data());
+    ops->CellBackward(shape, step, dh.data(), dc.data(), dz.data(), dz.data());
+    REQUIRE(ops->Finish().ok());
+    const std::vector<Values> all = {z, kept, h, c, dh, dc, dz};
+    if (threads == 1) expected = all;
+    CHECK(all == expected);
+  }
+  CHECK(expected[2] != Values(kState));
+}
+
+}  // namespace
+}  // namespace paracord

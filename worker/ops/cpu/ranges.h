@@ -1,0 +1,38 @@
+// Loops over several threads, those of the OpenMP library that oneDNN has, so that there is one
+// pool of them. What a range holds must not depend on other ranges: results are the same to the
+// bit for any number of threads. Included by the files of this folder alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+// Declared here because omp.h belongs to the compiler and we are built by two.
+extern "C" {
+void omp_set_num_threads(int);
+int omp_get_thread_num();
+int omp_get_num_threads();
+void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+}
+
+namespace paracord::cpu {
+
+// body(begin, count) for ranges that make up [0, n), of at least `least` each, so that small work
+// stays in this thread.
+template <class Body>
+void InRanges(int threads, int64_t n, int64_t least, const Body& body) {
+  const int64_t ranges = std::min<int64_t>(threads, n / std::max<int64_t>(least, 1));
+  if (ranges < 2) return body(0, n);
+  struct Loop {
+    const Body& body;
+    int64_t n, step;
+  } loop{body, n, (n + ranges - 1) / ranges};
+  const auto work = [](void* data) {
+    const Loop& l = *static_cast<const Loop*>(data);
+    for (int64_t i = omp_get_thread_num(); i * l.step < l.n; i += omp_get_num_threads()) {
+      l.body(i * l.step, std::min(l.step, l.n - i * l.step));
+    }
+  };
+  GOMP_parallel(work, &loop, static_cast<unsigned>(ranges), 0);
+}
+
+}  // namespace paracord::cpu
