@@ -1,6 +1,6 @@
 // A training step without parameter servers: forward and backward of a job's model, on its own
 // data, beside what one large matrix product gives on this machine.
-//   bench_model [--job FILE] [--threads N] [--batch N] [--rounds N]
+//   bench_model [--job FILE] [--device D] [--precision P] [--threads N] [--batch N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -68,12 +68,14 @@ struct Step {
 int Main(int argc, char** argv) {
   std::string path = "examples/fashion-mnist/mlp.json";
   std::string device = "cpu";
+  std::string precision;
   int64_t threads = 1;
   int64_t batch = 0;
   int64_t rounds = 50;
   Flags flags("bench_model", "Computes training steps of a job's model.");
   flags.String("job", "FILE", "the job", &path);
   flags.String("device", "DEVICE", "auto, cpu or cuda:N", &device);
+  flags.String("precision", "P", "float32, tf32, bf16 or fp16; default: the job's", &precision);
   flags.Integer("threads", "N", "that compute", 1, 1024, &threads);
   flags.Integer("batch", "N", "examples; default: the job's", 1, 1 << 24, &batch);
   flags.Integer("rounds", "N", "repetitions", 1, 100000, &rounds);
@@ -82,6 +84,11 @@ int Main(int argc, char** argv) {
   PosixFiles files;
   Job job = Take(ReadJobFile(files, std::filesystem::absolute(path).string()));
   if (batch != 0) job.batch = static_cast<uint32_t>(batch);
+  if (!precision.empty()) job.precision = precision;
+  if (std::find(std::begin(kPrecisions), std::end(kPrecisions), job.precision) ==
+      std::end(kPrecisions)) {
+    Check(absl::InvalidArgumentError(absl::StrCat("--precision: no \"", precision, "\"")));
+  }
   device = Take(ChooseDevice(device, nullptr));
   Step step(job, Take(MakeOps(device, static_cast<int>(threads))));
 
@@ -102,8 +109,8 @@ int Main(int argc, char** argv) {
 
   const double examples = static_cast<double>(step.batch.examples);
   const auto rate = [&](double seconds) { return examples / seconds; };
-  std::printf("\n%s, batch %u, %s, %ld threads (median of %ld, quartiles)\n", job.name.c_str(),
-              step.batch.examples, device.c_str(), threads, rounds);
+  std::printf("\n%s, batch %u, %s, %s, %ld threads (median of %ld, quartiles)\n", job.name.c_str(),
+              step.batch.examples, job.precision.c_str(), device.c_str(), threads, rounds);
   std::printf("  forward and backward %8.3f ms (%.3f - %.3f)  %9.0f samples/s\n",
               timings[0].median * 1e3, timings[0].low * 1e3, timings[0].high * 1e3,
               rate(timings[0].median));

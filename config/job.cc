@@ -252,13 +252,15 @@ void JobReader::ReadStopWhen() {
 void JobReader::ReadModes() {
   static constexpr std::string_view kConsistency[] = {"async"};
   static constexpr std::string_view kRecovery[] = {"replay"};
-  static constexpr std::string_view kPrecision[] = {"float32"};
   static constexpr std::string_view kPlacement[] = {"greedy", "round_robin"};
   fields_.OneOf("consistency", kConsistency, job_.consistency);
   fields_.OneOf("recovery", kRecovery, job_.recovery);
-  fields_.OneOf("precision", kPrecision, job_.precision);
-  static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
+  static constexpr JsonFields::OtherName kOtherPrecisions[] = {
+      {"mixed_bfloat16", "bf16"}, {"bfloat16", "bf16"}, {"mixed_float16", "fp16"},
+      {"float16", "fp16"},        {"f16", "fp16"},      {"fp32", "float32"}};
+  fields_.OneOf("precision", kPrecisions, job_.precision, kOtherPrecisions);
   fields_.OneOf("placement", kPlacement, job_.placement);
+  static constexpr std::string_view kWire[] = {"float32", "bf16", "f16"};
   static constexpr JsonFields::OtherName kOtherWires[] = {
       {"float16", "f16"}, {"fp16", "f16"},    {"half", "f16"},     {"bfloat16", "bf16"},
       {"bfp16", "bf16"},  {"f32", "float32"}, {"fp32", "float32"}, {"single", "float32"}};

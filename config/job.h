@@ -47,6 +47,7 @@ struct StopWhen {
   std::string metric;
   std::optional<double> at_least;  // exactly one of the two
   std::optional<double> at_most;
+  bool operator==(const StopWhen&) const = default;
 };
 
 struct FailuresSpec {
@@ -85,6 +86,8 @@ struct CheckpointSpec {
   uint32_t keep = 3;
 };
 
+inline constexpr std::string_view kPrecisions[] = {"float32", "tf32", "bf16", "fp16"};
+
 struct Job {
   std::string name;
   nlohmann::json model;  // Keras' JSON itself
@@ -108,8 +111,8 @@ struct Job {
   std::optional<StopWhen> stop_when;
   std::string consistency = "async";
   std::string recovery = "replay";
-  std::string precision = "float32";
-  std::string wire = "float32";  // or "bf16", "f16"
+  std::string precision = "float32";  // of kPrecisions
+  std::string wire = "float32";       // or "bf16", "f16"
   CompressionSpec compression;
   bool overlap = false;  // computes the next batch while the exchange of this one is under way
   FailuresSpec failures;
@@ -133,7 +136,7 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
 // On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
 // compression, overlap and the optimizer's learning rate may differ. The error names every key that
-// does not.
-absl::Status CheckResumable(const Job& before, const Job& now);
+// does not. `split_batches`: of the data plan that `before` has, and which goes on.
+absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches);
 
 }  // namespace paracord

@@ -58,14 +58,16 @@ std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
                  absl::StrCat("must be a list of sources, is ", JsonExcerpt(entries)));
     return std::nullopt;
   }
+  bool all = true;
   for (size_t i = 0; i < entries.size(); ++i) {
     std::optional<DataSpec> source =
         ReadDataSpec(entries[i], absl::StrCat(path, ".mix[", i, "]"), base, problems);
+    all = all && source.has_value();
     if (!source) continue;
     entries[i] = std::move(source->options);
     entries[i]["format"] = source->format;
   }
-  return spec;
+  return all ? std::optional(spec) : std::nullopt;
 }
 
 }  // namespace

@@ -146,13 +146,14 @@ void EraseWhatMayDiffer(json& job) {
 
 std::string JobToJson(const Job& job) { return TextOf(ToJson(job)); }
 
-absl::Status CheckResumable(const Job& before, const Job& now) {
+absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) {
+  // Who does not say keeps what the data plan has.
+  before.split_batches =
+      now.split_batches.has_value() ? std::optional(split_batches) : std::nullopt;
   json old_json = ToJson(before);
   json new_json = ToJson(now);
   EraseWhatMayDiffer(old_json);
   EraseWhatMayDiffer(new_json);
-  // Who does not say keeps what the data plan has.
-  if (!now.split_batches.has_value()) old_json["split_batches"] = nullptr;
   Problems problems;
   Compare(old_json, new_json, "", problems);
   return problems.ToStatus();

@@ -13,6 +13,7 @@
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "net/grpc_daemon.h"
+#include "worker/data/kept_bytes.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
 #include "worker/ops/device.h"
@@ -28,13 +29,6 @@ struct Computer {
   std::string note;  // why it is not a GPU
   int64_t threads = 1;
 };
-
-// Of the job's directory, where it is known.
-KeepPlace PlaceIn(const std::string& dir, Random& random) {
-  if (dir.empty()) return {};
-  const std::filesystem::path index = std::filesystem::absolute(dir) / "index";
-  return {.directory = index.lexically_normal().string(), .writer = random.NextId()};
-}
 
 // Everything that computes. A device that is lost ends the process.
 OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir) {
@@ -55,7 +49,8 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
 }
 
 int RunWorker(WorkerOptions options, const Computer& computer) {
-  Daemon daemon;
+  Daemon daemon;  // first of all: it blocks the signals for every thread that is started later
+  SetParallelThreads(static_cast<int>(computer.threads));  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
@@ -117,7 +112,6 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
-  SetParallelThreads(static_cast<int>(computer.threads));  // that encode gradients
   return RunWorker(std::move(options), computer);
 }
 

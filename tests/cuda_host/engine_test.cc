@@ -1,8 +1,9 @@
-// The engine as a whole: what becomes of errors.
+// The engine as a whole: what becomes of errors, and of the precision that is asked for.
 #include <catch2/catch.hpp>
 
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/worker/model_testing.h"
+#include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/cuda/cuda_ops.h"
 
 namespace paracord {
@@ -103,6 +104,57 @@ TEST_CASE("a model that does not fit is refused, with the sizes and the layer") 
   options.memory_bytes_max = 700;
   CHECK(std::string(Train(options, false).loss.status().message()).find("conv2d") !=
         std::string::npos);
+}
+
+// On a GPU what small products are computed with is cuBLAS' choice.
+TEST_CASE("where short operands are allowed, products take 11 bits of them") {
+  const float a[] = {1 + 1.f / 4096, 3}, b[] = {1, 1 / 1024.f};
+  for (const bool allow : {false, true, false}) {
+    const auto ops = TestOps();
+    ops->Enter();
+    const auto device = [&](const float* values, int64_t n) {
+      DeviceArray array = ops->Allocate(n).value();
+      if (values != nullptr) ops->Upload(n, values, array.get());
+      return array;
+    };
+    const DeviceArray x = device(a, 2), y = device(b, 2), c = device(nullptr, 1);
+    MatmulShape shape;
+    shape.m = shape.n = 1;
+    shape.k = 2;
+    ops->AllowShortOperands(allow);
+    const auto matmul = ops->MakeMatmul(shape).value();
+    ops->AllowShortOperands(!allow);  // of what is made later
+    matmul->Run(x.get(), y.get(), nullptr, c.get());
+    float result = 0;
+    ops->Download(1, c.get(), &result);
+    REQUIRE(ops->Finish().ok());
+    CHECK(result == (allow ? 1.f : a[0]) + 3 / 1024.f);
+  }
+}
+
+TEST_CASE("the job's precision reaches the products of the device") {
+  const nlohmann::json model =
+      SequentialJson({LayerJson("Dense", {{"units", 8}, {"activation", "relu"}}),
+                      LayerJson("Dense", {{"units", 4}})});
+  const Batch schema = SchemaOf({6}, {4});
+  const auto loss = [&](const std::string& precision, std::unique_ptr<Ops> ops) {
+    Job job = JobFor(model, "mse", 8);
+    job.precision = precision;
+    const auto program = BuildKerasProgram(job, schema, std::move(ops)).value();
+    Variables variables(*program);
+    variables.Randomise(3);
+    return program
+        ->ComputeGradients(RandomBatch(schema, 8, 0, 1), 1, variables.value_spans(),
+                           variables.gradient_spans())
+        .value();
+  };
+  const double exact = loss("float32", MakeCpuOps(1));
+  CHECK(loss("float32", TestOps()) == Approx(exact).epsilon(1e-6));
+  CHECK(loss("tf32", TestOps()) != Approx(exact).epsilon(1e-6));
+  CHECK(loss("tf32", TestOps()) == Approx(exact).epsilon(5e-3));
+  for (const char* mixed : {"bf16", "fp16"}) {
+    CHECK(loss(mixed, TestOps()) == Approx(loss(mixed, MakeCpuOps(1))).epsilon(1e-4));
+  }
 }
 
 }  // namespace

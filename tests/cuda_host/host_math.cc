@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "worker/ops/cpu/cpu_ops.h"
+#include "worker/ops/round_formulas.h"
 
 namespace paracord::cuda {
 namespace {
@@ -11,6 +12,10 @@ namespace {
 WindowAxis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t dilation,
                 int64_t pad) {
   return {in, out, size, stride, dilation, pad, pad};
+}
+
+float Operand(const GemmCall& call, float x) {
+  return call.tf32 ? formulas::Rounded(Precision::kFloat16Digits, x) : x;
 }
 
 }  // namespace
@@ -45,10 +50,11 @@ void HostGemm(const GemmCall& call, const float* a, const float* b, float* c) {
     float* column = c + j * call.ldc;
     std::fill(column, column + call.m, 0.f);
     for (int64_t p = 0; p < call.k; ++p) {
-      const float factor = call.transpose_b ? b[j + p * call.ldb] : b[p + j * call.ldb];
+      const float factor =
+          Operand(call, call.transpose_b ? b[j + p * call.ldb] : b[p + j * call.ldb]);
       const float* from = call.transpose_a ? a + p : a + p * call.lda;
       const int64_t step = call.transpose_a ? call.lda : 1;
-      for (int64_t i = 0; i < call.m; ++i) column[i] += from[i * step] * factor;
+      for (int64_t i = 0; i < call.m; ++i) column[i] += Operand(call, from[i * step]) * factor;
     }
   }
 }

@@ -14,7 +14,7 @@ namespace paracord::cuda {
 absl::Status CheckGemm(const GemmCall& call);
 absl::Status CheckConv(const ConvCall& call);
 
-// One of a batch: C = op(A) op(B), column-major.
+// One of a batch: C = op(A) op(B), column-major. TF32: of operands rounded to 11 bits.
 void HostGemm(const GemmCall& call, const float* a, const float* b, float* c);
 
 // NHWC images; the filter is (out, height, width, in / groups).

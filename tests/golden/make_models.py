@@ -158,8 +158,8 @@ def cases():
                classes=4)
     yield case("categorical", [L.Dense(4, activation="softmax")], (3,), "categorical_crossentropy",
                None, ["accuracy"])
-    # With TensorFlow, Keras takes the logits of the sigmoid for those of a softmax. We do not.
-    if not KERAS2:
+    # With TensorFlow, and so do we, Keras takes the logits of the sigmoid for those of a softmax.
+    if KERAS2:
         yield case("categorical_of_sigmoid", [L.Dense(4, activation="sigmoid")], (3,),
                    "categorical_crossentropy", None, ["categorical_accuracy"])
     # Of outputs that do not sum to one, TensorFlow clips before it normalises, the others after.

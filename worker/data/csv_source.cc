@@ -94,7 +94,7 @@ class CsvSource : public RowSource {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, options_.files));
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
-    index_.Keep();
+    RETURN_IF_ERROR(index_.Keep());
     if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
     schema_.inputs = CsvGroups(options_.features, /*scalar=*/false);
     schema_.targets = CsvGroups(options_.labels, /*scalar=*/true);

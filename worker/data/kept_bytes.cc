@@ -1,6 +1,7 @@
 #include "worker/data/kept_bytes.h"
 
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ constexpr std::string_view kMagic = "PCRDKEPT";
 constexpr uint32_t kVersion = 1;
 constexpr size_t kHeadBytes = 8 + 4 + 8, kTailBytes = 4;
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
-constexpr size_t kFilesMax = 64;
+constexpr size_t kFilesMax = 256;
 constexpr std::string_view kSuffix = ".kept";
 
 template <class T>
@@ -34,6 +35,12 @@ T Load(std::string_view bytes) {
 }
 
 }  // namespace
+
+KeepPlace PlaceIn(const std::string& dir, Random& random) {
+  if (dir.empty()) return {};
+  const std::filesystem::path index = std::filesystem::absolute(dir) / "index";
+  return {.directory = index.lexically_normal().string(), .writer = random.NextId()};
+}
 
 std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
                                        const std::string& kind, const std::string& depends,
@@ -83,10 +90,14 @@ std::optional<std::string> KeptBytes::Load() const {
   return bytes;
 }
 
-void KeptBytes::Save(std::string_view body) const {
+bool KeptBytes::StillHolds() const {
   uint64_t ignored = 0;
+  return Subject(ignored) == subject_;
+}
+
+void KeptBytes::Save(std::string_view body) const {
   if (body.size() > kFileBytesMax - kHeadBytes - kTailBytes - subject_.size()) return;
-  if (Subject(ignored) != subject_) return;
+  if (!StillHolds()) return;
   const absl::Status written = Write(body);
   if (written.ok()) return;
   Logger("data").Info("{} of the data are not kept for the next start: {}", kind_,
@@ -121,15 +132,20 @@ absl::Status KeptBytes::Write(std::string_view body) const {
 }
 
 // Removes what writers of the same left behind when they died and, where there are too many files,
-// all others: nobody can tell which are of data that are no more, and who needs one makes it again.
+// some others: nobody can tell which are of data that are no more, and who needs one makes it
+// again.
 void KeptBytes::MakeRoom(const std::string& name) const {
   const auto names = files_->List(place_.directory);
   if (!names.ok()) return;
+  size_t left = names->size();
   for (const std::string& other : *names) {
-    const bool left_behind = other.starts_with(name) && other.ends_with(".tmp");
-    const bool too_many = names->size() > kFilesMax && other != name;
+    const bool unfinished = other.ends_with(".tmp");
+    const bool left_behind = unfinished && other.starts_with(name);
+    // One that is being written now is spared, unless there are many that nobody can be writing.
+    const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax) && other != name;
     if (!left_behind && !too_many) continue;
     files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();
+    --left;
   }
 }
 

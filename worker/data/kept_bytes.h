@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "common/files.h"
+#include "common/random.h"
 #include "config/job.h"
 
 namespace paracord {
@@ -31,6 +32,8 @@ class KeptBytes {
 
   // The body, as it was saved for the same subject.
   std::optional<std::string> Load() const;
+  // Whether the files are what they were at Of().
+  bool StillHolds() const;
   // Nothing is saved if the files have changed since Of().
   void Save(std::string_view body) const;
   std::string path() const;
@@ -53,6 +56,9 @@ class KeptBytes {
   std::vector<std::string> paths_;
   std::string subject_;
 };
+
+// In a job's directory; nowhere if that is "".
+KeepPlace PlaceIn(const std::string& dir, Random& random);
 
 // Whole numbers in a body, seven bits a byte, the least first.
 void PutNumber(uint64_t number, std::string& to);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 
@@ -75,7 +76,7 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
 void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths) {
   kept_ =
       KeptBytes::Of(files, spec.keep, "records",
-                    absl::StrCat(spec.format, " ", spec.options.dump(), " ", entries_max_), paths);
+                    absl::StrCat(spec.format, " ", TextOf(spec.options), " ", entries_max_), paths);
   if (!kept_) return;
   const std::optional<std::string> bytes = kept_->Load();
   if (!bytes) return;
@@ -85,10 +86,14 @@ void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std
   recalled_ = *std::move(places);
 }
 
-void RecordIndex::Keep() {
+absl::Status RecordIndex::Keep() {
+  const bool changed = kept_ && !recalled_.files.empty() && !kept_->StillHolds();
   if (kept_ && walked_) kept_->Save(EncodePlaces(places_));
   kept_.reset();
   recalled_ = {};
+  if (!changed) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(parts_[0].path, ": a file of these data changed while they were opened"));
 }
 
 void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {

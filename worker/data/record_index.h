@@ -53,8 +53,8 @@ class RecordIndex {
 
   // Before the first Add(): uses what was kept of these files, if they are the same still.
   void Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths);
-  // After the last Add(): keeps what was not recalled.
-  void Keep();
+  // After the last Add(): keeps what was not recalled. DATA_LOSS: files changed since Recall().
+  absl::Status Keep();
 
   // Walks over the records from byte `begin` on. Errors name path and row.
   absl::Status Add(const std::string& path, std::unique_ptr<ReadFile> file, uint64_t begin,

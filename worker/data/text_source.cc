@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
@@ -183,7 +184,7 @@ class TextSource : public RowSource {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter()));
     }
-    index_.Keep();
+    RETURN_IF_ERROR(index_.Keep());
     if (records() == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(paths[0], ": has no ", lines() ? "records" : "window of ",
@@ -239,7 +240,7 @@ class TextSource : public RowSource {
       ASSIGN_OR_RETURN(from, ExpandPaths(files, options_.vocabulary_from));
     }
     const std::optional<KeptBytes> kept =
-        KeptBytes::Of(files, spec.keep, "vocabulary", spec.options.dump(), from);
+        KeptBytes::Of(files, spec.keep, "vocabulary", TextOf(spec.options), from);
     const std::optional<std::string> known = kept ? kept->Load() : std::nullopt;
     std::optional<Vocabulary> recalled = known ? Vocabulary::Decode(*known) : std::nullopt;
     if (recalled) {

@@ -151,7 +151,7 @@ class TfRecordSource : public RowSource {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
       RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter_));
     }
-    index_.Keep();
+    RETURN_IF_ERROR(index_.Keep());
     if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
     schema_.inputs = Groups(options_.features);
     schema_.targets = Groups(options_.labels);

@@ -32,7 +32,7 @@ class AttentionLayer : public Layer {
       }
     }
     if (const nlohmann::json* axes = config.Value("attention_axes")) {
-      axes_ = axes->is_object() ? axes->value("last", size_t{0}) : 0;  // from moved.cc
+      axes_ = AxesOf(*axes).size();  // the last ones: moved.cc
       if (axes_ == 0) config.Fail("attention_axes", "must be axes");
     }
     const bool robust = config.Flag("softmax_robust_masking", false);
@@ -76,7 +76,7 @@ class AttentionLayer : public Layer {
     kernel.insert(kernel.end(), out.begin(), out.end());
     RETURN_IF_ERROR(declare("attention_output", kernel, out));
     const Shape steps(inputs[0].begin(), inputs[0].end() - 1);
-    const auto first = static_cast<std::ptrdiff_t>(steps.size() - AxesOf(inputs[0]));
+    const auto first = static_cast<std::ptrdiff_t>(steps.size() - AxesIn(inputs[0]));
     output_ = steps;
     output_.insert(output_.end(), out.begin(), out.end());
     scores_ = Shape(steps.begin(), steps.begin() + first);
@@ -112,13 +112,13 @@ class AttentionLayer : public Layer {
   }
 
   // How many axes of steps, the last ones, attend to each other; the others go with the batch.
-  size_t AxesOf(const Shape& input) const { return axes_ == 0 ? input.size() - 1 : axes_; }
+  size_t AxesIn(const Shape& input) const { return axes_ == 0 ? input.size() - 1 : axes_; }
 
   absl::StatusOr<AttentionPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
     const size_t count = inputs.size() / 2;  // of query, value, key
     if (count < 2 || count > 3) return absl::InvalidArgumentError("needs a query and a value");
     const Shape& query = inputs[0];
-    const size_t axes = AxesOf(query);
+    const size_t axes = AxesIn(query);
     for (const Shape& input : inputs.first(count)) {
       if (input.size() == query.size() && input.size() > axes && axes > 0 && Elements(input) > 0)
         continue;

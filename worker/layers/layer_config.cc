@@ -122,6 +122,15 @@ std::string VariableOf(const std::string& key, std::string_view suffix) {
 
 }  // namespace
 
+std::vector<int64_t> AxesOf(const json& value) {
+  std::vector<int64_t> axes;
+  for (const json& axis : value.is_array() ? value : json::array({value})) {
+    if (!axis.is_number_integer() || std::abs(axis.get<double>()) > 1000) return {};
+    axes.push_back(axis.get<int64_t>());
+  }
+  return axes;
+}
+
 std::string LayerTitle(absl::string_view class_name, absl::string_view name) {
   return absl::StrCat("layer \"", name, "\" (", class_name, ")");
 }

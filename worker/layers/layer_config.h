@@ -115,6 +115,9 @@ class LayerConfig {
 // "layer "dense_1" (Dense)", as every error about a layer begins.
 std::string LayerTitle(absl::string_view class_name, absl::string_view name);
 
+// The axes of a value that is a number or a list of them; none if it is anything else.
+std::vector<int64_t> AxesOf(const nlohmann::json& value);
+
 // An activation by Keras' name ("relu"); false if there is none.
 bool FindActivation(const std::string& name, bool keras2, Activation& activation);
 

@@ -182,12 +182,15 @@ class MovedLayer : public Layer {
   absl::StatusOr<AxisOrder> OrderFor(const Shape& input) const {
     const size_t rank = input.size();
     std::vector<bool> last(rank, false);
+    // These have variables whose axes are in the order given.
+    const bool ordered = class_name() == "LayerNormalization" || class_name() == "Normalization";
     int64_t before = 0;
     if (axes_.empty() && rank > 0) last[0] = true;
     AxisOrder order;
     for (const int64_t given : axes_) {
       const int64_t axis = given < 0 ? given + static_cast<int64_t>(rank) + 1 : given;
-      if (axis <= before || axis > static_cast<int64_t>(rank)) {
+      const bool exists = axis > 0 && axis <= static_cast<int64_t>(rank);
+      if (!exists || (ordered && axis < before) || last[static_cast<size_t>(axis - 1)]) {
         return absl::InvalidArgumentError(
             absl::StrCat("key \"", key_, "\": ", given, " is no axis of ", ShapeName(input),
                          " (the batch does not count), or not in order"));
@@ -226,16 +229,6 @@ class MovedLayer : public Layer {
   std::map<Shape, Shape> outputs_;  // of the layer, by its input
 };
 
-// The axes of a key that is a number or a list of them; none if it says anything else.
-std::vector<int64_t> AxesOf(const json& value) {
-  std::vector<int64_t> axes;
-  for (const json& axis : value.is_array() ? value : json::array({value})) {
-    if (!axis.is_number_integer() || std::abs(axis.get<double>()) > 1000) return {};
-    axes.push_back(axis.get<int64_t>());
-  }
-  return axes;
-}
-
 // The keys as they are for the last axes.
 absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, const char* key,
                                                  json last, std::vector<int64_t> axes) {
@@ -256,18 +249,22 @@ constexpr std::string_view kAlongAxes[] = {
     "UnitNormalization",
 };
 
-// The features stay the last axis, behind those of attention. The layer itself is told how many of
-// these there are, in a form that no file has.
+// The features stay the last axis, behind those of attention.
 absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& config) {
   const auto given = config.values().find("attention_axes");
-  if (given == config.values().end() || given->is_null() || given->is_object()) return nullptr;
+  if (given == config.values().end()) return nullptr;
   std::vector<int64_t> axes = AxesOf(*given);
-  if (axes.empty()) return nullptr;
-  for (int64_t& axis : axes) {
-    if (config.keras2() && axis < 0) ++axis;  // it counts the axis of the heads, too
-  }
+  // Keras 2 counts the axis of the heads, too, from the end.
+  const int64_t heads = config.keras2() ? 1 : 0;
+  for (int64_t& axis : axes) axis += axis < 0 ? heads : 0;
   std::sort(axes.begin(), axes.end());
-  json last = {{"last", axes.size()}};
+  std::vector<int64_t> wanted;
+  json last = json::array();
+  for (size_t i = axes.size(); i > 0; --i) {
+    wanted.push_back(-1 - static_cast<int64_t>(i));
+    last.push_back(wanted.back() - heads);
+  }
+  if (axes == wanted) return nullptr;  // or none: the layer says what is wrong with the key
   axes.push_back(-1);
   return MakeAlong(config, "attention_axes", std::move(last), std::move(axes));
 }

@@ -131,8 +131,9 @@ std::unique_ptr<Layer> MakeDropout(LayerConfig& config) {
   if (name == "GaussianDropout") {
     return std::make_unique<RandomLayer>(config, Kind::kMultiplied, std::sqrt(rate / (1 - rate)));
   }
+  if (name != "Dropout") config.Choice("data_format", "channels_last", {"channels_last"});
+  if (rate == 0) return MakeIdentity(config);
   if (name == "Dropout") return std::make_unique<RandomLayer>(config, Kind::kDropout, rate);
-  config.Choice("data_format", "channels_last", {"channels_last"});
   return std::make_unique<RandomLayer>(config, Kind::kSpatial, rate);
 }
 

@@ -63,6 +63,8 @@ absl::Status Graph::Prepare(int64_t batch) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
       if (node.layer == nullptr || node.layer->is_view()) continue;
+      // What a mixed policy has rounded loses nothing.
+      ops_.AllowShortOperands(short_operands_ || node.precision != Precision::kFloat32);
       absl::StatusOr<std::unique_ptr<Kernel>> kernel =
           node.layer->MakeKernel(ops_, batch, node.input_shapes);
       if (!kernel.ok()) {

@@ -60,8 +60,9 @@ class Graph {
   const Shape& shape(Value value) const { return nodes_[value].shape; }
   // The mask of an output of the model, kNone if it has none.
   Value mask(size_t output) const { return output_masks_[output]; }
-  // What `value` is `kind` of, if its last step is that activation.
-  std::optional<Value> Before(Value value, ActivationKind kind) const;
+  // What `value` is the softmax or the sigmoid of, if that is its last step: where Keras finds the
+  // logits.
+  std::optional<Value> LogitsOf(Value value) const;
   std::vector<LayerRow> Describe() const;
   // Set if an input of the model is ids for an embedding of so many rows.
   std::optional<int64_t> ids_below(size_t input) const;
@@ -164,6 +165,7 @@ class Graph {
   void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
 
   Ops& ops_;
+  bool short_operands_ = false;  // in all products, not only those of a mixed policy
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;

@@ -391,6 +391,7 @@ std::unique_ptr<Graph> Graph::Build(Ops& ops, const ModelSpec& model,
                                     std::span<const std::optional<Shape>> data,
                                     Problems& problems) {
   std::unique_ptr<Graph> graph(new Graph(ops));
+  graph->short_operands_ = model.short_operands;
   return Builder(*graph, model, problems).Add(data) ? std::move(graph) : nullptr;
 }
 

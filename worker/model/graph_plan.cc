@@ -8,13 +8,18 @@
 
 namespace paracord {
 
-std::optional<Graph::Value> Graph::Before(Value value, ActivationKind kind) const {
-  const Node& last = nodes_[value];
-  // Of values that are rounded Keras does not find it.
-  if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
-  const auto activation = last.layer->activation();
-  if (!activation.has_value() || activation->kind != kind) return std::nullopt;
-  return last.inputs[0];
+std::optional<Graph::Value> Graph::LogitsOf(Value value) const {
+  while (true) {
+    const Node& last = nodes_[value];
+    // Of values that are rounded Keras does not find it.
+    if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
+    const auto activation = last.layer->activation();
+    if (!activation.has_value()) return std::nullopt;
+    value = last.inputs[0];
+    const ActivationKind kind = activation->kind;
+    if (kind == ActivationKind::kSoftmax || kind == ActivationKind::kSigmoid) return value;
+    if (kind != ActivationKind::kLinear) return std::nullopt;  // which gives the same tensor
+  }
 }
 
 absl::StatusOr<Graph::Value> Graph::Duplicate(Value value) {

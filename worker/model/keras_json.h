@@ -54,6 +54,7 @@ struct ModelSpec {
   std::vector<Endpoint> inputs;
   std::vector<Endpoint> outputs;
   bool keras2 = false;
+  bool short_operands = false;        // Ops::AllowShortOperands for all of it
   std::vector<std::string> problems;  // of single layers; the rest is read nevertheless
 };
 

@@ -1,4 +1,5 @@
-// The Keras model as a GradientProgram: graph, loss and metrics over one device's operations.
+#include "worker/model/keras_program.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,128 +12,8 @@
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
-#include "worker/model/device_copy.h"
-#include "worker/model/gradient_program.h"
-#include "worker/model/graph.h"
-#include "worker/model/keras_json.h"
-#include "worker/model/model_head.h"
-#include "worker/model/model_summary.h"
-#include "worker/ops/ops.h"
-#include "worker/preprocessing/preprocessed_program.h"
-#include "worker/preprocessing/preprocessor.h"
 
 namespace paracord {
-namespace {
-
-Shape ShapeOf(const Column& column) { return Shape(column.shape.begin(), column.shape.end()); }
-
-class KerasProgram : public GradientProgram {
- public:
-  KerasProgram(const Job& job, std::unique_ptr<Ops> ops)
-      : job_(job),
-        accumulate_(std::max<uint32_t>(job.accumulate, 1)),
-        ops_(std::move(ops)),
-        parameter_copy_(*ops_),
-        gradient_copy_(*ops_),
-        input_copy_(*ops_),
-        target_copy_(*ops_),
-        weight_copy_(*ops_) {}
-
-  // `schema` null: the data are not known, and nothing comes of it but problems. `before`: what
-  // `validate` shows above the graph's layers.
-  absl::Status Init(const ModelSpec& model, const Batch* schema, std::vector<LayerRow> before,
-                    Problems& problems);
-
-  const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
-  const std::vector<std::string>& metric_names() const override { return metric_names_; }
-
-  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
-                                          ConstTensors values, MutableTensors gradients) override;
-  absl::Status Evaluate(const Batch& batch, ConstTensors values,
-                        std::vector<MetricState>& states) override;
-  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
-  std::string Summary() const override {
-    std::vector<LayerRow> rows = before_;
-    for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
-    return SummaryOf(rows);
-  }
-  int64_t MultiplyAdds() const override {
-    int64_t all = 0;
-    for (const LayerRow& row : graph_->Describe()) all += row.multiply_adds;
-    return all;
-  }
-
- private:
-  absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
-  absl::Status CheckIds(const Batch& batch) const;
-  absl::Status BindParameters(ConstTensors values);
-  absl::Status BindGradients(MutableTensors gradients);
-  absl::Status BindBatch(const Batch& batch, bool with_targets);
-  bool InputsFinite(const Batch& batch) const;
-  void HideRows(const Batch& batch, std::vector<float>& values) const;
-  // A run over examples [first, first + count) of the batch.
-  GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
-  // On the host, of the call's examples; null: there is none.
-  absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
-  // By what the sum of a head's losses over all rows of a batch is to be divided.
-  absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
-  absl::StatusOr<double> HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
-                                  double each, bool gradient);
-  absl::Status AddMetrics(const ModelHead& head, const Batch& batch, std::vector<MetricState>& to,
-                          size_t& at);
-
-  const Job job_;
-  const int64_t accumulate_;
-  const std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Graph> graph_;  // before ops_ goes
-  std::vector<LayerRow> before_;
-  std::vector<Column> inputs_schema_;
-  std::vector<size_t> input_columns_;  // of each input of the graph
-  std::vector<ModelHead> heads_;
-  std::vector<std::string> output_names_;
-  std::vector<std::string> metric_names_{"loss"};
-  // Of a run. Pointers are of the device.
-  DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
-  std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
-  std::vector<const float*> inputs_, parameters_;
-  std::vector<float*> gradients_;
-  std::vector<float> weights_, mask_, output_;
-};
-
-absl::Status KerasProgram::Init(const ModelSpec& model, const Batch* schema,
-                                std::vector<LayerRow> before, Problems& problems) {
-  before_ = std::move(before);
-  std::vector<std::optional<Shape>> shapes(model.inputs.size());
-  if (schema != nullptr) {
-    inputs_schema_ = schema->inputs;
-    input_columns_ = MatchInputs(model, *schema).value();  // was looked at before
-    for (size_t i = 0; i < shapes.size(); ++i)
-      shapes[i] = ShapeOf(inputs_schema_[input_columns_[i]]);
-  }
-  graph_ = Graph::Build(*ops_, model, shapes, problems);
-  if (graph_ == nullptr || schema == nullptr) {
-    CheckLearning(job_, &model, problems);
-    return problems.ToStatus();
-  }
-  for (const size_t column : input_columns_) {
-    if (!inputs_schema_[column].text) continue;
-    problems.Add(absl::StrCat("data: input \"", inputs_schema_[column].name, "\""),
-                 "is strings, which only preprocessing layers take");
-  }
-  heads_ = MakeHeads(job_, model, *graph_, *schema, problems);
-  RETURN_IF_ERROR(problems.ToStatus());
-
-  std::vector<Graph::Value> loss_values;
-  for (const ModelHead& head : heads_) {
-    if (head.has_loss) loss_values.push_back(head.loss_value);
-    if (head.has_loss && heads_.size() > 1) metric_names_.push_back(head.name + "_loss");
-    for (const MetricSpec& metric : head.metrics) metric_names_.push_back(metric.name);
-  }
-  for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
-  graph_->PlanTraining(loss_values, accumulate_ > 1);
-  const int64_t usual = (job_.batch + accumulate_ - 1) / accumulate_;
-  return graph_->Prepare(std::max<int64_t>(usual, 1));
-}
 
 absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
@@ -449,49 +330,6 @@ absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, Co
     HideRows(batch, outputs.back().values);
   }
   return outputs;
-}
-
-// `schema` null: only looks for problems; the program is null.
-absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Batch* schema,
-                                                       std::unique_ptr<Ops> ops) {
-  Problems problems;
-  if (schema != nullptr && !CheckColumns(*schema, problems)) schema = nullptr;
-  absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
-  if (!model.ok()) {
-    problems.Add("", std::string(model.status().message()));
-    CheckLearning(job, nullptr, problems);
-    return problems.ToStatus();
-  }
-  for (const std::string& problem : model->problems) problems.Add("", problem);
-  std::optional<Batch> rest;
-  if (schema != nullptr) {
-    const absl::Status matched = MatchInputs(*model, *schema).status();
-    if (matched.ok()) rest = *schema;
-    if (!matched.ok()) problems.Add("", std::string(matched.message()));
-  }
-  std::unique_ptr<Preprocessor> preprocessor =
-      Preprocessor::TakeOut(*model, rest ? &*rest : nullptr, problems);
-  auto program = std::make_unique<KerasProgram>(job, std::move(ops));
-  const absl::Status status = program->Init(
-      *model, rest ? &*rest : nullptr,
-      preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), problems);
-  RETURN_IF_ERROR(problems.ToStatus());
-  RETURN_IF_ERROR(status);
-  if (!rest) return nullptr;
-  if (preprocessor == nullptr) return program;
-  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
-                                                                   const Batch& schema,
-                                                                   std::unique_ptr<Ops> ops) {
-  return Build(job, &schema, std::move(ops));
-}
-
-absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {
-  return Build(job, nullptr, std::move(ops)).status();
 }
 
 }  // namespace paracord

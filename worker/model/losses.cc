@@ -50,6 +50,8 @@ bool SameUpToOne(const Shape& a, const Shape& b) {
 }
 
 bool IsDefault(const std::string& key, const nlohmann::json& value) {
+  // Of a loss as a metric; those of losses are read.
+  if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
   if (key == "axis") return value == -1;
   return value.is_null() || value == false || key == "label" || key == "dtype" || key == "fn";
 }

@@ -8,8 +8,6 @@
 namespace paracord {
 namespace {
 
-Shape ShapeOf(const Column& column) { return Shape(column.shape.begin(), column.shape.end()); }
-
 // Does a name in a job mean this output?
 bool Means(const std::string& name, const Endpoint& output, size_t index) {
   return output.Is(name) || name == absl::StrCat("#", index);
@@ -75,22 +73,25 @@ void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
   }
 }
 
-// Shapes that fit a loss or a metric, if it is one: targets are class indices or like the output.
+// Shapes that fit a loss or a metric, if any do: targets are class indices or like the output.
 template <class Resolve>
 absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
-  const absl::Status classes = resolve(spec, Shape{2}, Shape{}).status();
-  return classes.ok() ? classes : resolve(spec, Shape{2}, Shape{2}).status();
+  absl::Status status = resolve(spec, Shape{2}, Shape{}).status();
+  for (const Shape& both : {Shape{1}, Shape{2}}) {
+    if (!status.ok()) status = resolve(spec, both, both).status();
+  }
+  return status;
 }
 
-// Keras takes the logits where it can see them, which loses no digits.
+// Keras takes the logits where it can see them, which loses no digits, be they a sigmoid's under a
+// loss that would be a softmax's, or the other way round.
 void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
   const bool binary = kind == LossKind::kBinaryCrossentropy;
   if (!binary && !IsSparse(kind) && kind != LossKind::kCategoricalCrossentropy) return;
-  const auto wanted = binary ? ActivationKind::kSigmoid : ActivationKind::kSoftmax;
-  if (const auto logits = graph.Before(head.value, wanted)) {
+  if (const auto logits = graph.LogitsOf(head.value)) {
     head.loss_value = *logits;
     head.loss_from_logits = true;
   }
@@ -186,7 +187,7 @@ std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& 
     heads.push_back(std::move(head));
   }
   if (!any_loss) problems.Add("", "no output of the model has a loss");
-  if (!job.class_weight.empty() && (heads.size() != 1 || heads[0].loss.rows != 1)) {
+  if (!job.class_weight.empty() && (!one || (!heads.empty() && heads[0].loss.rows != 1))) {
     problems.Add("class_weight", "needs a model of one output, with one target an example");
   }
   return heads;

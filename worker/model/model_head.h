@@ -16,6 +16,10 @@
 
 namespace paracord {
 
+inline Shape ShapeOf(const Column& column) {
+  return Shape(column.shape.begin(), column.shape.end());
+}
+
 struct ModelHead {
   std::string name;  // of the output
   Graph::Value value = 0;

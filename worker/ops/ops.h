@@ -240,6 +240,9 @@ class Ops {
   // `host` has the numbers after the next Finish that is OK.
   virtual void Download(int64_t n, const float* device, float* host) = 0;
 
+  // Whether products and convolutions that are made from now on may take 11 significant bits of
+  // their operands (TF32 of a GPU's tensor cores); the sums are float32. Nothing to the CPU.
+  virtual void AllowShortOperands(bool allow) = 0;
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;

@@ -129,8 +129,9 @@ absl::Status Preprocessor::MakeStep(const ModelSpec& model, size_t node) {
   if (model.layers[layer].unusable) return absl::OkStatus();
   if (!step_of_layer_.emplace(layer, steps_.size()).second) return absl::OkStatus();
   auto step = MakePreprocessingStep(model.layers[layer], model.keras2);
+  absl::Status status = step.status();
   steps_.push_back(step.ok() ? *std::move(step) : nullptr);
-  return step.status();
+  return status;
 }
 
 bool Preprocessor::IsMade(const ModelSpec& model, size_t node) const {

@@ -1,10 +1,14 @@
 // What readers keep for the next start: csv, tfrecord and text over real files.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "fakes.h"
 #include "storage/crc32c.h"
 #include "storage/tf_record_writer.h"
@@ -22,11 +26,13 @@ using nlohmann::json;
 class CountingFiles : public PosixFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    if (path.ends_with(".kept") && before_kept) before_kept();
     absl::StatusOr<std::unique_ptr<ReadFile>> file = PosixFiles::Open(path);
     if (!file.ok()) return file;
     return std::make_unique<Counted>(*std::move(file), path.ends_with(".kept") ? kept : data);
   }
   uint64_t kept = 0, data = 0;  // bytes
+  std::function<void()> before_kept;
 
  private:
   class Counted : public ReadFile {
@@ -200,6 +206,25 @@ TEST_CASE("a damaged kept index is ignored and written anew") {
   check(whole + "x");
 }
 
+TEST_CASE("data that are replaced while a kept index is recalled are refused") {
+  KeptCsv kept;
+  kept.Write("data1", CsvOf(300));
+  REQUIRE(kept.Open().ok());
+  kept.files.before_kept = [&] { kept.Write("data1", CsvOf(300, 1)); };
+  const absl::Status status = kept.Open().status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(status.message().find("data1: a file of these data changed") != std::string::npos);
+  kept.files.before_kept = nullptr;
+  CHECK(kept.Open().ok());
+}
+
+TEST_CASE("paths that are not UTF-8 are kept like others") {
+  KeptCsv kept;
+  kept.spec.options["files"] = kept.directory / "caf\xe9";
+  kept.Write("caf\xe9", CsvOf(kRows));
+  CheckKept(kept, 1);
+}
+
 TEST_CASE("an index with a right checksum and wrong places is ignored") {
   KeptCsv kept;
   kept.Write("data1", CsvOf(300));
@@ -297,15 +322,14 @@ TEST_CASE("leftovers of writers that died go, and there are never many files") {
   REQUIRE(Overwrite(kept.files, path, "damaged"));
   REQUIRE(kept.Open().ok());
   CHECK(kept.OnlyPath() == path);
-  for (int i = 0; i < 70; ++i) {
-    kept.spec.options["skip_lines"] = static_cast<unsigned>(i % 5);
-    kept.spec.options["missing"] = {std::to_string(i)};
-    kept.spec.options["header"] = false;
-    kept.spec.options["features"] = {0u};
-    kept.spec.options["label"] = 1u;
-    (void)kept.Open();
-  }
-  CHECK(kept.Names().size() <= 64);
+  for (int i = 0; i < 300; ++i) kept.Write(absl::StrCat("index/other-", i, ".kept"), "x");
+  kept.Write("index/other-9.kept.b.tmp", "x");  // which somebody may be writing
+  REQUIRE(Overwrite(kept.files, path, "damaged"));
+  REQUIRE(kept.Open().ok());
+  const std::vector<std::string> names = kept.Names();
+  CHECK(names.size() == 256);
+  CHECK(std::count(names.begin(), names.end(), "other-9.kept.b.tmp") == 1);
+  CHECK(std::count(names.begin(), names.end(), std::filesystem::path(path).filename()) == 1);
 }
 
 }  // namespace

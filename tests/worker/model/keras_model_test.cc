@@ -203,6 +203,9 @@ TEST_CASE("unknown losses, metrics and options are refused with the nearest name
   CHECK(message().find("did you mean \"from_logits\"") != std::string::npos);
   job.loss.options = {{"from_logits", true}, {"reduction", "sum_over_batch_size"}, {"axis", -1}};
   CHECK(message().empty());
+  job.metrics = {{"huber", {{"reduction", "sum_over_batch_size"}}}};  // a loss as a metric
+  CHECK(message().empty());
+  job.metrics.clear();
   for (const char* reduction : {"mean", "sum"}) {
     job.loss.options["reduction"] = reduction;
     CHECK(message().empty());

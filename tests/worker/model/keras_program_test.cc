@@ -120,5 +120,50 @@ TEST_CASE("the example jobs can be read and their models built for the shape of 
   }
 }
 
+TEST_CASE("the loss is taken of the logits of a softmax or a sigmoid, as Keras does") {
+  const Batch schema = SchemaOf({4}, {3});
+  Batch batch = RandomBatch(schema, 5, 0, 1);
+  for (float& target : batch.targets[0].values) target = target > 0 ? 1.f : 0.f;
+  const auto loss_of = [&](const char* loss, const json& options, const char* activation,
+                           const std::vector<json>& more) {
+    std::vector<json> layers = {
+        LayerJson("Dense", {{"name", "d"}, {"units", 3}, {"activation", activation}})};
+    layers.insert(layers.end(), more.begin(), more.end());
+    Job job = JobFor(SequentialJson(layers), loss);
+    job.loss.options = options;
+    const auto program = BuildKerasProgram(job, schema, TestOps()).value();
+    Variables variables(*program);
+    variables.Randomise(1);
+    return program->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+        .value();
+  };
+  const json none = json::object(), logits = {{"from_logits", true}};
+  const json identity = LayerJson("Activation", {{"name", "i"}, {"activation", "linear"}});
+  const json dropout = LayerJson("Dropout", {{"name", "o"}, {"rate", 0}});
+  const json relu = LayerJson("Activation", {{"name", "r"}, {"activation", "relu"}});
+  for (const char* loss : {"categorical_crossentropy", "binary_crossentropy"}) {
+    const double wanted = loss_of(loss, logits, "linear", {});
+    for (const char* activation : {"softmax", "sigmoid"}) {
+      CHECK(loss_of(loss, none, activation, {}) == Approx(wanted));
+      CHECK(loss_of(loss, logits, activation, {}) == Approx(wanted));
+      CHECK(loss_of(loss, none, activation, {identity, dropout}) == Approx(wanted));
+    }
+  }
+  // Behind another activation it sees none.
+  CHECK(loss_of("binary_crossentropy", none, "softmax", {relu}) !=
+        Approx(loss_of("binary_crossentropy", none, "softmax", {})));
+}
+
+TEST_CASE("stop_when must name something that is measured") {
+  Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 2}})}), "mse");
+  job.metrics = {{"mean_absolute_error"}};
+  job.stop_when = StopWhen{"mean_absolute_error", std::nullopt, 0.5};
+  CHECK(BuildKerasProgram(job, SchemaOf({4}, {2}), TestOps()).ok());
+  job.stop_when->metric = "nope_mean_absolute_error";
+  CHECK(BuildKerasProgram(job, SchemaOf({4}, {2}), TestOps()).status().message() ==
+        "stop_when.metric: \"nope_mean_absolute_error\" is not supported (did you mean "
+        "\"mean_absolute_error\"?); supported: loss, mean_absolute_error");
+}
+
 }  // namespace
 }  // namespace paracord

@@ -65,5 +65,56 @@ TEST_CASE("a mixed policy rounds what layers give and their gradients, in both d
   }
 }
 
+// A step's loss and gradients.
+std::vector<float> Step(const json& model, const std::string& precision, const Batch& schema,
+                        std::unique_ptr<Ops> ops = TestOps()) {
+  Job job = JobFor(model, "mse");
+  job.precision = precision;
+  const auto program = BuildKerasProgram(job, schema, std::move(ops));
+  INFO(program.status());
+  REQUIRE(program.ok());
+  Variables variables(**program);
+  variables.Randomise(1);
+  const auto loss = (*program)->ComputeGradients(
+      RandomBatch(schema, 5, 0, 1), 1, variables.value_spans(), variables.gradient_spans());
+  INFO(loss.status());
+  REQUIRE(loss.ok());
+  std::vector<float> all{static_cast<float>(*loss)};
+  for (const auto& gradient : variables.gradients) {
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
+TEST_CASE("the job's precision is the policy of all layers but the last, unless they have one") {
+  struct Case {
+    const char *precision, *policy;
+  };
+  for (const auto& [precision, policy] :
+       {Case{"bf16", "mixed_bfloat16"}, Case{"fp16", "mixed_float16"}}) {
+    const auto model = [](const json& inner, const json& outer, const json& own) {
+      const json lstm =
+          LayerJson("LSTM", {{"units", 3}, {"return_sequences", true}, {"dtype", inner}});
+      return SequentialJson(
+          {LayerJson("Bidirectional", {{"layer", lstm}, {"dtype", outer}}),
+           LayerJson("TimeDistributed",
+                     {{"layer", LayerJson("Dense", {{"units", 4}, {"dtype", inner}})}}),
+           LayerJson("Flatten", {{"dtype", outer}}),
+           LayerJson("Dense", {{"units", 3}, {"name", "own"}, {"dtype", own}}),
+           LayerJson("Dense", {{"units", 2}, {"name", "last"}, {"dtype", "float32"}})});
+    };
+    const json plain = {{"class_name", "DTypePolicy"}, {"config", {{"name", "float32"}}}};
+    const Batch schema = SchemaOf({4, 2}, {2});
+    json by_file = model(policy, policy, "mixed_bfloat16");
+    by_file["config"]["layers"][1]["config"]["dtype"] = policy;
+    const json by_job = model("float32", plain, "mixed_bfloat16");
+    CHECK(Step(by_job, precision, schema) == Step(by_file, "float32", schema));
+    CHECK(Step(by_job, precision, schema) != Step(by_job, "float32", schema));
+    // A GPU's.
+    CHECK(Step(by_job, "tf32", schema, MakeCpuOps(1)) ==
+          Step(by_job, "float32", schema, MakeCpuOps(1)));
+  }
+}
+
 }  // namespace
 }  // namespace paracord

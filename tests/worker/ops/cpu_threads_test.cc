@@ -83,6 +83,31 @@ TEST_CASE("loops give the same bits with any number of threads") {
   });
 }
 
+TEST_CASE("norms give the same bits with any number of threads") {
+  const Values x = Noise(kAll, 1), dy = Noise(kAll, 2);
+  for (const bool by_column : {true, false}) {
+    const NormShape shape{by_column, kRows, kColumns, 1e-3f};
+    const auto groups = static_cast<size_t>(by_column ? kColumns : kRows);
+    std::vector<Values> expected;
+    for (const int threads : kThreads) {
+      const auto ops = MakeCpuOps(threads);
+      ops->Enter();
+      const Values scale = Noise(kColumns, 3), offset = Noise(kColumns, 4);
+      Values mean(groups), variance(groups), y(kAll), dx(kAll), dscale(kColumns), doffset(kColumns);
+      ops->Moments(shape, x.data(), mean.data(), variance.data());
+      ops->Normalize(shape, x.data(), mean.data(), variance.data(), scale.data(), offset.data(),
+                     y.data());
+      ops->NormalizeBackward(shape, false, x.data(), mean.data(), variance.data(), scale.data(),
+                             dy.data(), dx.data(), dscale.data(), doffset.data());
+      REQUIRE(ops->Finish().ok());
+      const std::vector<Values> all = {mean, variance, y, dx, dscale, doffset};
+      if (threads == 1) expected = all;
+      CHECK(all == expected);
+    }
+    for (const Values& result : expected) CHECK(result != Values(result.size()));
+  }
+}
+
 TEST_CASE("a recurrent step gives the same bits with any number of threads") {
   constexpr int64_t kBatch = 67, kUnits = 190, kState = kBatch * kUnits;
   CellShape shape{CellKind::kLstm, kBatch, kUnits, {ActivationKind::kTanh}, {}};

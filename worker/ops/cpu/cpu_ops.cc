@@ -95,17 +95,37 @@ class CpuOps : public Ops {
       cpu::Binary(kind, part, a + at_a, b + at_b, y + at_y);
     });
   }
-  void Moments(const NormShape& shape, const float* x, float* mean, float* variance) override {
-    cpu::Moments(shape, x, mean, variance);
+  void AllowShortOperands(bool) override {}
+  void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
+    const auto moments = [&](int64_t first, int64_t count) {
+      cpu::Moments(s, x, mean, variance, first, count);
+    };
+    s.by_column ? InColumns(s, moments) : InRanges(s.rows, s.columns, moments);
   }
-  void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
+  void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
                  const float* scale, const float* offset, float* y) override {
-    cpu::Normalize(shape, x, mean, variance, scale, offset, y);
+    InRanges(s.rows, s.columns, [&](int64_t first, int64_t count) {
+      cpu::Normalize(s, x, mean, variance, scale, offset, y, first, count);
+    });
   }
-  void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+  void NormalizeBackward(const NormShape& s, bool constant, const float* x, const float* mean,
                          const float* variance, const float* scale, const float* dy, float* dx,
                          float* dscale, float* doffset) override {
-    cpu::NormalizeBackward(shape, constant, x, mean, variance, scale, dy, dx, dscale, doffset);
+    if (s.by_column) {
+      return InColumns(s, [&](int64_t first, int64_t count) {
+        cpu::NormColumnsBackward(s, constant, x, mean, variance, scale, dy, dx, dscale, doffset,
+                                 first, count);
+      });
+    }
+    if (dscale != nullptr || doffset != nullptr) {
+      InColumns(s, [&](int64_t first, int64_t count) {
+        cpu::NormRowsBackwardSums(s, x, mean, variance, dy, dscale, doffset, first, count);
+      });
+    }
+    if (dx == nullptr) return;
+    InRanges(s.rows, s.columns, [&](int64_t first, int64_t count) {
+      cpu::NormRowsBackward(s, constant, x, mean, variance, scale, dy, dx, first, count);
+    });
   }
   void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
               const float* table, float* y) override {
@@ -155,6 +175,15 @@ class CpuOps : public Ops {
   template <class Body>
   void InRanges(int64_t n, int64_t each, const Body& body) const {
     cpu::InRanges(threads_, n, kRange / std::max<int64_t>(each, 1), body);
+  }
+  // Of columns, so many together that two threads do not write to one cache line.
+  template <class Body>
+  void InColumns(const NormShape& s, const Body& body) const {
+    constexpr int64_t kLine = 16;
+    InRanges((s.columns + kLine - 1) / kLine, kLine * s.rows, [&](int64_t first, int64_t count) {
+      const int64_t begin = first * kLine, end = std::min(s.columns, begin + count * kLine);
+      body(begin, end - begin);
+    });
   }
   // body(part, and where it begins in a, b and y) for parts of the walk.
   template <class Body>

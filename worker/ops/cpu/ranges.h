@@ -32,7 +32,8 @@ void InRanges(int threads, int64_t n, int64_t least, const Body& body) {
       l.body(i * l.step, std::min(l.step, l.n - i * l.step));
     }
   };
-  GOMP_parallel(work, &loop, static_cast<unsigned>(ranges), 0);
+  // All threads, though some may have nothing to do: libgomp ends those that are left out.
+  GOMP_parallel(work, &loop, static_cast<unsigned>(threads), 0);
 }
 
 }  // namespace paracord::cpu

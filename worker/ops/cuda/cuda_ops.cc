@@ -28,6 +28,7 @@ class CudaOps : public Ops {
     engine_.Download(device, host, static_cast<size_t>(n) * sizeof(float));
   }
 
+  void AllowShortOperands(bool allow) override { engine_.AllowTf32(allow); }
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
     return cuda::MakeMatmul(engine_, shape);
   }

@@ -34,6 +34,10 @@ class Engine {
   absl::Status Enter();
   absl::Status Finish();
 
+  // For the products and convolutions that are made from now on.
+  void AllowTf32(bool allow) { tf32_ = allow; }
+  bool tf32() const { return tf32_; }
+
   absl::StatusOr<DeviceArray> Allocate(int64_t floats);
   void Upload(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
@@ -75,6 +79,7 @@ class Engine {
   Stream compute_ = nullptr, copies_ = nullptr;
   Event computed_ = nullptr, copied_ = nullptr;
   absl::Status error_;
+  bool tf32_ = false;
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 

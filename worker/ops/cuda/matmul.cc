@@ -11,7 +11,8 @@ namespace {
 
 class CublasMatmul : public Matmul {
  public:
-  CublasMatmul(Engine& engine, const MatmulShape& s) : engine_(engine), s_(s) {}
+  CublasMatmul(Engine& engine, const MatmulShape& s)
+      : engine_(engine), s_(s), tf32_(engine.tf32()) {}
 
   void Run(const float* a, const float* b, const float* bias, float* c) override {
     if (!engine_.ok()) return;
@@ -29,7 +30,8 @@ class CublasMatmul : public Matmul {
                         .c = c,
                         .ldc = s_.n,
                         .stride_c = s_.m * s_.n,
-                        .batch = s_.batch};
+                        .batch = s_.batch,
+                        .tf32 = tf32_};
     if (!engine_.Try("matmul", engine_.runtime().Gemm(call, engine_.stream()))) return;
     if (!s_.bias && !s_.relu) return;
     engine_.Map("bias", s_.batch * s_.m * s_.n,
@@ -39,6 +41,7 @@ class CublasMatmul : public Matmul {
  private:
   Engine& engine_;
   const MatmulShape s_;
+  const bool tf32_;
 };
 
 }  // namespace

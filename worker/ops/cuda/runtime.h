@@ -38,6 +38,7 @@ struct GemmCall {
   float* c = nullptr;
   int64_t ldc = 0, stride_c = 0;
   int64_t batch = 1;
+  bool tf32 = false;  // CUBLAS_TF32_TENSOR_OP_MATH, else CUBLAS_DEFAULT_MATH
 };
 
 // Descriptors of cuDNN: tensors in CUDNN_TENSOR_NHWC, the filter too (out, height, width, in /
@@ -49,6 +50,7 @@ struct ConvCall {
   int64_t pad_height = 0, pad_width = 0;
   int64_t stride_height = 1, stride_width = 1;
   int64_t dilation_height = 1, dilation_width = 1;
+  bool tf32 = false;  // CUDNN_DEFAULT_MATH, else CUDNN_FMA_MATH
 };
 
 // A convolution with its algorithms. Asynchronous on the stream.

@@ -23,10 +23,6 @@ class ToolkitRuntime : public Runtime {
   absl::Status Init() {
     RETURN_IF_ERROR(UseDevice());
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
-    RETURN_IF_ERROR(
-        StatusOf(libraries_, "cublasSetMathMode",
-                 libraries_.cublasSetMathMode(
-                     cublas_, options_.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH)));
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
   }
 
@@ -102,6 +98,10 @@ class ToolkitRuntime : public Runtime {
     RETURN_IF_ERROR(
         StatusOf(libraries_, "cublasSetStream",
                  libraries_.cublasSetStream_v2(cublas_, static_cast<cudaStream_t>(stream))));
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetMathMode",
+                 libraries_.cublasSetMathMode(
+                     cublas_, call.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH)));
     const float one = 1, zero = 0;
     const auto size = [](int64_t n) { return static_cast<int>(n); };
     const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };

@@ -10,7 +10,6 @@
 namespace paracord::cuda {
 
 struct ToolkitOptions {
-  bool tf32 = false;          // products and convolutions may round their operands to 10 bits
   bool deterministic = true;  // only algorithms that give the same bits in each run
 };
 
