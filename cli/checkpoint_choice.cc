@@ -65,6 +65,17 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   return absl::NotFoundError(NotThere(checkpoints, names, step, refused));
 }
 
+std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
+  const std::string checkpoints = dir + "/checkpoints";
+  const auto names = ListCheckpoints(files, checkpoints);
+  if (!names.ok()) return std::nullopt;
+  for (const CheckpointName& name : *names) {
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, checkpoints + "/" + name.ToString());
+    if (manifest.ok()) return *std::move(manifest);
+  }
+  return std::nullopt;
+}
+
 std::string PositionText(const Manifest& manifest) {
   std::optional<uint64_t> least;
   for (const ManifestPartition& partition : manifest.partitions) {

@@ -27,6 +27,9 @@ struct ChosenCheckpoint {
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
                                                   std::optional<int64_t> step, std::ostream& notes);
 
+// Of a job in `dir`, by its manifest alone; what is damaged is passed over.
+std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir);
+
 // How far it is: "epoch 3, batch 37 of 938".
 std::string PositionText(const Manifest& manifest);
 

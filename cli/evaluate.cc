@@ -10,9 +10,11 @@
 #include "cli/commands.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "common/random.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "nlohmann/json.hpp"
+#include "worker/data/kept_bytes.h"
 #include "worker/ops/device.h"
 #include "worker/score.h"
 #include "worker/workload.h"
@@ -59,7 +61,9 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   absl::StatusOr<std::unique_ptr<Ops>> ops = MakeOps(*device, static_cast<int>(threads));
   if (!ops.ok()) return fail(ops.status(), ExitCode::kConfiguration);
-  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, *std::move(ops));
+  SystemRandom random;
+  absl::StatusOr<Workload> workload =
+      OpenWorkload(files, *job, *std::move(ops), PlaceIn(own.dir, random));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =

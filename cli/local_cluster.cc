@@ -22,7 +22,6 @@
 namespace paracord {
 namespace {
 
-constexpr int kRestartMayHelp = 128;                   // exit codes from here on
 constexpr std::chrono::milliseconds kFirstPause(250);  // before the second restart, then doubled
 
 std::string FileName(const Task& task) {
@@ -91,13 +90,15 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   return arguments;
 }
 
+std::string LocalCluster::LogPath(const Task& task) const {
+  return absl::StrCat(options_.dir, "/logs/", FileName(task), ".log");
+}
+
 // Its directory may be gone, or the disk: then ours shows what the daemon says.
 int LocalCluster::OpenLog(const Task& task) const {
-  const std::string dir = options_.dir + "/logs";
-  const std::string path = absl::StrCat(dir, "/", FileName(task), ".log");
   std::error_code ignored;
-  std::filesystem::create_directories(dir, ignored);
-  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  std::filesystem::create_directories(options_.dir + "/logs", ignored);
+  const int log = open(LogPath(task).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   return log >= 0 ? log : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -124,8 +125,10 @@ void LocalCluster::BatchesApplied(uint64_t applied) {
 }
 
 LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::string how) {
-  Death death{process.task.ToString(), std::move(how), code, ""};
+  Death death{process.task.ToString(), std::move(how), code, "", LogPath(process.task)};
+  const Role role = process.task.role;
   if (applied_ > process.applied) process.restarts = 0;
+  if (role == Role::kCoordinator && code < kRestartMayHelp) coordinator_exit_ = code;
   if (draining_ || coordinator_exit_.has_value()) return death;
   if (code >= kRestartMayHelp && process.restarts < kRestartsMax) {
     const auto pause = process.restarts == 0 ? std::chrono::milliseconds(0)
@@ -136,10 +139,9 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
                                     : absl::StrCat("and is restarted in ", pause.count(), " ms");
     return death;
   }
-  const Role role = process.task.role;
-  if (role == Role::kCoordinator) coordinator_exit_ = code;
-  const bool needed = role == Role::kPs || (role == Role::kWorker && !Running(Role::kWorker));
-  if (code >= kRestartMayHelp && needed) given_up_ = death.task;
+  const bool needed = role == Role::kPs || role == Role::kCoordinator ||
+                      (role == Role::kWorker && !Running(Role::kWorker));
+  if (code != 0 && needed && !given_up_.has_value()) given_up_ = death;
   return death;
 }
 
@@ -195,6 +197,8 @@ void LocalCluster::BeginDraining() {
 
 void LocalCluster::Drain(int64_t group_ms) {
   BeginDraining();
+  constexpr int64_t kAloneMs = 2000;
+  if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
   for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
     Signal(role, SIGTERM);
     WaitFor(role, group_ms);

@@ -19,6 +19,8 @@
 
 namespace paracord {
 
+inline constexpr int kRestartMayHelp = 128;  // exit codes from here on
+
 struct LocalClusterOptions {
   std::string bin_dir;   // where the daemons' programs are
   std::string job_file;  // absolute
@@ -46,21 +48,24 @@ class LocalCluster {
     std::string how;   // "exit code 3", "signal 9"
     int code = 0;      // 128 + the signal
     std::string then;  // "and was restarted"; "": it stays dead
+    std::string log;   // its path
   };
   // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
   // times each without a batch applied in between: at once, then after longer and longer pauses. A
   // start that fails counts as a death.
   std::vector<Death> Reap();
   void BatchesApplied(uint64_t applied);
-  // A daemon that is not restarted any more and without which the job cannot go on: a ps, or the
-  // last worker.
-  const std::optional<std::string>& given_up() const { return given_up_; }
+  // A daemon that is not restarted any more and without which the job cannot go on: a ps, the last
+  // worker, or a coordinator that was killed. Not one that left with 0: the job is done.
+  const std::optional<Death>& given_up() const { return given_up_; }
 
-  // The coordinator's exit code once it has left for good.
+  // The coordinator's exit code once it has ended the job.
   std::optional<int> coordinator_exit() const { return coordinator_exit_; }
+  bool WaitForCoordinator(int64_t wait_ms) { return WaitFor(Role::kCoordinator, wait_ms); }
   bool EvaluatorRuns() const { return Running(Role::kEvaluator); }
   // Workers and evaluator, then the coordinator, then the ps get SIGTERM, each group when the one
-  // before has left or `group_ms` has passed.
+  // before has left or `group_ms` has passed; less where there is no coordinator to take a
+  // checkpoint.
   void Drain(int64_t group_ms);
   // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
   // SIGKILL after as long again.
@@ -82,6 +87,7 @@ class LocalCluster {
   Death AfterDeath(Process& process, int code, std::string how);
   void BeginDraining();
   absl::Status Launch(Process& process);
+  std::string LogPath(const Task& task) const;
   int OpenLog(const Task& task) const;
   std::vector<std::string> Arguments(const Process& process) const;
   void Signal(Role role, int signal);
@@ -97,7 +103,7 @@ class LocalCluster {
   uint64_t last_applied_ = 0;
   bool draining_ = false;
   std::optional<int> coordinator_exit_;
-  std::optional<std::string> given_up_;
+  std::optional<Death> given_up_;
 };
 
 }  // namespace paracord

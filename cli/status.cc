@@ -1,6 +1,5 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
 #include <filesystem>
-#include <future>
 #include <optional>
 #include <ostream>
 
@@ -10,18 +9,15 @@
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "cli/status_watch.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
-#include "common/status_macros.h"
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "coordinator/job_state.h"
 #include "net/grpc_network.h"
-#include "net/protocol.h"
-#include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
-#include "proto/paracord.pb.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -31,23 +27,13 @@ using nlohmann::json;
 
 absl::StatusOr<json> Ask(const std::string& address) {
   GrpcNetwork network;
-  const std::unique_ptr<Link> link = network.Dial(address);
-  std::promise<absl::StatusOr<StatusReply>> answer;
   constexpr int64_t kDeadlineMs = 3000;
-  CallProto<StatusReply>(
-      *link, method::kStatus, StatusRequest(), kDeadlineMs,
-      [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
-  const absl::StatusOr<StatusReply> reply = answer.get_future().get();
-  if (absl::IsDeadlineExceeded(reply.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(reply.status().message(),
-                     "; is the coordinator running, and is that its address (TF_CONFIG's chief, or "
-                     "DIR/coordinator.address)?"));
-  }
-  RETURN_IF_ERROR(reply.status());
-  json status = JsonOf(reply->json());
-  if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
-  return status;
+  absl::StatusOr<json> status = AskStatus(network, address, kDeadlineMs);
+  if (!absl::IsDeadlineExceeded(status.status())) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat(status.status().message(),
+                   "; is the coordinator running, and is that its address (TF_CONFIG's chief, or "
+                   "DIR/coordinator.address)?"));
 }
 
 std::string OneTask(const json& ps) {
@@ -102,17 +88,6 @@ void Print(const json& status, std::ostream& out) {
 int Fail(const std::string& why, ExitCode code, std::ostream& err) {
   err << "paracord status: " << why << "\n";
   return static_cast<int>(code);
-}
-
-std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
-  const std::string checkpoints = dir + "/checkpoints";
-  const auto names = ListCheckpoints(files, checkpoints);
-  if (!names.ok()) return std::nullopt;
-  for (const CheckpointName& name : *names) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(files, checkpoints + "/" + name.ToString());
-    if (manifest.ok()) return *std::move(manifest);
-  }
-  return std::nullopt;
 }
 
 // Of a summary.json that may come from another version.

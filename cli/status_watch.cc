@@ -1,11 +1,28 @@
 #include "cli/status_watch.h"
 
+#include <future>
+#include <utility>
+
 #include "common/json_text.h"
+#include "common/status_macros.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
+
+absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
+                                         int64_t deadline_ms) {
+  const std::unique_ptr<Link> link = network.Dial(address);
+  std::promise<absl::StatusOr<StatusReply>> answer;
+  CallProto<StatusReply>(
+      *link, method::kStatus, StatusRequest(), deadline_ms,
+      [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
+  ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
+  nlohmann::json status = JsonOf(reply.json());
+  if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
+  return status;
+}
 
 StatusWatch::StatusWatch(Network& network, const std::string& address)
     : state_(std::make_shared<State>()), link_(network.Dial(address)) {}

@@ -1,15 +1,22 @@
-// Asks a coordinator for its status again and again, in the background.
+// Asks a coordinator for its status: once, or again and again in the background. AskStatus blocks
+// its caller; a StatusWatch is used in one thread. Neither knows what is in a status.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "common/rpc.h"
 #include "nlohmann/json.hpp"
 
 namespace paracord {
+
+// DEADLINE_EXCEEDED: nobody answers there.
+absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
+                                         int64_t deadline_ms);
 
 class StatusWatch {
  public:

@@ -1,25 +1,23 @@
 // paracord train: a whole cluster on this machine.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
+#include "cli/job_dir.h"
 #include "cli/local_cluster.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
 #include "cli/trace_file.h"
+#include "cli/train_end.h"
 #include "cli/warnings.h"
 #include "common/exit_code.h"
 #include "common/files.h"
-#include "common/json_text.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "config/flags.h"
@@ -32,6 +30,9 @@
 namespace paracord {
 namespace {
 
+constexpr int64_t kLeaveMs = 3000;
+constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
+
 struct TrainFlags {
   std::string job_file;
   int64_t ps = 1;
@@ -43,7 +44,6 @@ struct TrainFlags {
   bool fresh = false;
   bool json = false;
   std::string trace;
-  std::string summary_before;  // text of the summary that an earlier run left
 };
 
 int Fail(const absl::Status& status, ExitCode code) {
@@ -51,36 +51,15 @@ int Fail(const absl::Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
-// Held while this process lives; a second train in the same DIR is refused.
-absl::StatusOr<int> LockDir(const std::string& dir) {
-  const std::string path = dir + "/lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
-    return absl::AlreadyExistsError(absl::StrCat("another paracord train works in ", dir,
-                                                 ": wait for it or give another --dir"));
-  }
-  return fd;
-}
-
-// Everything that a job leaves behind, and nothing else.
-absl::Status Clear(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
-  for (const std::string& name : names) {
-    const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
-                      name == "tensorboard" || name.starts_with("job.state-") ||
-                      name == kSummaryName || name == kDoneSummaryName ||
-                      name == "evaluations.jsonl" || name == "coordinator.address" ||
-                      name.starts_with("generation-");
-    if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
-  }
-  return absl::OkStatus();
+// What DIR has against it: somebody else, or an error.
+int Fail(const absl::Status& status) {
+  return Fail(status, absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration);
 }
 
 absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progress) {
   if (flags.fresh) {
-    RETURN_IF_ERROR(Clear(files, flags.dir));
+    GrpcNetwork network;
+    RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
   } else {
     const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
         ListCheckpoints(files, flags.dir + "/checkpoints");
@@ -98,75 +77,24 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
   return files.MakeDirectories(flags.dir + "/logs");
 }
 
-void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, const std::string& dir,
-                Progress& progress) {
+void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progress) {
   for (const LocalCluster::Death& death : deaths) {
     if (death.code == 0) continue;  // it left because the job is done
     progress.Event("death",
                    absl::StrCat(death.task, " ended (", death.how, ")",
-                                death.then.empty() ? "; see " + dir + "/logs" : " " + death.then));
+                                death.then.empty() ? "; see " + death.log : " " + death.then));
   }
-}
-
-// The last line of a daemon's log: its last words say why it left.
-std::string LastWords(Files& files, const std::string& log) {
-  const absl::StatusOr<std::string> text = files.ReadWhole(log);
-  if (!text.ok()) return "";
-  const size_t end = text->find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const size_t begin = text->rfind('\n', end);
-  return text->substr(begin + 1, end - begin);
-}
-
-// What the coordinator wrote at the end.
-int ShowSummary(Files& files, const TrainFlags& flags, int coordinator_exit, Progress& progress) {
-  const absl::StatusOr<std::string> text = files.ReadWhole(flags.dir + "/summary.json");
-  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
-  progress.End();
-  // A coordinator that refuses the job leaves an earlier run's summary alone.
-  const bool earlier = coordinator_exit != 0 && text.ok() && *text == flags.summary_before;
-  if (!summary.is_object() || earlier) {
-    const std::string log = flags.dir + "/logs/coordinator.log";
-    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
-              << LastWords(files, log) << "\n(" << log << ")\n";
-    return coordinator_exit;
-  }
-  progress.ShowLast(summary);
-  if (flags.json) {
-    std::cout << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
-    return coordinator_exit;
-  }
-  std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
-  for (const auto& [set, metrics] : summary.at("metrics").items()) {
-    for (const auto& [name, value] : metrics.items()) {
-      std::cout << set << " " << name << ": " << value << "\n";
-    }
-  }
-  std::cout << "summary: " << flags.dir << "/summary.json\n";
-  if (summary.value("status", "") != "done" &&
-      files.Open(absl::StrCat(flags.dir, "/", kDoneSummaryName)).ok()) {
-    std::cout << "how the job was done before: " << flags.dir << "/" << kDoneSummaryName << "\n";
-  }
-  return coordinator_exit;
 }
 
 // It scores the final checkpoint after the others have left. A signal ends the waiting.
-void WaitForEvaluator(LocalCluster& cluster, const TrainFlags& flags, const sigset_t& signals,
-                      Progress& progress) {
+void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& progress) {
   if (*cluster.coordinator_exit() != 0) return;
   while (cluster.EvaluatorRuns()) {
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal == SIGINT || signal == SIGTERM) return;
-    ShowDeaths(cluster.Reap(), flags.dir, progress);
+    ShowDeaths(cluster.Reap(), progress);
   }
-}
-
-// What the coordinator said of its end after SIGTERM: with a checkpoint, or why without.
-std::string StopReason(const TrainFlags& flags) {
-  PosixFiles files;
-  const nlohmann::json summary = JsonOf(files.ReadWhole(flags.dir + "/summary.json").value_or(""));
-  return summary.is_object() ? summary.value("reason", "") : "the coordinator left no summary";
 }
 
 std::string ToGoOn(const TrainFlags& flags) {
@@ -174,32 +102,56 @@ std::string ToGoOn(const TrainFlags& flags) {
                       flags.workers, " --dir ", flags.dir);
 }
 
-int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& flags,
-              const sigset_t& signals, Progress& progress) {
+struct Supervision {
+  TrainEnd end;
+  int64_t drain_ms = 0;  // what each group of daemons is given to leave
+  sigset_t signals;      // that are blocked
+};
+
+// A second Ctrl-C ends us at once, and the daemons with us.
+void Drain(LocalCluster& cluster, const Supervision& supervision, Progress& progress) {
+  progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
+  sigset_t leave = supervision.signals;
+  sigdelset(&leave, SIGCHLD);
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGTERM, SIG_DFL);
+  sigprocmask(SIG_UNBLOCK, &leave, nullptr);
+  cluster.Drain(supervision.drain_ms);
+}
+
+// Somebody is missing who does not come back.
+int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& progress) {
+  const LocalCluster::Death lost = *cluster.given_up();
+  PosixFiles files;
+  // A coordinator that ends the job tells the others before it leaves.
+  if (lost.code >= kRestartMayHelp || !cluster.WaitForCoordinator(kLeaveMs)) {
+    Drain(cluster, supervision, progress);
+  }
+  if (const auto code = cluster.coordinator_exit(); code.has_value()) {
+    cluster.WaitAll(kLeaveMs);
+    return ShowEnd(files, supervision.end, *code, progress);
+  }
+  progress.End();
+  std::cerr << "paracord train: " << GivenUpText(files, lost) << "\n";
+  progress.Event("stopped", StoppedText(files, supervision.end));
+  return lost.code < kRestartMayHelp ? lost.code : static_cast<int>(ExitCode::kFailed);
+}
+
+int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& supervision,
+              Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
-  constexpr int64_t kDrainMs = 30000;
+  PosixFiles files;
   while (!cluster.coordinator_exit().has_value()) {
     watch.Ask();
     const timespec wait{0, 200 * 1000 * 1000};
-    const int signal = sigtimedwait(&signals, nullptr, &wait);
-    ShowDeaths(cluster.Reap(), flags.dir, progress);
+    const int signal = sigtimedwait(&supervision.signals, nullptr, &wait);
+    ShowDeaths(cluster.Reap(), progress);
     if (cluster.given_up().has_value() && !cluster.coordinator_exit().has_value()) {
-      std::cerr << "paracord train: " << *cluster.given_up() << " died "
-                << LocalCluster::kRestartsMax + 1 << " times without a batch in between; see "
-                << flags.dir << "/logs\n";
-      cluster.Drain(kDrainMs);
-      return static_cast<int>(ExitCode::kFailed);
+      return GiveUp(cluster, supervision, progress);
     }
     if (signal == SIGINT || signal == SIGTERM) {
-      progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
-      sigset_t leave = signals;
-      sigdelset(&leave, SIGCHLD);
-      ::signal(SIGINT, SIG_DFL);
-      ::signal(SIGTERM, SIG_DFL);
-      sigprocmask(SIG_UNBLOCK, &leave, nullptr);
-      cluster.Drain(kDrainMs);
-      progress.Event("stopped",
-                     absl::StrCat("stopped (", StopReason(flags), "); to go on: ", ToGoOn(flags)));
+      Drain(cluster, supervision, progress);
+      progress.Event("stopped", StoppedText(files, supervision.end));
       return static_cast<int>(ExitCode::kDrained);
     }
     if (const auto status = watch.newest(); status.has_value()) {
@@ -207,11 +159,32 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const TrainFlags& fla
       progress.Show(*status);
     }
   }
-  WaitForEvaluator(cluster, flags, signals, progress);
-  constexpr int64_t kLeaveMs = 2000;
+  WaitForEvaluator(cluster, supervision.signals, progress);
   cluster.WaitAll(kLeaveMs);
-  PosixFiles files;
-  return ShowSummary(files, flags, *cluster.coordinator_exit(), progress);
+  return ShowEnd(files, supervision.end, *cluster.coordinator_exit(), progress);
+}
+
+LocalClusterOptions OptionsOf(const TrainFlags& flags) {
+  LocalClusterOptions options;
+  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  options.job_file = flags.job_file;
+  options.dir = flags.dir;
+  options.ps = static_cast<uint32_t>(flags.ps);
+  options.workers = static_cast<uint32_t>(flags.workers);
+  options.evaluator = flags.evaluator;
+  options.device = flags.device;
+  options.log_level = flags.log_level;
+  return options;
+}
+
+// Before the job runs: a file that cannot be written is known at once.
+absl::Status PrepareTrace(Files& files, TrainFlags& flags, LocalClusterOptions& options) {
+  if (flags.trace.empty()) return absl::OkStatus();
+  options.trace_dir = flags.dir + "/trace";
+  flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
+  RETURN_IF_ERROR(files.RemoveTree(options.trace_dir));
+  RETURN_IF_ERROR(files.MakeDirectories(options.trace_dir));
+  return MergeTraces(files, options.trace_dir, flags.trace);
 }
 
 int Train(TrainFlags flags) {
@@ -228,47 +201,36 @@ int Train(TrainFlags flags) {
   flags.dir = std::filesystem::absolute(flags.dir).lexically_normal().string();
   const absl::Status made = files.MakeDirectories(flags.dir);
   if (!made.ok()) return Fail(made, ExitCode::kConfiguration);
-  const absl::StatusOr<int> lock = LockDir(flags.dir);
-  if (!lock.ok()) return Fail(lock.status(), ExitCode::kInUse);
+  const absl::StatusOr<int> lock = TakeDir(files, flags.dir);
+  if (!lock.ok()) return Fail(lock.status());
   const Progress::Style style = flags.json              ? Progress::Style::kJson
                                 : isatty(STDOUT_FILENO) ? Progress::Style::kBar
                                                         : Progress::Style::kLines;
-  Progress progress(style, std::cout);
-  const absl::Status prepared = PrepareDir(files, flags, progress);
-  flags.summary_before = files.ReadWhole(flags.dir + "/summary.json").value_or("");
-  if (!prepared.ok()) return Fail(prepared, ExitCode::kConfiguration);
-
   // Before any other thread: they inherit the mask.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  LocalClusterOptions options;
-  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-  options.job_file = flags.job_file;
-  options.dir = flags.dir;
-  options.ps = static_cast<uint32_t>(flags.ps);
-  options.workers = static_cast<uint32_t>(flags.workers);
-  options.evaluator = flags.evaluator;
-  options.device = flags.device;
-  options.log_level = flags.log_level;
-  if (!flags.trace.empty()) {
-    options.trace_dir = flags.dir + "/trace";
-    flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
-    // Before the job runs: a file that cannot be written is known at once.
-    absl::Status ready = files.RemoveTree(options.trace_dir);
-    if (ready.ok()) ready = files.MakeDirectories(options.trace_dir);
-    if (ready.ok()) ready = MergeTraces(files, options.trace_dir, flags.trace);
-    if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
+  Progress progress(style, std::cout);
+  const absl::Status prepared = PrepareDir(files, flags, progress);
+  if (!prepared.ok()) return Fail(prepared);
+  const Supervision supervision{
+      {flags.dir, files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or(""),
+       ToGoOn(flags), flags.json},
+      job->timeouts.drain_ms + kDrainMarginMs,
+      signals};
+  LocalClusterOptions options = OptionsOf(flags);
+  if (const absl::Status ready = PrepareTrace(files, flags, options); !ready.ok()) {
+    return Fail(ready, ExitCode::kConfiguration);
   }
   LocalCluster cluster(options);
-  // Processes are forked before gRPC starts threads here.
+  // Processes are forked before gRPC starts threads here, but for --fresh.
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Fail(started, ExitCode::kConfiguration);
   progress.Event("start", absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ",
                                        flags.workers, " workers in ", flags.dir));
   GrpcNetwork network;
-  const int code = Supervise(cluster, network, flags, signals, progress);
+  const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;
   cluster.WaitAll(0);
   absl::Status merged = MergeTraces(files, options.trace_dir, flags.trace);

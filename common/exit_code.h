@@ -7,7 +7,7 @@ enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,              // the job failed; summary.json says why
   kConfiguration = 2,
-  kInUse = 3,               // port or directory
+  kInUse = 3,               // port, directory, or a worker's task
   kVersion = 4,
   kNoCheckpoint = 5,        // none of the checkpoints can be restored
   kDiverged = 6,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
 #include "common/failpoint.h"
 #include "common/json_text.h"
 #include "common/mutant.h"
@@ -57,6 +58,11 @@ ExitCode ExitCodeFor(const absl::Status& status) {
   return ExitCode::kPeerLost;
 }
 
+// That a job is to train in all, if nothing stops it before.
+uint64_t BatchesOf(const Job& job, const DataPlan& plan) {
+  return job.steps.value_or(job.epochs * BatchesPerEpoch(plan));
+}
+
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
@@ -104,22 +110,36 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   return found;
 }
 
-absl::StatusOr<bool> Coordinator::CheckFound(const FoundInDir& found) const {
+absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
   std::string before;
+  DataPlan plan;
   if (found.job_state.has_value()) {
     before = found.job_state->job_json;
+    plan = found.job_state->plan;
   } else if (!found.manifests.empty()) {
     before = found.manifests.front().job_json;
+    plan = found.manifests.front().plan;
   }
   if (!before.empty()) {
-    ASSIGN_OR_RETURN(const Job job_before, ParseJob(before));
-    RETURN_IF_ERROR(CheckResumable(job_before, options_.job));
+    ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
+    const bool same_end = job_before.stop_when == options_.job.stop_when;
+    RETURN_IF_ERROR(CheckResumable(std::move(job_before), options_.job, plan.split_batches()));
+    if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
   }
-  if (found.manifests.empty() || !found.manifests.front().complete) return false;
-  // A job that is complete may be given more epochs or steps.
-  ASSIGN_OR_RETURN(const Job completed, ParseJob(found.manifests.front().job_json));
-  return options_.job.epochs <= completed.epochs &&
-         options_.job.steps.value_or(0) <= completed.steps.value_or(0);
+  if (found.manifests.empty()) return false;
+  const Manifest& newest = found.manifests.front();
+  ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
+  const uint64_t batches = BatchesOf(options_.job, newest.plan);
+  // A job that is complete may be given more epochs or steps, or another end.
+  if (newest.complete && batches <= BatchesOf(then, newest.plan) &&
+      options_.job.stop_when == then.stop_when) {
+    return true;
+  }
+  if (batches >= newest.name.step) return false;
+  return absl::InvalidArgumentError(absl::StrCat(
+      options_.job.steps.has_value() ? "steps" : "epochs", ": that is ", batches, " batches, but ",
+      newest.name.step, " are applied in checkpoint ", newest.name.ToString(),
+      "; give at least as many, or begin anew in another --dir"));
 }
 
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
@@ -191,7 +211,7 @@ absl::Status Coordinator::Begin() {
   }
   if (done) {
     nlohmann::json summary = found.manifests.front().summary;
-    summary.erase("metric_names");
+    if (summary.is_object()) summary.erase("metric_names");
     RETURN_IF_ERROR(files.WriteAtomic(Path(kSummaryName), TextOf(summary, 2) + "\n"));
     exiting_ = true;
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
@@ -428,8 +448,11 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    absl::Status status = Commit(files, CheckpointsOf(dir), effect);
-    if (status.ok()) status = CheckNewestGeneration(files, dir, effect.manifest.name.generation);
+    // Before it too: one that was stopped for long would leave a checkpoint to the job of another.
+    const uint64_t generation = effect.manifest.name.generation;
+    absl::Status status = CheckNewestGeneration(files, dir, generation);
+    if (status.ok()) status = Commit(files, CheckpointsOf(dir), effect);
+    if (status.ok()) status = CheckNewestGeneration(files, dir, generation);
     return RoundCommittedEvent{effect.round, status};
   });
 }

@@ -73,8 +73,9 @@ class Coordinator : public Service {
   absl::Status SetSummaryAside();
   absl::Status Begin();
   absl::StatusOr<FoundInDir> LookInDir();
-  // Whether this job may go on with what was found; true if it is done already.
-  absl::StatusOr<bool> CheckFound(const FoundInDir& found) const;
+  // Whether this job may go on with what was found; true if it is done already. Takes back an end
+  // that another `stop_when` decided.
+  absl::StatusOr<bool> CheckFound(FoundInDir& found) const;
   absl::StatusOr<uint64_t> ClaimFirst();
   std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
 

@@ -15,6 +15,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kWindowMs = 2000;  // of the recent past, as status tells it
+constexpr int64_t kTellMs = 2000;    // after the end, to tell everybody
 
 }  // namespace
 
@@ -76,37 +77,43 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DriveRounds();
     ServeParked(std::holds_alternative<TickEvent>(event));
   } else if (exit_.has_value()) {
-    const auto code = static_cast<ExitCode>(exit_->code);
-    const bool tell = code != ExitCode::kDrained && code != ExitCode::kFenced;
+    const bool tell = !leaves_alone_;
     if (tell) TellPs();
     const bool all_told = std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
       return ps.finished ? ps.call_tag == 0 : !tell;
     });
-    constexpr int64_t kTellMs = 2000;
-    // Workers between two attempts to join have no session: they hear of the end when they ask.
-    // A job that never trained may end before its workers, just started, ask at all.
-    constexpr int64_t kAskMs = 500;
-    const bool all_asked =
-        (trained_once_ || !tell) && (outside_.empty() || now_ms_ - ended_ms_ > kAskMs);
     const bool written = !summary_pending_ && !save_pending_;
-    if ((all_told && all_asked && written) || now_ms_ - ended_ms_ > kTellMs) {
+    if ((all_told && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
       Emit(*std::exchange(exit_, std::nullopt));
     }
   }
   return std::exchange(effects_, {});
 }
 
+// After the end. Workers between two attempts to join have no session: they hear of it when they
+// ask. Of one that is done DIR tells them later; of one that failed nobody does, and if it failed
+// soon, some are only starting.
+bool CoordinatorCore::AllAsked() const {
+  constexpr int64_t kAskMs = 500;
+  if (exit_->code == static_cast<int>(ExitCode::kDone)) {
+    return outside_.empty() || now_ms_ - ended_ms_ > kAskMs;
+  }
+  const bool soon = !formed_ms_.has_value() || ended_ms_ - *formed_ms_ < kTellMs;
+  return outside_.empty() && !soon;
+}
+
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   if (now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
-  if (!trained_once_ && phase_ != Phase::kEnded &&
+  if (!Living() && phase_ != Phase::kEnded &&
       now_ms_ - started_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",
            absl::StrCat("the cluster did not form within timeouts.start_s = ",
                         job_.timeouts.start_s, " s: ", MissingTasks()));
   }
-  if (draining_ && now_ms_ > drain_deadline_ms_ && phase_ != Phase::kEnded) {
-    EndJob(ExitCode::kDrained, "stopped", "SIGTERM; no checkpoint within timeouts.drain_ms");
+  if (ending_.has_value() && now_ms_ > ending_deadline_ms_ && phase_ != Phase::kEnded) {
+    EndJob(ending_->code, ending_->status,
+           absl::StrCat(ending_->reason, "; no checkpoint within timeouts.drain_ms"));
   }
   if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
   if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
@@ -127,13 +134,16 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     // The same number again: if it was taken by then, be it by us, we have to look anew.
     newest_generation_ = event.generation - 1;
     claim_at_ms_ = now_ms_ + kRepeatMs;
-    if (!trained_once_) {
+    claim_problem_ =
+        absl::StrCat("no generation can be claimed: ", std::string(event.status.message()));
+    if (!Living()) {
       return EndJob(ExitCode::kPeerLost, "failed",
                     absl::StrCat("--dir is not usable: ", std::string(event.status.message())));
     }
     return;  // DriveFormation tries again
   }
   generation_ = event.generation;
+  claim_problem_.clear();
   generation_used_ = fence_wanted_ = false;
   abandoned_.clear();
   for (Ps& ps : ps_) {
@@ -151,6 +161,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   }
   if (phase_ == Phase::kLoading && CheckpointsLost()) {
     state_.evaluations.clear();  // they scored what is no more
+    newest_untold_ = false;
     EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
   }
 }
@@ -286,10 +297,12 @@ void CoordinatorCore::SetPhase(Phase phase) {
   if (phase == Phase::kTraining) window_.since_ms = now_ms_;
   phase_ = phase;
   phase_since_ms_ = now_ms_;
-  if (phase == Phase::kTraining && !trained_once_) {
-    trained_once_ = true;
-    next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
-  }
+  const bool serving =
+      phase == Phase::kTraining || phase == Phase::kEvaluating || phase == Phase::kFinishing;
+  if (!serving || formed_ms_.has_value()) return;
+  formed_ms_ = now_ms_;
+  if (ending_.has_value()) return;
+  next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
 }
 
 // All ledgers have been read in this generation: decides what comes next from them alone.
@@ -433,7 +446,8 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   SetPhase(Phase::kEnded);
   ended_ms_ = now_ms_;
   exit_ = Exit{static_cast<int>(code), reason};
-  if (code == ExitCode::kDrained || code == ExitCode::kFenced) return outside_.clear();
+  leaves_alone_ = code == ExitCode::kDrained || code == ExitCode::kFenced;
+  if (leaves_alone_) return outside_.clear();
   for (auto& [id, session] : sessions_) {
     WorkerHoldReply leave;
     leave.mutable_leave()->set_exit_code(static_cast<int>(code));
@@ -451,11 +465,15 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
 }
 
 void CoordinatorCore::Handle(const DrainEvent&) {
-  if (draining_ || phase_ == Phase::kEnded) return;
-  draining_ = true;
-  drain_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
-  if (!trained_once_) return EndJob(ExitCode::kDrained, "stopped", "SIGTERM before training");
+  if (ending_.has_value() || phase_ == Phase::kEnded) return;
+  if (!Living()) return EndJob(ExitCode::kDrained, "stopped", "SIGTERM before training");
   Info("SIGTERM: taking a checkpoint, then leaving");
+  EndAfterCheckpoint({ExitCode::kDrained, "stopped", "SIGTERM"});
+}
+
+void CoordinatorCore::EndAfterCheckpoint(Ending ending) {
+  ending_ = std::move(ending);
+  ending_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
   next_round_ms_ = now_ms_;
 }
 

@@ -124,6 +124,13 @@ class CoordinatorCore {
     uint64_t staleness_sum = 0;
   };
 
+  // How a job ends before it is done.
+  struct Ending {
+    ExitCode code = ExitCode::kDrained;
+    std::string status;  // as in summary.json
+    std::string reason;
+  };
+
   // What all workers did in a stretch of time.
   struct Window {
     int64_t since_ms = 0, length_ms = 0;
@@ -157,6 +164,7 @@ class CoordinatorCore {
   void TellNewestEvaluation();
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
+  void EndAfterCheckpoint(Ending ending);
   void Leave(ExitCode code, const std::string& reason);
   void SaveJobState();
   bool EvaluationDue(uint64_t epoch) const;
@@ -192,6 +200,8 @@ class CoordinatorCore {
   void AdoptPs(uint32_t index);
   void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
   void ReadLedgers();
+  bool Living() const;
+  bool AllAsked() const;
   bool AllPs(PsStage stage) const;
   bool AnyPs(PsStage stage) const;
   std::string MissingTasks() const;
@@ -262,9 +272,10 @@ class CoordinatorCore {
   int64_t phase_since_ms_ = 0;
   int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
-  bool trained_once_ = false;              // the start-up deadline no longer applies
-  bool draining_ = false;
-  int64_t drain_deadline_ms_ = 0;
+  std::optional<int64_t> formed_ms_;       // when all ps were first ready in this life
+  // Set once the job is to end as soon as a checkpoint is taken, by SIGTERM or because it failed.
+  std::optional<Ending> ending_;
+  int64_t ending_deadline_ms_ = 0;
 
   // Fixed once the first worker has told what is in the files; survives in job.state.
   bool job_fixed_ = false;
@@ -280,7 +291,8 @@ class CoordinatorCore {
   uint64_t generation_ = 0;         // claimed
   uint64_t newest_generation_ = 0;  // that we claimed or are claiming
   int64_t claim_at_ms_ = 0;         // after a claim that failed
-  int64_t look_at_ms_ = 0;          // for a newer coordinator
+  std::string claim_problem_;
+  int64_t look_at_ms_ = 0;  // for a newer coordinator
   bool claiming_ = false;
   bool generation_used_ = false;  // a Load was ordered or training ran: a new life needs a new one
 
@@ -295,6 +307,8 @@ class CoordinatorCore {
   std::map<std::string, uint64_t> session_of_;  // by task
   std::set<uint64_t> parked_;                   // sessions that are parked, or were
   std::set<std::string> outside_;               // tasks that asked to join and have no session
+  std::map<std::string, std::string> boot_of_;  // of the newest life of each task
+  std::set<std::string> displaced_;             // boot ids of the lives before
   uint64_t last_id_ = 0;                        // of sessions and leases
 
   std::optional<SplitTable> table_;
@@ -320,12 +334,14 @@ class CoordinatorCore {
   std::optional<CheckpointRound> round_;
   uint64_t last_round_ = 0;
   int64_t next_round_ms_ = 0;
+  std::optional<uint64_t> computed_at_round_;  // what the newest checkpoint need not repeat
   std::string checkpoint_problem_;
   bool complete_committed_ = false;
   std::string done_summary_;
   uint32_t summary_tries_ = 0;
   int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
   int64_t ended_ms_ = 0;
+  bool leaves_alone_ = false;  // drained or fenced: workers and ps stay for the next coordinator
   std::optional<Exit> exit_;
 };
 

@@ -43,6 +43,16 @@ void CoordinatorCore::SendPs(uint32_t index, uint64_t& tag, int64_t deadline_ms,
   Emit(CallPs{index, tag, deadline_ms, std::move(request)});
 }
 
+// All ps were ready once, or one holds what a coordinator before this one has trained: it is worth
+// waiting for the others, and the start-up deadline does not apply.
+bool CoordinatorCore::Living() const {
+  return formed_ms_.has_value() ||
+         (!state_.run_id.empty() && std::any_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
+           return ps.stage != PsStage::kAway && ps.description.run_id() == state_.run_id &&
+                  ps.description.partitions_size() > 0;
+         }));
+}
+
 bool CoordinatorCore::AllPs(PsStage stage) const {
   return std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) { return ps.stage == stage; });
 }
@@ -89,7 +99,7 @@ void CoordinatorCore::DrivePs() {
     look_at_ms_ = now_ms_ + kLookMs;
     Emit(FindNewestGeneration());
   }
-  if (!trained_once_) return;  // the start-up deadline holds until then
+  if (!Living()) return;  // the start-up deadline holds until then
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     if (ps_[i].stage != PsStage::kAway) continue;
     if (now_ms_ - ps_[i].away_since_ms > job_.timeouts.ps_return_s * 1000) {
@@ -459,7 +469,9 @@ std::string CoordinatorCore::MissingTasks() const {
     missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
                                    ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
   }
-  if (!job_fixed_ || sessions_.empty()) missing.push_back("a worker (none has joined)");
+  if (!job_fixed_ || sessions_.empty()) {
+    missing.push_back(boot_of_.empty() ? "a worker (none has joined)" : "a worker (none is left)");
+  }
   return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
 }
 

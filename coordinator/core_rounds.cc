@@ -25,13 +25,18 @@ void CoordinatorCore::DriveRounds() {
   const bool serving =
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
   if (!serving || round_.has_value() || now_ms_ < next_round_ms_) return;
-  const bool wanted = phase_ == Phase::kFinishing || draining_ ||
+  const bool wanted = phase_ == Phase::kFinishing || ending_.has_value() ||
                       job_.checkpoint.every_seconds > 0 ||
                       std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
-  if (wanted) StartRound(phase_ == Phase::kFinishing && !reading_ledgers_);
+  // What nobody has computed anything for since then needs no other one.
+  const bool again = ending_.has_value() || phase_ == Phase::kFinishing ||
+                     computed_at_round_ != state_.counters.computed ||
+                     std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
+  if (wanted && again) StartRound(phase_ == Phase::kFinishing && !reading_ledgers_);
 }
 
 void CoordinatorCore::StartRound(bool complete) {
+  computed_at_round_ = state_.counters.computed;
   round_.emplace();
   round_->id = ++last_round_;
   round_->complete = complete;
@@ -169,9 +174,9 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     summary.erase("metric_names");
     done_summary_ = TextOf(summary, 2) + "\n";
     Emit(WriteSummary{done_summary_});
-  } else if (draining_) {
+  } else if (ending_.has_value()) {
     SaveJobState();
-    EndJob(ExitCode::kDrained, "stopped", "SIGTERM, after a checkpoint");
+    EndJob(ending_->code, ending_->status, absl::StrCat(ending_->reason, ", after a checkpoint"));
   } else {
     SaveJobState();
   }
@@ -185,6 +190,7 @@ void CoordinatorCore::FailRound(const std::string& why) {
   // next coordinator to find, or to clear away.
   Emit(RemoveCheckpoints{{round_->directory}});
   round_.reset();
+  computed_at_round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;
   next_round_ms_ = now_ms_ + kRetryRoundMs;
 }

@@ -71,10 +71,10 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (phase_ == Phase::kEnded) {
     outside_.erase(request.task());
-    const ExitCode code = exit_.has_value() ? static_cast<ExitCode>(exit_->code) : ExitCode::kDone;
-    if (code == ExitCode::kDrained || code == ExitCode::kFenced) {
+    if (leaves_alone_) {
       return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
     }
+    const ExitCode code = exit_.has_value() ? static_cast<ExitCode>(exit_->code) : ExitCode::kDone;
     return AnswerJoinWith(event.call, LeaveReply(code, "the job has ended"));
   }
   if (request.protocol() != kProtocol) {
@@ -89,6 +89,12 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     // Nobody has shown that the job can run at all: most likely the job itself is wrong.
     if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", request.error());
     return;
+  }
+  if (displaced_.contains(request.boot_id())) {
+    const std::string reason =
+        absl::StrCat("another process has taken the place of ", request.task());
+    Warn(absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
+    return AnswerJoinWith(event.call, LeaveReply(ExitCode::kInUse, reason));
   }
   if (outside_.size() < kSessionsMax) outside_.insert(request.task());
   if (!request.has_facts()) {
@@ -117,10 +123,19 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
 }
 
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
-  // A task has one session: its earlier life is over.
-  if (const auto earlier = session_of_.find(request.task()); earlier != session_of_.end()) {
-    const bool restarted = sessions_.at(earlier->second).boot_id != request.boot_id();
-    EndSession(earlier->second, "the same task joined again", restarted);
+  // A task has one session. Its earlier life is over, which is no batch's fault; should it live, it
+  // must not take the place back, or the two would change places for ever.
+  const auto earlier = session_of_.find(request.task());
+  if (boot_of_.size() >= kSessionsMax) boot_of_.clear();
+  if (displaced_.size() >= kSessionsMax) displaced_.clear();
+  std::string& boot_id = boot_of_[request.task()];
+  if (!boot_id.empty() && boot_id != request.boot_id()) {
+    displaced_.insert(boot_id);
+    if (earlier != session_of_.end()) ++state_.counters.worker_recoveries;
+  }
+  boot_id = request.boot_id();
+  if (earlier != session_of_.end()) {
+    EndSession(earlier->second, "the same task joined again", false);
   }
   if (sessions_.size() >= kSessionsMax) {
     return AnswerJoinWith(call, WaitReply("there are too many workers"));
@@ -175,8 +190,10 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   const WorkRequest& request = event.request;
   const auto it = sessions_.find(request.session());
   WorkReply reply;
+  // Only this coordinator leaves: the workers stay for the next one.
+  const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
   if (it == sessions_.end()) {
-    if (phase_ == Phase::kEnded) {
+    if (ended) {
       reply.mutable_leave()->set_exit_code(exit_.has_value() ? exit_->code : 0);
       reply.mutable_leave()->set_reason("the job has ended");
     } else {
@@ -211,14 +228,14 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
       session.benched_until_ms = now_ms_ + 1000;
     }
     // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
-    if (request.evaluation().problem() == PROBLEM_DATA &&
+    if (request.evaluation().problem() == PROBLEM_DATA && !ending_.has_value() &&
         ++evaluation_failures_ >= job_.failures.per_batch) {
-      EndJob(ExitCode::kFailed, "failed", std::string(taken.message()));
+      EndAfterCheckpoint({ExitCode::kFailed, "failed", std::string(taken.message())});
     }
   }
   if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();
   CheckRejected();
-  if (phase_ == Phase::kEnded) {
+  if (phase_ == Phase::kEnded && !leaves_alone_) {
     if (exit_.has_value()) reply.mutable_leave()->set_exit_code(exit_->code);
     return Emit(AnswerWork{event.call, std::move(reply)});
   }
@@ -226,6 +243,10 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     const uint64_t id = session.id;
     Emit(AnswerWork{event.call, std::move(reply)});
     return EndSession(id, "it leaves", false);
+  }
+  if (phase_ == Phase::kEnded) {  // it hears of nothing until its connection breaks
+    session.parked = event.call;
+    return;
   }
   if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
   if (!MUTANT("lost_grant_is_kept")) FreeLostGrants(request);
@@ -291,12 +312,13 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
   WorkReply reply;
   if (phase_ == Phase::kEvaluating && evaluation_.has_value()) {
     std::optional<EvaluationLease> lease = evaluation_->Grant(last_id_ + 1, session.id);
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
-  } else if (phase_ == Phase::kTraining && table_.has_value() && !draining_) {
+  } else if (phase_ == Phase::kTraining && table_.has_value()) {
     std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
     for (const auto* deaths : {&deaths_, &deaths_read_}) {
       for (const Death& death : *deaths) withheld.insert(death.lease.split);
@@ -409,8 +431,8 @@ std::string CoordinatorCore::WaitReason() const {
       return checkpoint_problem_.empty() ? "the final checkpoint is being written"
                                          : "the final checkpoint fails: " + checkpoint_problem_;
     case Phase::kTraining:
-      return draining_ ? "the coordinator is draining"
-                       : "the rest of the epoch's splits are with other workers";
+      return ending_.has_value() ? "the coordinator is ending the job"
+                                 : "the rest of the epoch's splits are with other workers";
     default:
       return "the ledgers are being read";
   }

@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kAskMs = 1000;  // one that is gone costs so much
 constexpr int64_t kAgainMs = 250;
 
-// "" if there is none, or none that can be read.
+}  // namespace
+
 std::string RunIdIn(Files& files, const std::string& dir) {
   const auto states = NumbersOf(files, dir, std::string(kStatePrefix));
   if (!states.ok() || states->empty()) return "";
@@ -30,8 +31,6 @@ std::string RunIdIn(Files& files, const std::string& dir) {
   const absl::StatusOr<JobState> state = ParseJobState(*text, path);
   return state.ok() ? state->run_id : "";
 }
-
-}  // namespace
 
 RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own_address,
                        int64_t patience_ms)

@@ -16,6 +16,9 @@
 
 namespace paracord {
 
+// The run id of the job in `dir`, by its newest job.state; "" if there is none that can be read.
+std::string RunIdIn(Files& files, const std::string& dir);
+
 class RivalCheck {
  public:
   // `dir` of the job; `own_address`: where a coordinator that died may have listened before us.

@@ -248,7 +248,10 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? SlowReaders() : "";
   if (!moving && phase_ != Phase::kEnded) {
-    waiting = !job_fixed_ || sessions_.empty() ? MissingTasks() : WaitReason();
+    const bool missing =
+        !job_fixed_ || (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
+    waiting = missing ? MissingTasks() : WaitReason();
+    if (!claim_problem_.empty()) waiting = claim_problem_;
   }
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!last_failure_.empty()) status["last_failure"] = last_failure_;

@@ -91,10 +91,6 @@ uint64_t Int8Bytes(uint64_t elements) {
   return (elements + kInt8Block - 1) / kInt8Block * sizeof(float) + elements;
 }
 
-bool EncodeInt8(std::span<float> values, std::span<char> out) {
-  return EncodeInt8(values, out, 0, values.size());
-}
-
 bool EncodeInt8(std::span<float> values, std::span<char> out, uint64_t first, uint64_t count) {
   static const auto encode = PICK_WIDTH(EncodeBlocksWide);
   auto* const whole = reinterpret_cast<int8_t*>(out.data() + (out.size() - values.size()));

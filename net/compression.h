@@ -19,9 +19,8 @@ void AddResidual(std::span<const float> gradient, std::span<const float> residua
 inline constexpr uint64_t kInt8Block = 256;
 
 uint64_t Int8Bytes(uint64_t elements);
-// `values` become what was not sent. False: something is not finite, and nothing may be sent.
-bool EncodeInt8(std::span<float> values, std::span<char> out);
-// The same for elements [first, first + count) alone, which begin with a block.
+// Of elements [first, first + count), which begin with a block: they become what was not sent.
+// False: something is not finite, and nothing may be sent.
 bool EncodeInt8(std::span<float> values, std::span<char> out, uint64_t first, uint64_t count);
 // Elements that begin with a block: out.size() int8 and the scales of their blocks.
 void DecodeInt8(std::span<const float> scales, std::span<const int8_t> in, std::span<float> out);

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
@@ -29,6 +31,13 @@ sigset_t LeaveSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   return signals;
+}
+
+// The parser does not know whether it reads TF_CONFIG or a file.
+absl::Status SaidOf(const std::string& from, const absl::Status& status) {
+  const absl::string_view message = absl::StripPrefix(status.message(), "TF_CONFIG: ");
+  const std::string lines = absl::StrReplaceAll(message, {{"\n", absl::StrCat("\n", from, ": ")}});
+  return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 
 }  // namespace
@@ -57,7 +66,9 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
   } else if (const char* config = std::getenv("TF_CONFIG"); config != nullptr) {
     json = config;
   }
-  ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ParseTfConfig(json));
+  absl::StatusOr<std::optional<Cluster>> parsed = ParseTfConfig(json);
+  if (!parsed.ok()) return SaidOf(from, parsed.status());
+  std::optional<Cluster> cluster = *std::move(parsed);
   if (!cluster.has_value()) cluster.emplace();
   if (!flags.task.empty()) {
     ASSIGN_OR_RETURN(cluster->task, ParseTask(flags.task));

@@ -67,7 +67,8 @@ TEST_CASE("a ps that keeps dying is started again five times, then the cluster g
   CHECK(deaths[1].then == "and is restarted in 250 ms");
   CHECK(deaths[4].then == "and is restarted in 2000 ms");
   CHECK(deaths[5].then.empty());
-  CHECK(cluster.given_up() == "ps:0");
+  REQUIRE(cluster.given_up().has_value());
+  CHECK(cluster.given_up()->task == "ps:0");
   CHECK_FALSE(cluster.coordinator_exit().has_value());
 }
 
@@ -92,6 +93,53 @@ TEST_CASE("a coordinator that ends with a code of its own is not started again")
   REQUIRE(deaths.size() == 1);
   CHECK(deaths[0].then.empty());
   CHECK(cluster.coordinator_exit() == 6);
+}
+
+TEST_CASE("a coordinator that keeps being killed is given up, and has ended no job") {
+  const Scripts scripts("kill -9 $$\n", kStays, kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  REQUIRE(Deaths(cluster, LocalCluster::kRestartsMax + 1).size() == LocalCluster::kRestartsMax + 1);
+  REQUIRE(cluster.given_up().has_value());
+  CHECK(cluster.given_up()->task == "coordinator:0");
+  CHECK(cluster.given_up()->code == 137);
+  CHECK_FALSE(cluster.coordinator_exit().has_value());
+}
+
+TEST_CASE("the last worker that leaves with a code of its own is given up, but not with 0") {
+  const int code = GENERATE(0, 2);
+  const Scripts scripts(
+      kStays, kStays,
+      "echo why\ncase \"$*\" in *worker:1*) sleep 0.2;; esac\nexit " + std::to_string(code) + "\n");
+  LocalClusterOptions options = scripts.Options();
+  options.workers = 2;
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  REQUIRE(Deaths(cluster, 1).size() == 1);
+  CHECK_FALSE(cluster.given_up().has_value());
+  REQUIRE(Deaths(cluster, 1).size() == 1);
+  REQUIRE(cluster.given_up().has_value() == (code != 0));
+  if (code == 0) return;
+  CHECK(cluster.given_up()->task == "worker:1");
+  CHECK(cluster.given_up()->code == 2);
+  PosixFiles files;
+  CHECK(files.ReadWhole(cluster.given_up()->log).value_or("") == "why\n");
+}
+
+TEST_CASE("a coordinator that ends the job while it is drained is known to have ended it") {
+  const Scripts scripts("trap 'exit 2' TERM\necho ready\nwhile :; do sleep 0.01; done\n",
+                        "exec sleep 60\n", "exit 2\n");
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  REQUIRE(Deaths(cluster, 1).size() == 1);
+  CHECK_FALSE(cluster.WaitForCoordinator(0));
+  PosixFiles files;
+  const auto ready = [&] {
+    return files.ReadWhole(scripts.job_dir() + "/logs/coordinator.log").value_or("") != "";
+  };
+  while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for a process
+  cluster.Drain(10000);
+  CHECK(cluster.coordinator_exit() == 2);
 }
 
 TEST_CASE("a start that fails is said with its reason, and tried again") {

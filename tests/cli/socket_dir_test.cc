@@ -30,7 +30,7 @@ void MakeSocket(const std::string& path) {
 
 // As after kill -9 of its owner: all is there, and nobody has the lock.
 std::string Left(const std::string& parent, const std::string& name) {
-  const std::string path = parent + "/" + name;
+  std::string path = parent + "/" + name;
   fs::create_directory(path);
   ::chmod(path.c_str(), 0700);
   std::ofstream(path + "/lock").flush();

@@ -2,27 +2,14 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "cli/answering.h"
 #include "cli/commands.h"
 #include "net/grpc_network.h"
-#include "net/protocol.h"
 #include "tests/coordinator/core_harness.h"
 #include "tests/fakes.h"
 
 namespace paracord {
 namespace {
-
-// Says the same to everybody.
-class Answering : public Service {
- public:
-  explicit Answering(const std::string& json) { reply_.set_json(json); }
-  void Handle(std::string_view method, absl::Cord, std::shared_ptr<ServerCall> call) override {
-    if (method != method::kStatus) return call->Reply(absl::UnimplementedError("no"));
-    call->Reply(Parts{absl::Cord(reply_.SerializeAsString())});
-  }
-
- private:
-  StatusReply reply_;
-};
 
 TEST_CASE("status says what slow readers pin on which ps, and how many wait for them") {
   CoreHarness harness;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cli/plan.h"
 #include "tests/fakes.h"
@@ -162,6 +163,38 @@ TEST_CASE("problems of job file, model, losses and data hide none of each other"
   };
   check("\"x\"", "layer \"in\" (InputLayer): expects examples of shape (3, 3), but the data");
   check("\"missing\"", "job.json: data.train: ");
+}
+
+TEST_CASE("sources of a mix that are none are problems") {
+  Example example;
+  for (const char* entry : {"1", "null", "\"x\"", "{\"format\": 3}", "{\"mix\": [1]}"}) {
+    example.Write("job.json",
+                  absl::StrReplaceAll(example.job, {{R"({"format": "idx", "features": "x", )"
+                                                     R"("labels": "y"})",
+                                                     absl::StrCat("{\"mix\": [", entry, "]}")}}));
+    CHECK(example.Run() == 2);
+    INFO(example.err);
+    CHECK(absl::StrContains(example.err, "data.train.mix[0]"));
+  }
+}
+
+TEST_CASE("what is right for shapes that are not known is no problem") {
+  Example example;
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+      {"class_name": "Flatten", "config": {"name": "flatten"}},
+      {"class_name": "Dense", "config": {"name": "dense", "units": 1,
+                                         "activation": "sigmoid"}}]}})");
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job, {{"\"x\"", "\"missing\""},
+                                                  {"\"sparse_categorical_crossentropy\"",
+                                                   "\"binary_crossentropy\", \"class_weight\": "
+                                                   "{\"0\": 1, \"1\": 3}"},
+                                                  {"\"accuracy\"", "\"f1_score\""}}));
+  CHECK(example.Run() == 2);
+  INFO(example.err);
+  CHECK(absl::StrContains(example.err, "data.train: "));
+  CHECK(absl::StrContains(example.err, "\n1 problem\n"));
 }
 
 TEST_CASE("test data of another shape are found before the first evaluation") {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "coordinator/job_state.h"
+#include "tests/example_job.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -34,20 +35,22 @@ Job SmallJob() {
   return job;
 }
 
-// A coordinator in the directory that cannot begin within timeouts.start_s, as its life is.
-int RunInVain(const TestDirectory& directory) {
+// A coordinator in the directory whose cluster cannot form within timeouts.start_s, as its life is.
+Exit RunInVain(const TestDirectory& directory, const Job& job = SmallJob()) {
   spdlog::set_level(spdlog::level::off);
   ManualLoop loop;
   ManualExecutor executor(loop);
   SilentNetwork network;
   PosixFiles files;
   SeededRandom random(1);
-  std::optional<int> left;
-  Coordinator coordinator(
-      {.job = SmallJob(), .ps_addresses = {"unix:/nobody"}, .dir = directory.path()},
-      {loop, network, files, executor, random}, [&](int code, std::string) { left = code; });
+  std::optional<Exit> left;
+  Coordinator coordinator({.job = job, .ps_addresses = {"unix:/nobody"}, .dir = directory.path()},
+                          {loop, network, files, executor, random},
+                          [&](int code, std::string reason) {
+                            left = Exit{code, reason};
+                          });
   coordinator.Start("");
-  loop.Advance((SmallJob().timeouts.start_s + 10) * 1000);
+  loop.Advance((job.timeouts.start_s + 10) * 1000);
   REQUIRE(left.has_value());
   return *left;
 }
@@ -58,7 +61,7 @@ TEST_CASE("a run that comes to nothing leaves the summary of the job that was do
   const std::string done = R"({"status": "done", "metrics": {"test": {"accuracy": 0.9}}})";
   directory.Write(kSummaryName, done);
   for (int life = 0; life < 2; ++life) {  // the second finds what the first wrote
-    CHECK(RunInVain(directory) == 202);
+    CHECK(RunInVain(directory).code == 202);
     CHECK(files.ReadWhole(directory / kDoneSummaryName).value_or("") == done);
     const std::string failed = files.ReadWhole(directory / kSummaryName).value_or("");
     CHECK(failed.find("\"status\": \"failed\"") != std::string::npos);
@@ -70,9 +73,51 @@ TEST_CASE("a summary of a job that was not done, or of nothing, is not kept") {
   for (const char* text : {R"({"status": "failed"})", "", "[", "7", R"({"status": 3})"}) {
     const TestDirectory directory;
     directory.Write(kSummaryName, text);
-    CHECK(RunInVain(directory) == 202);
+    CHECK(RunInVain(directory).code == 202);
     CHECK_FALSE(PosixFiles().Open(directory / kDoneSummaryName).ok());
   }
+}
+
+constexpr int kGoesOn = 202;  // and waits for its ps
+
+TEST_CASE("a job is done unless it is given more batches, or another end") {
+  ExampleJob example;  // two batches an epoch
+  example.job.epochs = 2;
+  example.job.stop_when = StopWhen{"accuracy", 0.9, std::nullopt};
+  example.Commit(4, 1, {.complete = true});
+  Job job = example.job;
+  CHECK(RunInVain(example.directory, job).code == 0);
+  job.epochs = 1;
+  CHECK(RunInVain(example.directory, job).code == 0);
+  job.epochs = 3;
+  CHECK(RunInVain(example.directory, job).code == kGoesOn);
+  job = example.job;
+  job.stop_when->at_least = 0.95;
+  CHECK(RunInVain(example.directory, job).code == kGoesOn);
+  job.stop_when.reset();
+  CHECK(RunInVain(example.directory, job).code == kGoesOn);
+}
+
+TEST_CASE("epochs after steps are counted in batches") {
+  ExampleJob example;
+  example.job.steps = 1;
+  example.Commit(1, 1, {.complete = true});
+  Job job = example.job;
+  job.steps.reset();
+  CHECK(RunInVain(example.directory, job).code == kGoesOn);
+}
+
+TEST_CASE("fewer batches than are applied are refused") {
+  ExampleJob example;
+  example.job.epochs = 9;
+  example.Commit(7, 1, {});
+  Job job = example.job;
+  job.steps = 6;
+  const Exit left = RunInVain(example.directory, job);
+  CHECK(left.code == 2);
+  CHECK(left.reason.find("steps: that is 6 batches, but 7 are applied in checkpoint") == 0);
+  job.steps = 7;
+  CHECK(RunInVain(example.directory, job).code == kGoesOn);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ class CoreHarness {
  public:
   // `earlier`: the ps, with all they hold, are those of this one.
   explicit CoreHarness(std::function<void(Job&)> edit = {}, FoundInDir found = {},
-                       const CoreHarness* earlier = nullptr) {
+                       const CoreHarness* earlier = nullptr, std::set<uint32_t> away = {})
+      : dead(std::move(away)) {
     CoreOptions options;
     options.job.name = "test";
     options.job.model = nlohmann::json::object();
@@ -130,10 +131,11 @@ class CoreHarness {
   }
 
   // A worker that joins; its session, or 0.
-  uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0) {
+  uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0,
+                const std::string& boot_id = "boot") {
     JoinRequest request;
     request.set_task(task);
-    request.set_boot_id(task + "-boot");
+    request.set_boot_id(task + "-" + boot_id);
     request.set_protocol(kProtocol);
     JobFacts& facts = *request.mutable_facts();
     facts.set_records(records);

@@ -341,13 +341,20 @@ TEST_CASE("a round that fails leaves training alone and is said in the status") 
 
 TEST_CASE("old checkpoints go, the newest healthy one never does") {
   CoreHarness harness([](Job& job) { job.checkpoint = {1, 2}; });
-  harness.Join("worker:0");
+  WorkRequest computed;
+  computed.set_session(harness.Join("worker:0"));
+  computed.set_computed(1);
   harness.Run(1200);
   REQUIRE(harness.committed.size() == 1);
+  harness.Run(2200);
+  REQUIRE(harness.committed.size() == 1);  // nothing has been computed since then
   for (PsDescription& p : harness.ps) {
     for (auto& partition : *p.mutable_partitions()) partition.set_healthy(false);
   }
-  harness.Run(4000);
+  for (int i = 0; i < 4; ++i) {
+    harness.Feed(WorkEvent{++harness.call, computed});
+    harness.Run(1200);
+  }
   REQUIRE(harness.committed.size() >= 4);
   const std::string healthy = harness.committed[0].name.ToString();
   CHECK(std::find(harness.removed.begin(), harness.removed.end(), healthy) ==

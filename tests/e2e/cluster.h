@@ -23,6 +23,7 @@ struct ClusterOptions {
   bool tcp = false;  // else unix sockets, and shared memory between workers and ps
   // Of each worker and batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
+  int threads = 1;     // of each worker
   nlohmann::json job;  // merged into the counting job's job.json
 };
 
@@ -40,6 +41,10 @@ class Cluster {
   void Start(const std::string& task, const Variables& environment = {},
              const std::vector<std::string>& arguments = {});
   Process& at(const std::string& task) { return *processes_.at(task); }
+  // The task's process, so that another one can be started in its place.
+  std::unique_ptr<Process> TakeOut(const std::string& task) {
+    return std::move(processes_.extract(task).mapped());
+  }
   std::string Log(const std::string& task) const;
   bool Logged(const std::string& task, const std::string& text) const;
   std::string address(const std::string& task) const { return addresses_.at(task); }

@@ -81,7 +81,7 @@ std::string WriteCountingJob(const std::string& dir, const json& patch) {
     job["data"]["test"] = Npy("test");
     job["metrics"] = {"mean_absolute_error"};
   }
-  const std::string path = dir + "/job.json";
+  std::string path = dir + "/job.json";
   WriteText(path, TextOf(job, 2));
   return path;
 }

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +43,8 @@ TEST_CASE("workers may join and leave while the job trains, under any index") {
 }
 
 TEST_CASE("SIGTERM lets a worker finish its batch and leave with 143") {
-  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  const int threads = GENERATE(1, 3);
+  Cluster cluster({.batch_ms = 4, .threads = threads, .job = {{"steps", kSteps}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
   cluster.at("worker:0").Signal(SIGTERM);
@@ -69,6 +71,36 @@ TEST_CASE("SIGTERM has a coordinator take a checkpoint and leave with 143") {
       WaitUntil(10000, [&] { return cluster.Logged("coordinator", "going on from checkpoint"); }));
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("workers wait for the next coordinator when one is told to leave") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  for (uint64_t batches = 100; batches <= 500; batches += 100) {
+    REQUIRE(cluster.WaitForBatches(batches));
+    cluster.at("coordinator").Signal(SIGTERM);
+    CHECK(cluster.at("coordinator").Wait(5000) == kDrained);
+    cluster.Start("coordinator");
+  }
+  for (const char* task : {"worker:0", "worker:1"}) CHECK(cluster.at(task).running());
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("a worker that was stopped while another took its place leaves when it goes on") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"worker_ms", 500}}}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(100));
+  const std::unique_ptr<Process> old = cluster.TakeOut("worker:0");
+  old->Signal(SIGSTOP);
+  REQUIRE(WaitUntil(5000, [&] { return HasWorkers(cluster, 1); }));  // it is silent for too long
+  cluster.Start("worker:0");
+  REQUIRE(cluster.WaitForBatches(300));
+  old->Signal(SIGCONT);
+  CHECK(old->Wait(5000) == 3);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  CHECK(cluster.Summary().at("ledger").at("rejected") == 0);
 }
 
 TEST_CASE("SIGTERM on a ps has a checkpoint taken for it, and nothing is computed again") {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
 #include "tests/fakes.h"
@@ -77,6 +78,12 @@ class Train {
     }
     return pids;
   }
+  void Signal(const std::string& role, int signal) const {
+    for (const pid_t pid : Daemons()) {
+      const std::string command = ReadText(absl::StrCat("/proc/", pid, "/cmdline"));
+      if (command.find("/paracord-" + role) != std::string::npos) kill(pid, signal);
+    }
+  }
 
  private:
   TestDirectory temp_;
@@ -123,7 +130,7 @@ TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
   REQUIRE(train.WaitUntilTraining());
   command->Signal(SIGINT);
   CHECK(command->Wait(15000) == 143);
-  CHECK(train.Said("to go on: paracord train"));
+  CHECK(train.Said("to go on from step-"));
   CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
   CHECK(train.Daemons().empty());
   command = train.Start({"--ps", "2", "--workers", "1"});
@@ -141,6 +148,55 @@ TEST_CASE("a second train in the same DIR is refused with 3") {
   CHECK(train.Said("another paracord train works in"));
   CHECK(first->Wait(60000) == 0);
   CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE("train in a DIR that cannot be written ends with 2, and names DIR and error") {
+  const bool read_only = GENERATE(false, true);
+  Train train;
+  if (read_only) std::filesystem::create_directories(train.dir() + "/lock");
+  const auto command = train.Start({}, read_only ? "" : "files.sync=error");
+  CHECK(command->Wait(5000) == 2);
+  CHECK(train.Said("--dir " + train.dir() + " cannot be written: "));
+  CHECK_FALSE(train.Said("training "));
+}
+
+TEST_CASE("train --fresh leaves a job alone whose coordinator answers, and fences one that hangs") {
+  Cluster cluster({.ps = 1, .workers = 1, .batch_ms = 4, .job = {{"steps", 5000}}});
+  cluster.StartAll();
+  REQUIRE(WaitUntil(20000, [&] { return !NewestCheckpoint(cluster.dir()).empty(); }));
+  const auto train = [&] {
+    const std::vector<std::string> command = {PARACORD_BIN_DIR "/paracord",
+                                              "train",
+                                              cluster.job(),
+                                              "--dir",
+                                              cluster.dir(),
+                                              "--fresh",
+                                              "--json"};
+    return std::make_unique<Process>(
+        command,
+        Variables{{"TMPDIR", cluster.root()}, {"PARACORD_FAILPOINTS", "worker.computed=stall:4"}},
+        cluster.root() + "/train.log");
+  };
+  CHECK(train()->Wait(10000) == 3);
+  CHECK(ReadText(cluster.root() + "/train.log").find("another coordinator leads the job in") !=
+        std::string::npos);
+  CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
+  cluster.at("coordinator").Signal(SIGSTOP);
+  cluster.WriteJob({{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0.5}}}});
+  const auto fresh = train();
+  REQUIRE(WaitUntil(
+      20000, [&] { return NewestCheckpoint(cluster.dir()).find("-g3-") != std::string::npos; }));
+  cluster.at("coordinator").Signal(SIGCONT);
+  constexpr Exit kFenced = 201;
+  CHECK(cluster.at("coordinator").Wait(20000) == kFenced);
+  const auto checkpoints = PosixFiles().List(cluster.dir() + "/checkpoints");
+  REQUIRE(checkpoints.ok());
+  for (const std::string& name : *checkpoints) {
+    // Of the old one; a round that it began is no checkpoint, and is cleared away.
+    CHECK((!name.starts_with("step-") || name.find("-g1-") == std::string::npos));
+  }
+  CHECK(fresh->Wait(60000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
 }
 
 TEST_CASE("train that is killed leaves no process and no folder behind, and the job goes on") {
@@ -162,6 +218,54 @@ TEST_CASE("train gives up a daemon that dies again and again") {
   CHECK(command->Wait(30000) == 1);
   CHECK(train.Said("ps:0 died 6 times without a batch in between"));
   CHECK(train.Said("ps:0 ended (signal 9); see"));
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("train ends with 1 where its coordinator is killed again and again") {
+  Train train;
+  const auto command = train.Start({}, "coordinator.generation.claimed=kill");
+  CHECK(command->Wait(30000) == 1);
+  CHECK(train.Said("coordinator:0 died 6 times without a batch in between (at last: signal 9)"));
+  CHECK(train.Said("logs/coordinator.log"));
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("train ends with the code of its last worker, which says why, after a checkpoint") {
+  Train train(3000, 0);
+  const auto command = train.Start();
+  REQUIRE(train.WaitUntilTraining());
+  std::filesystem::remove(train.root() + "/train-y.npy");
+  train.Signal("worker", SIGKILL);
+  CHECK(command->Wait(20000) == 2);
+  CHECK(train.Said("worker:0 ended (exit code 2), and nobody is left in its place: "));
+  CHECK(train.Said("train-y.npy"));
+  CHECK(train.Said("stopped (SIGTERM, after a checkpoint); to go on from step-"));
+  CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
+  CHECK(train.Daemons().empty());
+}
+
+TEST_CASE("a job that its coordinator ends has train's last word, whoever leaves first") {
+  Train train;
+  std::filesystem::remove(train.root() + "/train-y.npy");
+  const auto command = train.Start();
+  CHECK(command->Wait(20000) == 2);
+  CHECK(train.Said("\"event\":\"end\""));
+  CHECK(train.Said("train-y.npy"));
+  CHECK_FALSE(train.Said("nobody is left"));
+}
+
+TEST_CASE("after Ctrl-C a cluster gets drain_ms and a little, and what is lost is said") {
+  Train train;
+  WriteCountingJob(
+      train.root(),
+      {{"steps", 3000}, {"timeouts", {{"drain_ms", 100}}}, {"checkpoint", {{"every_seconds", 0}}}});
+  const auto command = train.Start();
+  REQUIRE(train.WaitUntilTraining());
+  train.Signal("coordinator", SIGSTOP);
+  command->Signal(SIGINT);
+  CHECK(command->Wait(20000) == 143);
+  CHECK(train.Said("stopped (the coordinator left no summary, see "));
+  CHECK(train.Said("what is in no checkpoint is lost; there is no checkpoint; to begin again: "));
   CHECK(train.Daemons().empty());
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("int8 is within half a step of each block, and what it leaves is the d
     const std::vector<float> values = Noise(size, 7 + size);
     std::vector<float> rest = values;
     std::vector<char> bytes(Int8Bytes(size));
-    REQUIRE(EncodeInt8(rest, bytes));
+    REQUIRE(EncodeInt8(rest, bytes, 0, size));
     const std::vector<float> sent = Int8Decoded(bytes, size);
     for (size_t i = 0; i < size; ++i) {
       const auto block = values.begin() + static_cast<long>(i / kInt8Block * kInt8Block);
@@ -59,7 +59,7 @@ TEST_CASE("int8 piece by piece, in any order, is int8 of all at once") {
   std::vector<float> rest_of_pieces = values;
   std::vector<char> whole(Int8Bytes(values.size()));
   std::vector<char> pieces(whole.size(), 'x');
-  REQUIRE(EncodeInt8(rest, whole));
+  REQUIRE(EncodeInt8(rest, whole, 0, rest.size()));
   for (const uint64_t first : {4096u, 0u, 2048u}) {
     const uint64_t count = std::min<uint64_t>(2048, values.size() - first);
     REQUIRE(EncodeInt8(rest_of_pieces, pieces, first, count));
@@ -73,7 +73,7 @@ TEST_CASE("int8 of zeros and of the smallest numbers sends zeros and keeps them"
   values[7] = 1e-38f;
   std::vector<float> rest = values;
   std::vector<char> bytes(Int8Bytes(300), 'x');
-  REQUIRE(EncodeInt8(rest, bytes));
+  REQUIRE(EncodeInt8(rest, bytes, 0, rest.size()));
   CHECK(Int8Decoded(bytes, 300) == std::vector<float>(300, 0.0f));
   CHECK(rest == values);
 }
@@ -87,7 +87,7 @@ TEST_CASE("what is not finite cannot be compressed") {
       std::vector<char> int8(Int8Bytes(300));
       std::vector<char> top(8 * 3);
       std::vector<float> copy = values;
-      CHECK_FALSE(EncodeInt8(copy, int8));
+      CHECK_FALSE(EncodeInt8(copy, int8, 0, copy.size()));
       CHECK_FALSE(EncodeTopK(values, top));
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("with error feedback all of a gradient arrives in the end") {
       AddResidual(step == 0 ? gradient : zeros, residual, sum);
       const std::vector<float> before = sum;
       std::vector<char> bytes(top ? TopKCount(4096, 0.02) * 8 : Int8Bytes(4096));
-      REQUIRE((top ? EncodeTopK(sum, bytes) : EncodeInt8(sum, bytes)));
+      REQUIRE((top ? EncodeTopK(sum, bytes) : EncodeInt8(sum, bytes, 0, sum.size())));
       for (size_t i = 0; i < sum.size(); ++i) {
         arrived[i] += static_cast<double>(before[i]) - static_cast<double>(sum[i]);
       }

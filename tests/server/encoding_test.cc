@@ -40,7 +40,8 @@ Sent Encoded(Encoding encoding, const Floats& gradient, double ratio = 0.1) {
   Floats rest = gradient;
   std::vector<char> out(encoding == ENCODING_INT8 ? Int8Bytes(gradient.size())
                                                   : 8 * TopKCount(gradient.size(), ratio));
-  REQUIRE((encoding == ENCODING_INT8 ? EncodeInt8(rest, out) : EncodeTopK(rest, out)));
+  REQUIRE(
+      (encoding == ENCODING_INT8 ? EncodeInt8(rest, out, 0, rest.size()) : EncodeTopK(rest, out)));
   sent.bytes.assign(out.begin(), out.end());
   for (size_t i = 0; i < rest.size(); ++i) sent.means[i] -= rest[i];
   return sent;

@@ -1,0 +1,114 @@
+#include "cli/job_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "cli/status_watch.h"
+#include "common/status_macros.h"
+#include "config/cluster.h"
+#include "coordinator/generations.h"
+#include "coordinator/job_state.h"
+#include "coordinator/rival.h"
+
+namespace paracord {
+namespace {
+
+constexpr char kAddressName[] = "coordinator.address";
+constexpr std::string_view kGenerationPrefix = "generation-";
+
+absl::StatusOr<int> Lock(const std::string& dir) {
+  const std::string path = dir + "/lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  if (error != EWOULDBLOCK) return absl::ErrnoToStatus(error, "cannot lock " + path);
+  return absl::AlreadyExistsError(
+      absl::StrCat("another paracord train works in ", dir, ": wait for it or give another --dir"));
+}
+
+// As much as the first logs and states of a job take.
+absl::Status Probe(Files& files, const std::string& dir) {
+  constexpr size_t kProbeBytes = 64 << 10;
+  const std::string path = dir + "/probe.tmp";
+  const absl::Status written = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<WriteFile> file, files.Create(path));
+    RETURN_IF_ERROR(file->Append(std::string(kProbeBytes, 'p')));
+    return file->Sync();
+  }();
+  const absl::Status removed = files.RemoveTree(path);
+  return written.ok() ? removed : written;
+}
+
+absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string& dir) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kAddressName));
+  if (!text.ok()) return absl::OkStatus();
+  const std::string address(absl::StripAsciiWhitespace(*text));
+  if (!CheckAddress(address, kAddressName).ok()) return absl::OkStatus();
+  std::error_code error;
+  if (address.starts_with("unix:") && !std::filesystem::exists(address.substr(5), error)) {
+    return absl::OkStatus();  // at once
+  }
+  constexpr int64_t kDeadlineMs = 2000;
+  const absl::StatusOr<nlohmann::json> status = AskStatus(network, address, kDeadlineMs);
+  if (!status.ok() || !status->is_object() || status->value("phase", "ended") == "ended") {
+    return absl::OkStatus();
+  }
+  // The address may be another job's by now. One generation older may be about to claim the next.
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
+  const std::string run_id = RunIdIn(files, dir);
+  const bool same_job = run_id.empty() || status->value("run_id", "") == run_id;
+  if (!same_job || status->value("generation", uint64_t{0}) + 1 < newest) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("another coordinator leads the job in ", dir,
+                                               " (at ", address, ", ", status->value("phase", ""),
+                                               "): stop it first, or give another --dir"));
+}
+
+}  // namespace
+
+absl::StatusOr<int> TakeDir(Files& files, const std::string& dir) {
+  absl::StatusOr<int> lock = Lock(dir);
+  if (!lock.ok() && absl::IsAlreadyExists(lock.status())) return lock;
+  const absl::Status taken = lock.ok() ? Probe(files, dir) : lock.status();
+  if (taken.ok()) return lock;
+  if (lock.ok()) close(*lock);
+  return absl::Status(taken.code(),
+                      absl::StrCat("--dir ", dir, " cannot be written: ", taken.message()));
+}
+
+absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
+  RETURN_IF_ERROR(CheckNobodyLeads(files, network, dir));
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
+  std::string claim;
+  if (newest == std::numeric_limits<uint64_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(dir, "/", std::string(kGenerationPrefix), newest,
+                                                   " was not made by a coordinator"));
+  }
+  if (newest > 0) {
+    // First, so that what an older one still writes before all is removed goes with it.
+    RETURN_IF_ERROR(Claim(files, dir, newest + 1));
+    claim = absl::StrCat(std::string(kGenerationPrefix), newest + 1);
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  for (const std::string& name : names) {
+    const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
+                      name == "tensorboard" || name.starts_with(kStatePrefix) ||
+                      name == kSummaryName || name == kDoneSummaryName ||
+                      name == "evaluations.jsonl" || name == kAddressName ||
+                      (name.starts_with(kGenerationPrefix) && name != claim);
+    if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

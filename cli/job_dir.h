@@ -1,0 +1,27 @@
+// DIR of a job as `paracord train` finds it before a cluster starts in it: whether it is free and
+// can be written, and how it is emptied without losing what keeps an older coordinator out.
+// Blocking, in main's thread; nothing here starts a process.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+// Locks `dir` for this process and finds out whether it can be written: a full disk would take the
+// logs that say so, too. ALREADY_EXISTS: another train works in `dir`; any other error says that it
+// cannot be written, and why. The descriptor is the lock, for as long as it is open.
+absl::StatusOr<int> TakeDir(Files& files, const std::string& dir);
+
+// Removes everything that a job leaves behind in `dir`, and nothing else. ALREADY_EXISTS: a
+// coordinator that leads the job in `dir` answers at `dir`/coordinator.address. One that does not
+// answer (stopped, hung, cut off) finds a newer generation claimed than its own when it wakes:
+// claims are counted on, never anew. The caller has blocked the signals that it waits for: threads
+// may start.
+absl::Status BeginAnew(Files& files, Network& network, const std::string& dir);
+
+}  // namespace paracord

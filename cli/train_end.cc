@@ -1,0 +1,112 @@
+#include "cli/train_end.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/checkpoint_choice.h"
+#include "common/exit_code.h"
+#include "common/json_text.h"
+#include "coordinator/job_state.h"
+
+namespace paracord {
+namespace {
+
+// A message of the log ("2026-01-31T...") or of a program before it has one ("/bin/paracord-ps: ");
+// other lines go on with the one before.
+bool BeginsMessage(const std::string& line) {
+  const bool dated = line.size() > 10 && line[4] == '-' && line[7] == '-' && line[10] == 'T' &&
+                     std::all_of(line.begin(), line.begin() + 4,
+                                 [](unsigned char c) { return std::isdigit(c) != 0; });
+  const std::string program = line.substr(0, line.find(": "));
+  return dated || (program.find("/paracord-") != std::string::npos &&
+                   program.find(' ') == std::string::npos);
+}
+
+// What the coordinator wrote at its end in this run; null: nothing.
+nlohmann::json SummaryOf(Files& files, const TrainEnd& end) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
+  if (!text.ok() || *text == end.summary_before) return nullptr;
+  nlohmann::json summary = JsonOf(*text);
+  return summary.is_object() ? summary : nullptr;
+}
+
+}  // namespace
+
+std::string LastWords(Files& files, const std::string& log) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(log);
+  if (!text.ok()) return "";
+  std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  size_t first = lines.size();
+  while (first > 0 && lines.size() - first < kLastLinesMax) {
+    if (BeginsMessage(lines[--first])) break;
+  }
+  return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "\n");
+}
+
+std::string GivenUpText(Files& files, const LocalCluster::Death& lost) {
+  const bool own_words =
+      lost.code < kRestartMayHelp || lost.code >= static_cast<int>(ExitCode::kListenerDeaf);
+  std::string text =
+      lost.code < kRestartMayHelp
+          ? absl::StrCat(lost.task, " ended (", lost.how, "), and nobody is left in its place")
+          : absl::StrCat(lost.task, " died ", LocalCluster::kRestartsMax + 1,
+                         " times without a batch in between (at last: ", lost.how, ")");
+  if (const std::string words = own_words ? LastWords(files, lost.log) : ""; !words.empty()) {
+    absl::StrAppend(&text, ": ", words);
+  }
+  return absl::StrCat(text, "\n(", lost.log, ")");
+}
+
+std::string StoppedText(Files& files, const TrainEnd& end) {
+  const nlohmann::json summary = SummaryOf(files, end);
+  const std::string why =
+      summary.is_object()
+          ? absl::StrCat("stopped (", summary.value("reason", ""), ")")
+          : absl::StrCat("stopped (the coordinator left no summary, see ", end.dir,
+                         "/logs/coordinator.log); what is in no checkpoint is lost");
+  const std::optional<Manifest> newest = NewestCheckpoint(files, end.dir);
+  const std::string next = newest.has_value()
+                               ? absl::StrCat("to go on from ", newest->name.ToString())
+                               : std::string("there is no checkpoint; to begin again");
+  return absl::StrCat(why, "; ", next, ": ", end.to_go_on);
+}
+
+int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
+  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
+  progress.End();
+  // A coordinator that refuses the job leaves an earlier run's summary alone.
+  const bool earlier = coordinator_exit != 0 && text.ok() && *text == end.summary_before;
+  if (!summary.is_object() || earlier) {
+    const std::string log = end.dir + "/logs/coordinator.log";
+    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
+              << LastWords(files, log) << "\n(" << log << ")\n";
+    return coordinator_exit;
+  }
+  progress.ShowLast(summary);
+  if (end.json) {
+    std::cout << TextOf(nlohmann::json({{"event", "end"}, {"summary", summary}})) << "\n";
+    return coordinator_exit;
+  }
+  std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
+  for (const auto& [set, metrics] : summary.at("metrics").items()) {
+    for (const auto& [name, value] : metrics.items()) {
+      std::cout << set << " " << name << ": " << value << "\n";
+    }
+  }
+  std::cout << "summary: " << end.dir << "/" << kSummaryName << "\n";
+  if (summary.value("status", "") != "done" &&
+      files.Open(absl::StrCat(end.dir, "/", kDoneSummaryName)).ok()) {
+    std::cout << "how the job was done before: " << end.dir << "/" << kDoneSummaryName << "\n";
+  }
+  return coordinator_exit;
+}
+
+}  // namespace paracord

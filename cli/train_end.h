@@ -1,0 +1,34 @@
+// How `paracord train` ends: the summary, or why there is none, what is lost, and how to go on.
+// Reads DIR when its cluster has left; changes nothing. Used in main's thread.
+#pragma once
+
+#include <string>
+
+#include "cli/local_cluster.h"
+#include "cli/progress.h"
+#include "common/files.h"
+
+namespace paracord {
+
+struct TrainEnd {
+  std::string dir;             // absolute
+  std::string summary_before;  // text of the summary that an earlier run left
+  std::string to_go_on;        // the command
+  bool json = false;
+};
+
+// A coordinator's end by itself, with what it wrote; gives its code.
+int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress);
+
+// "stopped (why); to go on from step-40-g1-r3: command": after a drain.
+std::string StoppedText(Files& files, const TrainEnd& end);
+
+// Who was given up, and why: how often it died, or its own last words.
+std::string GivenUpText(Files& files, const LocalCluster::Death& lost);
+
+// The last message in a daemon's log, all its lines (the last kLastLinesMax): it says why the
+// daemon left. "" without a log.
+inline constexpr size_t kLastLinesMax = 20;
+std::string LastWords(Files& files, const std::string& log);
+
+}  // namespace paracord

@@ -1,0 +1,91 @@
+// What train says at its end, from what it finds in DIR.
+#include "cli/train_end.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/exit_code.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+struct Directory {
+  std::string Log(const std::string& text) {
+    const std::string path = directory / "ps-0.log";
+    REQUIRE(files.WriteAtomic(path, text).ok());
+    return path;
+  }
+  TestDirectory directory;
+  PosixFiles files;
+};
+
+TEST_CASE("the last words of a daemon are all lines of its last message") {
+  const std::string dated = "2026-11-21T20:03:38.716 info ";
+  const std::string complaint = "/usr/bin/paracord-ps: ";
+  const std::string before = dated + "ps:0 listens\n";
+  struct Case {
+    std::string log, words;
+  };
+  for (const Case& c : {
+           Case{"", ""},
+           Case{before, dated + "ps:0 listens"},
+           Case{before + dated + "daemon exit code 2: one\nand another\n\n",
+                dated + "daemon exit code 2: one\nand another"},
+           Case{before + complaint + "one\n  two: three\nfour",
+                complaint + "one\n  two: three\nfour"},
+           Case{"no\nmessage", "no\nmessage"},
+       }) {
+    CAPTURE(c.log);
+    Directory d;
+    CHECK(LastWords(d.files, d.Log(c.log)) == c.words);
+  }
+  Directory d;
+  CHECK(LastWords(d.files, d.directory / "none") == "");
+}
+
+TEST_CASE("the last words have an end") {
+  Directory d;
+  std::string log, words;
+  for (size_t i = 0; i < 100; ++i) {
+    absl::StrAppend(&log, "line ", i, "\n");
+    if (i >= 100 - kLastLinesMax) absl::StrAppend(&words, words.empty() ? "" : "\n", "line ", i);
+  }
+  CHECK(LastWords(d.files, d.Log(log)) == words);
+}
+
+TEST_CASE("whoever is given up is named with its own words or how often it died") {
+  Directory d;
+  const std::string log = d.Log("/bin/paracord-ps: x.npy is gone\nlook for it\n");
+  CHECK(GivenUpText(d.files, {"worker:0", "exit code 2", 2, "", log}) ==
+        absl::StrCat("worker:0 ended (exit code 2), and nobody is left in its place: "
+                     "/bin/paracord-ps: x.npy is gone\nlook for it\n(",
+                     log, ")"));
+  CHECK(
+      GivenUpText(d.files, {"ps:0", "exit code 202", 202, "", log})
+          .starts_with("ps:0 died 6 times without a batch in between (at last: exit code 202): "));
+  CHECK(GivenUpText(d.files, {"coordinator:0", "signal 9", 137, "", log}) ==
+        absl::StrCat("coordinator:0 died 6 times without a batch in between (at last: signal 9)\n(",
+                     log, ")"));
+}
+
+TEST_CASE("a stop without a summary says what is lost and where to look") {
+  Directory d;
+  const std::string before = R"({"status": "stopped", "reason": "earlier"})";
+  const TrainEnd end{d.directory.path(), before, "paracord train job.json", false};
+  for (const bool earlier : {false, true}) {
+    CAPTURE(earlier);
+    if (earlier) REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", before).ok());
+    CHECK(StoppedText(d.files, end) ==
+          absl::StrCat("stopped (the coordinator left no summary, see ", d.directory.path(),
+                       "/logs/coordinator.log); what is in no checkpoint is lost; there is no "
+                       "checkpoint; to begin again: paracord train job.json"));
+  }
+  REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", R"({"reason": "SIGTERM"})").ok());
+  CHECK(StoppedText(d.files, end) ==
+        "stopped (SIGTERM); there is no checkpoint; to begin again: paracord train job.json");
+}
+
+}  // namespace
+}  // namespace paracord

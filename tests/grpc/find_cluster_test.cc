@@ -1,0 +1,51 @@
+// Where a daemon takes its cluster from, and what it says is wrong there.
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "net/grpc_daemon.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("what is wrong with a cluster begins with the file, or TF_CONFIG, that says it") {
+  const TestDirectory directory;
+  PosixFiles files;
+  DaemonFlags flags;
+  const bool in_file = GENERATE(true, false);
+  const std::string from = in_file ? directory / "cluster.json" : std::string("TF_CONFIG");
+  struct Case {
+    std::string json, lines;  // of each the start, after `from`
+  };
+  for (const Case& c : {Case{"{", "parse error"}, Case{"[]", "must be an object"},
+                        Case{R"({"cluster": {"ps": [3]}})", "cluster.ps[0]"}}) {
+    CAPTURE(c.json);
+    if (in_file) {
+      flags.cluster_file = from;
+      REQUIRE(files.WriteAtomic(from, c.json).ok());
+    } else {
+      setenv("TF_CONFIG", c.json.c_str(), 1);
+    }
+    const absl::Status found = FindCluster(flags).status();
+    unsetenv("TF_CONFIG");
+    INFO(std::string(found.message()));
+    CHECK(absl::IsInvalidArgument(found));
+    CHECK(std::string(found.message()).starts_with(from + ": " + c.lines));
+  }
+}
+
+TEST_CASE("each of several problems of a cluster begins with where it is") {
+  const TestDirectory directory;
+  PosixFiles files;
+  DaemonFlags flags;
+  flags.cluster_file = directory / "cluster.json";
+  REQUIRE(files.WriteAtomic(flags.cluster_file, R"({"cluster": {"ps": [3, 4]}})").ok());
+  const std::string message(FindCluster(flags).status().message());
+  INFO(message);
+  CHECK(message.find("\n" + flags.cluster_file + ": cluster.ps[1]") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord
