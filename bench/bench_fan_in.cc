@@ -82,7 +82,7 @@ class Fork {
 
 std::unique_ptr<Link> Dial(Network& network, const Options& options, const PsPlace& ps) {
   return options.link == "shared" ? network.DialBoot(ps.address, ps.boot_id)
-                                  : GrpcNetwork().Dial(ps.address);
+                                  : GrpcNetwork().DialBoot(ps.address, ps.boot_id);
 }
 
 Fence FenceOf(const PsPlace& ps, const Fence& any) {

@@ -1,6 +1,6 @@
 // How fast parameters travel between two processes: pulls, pushes that are applied, and both in one
-// exchange, over gRPC on TCP and on a unix socket and through shared memory, beside a raw socket
-// and memcpy in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
+// exchange, over TCP, a unix socket, shared memory and gRPC, beside a raw socket and memcpy in the
+// same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
 // [--rounds N]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -241,6 +241,7 @@ class Client {
 struct NamedLink {
   std::string name;
   std::string suffix;  // of the names of its results
+  const char* raw;     // the way that it is compared with
   Link* link;
 };
 
@@ -273,13 +274,12 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds) {
                               }},
                              {"raw TCP", raw(peers.raw_tcp)},
                              {"raw unix", raw(peers.raw_unix)}};
-    for (const auto& [name, suffix, link] : peers.links) {
+    for (const auto& [name, suffix, raw_way, link] : peers.links) {
       clients.push_back(
           std::make_unique<Client>(*link, optimizer, gradient, values, next[optimizer]));
-      ways.push_back({name,
-                      [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
-                      suffix.empty() ? "raw TCP" : "raw unix",
-                      absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix)});
+      ways.push_back(
+          {name, [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
+           raw_way, absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix)});
     }
     PrintTurns(absl::StrCat(size, ": ", what), bytes < 1000000 ? 0 : moved, ways, rounds);
   };
@@ -297,7 +297,7 @@ void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<Way> ways;
   const std::string size = absl::StrCat(bytes / 1000000, "MB");
-  for (const auto& [name, suffix, link] : peers.links) {
+  for (const auto& [name, suffix, raw_way, link] : peers.links) {
     for (const Encoding encoding : {ENCODING_FLOAT32, ENCODING_BF16}) {
       clients.push_back(
           std::make_unique<Client>(*link, "sgd", gradient, values, next, encoding, /*epoch=*/1));
@@ -352,15 +352,17 @@ int Main(int argc, char** argv) {
   {
     Daemon daemon;
     GrpcNetwork sockets;
-    const std::unique_ptr<Link> grpc_tcp = sockets.Dial(bound);
-    const std::unique_ptr<Link> grpc_unix = sockets.Dial(at.grpc_unix);
+    const std::unique_ptr<Link> tcp_stream = sockets.DialBoot(bound, kBootId);
+    const std::unique_ptr<Link> unix_stream = sockets.DialBoot(at.grpc_unix, kBootId);
+    const std::unique_ptr<Link> grpc = sockets.Dial(bound);
     const std::unique_ptr<Link> shared =
         daemon.environment().network.DialBoot(at.grpc_unix, kBootId);
     RawPeer raw_tcp(reinterpret_cast<sockaddr*>(&at.tcp), sizeof(at.tcp));
     RawPeer raw_unix(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
-    const Peers peers{{{"gRPC on TCP", "", grpc_tcp.get()},
-                       {"gRPC on a unix socket", "_unix", grpc_unix.get()},
-                       {"shared memory", "_shared", shared.get()}},
+    const Peers peers{{{"TCP", "", "raw TCP", tcp_stream.get()},
+                       {"unix socket", "_unix", "raw unix", unix_stream.get()},
+                       {"shared memory", "_shared", "raw unix", shared.get()},
+                       {"gRPC on TCP", "_grpc", "raw TCP", grpc.get()}},
                       &raw_tcp,
                       &raw_unix};
     for (const uint64_t bytes : sizes) {

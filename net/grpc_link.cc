@@ -17,6 +17,7 @@
 #include "common/mutex.h"
 #include "net/grpc_convert.h"
 #include "net/grpc_network.h"
+#include "net/stream_link.h"
 
 namespace paracord {
 namespace {
@@ -193,6 +194,10 @@ GrpcNetwork::GrpcNetwork(GrpcOptions options) : options_(options) {
 
 std::unique_ptr<Link> GrpcNetwork::Dial(const std::string& address) {
   return std::make_unique<GrpcLink>(address, options_);
+}
+
+std::unique_ptr<Link> GrpcNetwork::DialBoot(const std::string& address, const std::string&) {
+  return MakeStreamLink(Dial(address));
 }
 
 }  // namespace paracord

@@ -3,22 +3,16 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
+#include "net/door.h"
 #include "net/grpc_convert.h"
 #include "net/grpc_network.h"
 #include "net/intake.h"
@@ -173,12 +167,10 @@ void ServerReactor::OnReadDone(bool ok) {
   }
 }
 
-class GenericDoor : public grpc::CallbackGenericService {
+class GenericService : public grpc::CallbackGenericService {
  public:
-  GenericDoor(Service& service, const GrpcOptions& options)
-      : service_(service),
-        request_bytes_max_(options.request_bytes_max),
-        intake_(std::make_shared<Intake>(options.requests_bytes_max)) {}
+  GenericService(Service& service, uint64_t request_bytes_max, std::shared_ptr<Intake> intake)
+      : service_(service), request_bytes_max_(request_bytes_max), intake_(std::move(intake)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
     return new ServerReactor(context, service_, request_bytes_max_, intake_);
@@ -187,15 +179,19 @@ class GenericDoor : public grpc::CallbackGenericService {
  private:
   Service& service_;
   const uint64_t request_bytes_max_;
-  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the door
+  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the server
 };
 
 class GrpcListener : public Listener {
  public:
-  GrpcListener(std::unique_ptr<GenericDoor> door, std::unique_ptr<grpc::Server> server,
-               std::string address)
-      : door_(std::move(door)), server_(std::move(server)), address_(std::move(address)) {}
+  GrpcListener(std::unique_ptr<GenericService> generic, std::unique_ptr<grpc::Server> server,
+               std::unique_ptr<Door> door)
+      : generic_(std::move(generic)),
+        server_(std::move(server)),
+        door_(std::move(door)),
+        address_(door_->address()) {}
   ~GrpcListener() override {
+    door_ = nullptr;
     // Parked calls are cancelled; a reply on its way gets a moment.
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     server_->Wait();
@@ -203,77 +199,13 @@ class GrpcListener : public Listener {
   std::string address() const override { return address_; }
 
  private:
-  const std::unique_ptr<GenericDoor> door_;
+  const std::unique_ptr<GenericService> generic_;
   const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Door> door_;
   const std::string address_;
 };
 
-// gRPC takes a socket's path from whoever listens there; a live listener must win.
-bool SomebodyListens(const std::string& path) {
-  sockaddr_un address{};
-  if (path.size() >= sizeof(address.sun_path)) return false;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool live =
-      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  ::close(fd);
-  return live;
-}
-
-absl::Status CannotListen(const std::string& address, int error) {
-  const std::string text =
-      absl::StrCat("cannot listen at ", address, ": ", std::string(std::strerror(error)));
-  if (error == EADDRINUSE) return absl::AlreadyExistsError(text);
-  return absl::InvalidArgumentError(
-      error == EADDRNOTAVAIL ? text + " (no network interface of this machine has it)" : text);
-}
-
-// gRPC prints what is wrong with an address and tells us only that something is: tried beforehand.
-absl::Status TrySocket(const std::string& address, const std::string& path) {
-  if (SomebodyListens(path)) {
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
-  }
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  if (::access((directory + "/.").c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  const int error = errno;
-  return absl::InvalidArgumentError(absl::StrCat("cannot listen at ", address, ": directory ",
-                                                 directory, ": ",
-                                                 std::string(std::strerror(error))));
-}
-
-absl::Status TryPort(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-  if (failed != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen at ", address, ": ", std::string(::gai_strerror(failed))));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
-  int error = 0;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    const int fd = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;  // of a family that this machine does not speak
-    const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    const bool bound = ::bind(fd, one->ai_addr, one->ai_addrlen) == 0;
-    if (!bound) error = errno;
-    ::close(fd);
-    if (bound) return absl::OkStatus();
-  }
-  return error == 0 ? absl::OkStatus() : CannotListen(address, error);
-}
-
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
-  // Otherwise two servers share one port, and both report success.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
   // Otherwise it takes the link's keepalive for an attack.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
@@ -289,27 +221,26 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
                                                               Service& service) {
-  const bool is_unix = address.starts_with("unix:");
-  const std::string path = is_unix ? address.substr(5) : "";
-  if (is_unix && path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("socket path is too long (107 bytes at most): ", address));
-  }
-  RETURN_IF_ERROR(is_unix ? TrySocket(address, path) : TryPort(address));
-  auto door = std::make_unique<GenericDoor>(service, options_);
+  ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
+  const auto intake = std::make_shared<Intake>(options_.requests_bytes_max);
+  auto generic = std::make_unique<GenericService>(service, options_.request_bytes_max, intake);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
-  int port = -1;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  builder.RegisterCallbackGenericService(door.get());
+  using Builder = grpc::ServerBuilder::experimental_type;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(Builder::ExternalConnectionType::FROM_FD,
+                                                           grpc::InsecureServerCredentials());
+  builder.RegisterCallbackGenericService(generic.get());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || (port <= 0 && !is_unix)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("cannot listen at ", address, ": the address is in use"));
+  if (server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": gRPC fails"));
   }
-  std::string bound = address;
-  if (!is_unix) bound = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-  return std::make_unique<GrpcListener>(std::move(door), std::move(server), std::move(bound));
+  door->Open({&service, intake, options_.request_bytes_max}, [acceptor](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
+  return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(door));
 }
 
 }  // namespace paracord

@@ -1,7 +1,8 @@
 // The network over gRPC: every method is served as a stream of messages by one generic service, so
-// a call of one message each way is an ordinary unary call to anybody's generated stub. Owned by
-// main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port sharing,
-// reconnection on a 5 s grid, unlimited memory): grpc_network.cc says where.
+// a call of one message each way is an ordinary unary call to anybody's generated stub. At the same
+// port it serves our own streams, which peers of ours take for the bulk (DialBoot; net/door.h).
+// Owned by main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port
+// sharing, reconnection on a 5 s grid, unlimited memory): grpc_network.cc says where.
 #pragma once
 
 #include <memory>
@@ -23,6 +24,7 @@ class GrpcNetwork : public Network {
  public:
   explicit GrpcNetwork(GrpcOptions options = {});
   std::unique_ptr<Link> Dial(const std::string& address) override;
+  std::unique_ptr<Link> DialBoot(const std::string& address, const std::string& boot_id) override;
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Service& service) override;
 

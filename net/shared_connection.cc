@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 namespace paracord {
 namespace {
@@ -20,15 +17,8 @@ constexpr size_t kPacketBytes = 32 << 10;
 constexpr size_t kInlineBytes = 8 << 10;  // of one chunk; a packet that has so many is full
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;  // messages; a peer that keeps more keeps them for ever
-constexpr size_t kServingMax = 1024;   // calls of one peer
 constexpr int kTickMs = 100;           // how exactly deadlines are kept
 constexpr int kStuckMs = 1000;         // a peer that reads nothing for so long is given up
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
 SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
@@ -60,7 +50,9 @@ class SharedConnection::ServerSide : public ServerCall {
     connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
   }
   void Reply(absl::StatusOr<Parts> reply) override { connection_->Reply(call_, std::move(reply)); }
-  void OnCancel(std::function<void()> fn) override { connection_->OnCancel(call_, std::move(fn)); }
+  void OnCancel(std::function<void()> fn) override {
+    connection_->table_.OnCancel(call_, std::move(fn));
+  }
   bool maps_reply() const override { return true; }
 
  private:
@@ -73,7 +65,7 @@ SharedConnection::SharedConnection(int fd, Service* service, uint64_t request_by
     : fd_(fd),
       service_(service),
       request_bytes_max_(request_bytes_max),
-      peer_(std::move(peer)),
+      table_(std::move(peer)),
       buffer_(kPacketBytes) {}
 
 SharedConnection::~SharedConnection() { close(fd_); }
@@ -86,10 +78,6 @@ bool SharedConnection::alive() const {
 // ---- reading
 
 void SharedConnection::Run() {
-  {
-    MutexLock lock(mu_);
-    reader_ = std::this_thread::get_id();
-  }
   while (ReadPacket()) {
   }
   arriving_.clear();
@@ -147,7 +135,7 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
     case SharedPacket::REPLY:
       return service_ == nullptr && TakeMessage(packet);
     case SharedPacket::CANCEL:
-      Cancelled(packet.call());
+      table_.Cancel(packet.call());
       return true;
     case SharedPacket::RELEASE: {
       std::vector<absl::Cord> released;  // let go of outside the lock
@@ -206,112 +194,57 @@ bool SharedConnection::Finished(const SharedPacket& packet, Message message) {
   if (service_ == nullptr) {
     absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
     if (packet.code() != 0) {
-      reply = absl::Status(static_cast<absl::StatusCode>(packet.code()),
-                           absl::StrCat(peer_, ": ", packet.error()));
+      reply = absl::Status(static_cast<absl::StatusCode>(packet.code()), packet.error());
     }
-    Answer(packet.call(), std::move(reply));
+    table_.Answer(packet.call(), std::move(reply));
     return true;
   }
-  {
-    MutexLock lock(mu_);
-    if (serving_.size() >= kServingMax || !serving_.emplace(packet.call(), Serving()).second) {
-      return false;
-    }
-  }
+  if (!table_.Begin(packet.call())) return false;
   service_->Handle(message.method, std::move(message.bytes),
                    std::make_shared<ServerSide>(shared_from_this(), packet.call()));
   return true;
 }
 
-void SharedConnection::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
-  ReplyFn done;
-  {
-    MutexLock lock(mu_);
-    const auto it = calls_.find(call);
-    if (it == calls_.end()) return;
-    done = std::move(it->second.done);
-    calls_.erase(it);
-    answering_ = true;
-  }
-  done(std::move(reply));
-  done = nullptr;
-  MutexLock lock(mu_);
-  answering_ = false;
-  idle_.notify_all();
-}
-
-void SharedConnection::Cancelled(uint64_t call) {
-  std::function<void()> fn;
-  {
-    MutexLock lock(mu_);
-    const auto it = serving_.find(call);
-    if (it == serving_.end()) return;
-    it->second.cancelled = true;
-    fn.swap(it->second.on_cancel);
-  }
-  if (fn) fn();
-}
-
 void SharedConnection::ExpireCalls() {
-  std::vector<uint64_t> late;
-  {
+  for (const uint64_t call : table_.Expire()) {
     MutexLock lock(mu_);
-    const int64_t now = calls_.empty() ? 0 : NowMs();
-    for (const auto& [call, pending] : calls_) {
-      if (pending.deadline_ms <= now) late.push_back(call);
-    }
-    for (const uint64_t call : late) Write(Packet(SharedPacket::CANCEL, call));
-  }
-  for (const uint64_t call : late) {
-    Answer(call, absl::DeadlineExceededError(absl::StrCat(peer_, ": no answer in time")));
+    Write(Packet(SharedPacket::CANCEL, call));
   }
 }
 
 // The peer has closed its side, or its process is gone: it reads nothing of ours any more.
 void SharedConnection::Ended() {
   std::map<uint64_t, std::vector<absl::Cord>> sent;
-  std::vector<uint64_t> calls;
-  std::vector<uint64_t> serving;
   {
     MutexLock lock(mu_);
     closing_ = true;
     sent.swap(sent_);
-    for (const auto& [call, pending] : calls_) calls.push_back(call);
-    for (const auto& [call, state] : serving_) serving.push_back(call);
   }
-  for (const uint64_t call : calls) {
-    Answer(call, absl::UnavailableError(absl::StrCat(peer_, ": the connection broke")));
-  }
-  for (const uint64_t call : serving) Cancelled(call);
+  table_.FailAll();
+  table_.CancelAll();
 }
 
 // ---- writing
 
 void SharedConnection::Call(std::string_view method, Parts request, int64_t deadline_ms,
                             ReplyFn done) {
+  const uint64_t call = table_.Add(std::move(done), deadline_ms);
+  if (call == 0) return;
   {
     MutexLock lock(mu_);
     if (!broken_ && !closing_) {
-      const uint64_t call = ++last_call_;
-      calls_[call] = {std::move(done), NowMs() + deadline_ms};
       SharedPacket packet = Packet(SharedPacket::CALL, call);
       packet.set_method(std::string(method));
       return Send(std::move(packet), request);
     }
   }
-  done(absl::UnavailableError(absl::StrCat(peer_, ": the connection broke")));
+  table_.Answer(call, absl::UnavailableError("the connection broke"));
 }
 
 void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
-  std::function<void()> forget;
-  Parts parts;  // let go of outside the lock
-  MutexLock lock(mu_);
-  const auto it = serving_.find(call);
-  if (it == serving_.end()) return;
-  forget.swap(it->second.on_cancel);
-  const bool wanted = !it->second.cancelled;
-  serving_.erase(it);
+  if (!table_.End(call)) return;
   SharedPacket packet = Packet(SharedPacket::REPLY, call);
+  Parts parts;  // let go of outside the lock
   if (!reply.ok()) {
     constexpr size_t kErrorBytes = 8 << 10;
     packet.set_code(static_cast<int>(reply.status().code()));
@@ -319,20 +252,8 @@ void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
   } else {
     parts = *std::move(reply);
   }
-  if (wanted) Send(std::move(packet), parts);
-}
-
-void SharedConnection::OnCancel(uint64_t call, std::function<void()> fn) {
-  {
-    MutexLock lock(mu_);
-    const auto it = serving_.find(call);
-    if (it == serving_.end()) return;
-    if (!it->second.cancelled) {
-      it->second.on_cancel = std::move(fn);
-      return;
-    }
-  }
-  fn();
+  MutexLock lock(mu_);
+  Send(std::move(packet), parts);
 }
 
 void SharedConnection::Release(uint64_t call) {
@@ -438,21 +359,12 @@ void SharedConnection::CloseIfUnused() {
 }
 
 void SharedConnection::Close() {
-  std::map<uint64_t, Pending> calls;
   {
     MutexLock lock(mu_);
     closing_ = true;
-    calls.swap(calls_);
     CloseIfUnused();
   }
-  for (auto& [call, pending] : calls) {
-    pending.done(absl::CancelledError(absl::StrCat(peer_, ": the link was closed")));
-  }
-  std::unique_lock<std::mutex> lock(mu_.native());
-  const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return !answering_ || reader_ == std::this_thread::get_id();
-  };
-  idle_.wait(lock, idle);
+  table_.Close();
 }
 
 void SharedConnection::Abort() {

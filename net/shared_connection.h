@@ -10,19 +10,17 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/rpc.h"
+#include "net/call_table.h"
 #include "net/shared_memory.h"
 #include "proto/shared_memory.pb.h"
 
@@ -54,26 +52,15 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     absl::Cord bytes;
     std::shared_ptr<Received> received;  // if it points to the peer's memory
   };
-  struct Pending {
-    ReplyFn done;
-    int64_t deadline_ms = 0;
-  };
-  struct Serving {
-    std::function<void()> on_cancel;
-    bool cancelled = false;
-  };
 
   bool ReadPacket();
   bool Take(const SharedPacket& packet, int fd);
   bool TakeMessage(const SharedPacket& packet);
   bool Finished(const SharedPacket& packet, Message message);
-  void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
-  void Cancelled(uint64_t call);
   void ExpireCalls();
   void Ended();
 
   void Reply(uint64_t call, absl::StatusOr<Parts> reply);
-  void OnCancel(uint64_t call, std::function<void()> fn);
   void Release(uint64_t call);
   void Send(SharedPacket packet, const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddPiece(SharedPacket& packet, absl::Cord chunk, std::vector<absl::Cord>& kept)
@@ -85,7 +72,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const int fd_;
   Service* const service_;
   const uint64_t request_bytes_max_;
-  const std::string peer_;  // for errors
+  CallTable table_;
 
   // Of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
@@ -93,15 +80,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   std::vector<char> buffer_;
 
   mutable Mutex mu_;
-  std::condition_variable_any idle_;
-  bool broken_ ABSL_GUARDED_BY(mu_) = false;     // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;    // ours ends once nothing received is in use
-  bool answering_ ABSL_GUARDED_BY(mu_) = false;  // a `done` runs
-  std::thread::id reader_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;    // nothing is sent any more
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;   // ours ends once nothing received is in use
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
-  std::map<uint64_t, Pending> calls_ ABSL_GUARDED_BY(mu_);
-  std::map<uint64_t, Serving> serving_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::vector<absl::Cord>> sent_ ABSL_GUARDED_BY(mu_);  // until released
   std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
 };

@@ -6,22 +6,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstring>
-#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/try_thread.h"
+#include "net/served_connections.h"
 #include "net/shared_connection.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kBytesMax = uint64_t{64} << 30;  // of one message: only places travel
-constexpr size_t kConnectionsMax = 1024;
 constexpr int kReapMs = 1000;  // so long the memory of a peer that died may stay
 
 struct Name {
@@ -76,29 +74,15 @@ class SharedListener : public Listener {
     shutdown(fd_, SHUT_RDWR);
     thread_.join();
     close(fd_);
-    for (Served& served : served_) {
-      served.connection->Abort();
-      served.thread.join();
-    }
   }
   std::string address() const override { return address_; }
 
  private:
-  struct Served {
-    std::shared_ptr<SharedConnection> connection;
-    std::atomic<bool> over{false};
-    std::thread thread;
-  };
-
   void Accept() {
     while (true) {
       pollfd wanted{.fd = fd_, .events = POLLIN, .revents = 0};
       poll(&wanted, 1, kReapMs);
-      std::erase_if(served_, [](Served& served) {
-        if (!served.over) return false;
-        served.thread.join();
-        return true;
-      });
+      served_.Reap();
       if (wanted.revents == 0) continue;
       const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd >= 0) {
@@ -112,28 +96,18 @@ class SharedListener : public Listener {
   }
 
   void Serve(int fd) {
-    if (!SameUser(fd) || served_.size() >= kConnectionsMax) {
+    if (!SameUser(fd)) {
       close(fd);
       return;
     }
-    Served& served = served_.emplace_back();
-    served.connection =
-        std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
-    std::optional<std::thread> thread = TryThread([&served] {
-      served.connection->Run();
-      served.over = true;
-    });
-    if (thread.has_value()) {
-      served.thread = *std::move(thread);
-    } else {
-      served_.pop_back();  // the peer goes by its other way
-    }
+    auto connection = std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
+    served_.Add([connection] { connection->Run(); }, [connection] { connection->Abort(); });
   }
 
   const int fd_;
   const std::string address_;
   Service& service_;
-  std::list<Served> served_;  // of the accepting thread while it runs
+  ServedConnections served_;  // of the accepting thread while it runs
   std::thread thread_;
 };
 
@@ -141,7 +115,7 @@ class SharedListener : public Listener {
 
 std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
                                               const std::string& boot_id) {
-  std::unique_ptr<Link> link = beneath_.Dial(address);
+  std::unique_ptr<Link> link = beneath_.DialBoot(address, boot_id);
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0) return link;

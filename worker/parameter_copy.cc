@@ -194,20 +194,6 @@ ParameterCopy::Part* ParameterCopy::FindPart(uint32_t ps, uint32_t id) {
   return found == part_of_id_[ps].end() ? nullptr : &parts_[ps][found->second];
 }
 
-absl::Status ParameterCopy::TakePiece(const Part& part, Encoding encoding, uint64_t offset,
-                                      const absl::Cord& data) {
-  const uint64_t element = ElementBytes(encoding);
-  const uint64_t bytes = part.elements * element;
-  if (offset > bytes || data.size() > bytes - offset || offset % element != 0 ||
-      data.size() % element != 0) {
-    return absl::InternalError(absl::StrCat("sends bytes outside of partition ", part.id));
-  }
-  DecodeDense(encoding, data,
-              std::span(values_[part.variable])
-                  .subspan(part.first + offset / element, data.size() / element));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
                                                          bool repeated, const absl::Cord& bytes) {
   ASSIGN_OR_RETURN(const DecodedReply reply, DecodeExchangeReply(bytes));
@@ -242,24 +228,40 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
     }
     if (state.bytes() != 0) {
       missing[static_cast<size_t>(part - parts_[ps].data())] = state.bytes();
-      part->have = encoding_of(*part);
-      part->updates = state.updates();
     }
   }
+  std::vector<std::span<float>> places;  // of the pieces
   for (const PieceView& piece : reply.pieces) {
-    Part* const part = FindPart(ps, piece.partition);
+    const Part* const part = FindPart(ps, piece.partition);
     if (part == nullptr) {
       return absl::InternalError(
           absl::StrCat("ps:", ps, " sends bytes of partition ", piece.partition));
     }
-    const absl::Status taken = TakePiece(*part, encoding_of(*part), piece.offset, piece.data);
-    if (!taken.ok()) {
-      return absl::InternalError(absl::StrCat("ps:", ps, " ", std::string(taken.message())));
+    const uint64_t element = ElementBytes(encoding_of(*part));
+    uint64_t& left = missing[static_cast<size_t>(part - parts_[ps].data())];
+    // One after another: no two of them are written to one place at once.
+    if (piece.data.size() > left || piece.offset != part->elements * element - left ||
+        piece.data.size() % element != 0) {
+      return absl::InternalError(
+          absl::StrCat("ps:", ps, " sends bytes out of place of partition ", part->id));
     }
-    missing[static_cast<size_t>(part - parts_[ps].data())] -= piece.data.size();
+    left -= piece.data.size();
+    places.push_back(
+        std::span(values_[part->variable])
+            .subspan(part->first + piece.offset / element, piece.data.size() / element));
   }
   const bool whole = std::all_of(missing.begin(), missing.end(), [](uint64_t m) { return m == 0; });
   if (!whole) return absl::InternalError(absl::StrCat("ps:", ps, " sent only part of its values"));
+  ParallelFor(places.size(), [&](size_t i) {
+    const PieceView& piece = reply.pieces[i];
+    DecodeDense(encoding_of(*FindPart(ps, piece.partition)), piece.data, places[i]);
+  });
+  for (const PartitionState& state : reply.header.partitions()) {
+    if (state.bytes() == 0) continue;
+    Part& part = *FindPart(ps, state.partition());
+    part.have = encoding_of(part);
+    part.updates = state.updates();
+  }
   return outcome;
 }
 

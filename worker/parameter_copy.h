@@ -112,8 +112,6 @@ class ParameterCopy {
   uint64_t PushBytes(const Part& part) const;
   bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
-  absl::Status TakePiece(const Part& part, Encoding encoding, uint64_t offset,
-                         const absl::Cord& data);
 
   const Session session_;
   const std::vector<VariableSpec> variables_;

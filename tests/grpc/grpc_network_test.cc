@@ -48,13 +48,20 @@ std::string SocketAddress(const std::string& name) {
   return "unix:/tmp/paracord-test-" + std::to_string(getpid()) + "-" + name;
 }
 
+// By gRPC, or by the stream that is served at the same port.
+std::unique_ptr<Link> DialEither(GrpcNetwork& network, const std::string& address) {
+  const bool stream = GENERATE(false, true);
+  CAPTURE(stream);
+  return stream ? network.DialBoot(address, "boot") : network.Dial(address);
+}
+
 TEST_CASE("a message of many parts arrives whole over tcp and unix sockets") {
   GrpcNetwork network;
   for (const std::string& address : {std::string("127.0.0.1:0"), SocketAddress("echo")}) {
     EchoService service;
     const auto listener = network.Listen(address, service);
     REQUIRE(listener.ok());
-    const auto link = network.Dial((*listener)->address());
+    const auto link = DialEither(network, (*listener)->address());
     std::string expected;
     Parts parts;
     for (int i = 0; i < 6; ++i) {
@@ -99,7 +106,7 @@ TEST_CASE("a reply of several parts arrives whole") {
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
-  const auto link = network.Dial((*listener)->address());
+  const auto link = DialEither(network, (*listener)->address());
   const Reply reply = Call(*link, "/t/parts", {absl::Cord("ab"), absl::Cord("c")}).get();
   REQUIRE(reply.ok());
   CHECK(std::string(*reply) == "abcabcabcabcabc");
@@ -113,7 +120,7 @@ TEST_CASE("a status crosses the wire with its code and names the peer") {
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
-  const auto link = network.Dial((*listener)->address());
+  const auto link = DialEither(network, (*listener)->address());
   const Reply reply = Call(*link, "/t/fail", {absl::Cord("x")}).get();
   CHECK(absl::IsAborted(reply.status()));
   CHECK(std::string(reply.status().message()) == link->address() + ": generation 3 is over");
@@ -132,7 +139,7 @@ TEST_CASE("a call to nobody ends at its deadline, and says whether it was connec
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
-  const auto slow = network.Dial((*listener)->address());
+  const auto slow = DialEither(network, (*listener)->address());
   REQUIRE(Call(*slow, "/t/echo", {}).get().ok());
   reply = Call(*slow, "/t/park", {}, 300).get();
   CHECK(absl::IsDeadlineExceeded(reply.status()));
@@ -145,7 +152,7 @@ TEST_CASE("a parked call is cancelled when its caller goes away") {
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
-  auto link = network.Dial((*listener)->address());
+  auto link = DialEither(network, (*listener)->address());
   std::future<Reply> reply = Call(*link, "/t/park", {}, 60000);
   const std::shared_ptr<ServerCall> call = service.parked.get_future().get();
   link.reset();
@@ -160,7 +167,7 @@ TEST_CASE("calls in flight fail when the listener goes, and a new one is found s
   EchoService first;
   auto listener = network.Listen(address, first);
   REQUIRE(listener.ok());
-  const auto link = network.Dial(address);
+  const auto link = DialEither(network, address);
   std::future<Reply> parked = Call(*link, "/t/park", {}, 60000);
   first.parked.get_future().get();
   listener->reset();
@@ -193,7 +200,7 @@ TEST_CASE("a request above the limit is refused and the connection lives on") {
   EchoService service;
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
-  const auto link = network.Dial((*listener)->address());
+  const auto link = DialEither(network, (*listener)->address());
   Parts parts(20, absl::Cord(std::string(100, 'x')));
   CHECK(absl::IsResourceExhausted(Call(*link, "/t/echo", parts).get().status()));
   CHECK(Call(*link, "/t/echo", {absl::Cord("x")}).get().ok());
@@ -209,7 +216,7 @@ TEST_CASE("requests beyond what may be in flight wait for each other, and all ar
   std::vector<std::unique_ptr<Link>> links;
   std::vector<std::future<Reply>> replies;
   for (int i = 0; i < 12; ++i) {
-    links.push_back(network.Dial((*listener)->address()));
+    links.push_back(DialEither(network, (*listener)->address()));
     Parts parts;
     for (int part = 0; part < 6; ++part) parts.emplace_back(std::string(500000, 'x'));
     replies.push_back(Call(*links.back(), "/t/echo", std::move(parts), 30000));

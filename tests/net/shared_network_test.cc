@@ -18,13 +18,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
 #include "fakes.h"
+#include "net/echo.h"
 #include "net/shared_connection.h"
 #include "net/shared_memory.h"
 
 namespace paracord {
 namespace {
 
-constexpr int64_t kDeadlineMs = 5000;
 using SharedFloats = std::vector<float, SharedAllocator<float>>;
 
 absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
@@ -33,73 +33,16 @@ absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
   return absl::MakeCordFromExternal(bytes, [held = std::move(floats)](absl::string_view) {});
 }
 
-// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer.
-class Echo : public Service {
- public:
-  void Handle(std::string_view method, absl::Cord request,
-              std::shared_ptr<ServerCall> call) override {
-    MutexLock lock(mu_);
-    ++handled;
-    if (method == "/Refuse") return call->Reply(absl::AbortedError("not this one"));
-    if (method == "/Park") {
-      call->OnCancel([this] { ++cancelled; });
-      parked_.push_back(std::move(call));
-      return;
-    }
-    if (method == "/Keep") kept_.push_back(request);
-    call->Reply(Parts{std::move(request)});
-  }
-  void Forget() {
-    std::vector<absl::Cord> kept;
-    MutexLock lock(mu_);
-    kept.swap(kept_);
-  }
-  std::atomic<int> handled{0};
-  std::atomic<int> cancelled{0};
-
- private:
-  Mutex mu_;
-  std::vector<absl::Cord> kept_;
-  std::vector<std::shared_ptr<ServerCall>> parked_;
-};
-
 // A network beneath that only says that it was asked.
 class Beneath : public Network {
  public:
   std::unique_ptr<Link> Dial(const std::string& address) override {
-    class Refusing : public Link {
-     public:
-      explicit Refusing(std::string at) : address_(std::move(at)) {}
-      void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
-        done(absl::UnimplementedError("beneath"));
-      }
-      const std::string& address() const override { return address_; }
-
-     private:
-      const std::string address_;
-    };
-    return std::make_unique<Refusing>(address);
+    return std::make_unique<RefusingLink>(address);
   }
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Service&) override {
     return absl::UnimplementedError("beneath");
   }
 };
-
-absl::StatusOr<absl::Cord> Ask(Link& link, std::string_view method, Parts request,
-                               int64_t deadline_ms = kDeadlineMs) {
-  auto promise = std::make_shared<std::promise<absl::StatusOr<absl::Cord>>>();
-  auto future = promise->get_future();
-  link.Call(method, std::move(request), deadline_ms,
-            [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
-  return future.get();
-}
-
-bool Soon(const std::function<bool()>& condition) {
-  for (int i = 0; i < 5000 && !condition(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return condition();
-}
 
 struct Pair {
   explicit Pair(std::string boot_id) : boot(std::move(boot_id)) {
@@ -165,7 +108,7 @@ TEST_CASE("errors, deadlines and cancellation travel") {
   CHECK(absl::IsDeadlineExceeded(Ask(*pair.link, "/Park", {}, 50).status()));
   CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
   std::promise<absl::Status> cancelled;
-  pair.link->Call("/Park", {}, kDeadlineMs, [&](const absl::StatusOr<absl::Cord>& reply) {
+  pair.link->Call("/Park", {}, 5000, [&](const absl::StatusOr<absl::Cord>& reply) {
     cancelled.set_value(reply.status());
   });
   REQUIRE(Soon([&] { return pair.echo.handled == 3; }));
@@ -177,7 +120,7 @@ TEST_CASE("errors, deadlines and cancellation travel") {
 TEST_CASE("a peer that leaves ends the calls, and the network beneath takes over") {
   Pair pair("test-leaves");
   std::promise<absl::Status> broken;
-  pair.link->Call("/Park", {}, kDeadlineMs, [&](const absl::StatusOr<absl::Cord>& reply) {
+  pair.link->Call("/Park", {}, 5000, [&](const absl::StatusOr<absl::Cord>& reply) {
     broken.set_value(reply.status());
   });
   REQUIRE(Soon([&] { return pair.echo.handled == 1; }));

@@ -152,6 +152,37 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
   CHECK_FALSE(Sent(copy, 1, exact).header.pull(0).has_have_updates());
 }
 
+TEST_CASE(
+    "values that are not whole or out of place are not taken for the version that they name") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  ExchangeReply header;
+  PartitionState& state = *header.add_partitions();
+  state.set_partition(1);
+  state.set_updates(7);
+  state.set_bytes(400);
+  const auto take = [&](std::vector<std::pair<uint64_t, uint64_t>> places) {
+    std::vector<PieceView> pieces;
+    for (const auto& [offset, size] : places) {
+      pieces.push_back({1, offset, absl::Cord(std::string(size, '\0'))});
+    }
+    absl::Cord whole;
+    for (const absl::Cord& part : EncodeExchange(header, pieces)) whole.Append(part);
+    return copy.TakeReply(1, {}, false, whole);
+  };
+  using Places = std::vector<std::pair<uint64_t, uint64_t>>;
+  for (const Places& places :
+       {Places{}, Places{{0, 200}}, Places{{0, 200}, {0, 200}}, Places{{0, 200}, {100, 200}},
+        Places{{0, 404}}, Places{{400, 400}}, Places{{UINT64_MAX - 3, 400}}, Places{{2, 398}}}) {
+    const auto taken = take(places);
+    INFO(taken.status().ToString());
+    CHECK(absl::IsInternal(taken.status()));
+    CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_have_updates());
+  }
+  CHECK(take({{0, 200}, {200, 200}}).ok());
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+}
+
 // What a push of the matrix's partition on ps 1 amounts to.
 std::vector<double> Meaning(const Request& request, Encoding encoding) {
   std::vector<double> out(100, 0.0);

@@ -1,0 +1,164 @@
+#include "net/call_table.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kServingMax = 1024;  // calls of one peer
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+// ---- calls that we make
+
+uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms) {
+  {
+    MutexLock lock(mu_);
+    if (!closed_) {
+      calls_[++last_call_] = {std::move(done), NowMs() + deadline_ms, deadline_ms};
+      return last_call_;
+    }
+  }
+  done(absl::CancelledError(absl::StrCat(peer_, ": the link was closed")));
+  return 0;
+}
+
+bool CallTable::Waits(uint64_t call) const {
+  MutexLock lock(mu_);
+  return calls_.contains(call);
+}
+
+bool CallTable::Empty() const {
+  MutexLock lock(mu_);
+  return calls_.empty();
+}
+
+void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
+  ReplyFn done;
+  {
+    MutexLock lock(mu_);
+    const auto it = calls_.find(call);
+    if (it == calls_.end()) return;
+    done = std::move(it->second.done);
+    calls_.erase(it);
+    ++answering_;
+    answerer_ = std::this_thread::get_id();
+  }
+  if (reply.ok()) {
+    done(std::move(reply));
+  } else {
+    done(absl::Status(reply.status().code(), absl::StrCat(peer_, ": ", reply.status().message())));
+  }
+  done = nullptr;
+  MutexLock lock(mu_);
+  --answering_;
+  idle_.notify_all();
+}
+
+std::vector<uint64_t> CallTable::Expire() {
+  std::vector<std::pair<uint64_t, int64_t>> late;
+  std::vector<uint64_t> numbers;
+  {
+    MutexLock lock(mu_);
+    if (calls_.empty()) return numbers;
+    const int64_t now = NowMs();
+    for (const auto& [call, pending] : calls_) {
+      if (pending.until_ms <= now) late.emplace_back(call, pending.patience_ms);
+    }
+  }
+  for (const auto& [call, patience_ms] : late) {
+    Answer(call,
+           absl::DeadlineExceededError(absl::StrCat("no answer within ", patience_ms, " ms")));
+    numbers.push_back(call);
+  }
+  return numbers;
+}
+
+void CallTable::FailAll() {
+  std::vector<uint64_t> all;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [call, pending] : calls_) all.push_back(call);
+  }
+  for (const uint64_t call : all) Answer(call, absl::UnavailableError("the connection broke"));
+}
+
+void CallTable::Close() {
+  std::map<uint64_t, Pending> calls;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    calls.swap(calls_);
+  }
+  for (auto& [call, pending] : calls) {
+    pending.done(absl::CancelledError(absl::StrCat(peer_, ": the link was closed")));
+  }
+  std::unique_lock<std::mutex> lock(mu_.native());
+  const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return answering_ == 0 || answerer_ == std::this_thread::get_id();
+  };
+  idle_.wait(lock, idle);
+}
+
+// ---- calls that are made to us
+
+bool CallTable::Begin(uint64_t call) {
+  MutexLock lock(mu_);
+  return serving_.size() < kServingMax && serving_.emplace(call, Serving()).second;
+}
+
+bool CallTable::End(uint64_t call) {
+  std::function<void()> forgotten;
+  MutexLock lock(mu_);
+  const auto it = serving_.find(call);
+  if (it == serving_.end()) return false;
+  forgotten.swap(it->second.on_cancel);
+  const bool wanted = !it->second.cancelled;
+  serving_.erase(it);
+  return wanted;
+}
+
+void CallTable::OnCancel(uint64_t call, std::function<void()> fn) {
+  {
+    MutexLock lock(mu_);
+    const auto it = serving_.find(call);
+    if (it == serving_.end()) return;
+    if (!it->second.cancelled) {
+      it->second.on_cancel = std::move(fn);
+      return;
+    }
+  }
+  fn();
+}
+
+void CallTable::Cancel(uint64_t call) {
+  std::function<void()> fn;
+  {
+    MutexLock lock(mu_);
+    const auto it = serving_.find(call);
+    if (it == serving_.end()) return;
+    it->second.cancelled = true;
+    fn.swap(it->second.on_cancel);
+  }
+  if (fn) fn();
+}
+
+void CallTable::CancelAll() {
+  std::vector<uint64_t> all;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [call, state] : serving_) all.push_back(call);
+  }
+  for (const uint64_t call : all) Cancel(call);
+}
+
+}  // namespace paracord

@@ -1,0 +1,120 @@
+#include "net/door.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kSilentMs = 5000;  // after which a connection is not worth keeping
+constexpr size_t kSilentMax = 1024;
+constexpr int kReapMs = 1000;
+constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Door>> Door::Listen(const std::string& address) {
+  absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
+  if (!sockets.ok()) return sockets.status();
+  return std::unique_ptr<Door>(new Door(*std::move(sockets)));
+}
+
+Door::Door(ListeningSockets sockets)
+    : sockets_(std::move(sockets)), stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+Door::~Door() {
+  if (thread_.joinable()) {
+    const uint64_t once = 1;
+    (void)!write(stop_fd_, &once, sizeof(once));
+    thread_.join();
+  }
+  for (const Silent& silent : silent_) close(silent.fd);
+  for (const int fd : sockets_.fds) close(fd);
+  if (stop_fd_ >= 0) close(stop_fd_);
+  if (!sockets_.socket_path.empty()) unlink(sockets_.socket_path.c_str());
+}
+
+void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> others) {
+  streams_ = std::move(streams);
+  others_ = std::move(others);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Door::Run() {
+  bool room = true;
+  while (true) {
+    std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
+    const bool listens = room && silent_.size() < kSilentMax;
+    for (const int fd : sockets_.fds) wanted.push_back({listens ? fd : -1, POLLIN, 0});
+    const size_t first = wanted.size();
+    for (const Silent& silent : silent_) wanted.push_back({silent.fd, POLLIN, 0});
+    poll(wanted.data(), wanted.size(), room ? kReapMs : kNoRoomMs);
+    if (wanted[0].revents != 0) return;
+    served_.Reap();
+    std::vector<Silent> still;
+    for (size_t i = 0; i < silent_.size(); ++i) {
+      if (!Sort(silent_[i], wanted[first + i].revents != 0)) still.push_back(silent_[i]);
+    }
+    silent_ = std::move(still);
+    room = true;
+    for (const int fd : sockets_.fds) room = Accept(fd) && room;
+  }
+}
+
+// False if there are no descriptors left.
+bool Door::Accept(int listener) {
+  while (silent_.size() < kSilentMax) {
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      SetStreamOptions(fd);
+      const Silent silent{fd, NowMs()};
+      if (!Sort(silent, true)) silent_.push_back(silent);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      return false;
+    } else if (errno == EAGAIN) {
+      return true;
+    }  // else of that connection alone
+  }
+  return true;
+}
+
+// True if it has found its place.
+bool Door::Sort(const Silent& silent, bool readable) {
+  char first = 0;
+  const ssize_t got = readable ? recv(silent.fd, &first, 1, MSG_PEEK) : -1;
+  if (got < 0 && (!readable || errno == EAGAIN || errno == EINTR)) {
+    if (NowMs() - silent.since_ms < kSilentMs) return false;
+    close(silent.fd);
+  } else if (got <= 0) {
+    close(silent.fd);
+  } else if (first == kStreamGreeting[0]) {
+    ServeStream(silent.fd);
+  } else {
+    others_(silent.fd);
+  }
+  return true;
+}
+
+void Door::ServeStream(int fd) {
+  EndIfNotRead(fd);  // it would keep what it is sent
+  const auto connection = std::make_shared<StreamConnection>(fd, streams_, "stream");
+  served_.Add(
+      [connection, fd] {
+        if (GreetStream(fd, kSilentMs)) connection->Run();
+      },
+      [connection] { connection->Close(); });
+}
+
+}  // namespace paracord

@@ -1,0 +1,53 @@
+// Where a daemon listens. Connections that begin with the greeting of streams are served here
+// (net/stream_connection.h); all others are handed on, to gRPC: both have one port. A burst of
+// connections beyond the descriptors there are only waits. One thread of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "net/served_connections.h"
+#include "net/socket_address.h"
+#include "net/stream_connection.h"
+
+namespace paracord {
+
+class Door {
+ public:
+  // As ListenAt.
+  static absl::StatusOr<std::unique_ptr<Door>> Listen(const std::string& address);
+  ~Door();  // ends the streams; what was handed on stays
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  // From now on connections are taken; `others` gets a connected socket that does not block.
+  void Open(StreamConnection::Serving streams, std::function<void(int fd)> others);
+  const std::string& address() const { return sockets_.address; }
+
+ private:
+  // A connection that has not said anything yet.
+  struct Silent {
+    int fd = -1;
+    int64_t since_ms = 0;
+  };
+
+  explicit Door(ListeningSockets sockets);
+  void Run();
+  bool Accept(int listener);
+  bool Sort(const Silent& silent, bool readable);
+  void ServeStream(int fd);
+
+  const ListeningSockets sockets_;
+  const int stop_fd_;
+  StreamConnection::Serving streams_;
+  std::function<void(int)> others_;
+  std::vector<Silent> silent_;  // of the thread
+  ServedConnections served_;    // of the thread while it runs
+  std::thread thread_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,57 @@
+#include "net/receive_buffers.h"
+
+#include <new>
+#include <vector>
+
+#include "common/mutex.h"
+
+namespace paracord {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr size_t kKeptMax = 64;  // buffers that nobody uses
+
+struct Pool {
+  Mutex mu;
+  std::vector<char*> free ABSL_GUARDED_BY(mu);
+};
+
+Pool& ThePool() {
+  static Pool* const pool = new Pool;  // buffers come back until the very end
+  return *pool;
+}
+
+}  // namespace
+
+char* TakeReceiveBuffer() {
+  Pool& pool = ThePool();
+  {
+    MutexLock lock(pool.mu);
+    if (!pool.free.empty()) {
+      char* const buffer = pool.free.back();
+      pool.free.pop_back();
+      return buffer;
+    }
+  }
+  return static_cast<char*>(operator new(kReceiveBufferBytes, kAlignment));
+}
+
+void GiveReceiveBuffer(char* buffer) {
+  Pool& pool = ThePool();
+  {
+    MutexLock lock(pool.mu);
+    if (pool.free.size() < kKeptMax) {
+      pool.free.push_back(buffer);
+      return;
+    }
+  }
+  operator delete(buffer, kAlignment);
+}
+
+absl::Cord CordOfReceiveBuffer(char* buffer, size_t bytes) {
+  return absl::MakeCordFromExternal(absl::string_view(buffer, bytes), [](absl::string_view held) {
+    GiveReceiveBuffer(const_cast<char*>(held.data()));
+  });
+}
+
+}  // namespace paracord

@@ -1,0 +1,46 @@
+#include "net/served_connections.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/try_thread.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kConnectionsMax = 1024;
+
+}  // namespace
+
+ServedConnections::~ServedConnections() {
+  for (Served& served : served_) {
+    served.abort();
+    served.thread.join();
+  }
+}
+
+bool ServedConnections::Add(std::function<void()> run, std::function<void()> abort) {
+  if (served_.size() >= kConnectionsMax) return false;
+  Served& served = served_.emplace_back();
+  served.abort = std::move(abort);
+  std::optional<std::thread> thread = TryThread([&served, run = std::move(run)] {
+    run();
+    served.over = true;
+  });
+  if (!thread.has_value()) {
+    served_.pop_back();
+    return false;
+  }
+  served.thread = *std::move(thread);
+  return true;
+}
+
+void ServedConnections::Reap() {
+  std::erase_if(served_, [](Served& served) {
+    if (!served.over) return false;
+    served.thread.join();
+    return true;
+  });
+}
+
+}  // namespace paracord

@@ -1,0 +1,32 @@
+// The connections of one listener, each read by a thread of its own. Used by one thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <thread>
+
+namespace paracord {
+
+class ServedConnections {
+ public:
+  ServedConnections() = default;
+  ~ServedConnections();  // ends all
+  ServedConnections(const ServedConnections&) = delete;
+  ServedConnections& operator=(const ServedConnections&) = delete;
+
+  // Runs `run`, which ends when its peer has gone, or soon after `abort`. False if there are too
+  // many, or if the system gives no thread: nothing was kept then, and the peer goes another way.
+  bool Add(std::function<void()> run, std::function<void()> abort);
+  void Reap();  // joins those that have ended
+
+ private:
+  struct Served {
+    std::function<void()> abort;
+    std::atomic<bool> over{false};
+    std::thread thread;
+  };
+  std::list<Served> served_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,220 @@
+#include "net/socket_address.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+constexpr uint32_t kSilentMs = 15000;
+
+using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+bool IsUnix(const std::string& address) { return address.starts_with("unix:"); }
+
+// False if the path is too long for a socket.
+bool FillPath(const std::string& address, sockaddr_un& to) {
+  const std::string path = address.substr(5);
+  if (path.size() >= sizeof(to.sun_path)) return false;
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path.data(), path.size());
+  return true;
+}
+
+absl::StatusOr<Found> Resolve(const std::string& address, int flags) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const char* const port = colon == std::string::npos ? "" : address.c_str() + colon + 1;
+  const int failed = ::getaddrinfo(host.c_str(), port, &hints, &found);
+  if (failed != 0) return absl::InvalidArgumentError(::gai_strerror(failed));
+  return Found(found, ::freeaddrinfo);
+}
+
+void SetOption(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+// ---- listening
+
+absl::Status CannotListen(const std::string& address, int error) {
+  const std::string text =
+      absl::StrCat("cannot listen at ", address, ": ", std::string(std::strerror(error)));
+  if (error == EADDRINUSE) return absl::AlreadyExistsError(text);
+  return absl::InvalidArgumentError(
+      error == EADDRNOTAVAIL ? text + " (no network interface of this machine has it)" : text);
+}
+
+bool SomebodyListens(const sockaddr_un& at) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool live = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0;
+  ::close(fd);
+  return live;
+}
+
+absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
+  sockaddr_un at{};
+  if (!FillPath(address, at)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket path is too long (107 bytes at most): ", address));
+  }
+  if (SomebodyListens(at)) {
+    return absl::AlreadyExistsError(absl::StrCat("somebody listens at ", address));
+  }
+  const std::string directory = std::filesystem::path(at.sun_path).parent_path().string();
+  if (::access((directory + "/.").c_str(), W_OK | X_OK) != 0) {
+    const int error = errno;
+    return absl::InvalidArgumentError(absl::StrCat("cannot listen at ", address, ": directory ",
+                                                   directory, ": ",
+                                                   std::string(std::strerror(error))));
+  }
+  ::unlink(at.sun_path);  // of one that listens no more
+  const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
+  if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
+      ::listen(fd, SOMAXCONN) != 0) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return CannotListen(address, error);
+  }
+  return ListeningSockets{{fd}, address, at.sun_path};
+}
+
+uint16_t& PortOf(sockaddr* address) {
+  return address->sa_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(address)->sin6_port
+                                        : reinterpret_cast<sockaddr_in*>(address)->sin_port;
+}
+
+// `port`: the one to take if the address says 0, in network order; it becomes the one taken.
+// Gives the socket, or the negative error.
+int ListenAtOne(const addrinfo& at, uint16_t& port) {
+  const int fd = ::socket(at.ai_family, kSocketFlags, 0);
+  if (fd < 0) return -errno;
+  SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  const bool v6 = at.ai_family == AF_INET6;
+  const bool any =
+      v6 && IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6*>(at.ai_addr)->sin6_addr);
+  if (v6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? 0 : 1);
+  if (PortOf(at.ai_addr) == 0) PortOf(at.ai_addr) = port;
+  sockaddr_storage bound{};
+  socklen_t size = sizeof(bound);
+  if (::bind(fd, at.ai_addr, at.ai_addrlen) != 0 || ::listen(fd, SOMAXCONN) != 0 ||
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return -error;
+  }
+  port = PortOf(reinterpret_cast<sockaddr*>(&bound));
+  return fd;
+}
+
+absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
+  absl::StatusOr<Found> found = Resolve(address, AI_PASSIVE);
+  if (!found.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen at ", address, ": ", found.status().message()));
+  }
+  ListeningSockets sockets;
+  uint16_t port = 0;
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* one = found->get(); one != nullptr; one = one->ai_next) {
+    const int fd = ListenAtOne(*one, port);
+    if (fd >= 0) {
+      sockets.fds.push_back(fd);
+    } else {
+      error = -fd;  // perhaps of a family that this machine does not speak
+    }
+    if (fd == -EADDRINUSE) break;
+  }
+  if (sockets.fds.empty() || error == EADDRINUSE) {
+    for (const int fd : sockets.fds) ::close(fd);
+    return CannotListen(address, error);
+  }
+  sockets.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", ntohs(port));
+  return sockets;
+}
+
+// ---- connecting
+
+// Gives the socket, or the negative error.
+int ConnectOne(const sockaddr* at, socklen_t size, int64_t patience_ms) {
+  const int fd = ::socket(at->sa_family, kSocketFlags, 0);
+  if (fd < 0) return -errno;
+  SetStreamOptions(fd);
+  int error = ::connect(fd, at, size) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd ready{fd, POLLOUT, 0};
+    socklen_t error_size = sizeof(error);
+    if (::poll(&ready, 1, static_cast<int>(patience_ms)) <= 0) {
+      error = ETIMEDOUT;
+    } else if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size) != 0) {
+      error = errno;
+    }
+  }
+  if (error == 0) return fd;
+  ::close(fd);
+  return -error;
+}
+
+}  // namespace
+
+absl::StatusOr<ListeningSockets> ListenAt(const std::string& address) {
+  return IsUnix(address) ? ListenAtPath(address) : ListenAtHost(address);
+}
+
+void SetStreamOptions(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 1);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+void EndIfNotRead(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kSilentMs));
+}
+
+bool PeerIsSilent(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0 &&
+         info.tcpi_last_ack_recv > kSilentMs;
+}
+
+absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms) {
+  int fd = -EINVAL;
+  if (IsUnix(address)) {
+    sockaddr_un at{};
+    if (FillPath(address, at)) {
+      fd = ConnectOne(reinterpret_cast<const sockaddr*>(&at), sizeof(at), patience_ms);
+    }
+  } else {
+    absl::StatusOr<Found> found = Resolve(address, 0);
+    if (!found.ok()) return absl::UnavailableError(found.status().message());
+    for (const addrinfo* one = found->get(); one != nullptr && fd < 0; one = one->ai_next) {
+      fd = ConnectOne(one->ai_addr, one->ai_addrlen, patience_ms);
+    }
+  }
+  if (fd >= 0) return fd;
+  return absl::UnavailableError(absl::StrCat(address, ": ", std::string(std::strerror(-fd))));
+}
+
+}  // namespace paracord

@@ -1,0 +1,438 @@
+#include "net/stream_connection.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "net/receive_buffers.h"
+#include "net/socket_address.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kInBytes = 64 << 10;
+constexpr uint32_t kFrameBytesMax = 32 << 10;
+constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // of a body that gets memory of its own
+constexpr size_t kErrorBytes = 8 << 10;
+constexpr size_t kPiecesAtOnce = 64;
+constexpr uint64_t kWriteAtOnce = 1 << 20;
+// What a thread writes that has other things to do; the reading thread goes on from there.
+constexpr uint64_t kWriteByOthers = 1 << 20;
+constexpr int kTickMs = 100;  // how exactly deadlines are kept
+
+constexpr size_t kSizeBytes = sizeof(uint32_t);
+
+void PutSize(uint32_t size, char* to) {
+  for (size_t i = 0; i < kSizeBytes; ++i) to[i] = static_cast<char>(size >> (8 * i));
+}
+
+uint32_t GetSize(const char* from) {
+  uint32_t size = 0;
+  for (size_t i = 0; i < kSizeBytes; ++i) {
+    size |= static_cast<uint32_t>(static_cast<unsigned char>(from[i])) << (8 * i);
+  }
+  return size;
+}
+
+StreamFrame Frame(StreamFrame::Kind kind, uint64_t call) {
+  StreamFrame frame;
+  frame.set_kind(kind);
+  frame.set_call(call);
+  return frame;
+}
+
+}  // namespace
+
+bool GreetStream(int fd, int64_t patience_ms) {
+  constexpr size_t kBytes = sizeof(kStreamGreeting) - 1;
+  // So few bytes always fit into the buffer of a fresh socket.
+  if (send(fd, kStreamGreeting, kBytes, MSG_NOSIGNAL) != ssize_t{kBytes}) return false;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_ms);
+  std::array<char, kBytes> theirs{};
+  for (size_t have = 0; have < kBytes;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    pollfd ready{fd, POLLIN, 0};
+    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) return false;
+    const ssize_t got = recv(fd, theirs.data() + have, kBytes - have, 0);
+    if (got > 0) {
+      have += static_cast<size_t>(got);
+      if (std::memcmp(theirs.data(), kStreamGreeting, have) != 0) return false;
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class StreamConnection::ServerSide : public ServerCall {
+ public:
+  ServerSide(std::shared_ptr<StreamConnection> connection, uint64_t call, uint64_t intake)
+      : connection_(std::move(connection)), call_(call), intake_(intake) {}
+  ~ServerSide() override { Reply(absl::CancelledError("dropped without an answer")); }
+  void Reply(absl::StatusOr<Parts> reply) override {
+    if (!replied_.exchange(true)) connection_->Reply(call_, intake_, std::move(reply));
+  }
+  void OnCancel(std::function<void()> fn) override {
+    connection_->table_.OnCancel(call_, std::move(fn));
+  }
+
+ private:
+  const std::shared_ptr<StreamConnection> connection_;
+  const uint64_t call_;
+  const uint64_t intake_;
+  std::atomic<bool> replied_ = false;
+};
+
+StreamConnection::StreamConnection(int fd, Serving serving, std::string peer)
+    : fd_(fd),
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      serving_(std::move(serving)),
+      table_(std::move(peer)),
+      in_(kInBytes),
+      broken_(wake_fd_ < 0) {}
+
+StreamConnection::~StreamConnection() {
+  close(fd_);
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+bool StreamConnection::alive() const { return !broken_; }
+
+// ---- reading
+
+void StreamConnection::Run() {
+  reader_ = std::this_thread::get_id();
+  while (!broken_ && ReadAll()) Wait();
+  Break();
+  bool writes = false;
+  {
+    MutexLock lock(mu_);
+    writes = std::exchange(wants_room_, false);
+  }
+  if (writes) Write(UINT64_MAX);  // that is, drops it
+  if (chunk_ != nullptr) DropChunk();
+  if (arriving_.intake != 0) serving_.intake->End(arriving_.intake);
+  table_.FailAll();
+  table_.CancelAll();
+}
+
+// For something to read, room to write, or a deadline.
+void StreamConnection::Wait() {
+  bool wants_room = false;
+  {
+    MutexLock lock(mu_);
+    wants_room = wants_room_;
+  }
+  const bool paused = paused_;
+  short events = paused ? short{0} : short{POLLIN};
+  if (wants_room) events = static_cast<short>(events | POLLOUT);
+  pollfd ready[] = {{fd_, events, 0}, {wake_fd_, POLLIN, 0}};
+  poll(ready, 2, serving_.service == nullptr ? kTickMs : -1);
+  if (ready[1].revents != 0) {
+    uint64_t times = 0;
+    (void)!read(wake_fd_, &times, sizeof(times));
+  }
+  // Who does not read would not notice the end.
+  if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
+  const std::vector<uint64_t> late = table_.Expire();
+  if (!late.empty() && PeerIsSilent(fd_)) return Break();
+  for (const uint64_t call : late) Enqueue(Frame(StreamFrame::CANCEL, call), {});
+  {
+    MutexLock lock(mu_);
+    if (!wants_room_ || (ready[0].revents & POLLOUT) == 0) return;
+    wants_room_ = false;
+  }
+  Write(UINT64_MAX);
+}
+
+// What has come. False at the end, or if the peer broke the rules.
+bool StreamConnection::ReadAll() {
+  while (true) {
+    if (!TakeIn()) return false;
+    if (paused_ || broken_) return true;
+    // A body goes straight to where it stays.
+    const bool body = any_ && in_begin_ == in_end_;
+    if (body) {
+      NeedChunk();
+    } else {
+      std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
+      in_end_ -= std::exchange(in_begin_, 0);
+    }
+    const ssize_t got =
+        body ? recv(fd_, chunk_ + chunk_bytes_, chunk_size_ - chunk_bytes_, MSG_DONTWAIT)
+             : recv(fd_, in_.data() + in_end_, in_.size() - in_end_, MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) {
+      if (errno == EAGAIN) return true;
+      if (errno != EINTR) return false;
+    } else if (body) {
+      Filled(static_cast<size_t>(got));
+    } else {
+      in_end_ += static_cast<size_t>(got);
+    }
+  }
+}
+
+// Looks at what lies in in_, as far as it goes.
+bool StreamConnection::TakeIn() {
+  while (!paused_ && !broken_) {
+    const size_t have = in_end_ - in_begin_;
+    const char* const from = in_.data() + in_begin_;
+    if (any_ && arriving_.left == 0) {
+      if (!Finished()) return false;
+    } else if (any_) {
+      if (have == 0) return true;
+      NeedChunk();
+      const size_t size = std::min(have, chunk_size_ - chunk_bytes_);
+      std::memcpy(chunk_ + chunk_bytes_, from, size);
+      in_begin_ += size;
+      Filled(size);
+    } else {
+      if (have < kSizeBytes) return true;
+      const uint32_t size = GetSize(from);
+      if (size > kFrameBytesMax) return false;
+      if (have < kSizeBytes + size) return true;
+      StreamFrame frame;
+      if (!frame.ParseFromArray(from + kSizeBytes, static_cast<int>(size))) return false;
+      in_begin_ += kSizeBytes + size;
+      if (!Begin(std::move(frame))) return false;
+    }
+  }
+  return true;
+}
+
+bool StreamConnection::Begin(StreamFrame frame) {
+  const bool serves = serving_.service != nullptr;
+  const uint64_t call = frame.call();
+  switch (frame.kind()) {
+    case StreamFrame::CANCEL:
+      if (!serves || frame.body_bytes() != 0) return false;
+      table_.Cancel(call);
+      return true;
+    case StreamFrame::CALL:
+      if (!serves) return false;
+      if (!table_.Begin(call)) return false;
+      arriving_.wanted = frame.body_bytes() <= serving_.request_bytes_max;
+      if (arriving_.wanted) {
+        arriving_.intake = serving_.intake->Begin();
+      } else {
+        Reply(call, 0,
+              absl::ResourceExhaustedError(
+                  absl::StrCat("request of more than ", serving_.request_bytes_max, " bytes")));
+      }
+      break;
+    case StreamFrame::REPLY:
+      if (serves) return false;
+      arriving_.wanted = table_.Waits(call);
+      break;
+    default:
+      return false;
+  }
+  any_ = true;
+  arriving_.left = frame.body_bytes();
+  arriving_.frame = std::move(frame);
+  return true;
+}
+
+void StreamConnection::NeedChunk() {
+  if (chunk_ != nullptr) return;
+  const bool small = arriving_.left < kSmallBytes;
+  chunk_size_ = std::min<uint64_t>(arriving_.left, kReceiveBufferBytes);
+  chunk_ = small ? new char[chunk_size_] : TakeReceiveBuffer();
+  chunk_pooled_ = !small;
+}
+
+void StreamConnection::DropChunk() {
+  if (chunk_pooled_) {
+    GiveReceiveBuffer(chunk_);
+  } else {
+    delete[] chunk_;
+  }
+  chunk_ = nullptr;
+  chunk_bytes_ = 0;
+}
+
+// So many bytes more are in the chunk.
+void StreamConnection::Filled(size_t bytes) {
+  chunk_bytes_ += bytes;
+  arriving_.left -= bytes;
+  if (chunk_bytes_ < chunk_size_) return;
+  if (!arriving_.wanted) return DropChunk();
+  const absl::string_view filled(chunk_, chunk_bytes_);
+  arriving_.body.Append(chunk_pooled_
+                            ? CordOfReceiveBuffer(chunk_, chunk_bytes_)
+                            : absl::MakeCordFromExternal(
+                                  filled, [](absl::string_view held) { delete[] held.data(); }));
+  chunk_ = nullptr;
+  chunk_bytes_ = 0;
+  if (arriving_.intake == 0) return;
+  paused_ = true;  // before, since it may be resumed at once
+  const auto resume = [self = shared_from_this()] {
+    self->paused_ = false;
+    self->Wake();
+  };
+  if (serving_.intake->Take(arriving_.intake, filled.size(), resume)) paused_ = false;
+}
+
+bool StreamConnection::Finished() {
+  any_ = false;
+  Arriving arrived = std::exchange(arriving_, Arriving());
+  if (!arrived.wanted) return true;
+  const StreamFrame& frame = arrived.frame;
+  if (serving_.service == nullptr) {
+    absl::StatusOr<absl::Cord> reply = std::move(arrived.body);
+    if (frame.code() != 0) {
+      reply = absl::Status(static_cast<absl::StatusCode>(frame.code()), frame.error());
+    }
+    table_.Answer(frame.call(), std::move(reply));
+    return true;
+  }
+  serving_.intake->Arrived(arrived.intake);
+  serving_.service->Handle(
+      frame.method(), std::move(arrived.body),
+      std::make_shared<ServerSide>(shared_from_this(), frame.call(), arrived.intake));
+  return true;
+}
+
+// ---- writing
+
+void StreamConnection::Call(std::string_view method, Parts request, int64_t deadline_ms,
+                            ReplyFn done) {
+  const uint64_t call = table_.Add(std::move(done), deadline_ms);
+  if (call == 0) return;
+  StreamFrame frame = Frame(StreamFrame::CALL, call);
+  frame.set_method(std::string(method));
+  Enqueue(std::move(frame), std::move(request));
+  if (broken_) table_.Answer(call, absl::UnavailableError("the connection broke"));
+}
+
+void StreamConnection::Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply) {
+  if (!table_.End(call)) {
+    if (intake != 0) serving_.intake->End(intake);
+    return;
+  }
+  StreamFrame frame = Frame(StreamFrame::REPLY, call);
+  if (reply.ok()) return Enqueue(std::move(frame), *std::move(reply), intake);
+  frame.set_code(static_cast<int>(reply.status().code()));
+  frame.set_error(std::string(reply.status().message().substr(0, kErrorBytes)));
+  Enqueue(std::move(frame), {}, intake);
+}
+
+void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) {
+  absl::Cord body;
+  for (absl::Cord& part : parts) body.Append(std::move(part));
+  frame.set_body_bytes(body.size());
+  std::string head(kSizeBytes, '\0');
+  frame.AppendToString(&head);
+  PutSize(static_cast<uint32_t>(head.size() - kSizeBytes), head.data());
+  {
+    MutexLock lock(mu_);
+    queued_.Append(head);
+    queued_.Append(std::move(body));
+    queued_bytes_ += head.size() + frame.body_bytes();
+    if (intake != 0) ends_.emplace_back(queued_bytes_, intake);
+    if (std::exchange(writing_, true)) return;
+  }
+  Write(std::this_thread::get_id() == reader_ ? UINT64_MAX : kWriteByOthers);
+}
+
+// By who has set writing_.
+void StreamConnection::Write(uint64_t bytes_max) {
+  uint64_t written = 0;
+  while (true) {
+    if (out_.empty() || broken_) {
+      if (!TakeQueued()) return;
+      continue;
+    }
+    std::array<iovec, kPiecesAtOnce> pieces;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (const absl::string_view chunk : out_.Chunks()) {
+      pieces[count++] = {const_cast<char*>(chunk.data()), chunk.size()};
+      bytes += chunk.size();
+      if (count == kPiecesAtOnce || bytes >= kWriteAtOnce) break;
+    }
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    const bool enough = written >= bytes_max;
+    const ssize_t sent = enough ? -1 : sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      out_.RemovePrefix(static_cast<size_t>(sent));
+      written += static_cast<uint64_t>(sent);
+      CountWritten(static_cast<uint64_t>(sent));
+    } else if (enough || errno == EAGAIN) {
+      MutexLock lock(mu_);
+      if (broken_) continue;
+      wants_room_ = true;
+      if (std::this_thread::get_id() != reader_) Wake();
+      return;
+    } else if (errno != EINTR) {
+      Break();
+    }
+  }
+}
+
+// What waits behind out_. False, and anybody may write again, if there is nothing.
+bool StreamConnection::TakeQueued() {
+  std::deque<std::pair<uint64_t, uint64_t>> ended;
+  {
+    MutexLock lock(mu_);
+    if (!broken_ && !queued_.empty()) {
+      std::swap(out_, queued_);
+      return true;
+    }
+    if (broken_) {
+      out_.Clear();
+      queued_.Clear();
+      ended.swap(ends_);
+    }
+    writing_ = false;
+  }
+  for (const auto& [at, intake] : ended) serving_.intake->End(intake);
+  return false;
+}
+
+void StreamConnection::CountWritten(uint64_t bytes) {
+  std::vector<uint64_t> ended;
+  {
+    MutexLock lock(mu_);
+    written_bytes_ += bytes;
+    while (!ends_.empty() && ends_.front().first <= written_bytes_) {
+      ended.push_back(ends_.front().second);
+      ends_.pop_front();
+    }
+  }
+  for (const uint64_t intake : ended) serving_.intake->End(intake);
+}
+
+// ---- the end
+
+void StreamConnection::Wake() const {
+  const uint64_t once = 1;
+  (void)!write(wake_fd_, &once, sizeof(once));
+}
+
+void StreamConnection::Break() {
+  if (broken_.exchange(true)) return;
+  shutdown(fd_, SHUT_RDWR);
+  Wake();
+}
+
+void StreamConnection::Close() {
+  table_.Close();
+  Break();
+}
+
+}  // namespace paracord

@@ -1,0 +1,160 @@
+#include "net/stream_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutex.h"
+#include "common/try_thread.h"
+#include "net/socket_address.h"
+#include "net/stream_connection.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kConnectMs = 1000;
+constexpr int64_t kGreetMs = 1000;
+constexpr int64_t kAgainMs = 1000;           // after a connection broke or was not to be had
+constexpr int64_t kNotSpokenMs = 60 * 1000;  // after the peer did not greet
+
+using Clock = std::chrono::steady_clock;
+
+int64_t MsSince(Clock::time_point then) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
+}
+
+// What the connecting thread needs, which may outlive the link.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  explicit Stream(std::unique_ptr<Link> beneath)
+      : address_(beneath->address()), beneath_(std::move(beneath)) {}
+
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
+  void Close();
+  const std::string& address() const { return address_; }
+
+ private:
+  struct Waiting {
+    std::string method;
+    Parts request;
+    int64_t deadline_ms;
+    ReplyFn done;
+    Clock::time_point since;
+  };
+  void Connect();
+  void Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms);
+
+  const std::string address_;
+  Mutex mu_;
+  std::unique_ptr<Link> beneath_ ABSL_GUARDED_BY(mu_);  // none once it is closed
+  bool connecting_ ABSL_GUARDED_BY(mu_) = false;
+  Clock::time_point not_before_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<StreamConnection> connection_ ABSL_GUARDED_BY(mu_);
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // while it connects
+};
+
+void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) {
+  std::shared_ptr<StreamConnection> connection;
+  {
+    MutexLock lock(mu_);
+    if (connection_ != nullptr && !connection_->alive()) {
+      connection_ = nullptr;
+      not_before_ = Clock::now() + std::chrono::milliseconds(kAgainMs);
+    }
+    connection = connection_;
+    if (connection == nullptr && !connecting_ && Clock::now() >= not_before_) {
+      std::optional<std::thread> thread =
+          TryThread([self = shared_from_this()] { self->Connect(); });
+      connecting_ = thread.has_value();
+      if (connecting_) thread->detach();
+    }
+    if (connecting_) {
+      waiting_.push_back(
+          {std::string(method), std::move(request), deadline_ms, std::move(done), Clock::now()});
+      return;
+    }
+    if (connection == nullptr) {
+      return beneath_->Call(method, std::move(request), deadline_ms, std::move(done));
+    }
+  }
+  connection->Call(method, std::move(request), deadline_ms, std::move(done));
+}
+
+// In a thread of its own, which then reads the connection.
+void Stream::Connect() {
+  const absl::StatusOr<int> fd = ConnectSocket(address_, kConnectMs);
+  if (!fd.ok()) return Connected(nullptr, kAgainMs);
+  // From here on `fd` is the connection's.
+  const auto connection =
+      std::make_shared<StreamConnection>(*fd, StreamConnection::Serving(), address_);
+  if (!GreetStream(*fd, kGreetMs)) return Connected(nullptr, kNotSpokenMs);
+  Connected(connection, kAgainMs);
+  connection->Run();
+}
+
+// Those who wait take it, or the link beneath if there is none.
+void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms) {
+  std::vector<Waiting> waiting;
+  {
+    MutexLock lock(mu_);
+    connecting_ = false;
+    connection_ = connection;
+    not_before_ = Clock::now() + std::chrono::milliseconds(again_ms);
+    waiting.swap(waiting_);
+    for (Waiting& call : waiting) {
+      call.deadline_ms = std::max<int64_t>(1, call.deadline_ms - MsSince(call.since));
+      if (connection == nullptr) {  // closed, there would be nobody waiting
+        beneath_->Call(call.method, std::move(call.request), call.deadline_ms,
+                       std::move(call.done));
+      }
+    }
+    if (connection == nullptr) return;
+    if (beneath_ == nullptr) connection->Close();
+  }
+  for (Waiting& call : waiting) {
+    connection->Call(call.method, std::move(call.request), call.deadline_ms, std::move(call.done));
+  }
+}
+
+void Stream::Close() {
+  std::unique_ptr<Link> beneath;
+  std::shared_ptr<StreamConnection> connection;
+  std::vector<Waiting> waiting;
+  {
+    MutexLock lock(mu_);
+    beneath.swap(beneath_);
+    connection.swap(connection_);
+    waiting.swap(waiting_);
+  }
+  if (connection != nullptr) connection->Close();
+  for (Waiting& call : waiting) {
+    call.done(absl::CancelledError(absl::StrCat(address_, ": the link was closed")));
+  }
+}
+
+class StreamLink : public Link {
+ public:
+  explicit StreamLink(std::unique_ptr<Link> beneath)
+      : stream_(std::make_shared<Stream>(std::move(beneath))) {}
+  ~StreamLink() override { stream_->Close(); }
+
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    stream_->Call(method, std::move(request), deadline_ms, std::move(done));
+  }
+  const std::string& address() const override { return stream_->address(); }
+
+ private:
+  const std::shared_ptr<Stream> stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath) {
+  return std::make_unique<StreamLink>(std::move(beneath));
+}
+
+}  // namespace paracord

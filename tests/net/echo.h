@@ -1,0 +1,83 @@
+// A service to call, and a link for where nothing better is to be had. For tests of networks.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer.
+class Echo : public Service {
+ public:
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override {
+    MutexLock lock(mu_);
+    ++handled;
+    if (method == "/Refuse") return call->Reply(absl::AbortedError("not this one"));
+    if (method == "/Park") {
+      call->OnCancel([this] { ++cancelled; });
+      parked_.push_back(std::move(call));
+      return;
+    }
+    if (method == "/Keep") kept_.push_back(request);
+    call->Reply(Parts{std::move(request)});
+  }
+  void Forget() {
+    std::vector<absl::Cord> kept;
+    MutexLock lock(mu_);
+    kept.swap(kept_);
+  }
+  std::atomic<int> handled{0};
+  std::atomic<int> cancelled{0};
+
+ private:
+  Mutex mu_;
+  std::vector<absl::Cord> kept_;
+  std::vector<std::shared_ptr<ServerCall>> parked_;
+};
+
+// Says only that it was asked.
+class RefusingLink : public Link {
+ public:
+  explicit RefusingLink(std::string address) : address_(std::move(address)) {}
+  void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+    done(absl::UnimplementedError("beneath"));
+  }
+  const std::string& address() const override { return address_; }
+
+ private:
+  const std::string address_;
+};
+
+inline std::future<absl::StatusOr<absl::Cord>> AskLater(Link& link, std::string_view method,
+                                                        Parts request, int64_t deadline_ms = 5000) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<absl::Cord>>>();
+  auto future = promise->get_future();
+  link.Call(method, std::move(request), deadline_ms,
+            [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
+  return future;
+}
+
+inline absl::StatusOr<absl::Cord> Ask(Link& link, std::string_view method, Parts request,
+                                      int64_t deadline_ms = 5000) {
+  return AskLater(link, method, std::move(request), deadline_ms).get();
+}
+
+inline bool Soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 5000 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
+}  // namespace paracord

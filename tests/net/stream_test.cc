@@ -1,0 +1,311 @@
+// Streams between "processes": both ends in one process, over real sockets.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "net/door.h"
+#include "net/echo.h"
+#include "net/receive_buffers.h"
+#include "net/stream_connection.h"
+#include "net/stream_link.h"
+
+namespace paracord {
+namespace {
+
+// A door with an echo behind it, and a link to it.
+struct Pair {
+  explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30)
+      : intake(std::make_shared<Intake>(in_flight)) {
+    static std::atomic<int> number = 0;
+    path = absl::StrCat("/tmp/paracord-stream-", getpid(), "-", ++number);
+    const bool tcp = GENERATE(false, true);
+    CAPTURE(tcp);
+    Open(tcp ? "127.0.0.1:0" : "unix:" + path, request_max);
+    link = MakeStreamLink(std::make_unique<RefusingLink>(door->address()));
+  }
+  void Open(const std::string& address, uint64_t request_max = uint64_t{1} << 30) {
+    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen(address);
+    REQUIRE(made.ok());
+    door = *std::move(made);
+    door->Open({&echo, intake, request_max}, [this](int fd) {
+      ++others;
+      close(fd);
+    });
+  }
+  // As a peer that is not ours, or not well.
+  int Connect() const {
+    const absl::StatusOr<int> fd = ConnectSocket(door->address(), 1000);
+    REQUIRE(fd.ok());
+    return *fd;
+  }
+  int Greeted() const {
+    const int fd = Connect();
+    REQUIRE(GreetStream(fd, 1000));
+    return fd;
+  }
+
+  std::string path;
+  Echo echo;
+  std::shared_ptr<Intake> intake;
+  std::atomic<int> others = 0;
+  std::unique_ptr<Door> door;
+  std::unique_ptr<Link> link;
+};
+
+std::string Pattern(size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 31 + i / 4096);
+  return text;
+}
+
+TEST_CASE("a stream brings messages of every size as they were sent") {
+  Pair pair;
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{4096}, size_t{65536}, size_t{500000}, kReceiveBufferBytes - 1,
+        kReceiveBufferBytes, kReceiveBufferBytes + 1, size_t{20000000}}) {
+    CAPTURE(bytes);
+    const std::string text = Pattern(bytes);
+    Parts parts;
+    for (size_t at = 0; at < bytes; at += 700000) parts.emplace_back(text.substr(at, 700000));
+    const absl::StatusOr<absl::Cord> reply = Ask(*pair.link, "/Echo", std::move(parts));
+    REQUIRE(reply.ok());
+    CHECK((std::string(*reply) == text));
+  }
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(pair.others == 0);
+}
+
+TEST_CASE("a status crosses a stream with its code and names the peer") {
+  Pair pair;
+  const absl::Status status = Ask(*pair.link, "/Refuse", {}).status();
+  CHECK(absl::IsAborted(status));
+  CHECK(std::string(status.message()) == pair.door->address() + ": not this one");
+}
+
+TEST_CASE("many large messages in both directions of a stream do not block each other") {
+  Pair pair(/*in_flight=*/4 << 20);  // less than any one of them
+  const std::string text = Pattern(5000000);
+  std::vector<std::future<absl::StatusOr<absl::Cord>>> replies;
+  std::vector<std::unique_ptr<Link>> links;
+  for (int i = 0; i < 3; ++i) {
+    links.push_back(MakeStreamLink(std::make_unique<RefusingLink>(pair.door->address())));
+    for (int call = 0; call < 4; ++call) {
+      replies.push_back(AskLater(*links.back(), "/Echo", Parts{absl::Cord(text)}, 30000));
+    }
+  }
+  for (auto& reply : replies) {
+    const absl::StatusOr<absl::Cord> got = reply.get();
+    REQUIRE(got.ok());
+    CHECK((std::string(*got) == text));
+  }
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+}
+
+TEST_CASE("a request beyond the limit is refused and the stream lives on") {
+  Pair pair(uint64_t{1} << 30, /*request_max=*/1000000);
+  CHECK(absl::IsResourceExhausted(
+      Ask(*pair.link, "/Echo", Parts{absl::Cord(Pattern(3000000))}).status()));
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+  CHECK(pair.echo.handled == 1);
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+}
+
+TEST_CASE("a call over a stream ends at its deadline, and its service hears of it") {
+  Pair pair;
+  REQUIRE(Ask(*pair.link, "/Echo", {}).ok());
+  const absl::Status status = Ask(*pair.link, "/Park", {}, 200).status();
+  CHECK(absl::IsDeadlineExceeded(status));
+  CHECK(std::string(status.message()) == pair.door->address() + ": no answer within 200 ms");
+  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+}
+
+TEST_CASE("the end of a stream's link cancels its calls on both sides") {
+  Pair pair;
+  auto parked = AskLater(*pair.link, "/Park", {}, 60000);
+  REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
+  pair.link.reset();
+  CHECK(absl::IsCancelled(parked.get().status()));
+  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
+}
+
+TEST_CASE("calls fail when the stream's listener goes, and a new one is found") {
+  Pair pair;
+  auto parked = AskLater(*pair.link, "/Park", {}, 60000);
+  REQUIRE(Soon([&] { return pair.echo.handled == 1; }));
+  const std::string address = pair.door->address();
+  pair.door = nullptr;
+  CHECK(absl::IsUnavailable(parked.get().status()));
+  CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));  // nobody there: beneath
+  pair.Open(address);
+  CHECK(Soon([&] { return Ask(*pair.link, "/Echo", {}).ok(); }));
+}
+
+TEST_CASE("a peer that does not greet is called by the link beneath") {
+  Pair pair;
+  const std::string answer = GENERATE("", "\x00\x00\x06\x04\x00\x00\x00\x00\x00", "paracord/2\n");
+  CAPTURE(answer);
+  const absl::StatusOr<ListeningSockets> plain = ListenAt("127.0.0.1:0");
+  REQUIRE(plain.ok());
+  std::thread peer([&] {
+    const int fd = [&] {
+      int got = -1;
+      while (got < 0) got = accept(plain->fds[0], nullptr, nullptr);
+      return got;
+    }();
+    if (!answer.empty()) (void)!write(fd, answer.data(), answer.size());
+    close(fd);
+  });
+  const auto link = MakeStreamLink(std::make_unique<RefusingLink>(plain->address));
+  CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", Parts{absl::Cord("x")}).status()));
+  CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", Parts{absl::Cord("x")}).status()));
+  peer.join();
+  for (const int fd : plain->fds) close(fd);
+}
+
+TEST_CASE("connections that speak something else are handed on, silent ones hold up nobody") {
+  Pair pair;
+  std::vector<int> fds;
+  for (int i = 0; i < 20; ++i) fds.push_back(pair.Connect());
+  const int other = pair.Connect();
+  REQUIRE(write(other, "PRI * HTTP/2.0", 14) == 14);
+  CHECK(Soon([&] { return pair.others == 1; }));
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+  for (const int fd : fds) close(fd);
+  close(other);
+}
+
+std::string Framed(const StreamFrame& frame) {
+  const std::string bytes = frame.SerializeAsString();
+  std::string framed(4, '\0');
+  framed[0] = static_cast<char>(bytes.size());
+  framed[1] = static_cast<char>(bytes.size() >> 8);
+  return framed + bytes;
+}
+
+StreamFrame CallFrame(uint64_t call, const std::string& method, uint64_t bytes) {
+  StreamFrame frame;
+  frame.set_kind(StreamFrame::CALL);
+  frame.set_call(call);
+  frame.set_method(method);
+  frame.set_body_bytes(bytes);
+  return frame;
+}
+
+// True if the peer closes.
+bool ClosedByPeer(int fd) {
+  std::array<char, 4096> ignored{};
+  return Soon([&] { return recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT) == 0; });
+}
+
+TEST_CASE("a stream that breaks the rules is closed, and only that one") {
+  Pair pair;
+  StreamFrame reply = CallFrame(1, "", 0);
+  reply.set_kind(StreamFrame::REPLY);
+  StreamFrame none = CallFrame(1, "", 0);
+  none.set_kind(StreamFrame::NONE);
+  StreamFrame cancel = CallFrame(1, "", 9);
+  cancel.set_kind(StreamFrame::CANCEL);
+  const std::map<std::string, std::string> cases = {
+      {"a frame of 4 GB", "\xff\xff\xff\xff"},
+      {"no protobuf", std::string("\x04\x00\x00\x00\xff\xff\xff\xff", 8)},
+      {"a reply to nothing", Framed(reply)},
+      {"no kind", Framed(none)},
+      {"a cancellation with a body", Framed(cancel)},
+      {"a number twice", Framed(CallFrame(7, "/Park", 0)) + Framed(CallFrame(7, "/Park", 0))},
+  };
+  for (const auto& [name, bytes] : cases) {
+    CAPTURE(name);
+    const int fd = pair.Greeted();
+    REQUIRE(write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    CHECK(ClosedByPeer(fd));
+    close(fd);
+    CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+  }
+  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));  // of the number twice, the first
+}
+
+TEST_CASE("a wrong greeting ends a connection") {
+  Pair pair;
+  const int fd = pair.Connect();
+  REQUIRE(write(fd, "paracord/9\n", 11) == 11);
+  CHECK(ClosedByPeer(fd));
+  close(fd);
+}
+
+TEST_CASE("bytes come one at a time, or stop in the middle, and harm nobody") {
+  Pair pair;
+  const std::string bytes = Framed(CallFrame(3, "/Echo", 5)) + "hello";
+  {
+    const int fd = pair.Greeted();
+    for (const char byte : bytes) REQUIRE(write(fd, &byte, 1) == 1);
+    CHECK(Soon([&] { return pair.echo.handled == 1; }));
+    std::string back;
+    CHECK(Soon([&] {
+      std::array<char, 4096> more{};
+      const ssize_t got = recv(fd, more.data(), more.size(), MSG_DONTWAIT);
+      if (got > 0) back.append(more.data(), static_cast<size_t>(got));
+      return back.ends_with("hello");
+    }));
+    close(fd);
+  }
+  for (size_t end = 1; end < bytes.size(); ++end) {
+    const int fd = pair.Greeted();
+    REQUIRE(write(fd, bytes.data(), end) == static_cast<ssize_t>(end));
+    close(fd);
+  }
+  {
+    // It says that much more will come: memory is taken as it does.
+    const int fd = pair.Greeted();
+    const std::string large = Framed(CallFrame(4, "/Echo", uint64_t{1} << 30)) + "x";
+    REQUIRE(write(fd, large.data(), large.size()) == static_cast<ssize_t>(large.size()));
+    CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+    close(fd);
+  }
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+  CHECK(pair.echo.handled == 2);
+}
+
+TEST_CASE("a peer that does not read its replies holds up nobody else") {
+  Pair pair;
+  const int fd = pair.Greeted();
+  const std::string text = Pattern(3000000);
+  // More than the sockets' buffers take; what is not sent is only kept.
+  std::thread writer([&] {
+    const std::string request = Framed(CallFrame(1, "/Echo", text.size())) + text;
+    size_t sent = 0;
+    for (int i = 0; i < 2000 && sent < request.size(); ++i) {
+      const ssize_t put = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+      if (put > 0) sent += static_cast<size_t>(put);
+      if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(sent == request.size());
+  });
+  writer.join();
+  CHECK(Soon([&] { return pair.echo.handled == 1; }));
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord(text)}).ok());
+  close(fd);
+  CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+}
+
+TEST_CASE("receive buffers are used again") {
+  char* const first = TakeReceiveBuffer();
+  std::memset(first, 7, kReceiveBufferBytes);
+  {
+    const absl::Cord cord = CordOfReceiveBuffer(first, 10);
+    const absl::Cord shared = cord;
+    CHECK(std::string(shared) == std::string(10, 7));
+  }
+  char* const again = TakeReceiveBuffer();
+  CHECK(again == first);
+  GiveReceiveBuffer(again);
+}
+
+}  // namespace
+}  // namespace paracord
