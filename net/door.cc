@@ -56,8 +56,7 @@ void Door::Run() {
   bool room = true;
   while (true) {
     std::vector<pollfd> wanted = {{stop_fd_, POLLIN, 0}};
-    const bool listens = room && silent_.size() < kSilentMax;
-    for (const int fd : sockets_.fds) wanted.push_back({listens ? fd : -1, POLLIN, 0});
+    for (const int fd : sockets_.fds) wanted.push_back({room ? fd : -1, POLLIN, 0});
     const size_t first = wanted.size();
     for (const Silent& silent : silent_) wanted.push_back({silent.fd, POLLIN, 0});
     poll(wanted.data(), wanted.size(), room ? kReapMs : kNoRoomMs);
@@ -75,19 +74,23 @@ void Door::Run() {
 
 // False if there are no descriptors left.
 bool Door::Accept(int listener) {
-  while (silent_.size() < kSilentMax) {
+  while (true) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
       SetStreamOptions(fd);
       const Silent silent{fd, NowMs()};
-      if (!Sort(silent, true)) silent_.push_back(silent);
+      if (Sort(silent, true)) continue;
+      if (silent_.size() >= kSilentMax) {
+        close(silent_.front().fd);
+        silent_.erase(silent_.begin());
+      }
+      silent_.push_back(silent);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return false;
     } else if (errno == EAGAIN) {
       return true;
     }  // else of that connection alone
   }
-  return true;
 }
 
 // True if it has found its place.
