@@ -390,3 +390,33 @@ softmax_along("two_axes", [1, 2], 3, 4)
 softmax_along("first_and_last", [1, 3], 2, 3, 4)
 softmax_along("first_two", (1, 2), 2, 3, 4)
 softmax_along("last_two", [-2, -1], 2, 3, 4)
+
+
+rnn("batch_norm_masked", lambda L: [L.Dense(4), L.BatchNormalization(momentum=0.5, name="bn"),
+    L.LSTM(3, return_sequences=True), L.BatchNormalization(scale=False, epsilon=0.1),
+    L.GlobalAveragePooling1D(), L.Dense(2)], masked=True)
+
+
+rnn("batch_norm_masked_loss", lambda L: [L.BatchNormalization(name="first"), L.Dense(3),
+    L.BatchNormalization(center=False), L.BatchNormalization(trainable=False)], masked=True)
+
+
+@case
+def batch_norm_tokens(keras, keras2, rng):
+    """A batch of which hardly anything counts."""
+    L = keras.layers
+    x = tokens(rng)
+    x[:, 1:] = 0
+    return one(keras, [L.Embedding(6, 3, mask_zero=True), L.BatchNormalization(name="bn"),
+                       L.Dense(2), L.BatchNormalization(name="bn2")], x, draw(rng, 3, 5, 2))
+
+
+@case
+def batch_norm_masked_pixels(keras, keras2, rng):
+    """Keras 2 takes no notice of the mask of an image."""
+    L = keras.layers
+    x = draw(rng, 3, 4, 3, 2)
+    x[0, 1:] = 0
+    x[2, :, 1] = 0
+    return one(keras, [L.Masking(), L.BatchNormalization(name="bn"), L.Dense(2, activation="tanh"),
+                       L.BatchNormalization(name="bn2"), L.Flatten()], x, draw(rng, 3, 24))

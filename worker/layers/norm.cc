@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
+#include "worker/layers/masked_moments.h"
 #include "worker/layers/walks.h"
 
 namespace paracord {
@@ -19,22 +20,26 @@ struct NormVariables {
 class NormKernel : public Kernel {
  public:
   // `kept`: mean, then variance, of the last forward pass.
-  // `correction`: what the variance that a moving average is given is multiplied by.
+  // `correction`: what the variance that a moving average is given is multiplied by. `masked`: null
+  // where no mask comes after the input.
   NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, float correction,
-             DeviceArray kept)
+             DeviceArray kept, std::unique_ptr<MaskedMoments> masked)
       : ops_(ops),
         shape_(shape),
         at_(at),
         batch_statistics_(batch_statistics),
         correction_(correction),
         kept_(std::move(kept)),
+        masked_(std::move(masked)),
         count_(shape.by_column ? shape.columns : shape.rows) {}
 
   void Forward(const ForwardCall& call) override {
     const float* mean = kept_.get();
     const float* variance = kept_.get() + count_;
     from_batch_ = !at_.mean.has_value() || (call.training && batch_statistics_);
-    if (from_batch_) {
+    if (from_batch_ && masked_ != nullptr) {
+      masked_->Forward(call.inputs[0], call.inputs[1], kept_.get(), kept_.get() + count_);
+    } else if (from_batch_) {
       ops_.Moments(shape_, call.inputs[0], kept_.get(), kept_.get() + count_);
     } else {
       mean = call.parameters[*at_.mean];
@@ -48,10 +53,16 @@ class NormKernel : public Kernel {
   void Backward(const BackwardCall& call) override {
     const float* mean = from_batch_ ? kept_.get() : call.parameters[*at_.mean];
     const float* variance = from_batch_ ? kept_.get() + count_ : call.parameters[*at_.variance];
-    ops_.NormalizeBackward(shape_, !from_batch_, call.inputs[0], mean, variance,
-                           NormVariables::At(call.parameters, at_.scale), call.d_output,
-                           call.d_inputs[0], NormVariables::At(call.d_parameters, at_.scale),
-                           NormVariables::At(call.d_parameters, at_.offset));
+    const float* scale = NormVariables::At(call.parameters, at_.scale);
+    float* d_scale = NormVariables::At(call.d_parameters, at_.scale);
+    float* d_offset = NormVariables::At(call.d_parameters, at_.offset);
+    if (from_batch_ && masked_ != nullptr) {
+      masked_->Backward(call.inputs[0], call.inputs[1], mean, variance, scale, call.d_output,
+                        call.d_inputs[0], d_scale, d_offset);
+    } else {
+      ops_.NormalizeBackward(shape_, !from_batch_, call.inputs[0], mean, variance, scale,
+                             call.d_output, call.d_inputs[0], d_scale, d_offset);
+    }
     // What a moving average is given is the observation.
     if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
       ops_.Affine(count_, call.share, 0, mean, observed);
@@ -68,6 +79,7 @@ class NormKernel : public Kernel {
   const bool batch_statistics_;
   const float correction_;
   const DeviceArray kept_;
+  const std::unique_ptr<MaskedMoments> masked_;
   const int64_t count_;
   bool from_batch_ = false;
 };
@@ -103,8 +115,9 @@ class NormLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
-    if (batch_ && inputs.size() > 1 && !inputs[1].empty()) {
-      return absl::InvalidArgumentError("is not supported with a mask");
+    if (UsesMask(inputs) && inputs[1] != Shape(inputs[0].begin(), inputs[0].end() - 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a mask of ", ShapeName(inputs[1]), " does not fit an input of ", ShapeName(inputs[0])));
     }
     if (batch_ && trainable() && calls_++ > 0) {
       return absl::InvalidArgumentError("is called more than once, which is not supported");
@@ -141,14 +154,24 @@ class NormLayer : public Layer {
       (i < first ? shape.rows : shape.columns) *= inputs[0][i];
     }
     ASSIGN_OR_RETURN(auto kept, ops.Allocate(2 * (batch_ ? shape.columns : shape.rows)));
-    // Keras 2 has another kernel for images, which estimates the variance without bias.
-    const bool unbiased = keras2_ && fused_ && inputs[0].size() == 3 && shape.rows > 1;
+    std::unique_ptr<MaskedMoments> masked;
+    if (UsesMask(inputs) && trainable()) {
+      ASSIGN_OR_RETURN(masked, MaskedMoments::Make(ops, shape));
+    }
+    const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), correction, std::move(kept));
+    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), correction, std::move(kept),
+                                        std::move(masked));
   }
 
  private:
+  // Keras 2 has another kernel for images, which estimates the variance without bias, and takes no
+  // notice of masks.
+  bool Fused(const Shape& input) const { return keras2_ && fused_ && input.size() == 3; }
+  bool UsesMask(std::span<const Shape> inputs) const {
+    return batch_ && inputs.size() > 1 && !inputs[1].empty() && !Fused(inputs[0]);
+  }
   // The statistics of the batch are of the last axis, those of an example over the last axes.
   absl::StatusOr<size_t> FirstAxis(const Shape& input) const {
     const auto rank = static_cast<int64_t>(input.size()) + 1;

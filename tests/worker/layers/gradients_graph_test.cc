@@ -148,6 +148,25 @@ TEST_CASE("gradients of recurrent layers over masked ids agree with differences"
   }
 }
 
+TEST_CASE("gradients of batch normalisation under a mask agree with differences") {
+  for (uint32_t seed = 1; seed < 9; ++seed) {
+    Draw draw(seed);
+    const json norm = {{"scale", draw(0, 3) > 0}, {"center", draw(0, 3) > 0}, {"epsilon", 0.01}};
+    const json model = SequentialJson(
+        {LayerJson("Embedding", {{"input_dim", 5}, {"output_dim", 3}, {"mask_zero", true}}),
+         LayerJson("BatchNormalization", norm),
+         LayerJson("Dense", {{"units", draw(1, 4)}, {"activation", "tanh"}}),
+         LayerJson("BatchNormalization", norm), LayerJson("GlobalAveragePooling1D", json::object()),
+         LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+    CheckGradients(model, "mse", SchemaOf({draw(2, 6)}, {2}), 0, seed, [](Batch& batch) {
+      std::vector<float>& ids = batch.inputs[0].values;
+      for (float& x : ids) x = std::floor((x + 1) * 2.49f);
+      const size_t steps = ids.size() / batch.examples;
+      for (size_t i = 0; i < ids.size(); i += steps) ids[i] = std::max(ids[i], 1.f);
+    });
+  }
+}
+
 // Not sparsemax, which has jumps in Keras.
 TEST_CASE("gradients of more layers between two others agree with differences") {
   const json dense = LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}});
