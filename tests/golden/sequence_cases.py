@@ -411,6 +411,12 @@ def batch_norm_tokens(keras, keras2, rng):
                        L.Dense(2), L.BatchNormalization(name="bn2")], x, draw(rng, 3, 5, 2))
 
 
+rnn("activity_within", lambda L: [L.TimeDistributed(L.Dense(4, activation="tanh",
+    activity_regularizer="l2")), L.TimeDistributed(L.ActivityRegularization(l1=0.25, l2=0.125)),
+    L.Bidirectional(L.LSTM(2, return_sequences=True, activity_regularizer="l1")),
+    L.Bidirectional(L.GRU(2, activity_regularizer="l2"))])
+
+
 @case
 def batch_norm_masked_pixels(keras, keras2, rng):
     """Keras 2 takes no notice of the mask of an image."""

@@ -59,15 +59,17 @@ std::string NameIn(const json& spec) {
 // Every step of the input is an example of the layer within.
 class TimeDistributedLayer : public Layer {
  public:
-  explicit TimeDistributedLayer(LayerConfig& config) : Layer(config) {
+  explicit TimeDistributedLayer(LayerConfig& config)
+      : Layer(config), own_(activity().value_or(ActivityPenalty())) {
     const json spec = SpecOf(config, "layer");
     // Keras 2 leaves the inner layer's name out of those of variables.
     const std::string name =
         config.keras2() ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
     inner_ = MakeInner(config, "layer", name, spec);
     if (inner_ == nullptr) return;
-    if (inner_->takes_masks() || inner_->folds() || inner_->activity().has_value() ||
-        inner_->mask_rule() == MaskRule::kCompute) {
+    // Keras 3 leaves out what an activity_regularizer within would add.
+    if (config.keras2()) within_ = inner_->activity();
+    if (inner_->takes_masks() || inner_->folds() || inner_->mask_rule() == MaskRule::kCompute) {
       config.Fail("layer", absl::StrCat(inner_->class_name(), " is not supported there"));
     }
   }
@@ -84,7 +86,12 @@ class TimeDistributedLayer : public Layer {
     }
     ASSIGN_OR_RETURN(Shape output, inner_->OutputShape(std::vector<Shape>{Within(inputs[0])}));
     Adopt({inner_.get()});
-    output.insert(output.begin(), inputs[0][0]);
+    const int64_t steps = inputs[0][0];
+    if (within_.has_value()) {  // of which every step is an example
+      const auto n = static_cast<float>(steps);
+      SetActivity({own_.l1 + within_->l1 / n, own_.l2 + within_->l2 / n});
+    }
+    output.insert(output.begin(), steps);
     return output;
   }
   int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
@@ -123,6 +130,8 @@ class TimeDistributedLayer : public Layer {
 
   static Shape Within(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
 
+  const ActivityPenalty own_;
+  std::optional<ActivityPenalty> within_;
   std::unique_ptr<Layer> inner_;
 };
 
@@ -311,11 +320,7 @@ class BidirectionalLayer : public Layer {
     const std::string prefix = own_backward && !config.keras2() ? "/" : "/backward_";
     inner_[1] = MakeInner(config, "backward_layer",
                           absl::StrCat(config.name(), prefix, NameIn(backward)), backward);
-    for (const auto& inner : inner_) {
-      if (inner != nullptr && inner->activity().has_value()) {
-        config.Fail("layer", "an activity_regularizer is not supported there");
-      }
-    }
+    if (inner_[0] != nullptr && inner_[1] != nullptr) AddActivities(config);
   }
 
   MaskRule mask_rule() const override { return inner_[0]->mask_rule(); }
@@ -364,6 +369,19 @@ class BidirectionalLayer : public Layer {
   }
 
  private:
+  // Of the directions' outputs, which are this one's, side by side.
+  void AddActivities(LayerConfig& config) {
+    const auto of = [](const Layer& layer) { return layer.activity().value_or(ActivityPenalty()); };
+    const ActivityPenalty a = of(*inner_[0]), b = of(*inner_[1]), own = of(*this);
+    if (a.l1 == 0 && a.l2 == 0 && b.l1 == 0 && b.l2 == 0) return;
+    if (merge_ != Merge::kConcat || a.l1 != b.l1 || a.l2 != b.l2) {
+      config.Fail("layer",
+                  "an activity_regularizer there must be that of both directions, and "
+                  "goes with merge_mode \"concat\" only");
+    }
+    SetActivity({own.l1 + a.l1, own.l2 + a.l2});
+  }
+
   Directions SizesFor(std::span<const Shape> inputs, int64_t batch) const {
     Directions d{merge_, sequences_, batch, 1, units_, states_ * units_, 0};
     if (sequences_) d.steps = inputs[0][0];

@@ -172,6 +172,8 @@ TEST_CASE("gradients of more layers between two others agree with differences") 
   const json dense = LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}});
   const std::vector<std::pair<const char*, json>> layers = {
       {"TimeDistributed", {{"layer", dense}}},
+      {"Bidirectional",
+       {{"layer", LayerJson("GRU", {{"units", 2}, {"activity_regularizer", "l2"}})}}},
       {"PReLU", {{"shared_axes", {1}}}},
       {"PReLU", json::object()},
       {"GroupNormalization", {{"groups", 2}}},

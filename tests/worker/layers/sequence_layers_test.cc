@@ -21,7 +21,8 @@ std::string Refused(const std::string& layer, json config, std::vector<uint64_t>
 
 TEST_CASE("layers over sequences that cannot be had are refused by layer and key") {
   const json dense = LayerJson("Dense", {{"units", 2}}), lstm = LayerJson("LSTM", {{"units", 2}}),
-             wider = LayerJson("LSTM", {{"units", 3}}), gru = LayerJson("GRU", {{"units", 2}});
+             wider = LayerJson("LSTM", {{"units", 3}}), gru = LayerJson("GRU", {{"units", 2}}),
+             regular = LayerJson("LSTM", {{"units", 2}, {"activity_regularizer", "l2"}});
   json nested = dense;
   for (int i = 0; i < 100; ++i) nested = LayerJson("TimeDistributed", {{"layer", nested}});
   const std::vector<std::tuple<const char*, json, std::vector<uint64_t>, std::string>> table = {
@@ -57,6 +58,14 @@ TEST_CASE("layers over sequences that cannot be had are refused by layer and key
        {4, 3},
        "must be of the kind of the forward layer"},
       {"Bidirectional", {{"layer", lstm}, {"backward_layer", wider}}, {4, 3}, "as many units"},
+      {"Bidirectional",
+       {{"layer", regular}, {"merge_mode", "sum"}},
+       {4, 3},
+       "an activity_regularizer there must be that of both directions"},
+      {"Bidirectional",
+       {{"layer", regular}, {"backward_layer", lstm}},
+       {4, 3},
+       "an activity_regularizer there must be that of both directions"},
       {"MultiHeadAttention", {{"num_heads", 1}, {"key_dim", 2}}, {4, 3}, "a query and a value"},
       {"MultiHeadAttention",
        {{"num_heads", 1}, {"key_dim", 2}, {"attention_axes", {2}}},
