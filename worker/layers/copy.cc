@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/layers/bilinear.h"
 #include "worker/layers/copy_layer.h"
 #include "worker/layers/layers.h"
 #include "worker/layers/walks.h"
@@ -106,7 +107,6 @@ class UpSamplingLayer : public CopyLayer {
     if (axes == 2) {
       const auto [height, width] = config.Pair("size", 2);
       size_ = {height, width};
-      config.Choice("interpolation", "nearest", {"nearest"});
     } else if (const nlohmann::json* size = config.Value("size"); axes == 3 && size != nullptr) {
       size_ = size->is_array() ? config.Integers("size") : Shape(3, config.AnyInteger("size", 2));
       bool good = size_.size() == 3;
@@ -286,7 +286,12 @@ std::unique_ptr<Layer> MakeFrame(LayerConfig& config) {
   return std::make_unique<FrameLayer>(config, AxesOfName(name), name.starts_with("Cropping"));
 }
 std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config) {
-  return std::make_unique<UpSamplingLayer>(config, AxesOfName(config.class_name()));
+  const size_t axes = AxesOfName(config.class_name());
+  if (axes == 2 &&
+      config.Choice("interpolation", "nearest", {"nearest", "bilinear"}) == "bilinear") {
+    return MakeBilinear(config);
+  }
+  return std::make_unique<UpSamplingLayer>(config, axes);
 }
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config) {
   return std::make_unique<ConcatenateLayer>(config, config.class_name() == "Stack");

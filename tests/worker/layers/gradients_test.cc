@@ -147,6 +147,7 @@ TEST_CASE("gradients of more layers over images agree with differences") {
       {"ZeroPadding2D", {{"padding", {{1, 0}, {2, 1}}}}},
       {"Cropping2D", {{"cropping", {1, 0}}}},
       {"UpSampling2D", {{"size", {2, 1}}}},
+      {"UpSampling2D", {{"size", {2, 3}}, {"interpolation", "bilinear"}}},
       {"SpatialDropout2D", {{"rate", 0.3}}},
       {"BatchNormalization", {{"epsilon", 0.01}}},
   };
