@@ -14,6 +14,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err);
 int RunEvaluate(Args args, std::ostream& out, std::ostream& err);
 int RunExport(Args args, std::ostream& out, std::ostream& err);
 int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
+int RunConvert(Args args, std::ostream& out, std::ostream& err);
 int RunCompute(Args args, std::ostream& out, std::ostream& err);
 
 }  // namespace paracord

@@ -13,6 +13,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
+#include "cli/out_file.h"
 #include "cli/tensor_file.h"
 #include "common/exit_code.h"
 #include "common/files.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
+#include "cli/out_file.h"
 #include "cli/plan.h"
 #include "cli/tensor_file.h"
 #include "common/files.h"

@@ -30,6 +30,8 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunExport(args, std::cout, std::cerr); }},
     {"checkpoint", "lists and verifies a job's checkpoints",
      [](Args args) { return RunCheckpoint(args, std::cout, std::cerr); }},
+    {"convert", "a job's data as a TFRecord file of tf.train.Example",
+     [](Args args) { return RunConvert(args, std::cout, std::cerr); }},
     {"compute", "one batch through the code that trains, to compare with Keras",
      [](Args args) { return RunCompute(args, std::cout, std::cerr); }},
 };

@@ -21,11 +21,7 @@ struct NamedTensor {
   std::span<const float> values;
 };
 
-// Whether `path`, absolute, can be written at all as far as that is seen before the work: its
-// directory is there, and it is none itself. INVALID_ARGUMENT names the flag --out and the path.
-absl::Status CheckOutFile(Files& files, const std::string& path);
-
-// Replaces `path` as a whole or not at all: a temporary file beside it, synced and renamed.
+// As ReplaceOutFile.
 absl::Status WriteTensors(Files& files, const std::string& path,
                           std::span<const NamedTensor> tensors,
                           const std::map<std::string, std::string>& metadata);

@@ -290,6 +290,12 @@ void ExampleBuilder::Bytes(std::string_view name, std::string_view value) {
   Add(name, static_cast<int>(ExampleFeature::Kind::kBytes), list);
 }
 
+void ExampleBuilder::Texts(std::string_view name, std::span<const std::string> values) {
+  std::string list;
+  for (const std::string& value : values) AppendField(list, 1, value);
+  Add(name, static_cast<int>(ExampleFeature::Kind::kBytes), list);
+}
+
 std::string ExampleBuilder::Take() {
   std::string example;
   AppendField(example, 1, std::exchange(features_, {}));

@@ -38,6 +38,7 @@ class ExampleBuilder {
   void Floats(std::string_view name, std::span<const float> values);
   void Ints(std::string_view name, std::span<const int64_t> values);
   void Bytes(std::string_view name, std::string_view value);
+  void Texts(std::string_view name, std::span<const std::string> values);
   // The serialized example; the builder starts anew.
   std::string Take();
 

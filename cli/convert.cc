@@ -1,0 +1,79 @@
+// paracord convert: a job's data as a TFRecord file of tf.train.Example.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/out_file.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/json_text.h"
+#include "common/status_macros.h"
+#include "config/flags.h"
+#include "config/job.h"
+#include "worker/data/example_writer.h"
+#include "worker/data/gzip_file.h"
+
+namespace paracord {
+namespace {
+
+absl::Status Write(Files& files, const DataSource& source, const std::string& path, bool gzip) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));
+  if (gzip) file = std::make_unique<GzipFile>(std::move(file));
+  TfRecordWriter writer(*file);
+  RETURN_IF_ERROR(WriteExamples(source, writer));
+  return file->Sync();
+}
+
+absl::Status Convert(const std::string& job_path, const std::string& which,
+                     const std::string& out_path, std::ostream& out) {
+  PosixFiles files;
+  ASSIGN_OR_RETURN(
+      const Job job,
+      ReadJobFile(files, std::filesystem::absolute(job_path).lexically_normal().string()));
+  if (which != "train" && which != "test") {
+    return absl::InvalidArgumentError("--data: must be train or test");
+  }
+  if (which == "test" && !job.test) {
+    return absl::InvalidArgumentError("--data: the job has no test data");
+  }
+  const std::string path = std::filesystem::absolute(out_path).lexically_normal().string();
+  RETURN_IF_ERROR(CheckOutFile(files, path));
+  ASSIGN_OR_RETURN(const auto source,
+                   OpenDataSource(files, which == "test" ? *job.test : job.train));
+  ASSIGN_OR_RETURN(const nlohmann::json spec, ExamplesSpec(source->schema(), path));
+  RETURN_IF_ERROR(ReplaceOutFile(files, path, [&](const std::string& temporary) {
+    return Write(files, *source, temporary, absl::EndsWith(path, ".gz"));
+  }));
+  out << path << ": " << source->records() << " examples, to be read with\n"
+      << TextOf(spec) << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunConvert(Args args, std::ostream& out, std::ostream& err) {
+  std::string job, path, data = "train";
+  Flags flags("paracord convert",
+              "Writes a job's data, in the order of the records, as a TFRecord file of "
+              "tf.train.Example, and says what reads it again.");
+  flags.Positional("JOB", "the job file, which says what the data are", &job);
+  flags.String("data", "WHICH", "the job's train or test data", &data);
+  flags.String("out", "FILE", "the file to write, replaced as a whole; gzip if it ends in .gz",
+               &path);
+  absl::Status status = flags.Parse(args);
+  if (flags.help_wanted()) {
+    out << flags.Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  if (status.ok() && path.empty()) status = absl::InvalidArgumentError("needs --out FILE");
+  if (status.ok()) status = Convert(job, data, path, out);
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  err << "paracord convert: " << std::string(status.message()) << "\n";
+  return static_cast<int>(ExitCode::kConfiguration);
+}
+
+}  // namespace paracord

@@ -1,0 +1,30 @@
+// A file written as gzip. Owned and used by one thread. Sync ends the gzip stream, so nothing can
+// be appended after it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/files.h"
+
+namespace paracord {
+
+class GzipFile : public WriteFile {
+ public:
+  explicit GzipFile(std::unique_ptr<WriteFile> file);
+  ~GzipFile() override;
+
+  absl::Status Append(std::string_view bytes) override;
+  absl::Status Sync() override;
+
+ private:
+  struct Deflater;
+  absl::Status Deflate(std::string_view bytes, bool end);
+
+  const std::unique_ptr<WriteFile> file_;
+  const std::unique_ptr<Deflater> deflater_;
+  absl::Status failed_;  // the first error, or that the stream has ended
+};
+
+}  // namespace paracord
