@@ -111,9 +111,14 @@ double NumberIn(const json* config, const char* key, double fallback) {
   return value != config->end() && value->is_number() ? value->get<double>() : fallback;
 }
 
-// "recurrent_regularizer" is of the variable recurrent_kernel.
-std::string VariableOf(const std::string& key, std::string_view suffix) {
+// "recurrent_regularizer" is of the variable recurrent_kernel. A DepthwiseConv2D has one kernel,
+// which is called so in Keras 3.
+std::string VariableOf(const LayerConfig& config, const std::string& key, std::string_view suffix) {
   std::string variable = key.substr(0, key.size() - suffix.size());
+  if (variable == "depthwise" && !config.keras2() &&
+      config.class_name().starts_with("DepthwiseConv")) {
+    return "kernel";
+  }
   if (variable == "recurrent" || variable == "depthwise" || variable == "pointwise") {
     variable += "_kernel";
   }
@@ -297,7 +302,7 @@ void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
   const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
   if (name == "NonNeg" || name == "non_neg" || name == "nonneg") {
     Ignore(key);
-    non_neg_.push_back(VariableOf(key, "_constraint"));
+    non_neg_.push_back(VariableOf(*this, key, "_constraint"));
   } else {
     Fail(key, absl::StrCat(Shown(value),
                            " is not supported; supported: NonNeg. A norm needs the whole variable, "
@@ -326,8 +331,8 @@ void LayerConfig::ReadRegularizers() {
     const float by_l2 = l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f;
     if (key == "activity_regularizer") {
       activity_ = {by_l1, by_l2};
-    } else {
-      regularizers_.push_back({VariableOf(key, kSuffix), by_l1, by_l2});
+    } else if (trainable_ || keras2_) {  // Keras 3 leaves out those of frozen variables
+      regularizers_.push_back({VariableOf(*this, key, kSuffix), by_l1, by_l2});
     }
   }
 }
