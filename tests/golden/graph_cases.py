@@ -468,21 +468,17 @@ plain("non_neg", lambda L: [L.Dense(4, kernel_constraint="non_neg", activation="
     bias_constraint="non_neg"), L.BatchNormalization(gamma_constraint="non_neg")], 3)
 plain("non_neg_sequence", lambda L: [L.Bidirectional(L.LSTM(1, recurrent_constraint="non_neg",
     return_sequences=True)), L.SeparableConv1D(2, 2, depthwise_constraint="non_neg")], 3, 2)
-
 plain("upsampling_bilinear", lambda L: [L.Conv2D(2, 1), L.UpSampling2D((2, 3),
     interpolation="bilinear"), L.Conv2D(2, 2, strides=2), L.UpSampling2D((1, 4),
     interpolation="bilinear"), L.UpSampling2D(3, interpolation="bilinear"), L.Conv2D(1, 3,
     strides=2)], 3, 2, 2)
-
 plain("upsampling_bilinear_one", lambda L: [L.Permute((3, 1, 2)), L.UpSampling2D((5, 2),
     interpolation="bilinear", data_format="channels_first"), L.Permute((2, 3, 1)),
     L.Dense(2)], 1, 4, 2)
-
 plain("depthwise_regular", lambda L: [L.DepthwiseConv2D(2, depth_multiplier=2,
     depthwise_regularizer="l2", bias_regularizer="l1"), L.DepthwiseConv2D(
     1, depthwise_constraint="non_neg"), L.SeparableConv2D(2, 2, depthwise_regularizer="l1",
     pointwise_regularizer="l2")], 4, 3, 2)
-
 plain("frozen_regular", lambda L: [L.Dense(3, kernel_regularizer="l2"), L.Dense(4, trainable=False,
     kernel_regularizer="l1", bias_regularizer="l2", activity_regularizer="l2"),
     L.BatchNormalization(trainable=False, gamma_regularizer="l2"), L.Dense(2)], 3)

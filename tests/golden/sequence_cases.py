@@ -395,8 +395,6 @@ softmax_along("last_two", [-2, -1], 2, 3, 4)
 rnn("batch_norm_masked", lambda L: [L.Dense(4), L.BatchNormalization(momentum=0.5, name="bn"),
     L.LSTM(3, return_sequences=True), L.BatchNormalization(scale=False, epsilon=0.1),
     L.GlobalAveragePooling1D(), L.Dense(2)], masked=True)
-
-
 rnn("batch_norm_masked_loss", lambda L: [L.BatchNormalization(name="first"), L.Dense(3),
     L.BatchNormalization(center=False), L.BatchNormalization(trainable=False)], masked=True)
 
@@ -426,3 +424,77 @@ def batch_norm_masked_pixels(keras, keras2, rng):
     x[2, :, 1] = 0
     return one(keras, [L.Masking(), L.BatchNormalization(name="bn"), L.Dense(2, activation="tanh"),
                        L.BatchNormalization(name="bn2"), L.Flatten()], x, draw(rng, 3, 24))
+
+
+@case
+def attention_passes_masks(keras, keras2, rng):
+    """Out of an Attention, whose masks Keras 3 writes into the model as operations."""
+    L = keras.layers
+    a = L.Input((5,), name="a")
+    e = L.Embedding(6, 3, mask_zero=True, name="e")(a)
+    h = L.LSTM(3, return_sequences=True, name="l")(L.Attention(name="s")([e, e]))
+    out = L.GRU(2, name="g")(L.AdditiveAttention(name="t")([h, e]))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": tokens(rng)}, "y": draw(rng, 3, 2),
+            "loss": "mse"}
+
+
+@case
+def masks_concatenated(keras, keras2, rng):
+    """Side by side, under one mask, under two, and beside what has none."""
+    L = keras.layers
+    a, b = L.Input((5, 3), name="a"), L.Input((5, 2), name="b")
+    m, n = L.Masking(name="ma")(a), L.Masking(name="mb")(b)
+    one_mask = L.Concatenate(name="c1")([L.Dense(2, name="d1")(m), L.Dense(3, name="d2")(m)])
+    two = L.Concatenate(name="c2")([one_mask, n])
+    g = L.GRU(2, name="g")(one_mask)
+    h = L.GRU(2, name="h")(two)
+    k = L.LSTM(2, name="k")(L.Concatenate(name="c3")([m, L.Dense(2, name="d3")(b)]))
+    out = L.Concatenate(name="out")([g, h, k])
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 2)[::-1].copy()},
+            "y": draw(rng, 3, 6), "loss": "mse"}
+
+
+@case
+def masks_of_operations(keras, keras2, rng):
+    """No mask goes through an operation on tensors."""
+    L = keras.layers
+    a = L.Input((5, 3), name="a")
+    m = L.Masking(name="mask")(a)
+    g = L.GRU(2, name="g")(m * 2.0 + 1.0)
+    h = L.LSTM(2, name="h")(L.Dense(3, name="d")(m) * m)
+    out = L.Concatenate(name="out")([g, h])
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": steps(rng, 3, 5, 3)},
+            "y": draw(rng, 3, 4), "loss": "mse"}
+
+
+@case
+def masks_merged(keras, keras2, rng):
+    """Different masks, which Keras 3 joins by "or" and Keras 2 by "and", and one beside none."""
+    L = keras.layers
+    a, b = L.Input((5, 3), name="a"), L.Input((5, 3), name="b")
+    m, n = L.Masking(name="ma")(a), L.Masking(name="mb")(b)
+    g = L.GRU(2, name="g")(L.Add(name="add")([m, n]))
+    h = L.LSTM(2, name="h")(L.Average(name="ave")([m, L.Dense(3, name="d")(b)]))
+    k = L.GRU(2, name="k")(L.Multiply(name="mul")([m, L.Dense(3, name="e")(n), n]))
+    out = L.Concatenate(name="out")([g, h, k])
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 3)[::-1].copy()},
+            "y": draw(rng, 3, 6), "loss": "mse"}
+
+
+@case
+def product_under_masks(keras, keras2, rng):
+    """In Keras 3 what a mask hides is 1 to a Multiply, also for whoever takes no mask."""
+    L = keras.layers
+    a, b = L.Input((5, 3), name="a"), L.Input((5, 3), name="b")
+    d, e = L.Dense(3, name="d"), L.Dense(3, name="e")
+    m, n = d(L.Masking(name="ma")(a)), e(L.Masking(name="mb")(b))
+    both = L.Multiply(name="both")([m, n])
+    beside = L.Multiply(name="beside")([m, b])
+    out = L.Concatenate(name="out")([L.GlobalMaxPooling1D(name="p")(both),
+                                     L.GlobalMaxPooling1D(name="q")(beside)])
+    x = {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 3)}
+    x["b"][2, 1:] = 0
+    return {"model": keras.Model([a, b], out, name="m"), "x": x, "y": draw(rng, 3, 6),
+            "loss": "mse"}

@@ -147,7 +147,8 @@ class ConcatenateLayer : public Layer {
   ConcatenateLayer(LayerConfig& config, bool stack)
       : Layer(config), axis_(config.AnyInteger("axis", stack ? 0 : -1)), stack_(stack) {}
 
-  // Along another axis a step counts if any input has it, and one without a mask has all.
+  // Along another axis a step counts if any input has it, and one without a mask has all; in Keras
+  // 2 if all have it.
   MaskRule mask_rule() const override {
     if (stack_) return MaskRule::kStop;
     return axis_ == 1 || axis_ == -2 ? MaskRule::kCompute : MaskRule::kOr;

@@ -91,7 +91,7 @@ class Layer {
   enum class MaskRule {
     kStop,
     kPass,     // that of the first input
-    kOr,       // of all, if all have one
+    kOr,       // of all, if all have one; in Keras 2 "and" of those that have
     kCompute,  // by MakeMaskLayer
   };
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }

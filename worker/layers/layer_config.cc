@@ -179,7 +179,8 @@ void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
 
 void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
-  if (dtype == nullptr || class_name_ == "InputLayer") return;
+  const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike");  // masks are bool
+  if (dtype == nullptr || any) return;
   const json* name = dtype;
   if (dtype->is_object()) {
     const json* config = ConfigOf(*dtype);

@@ -102,6 +102,7 @@ constexpr LayerEntry kOperations[] = {
     {"Any", MakeReduce},
     {"Clip", MakeUnary},
     {"Concatenate", MakeConcatenate},
+    {"ConvertToTensor", MakeUnary},
     {"Cos", MakeUnary},
     {"Divide", MakeOperator},
     {"Elu", MakeUnary},
@@ -122,6 +123,7 @@ constexpr LayerEntry kOperations[] = {
     {"Multiply", MakeOperator},
     {"Negative", MakeUnary},
     {"NotEqual", MakeOperator},
+    {"OnesLike", MakeUnary},
     {"Power", MakeOperator},
     {"Reciprocal", MakeUnary},
     {"Relu", MakeUnary},
@@ -145,6 +147,7 @@ constexpr LayerEntry kOperations[] = {
     {"Tanh", MakeUnary},
     {"Transpose", MakePermute},
     {"TrueDivide", MakeOperator},
+    {"ZerosLike", MakeUnary},
 };
 
 // No tensor of ours is larger, whatever a model file says; products below stay far from overflow.

@@ -18,6 +18,7 @@ struct NamedUnary {
 };
 constexpr NamedUnary kUnary[] = {
     {"Absolute", {K::kAbs}},
+    {"ConvertToTensor", {K::kLinear}},
     {"Cos", {K::kCos}},
     {"Elu", {K::kElu, 1}},
     {"Exp", {K::kExponential}},
@@ -27,6 +28,7 @@ constexpr NamedUnary kUnary[] = {
     {"Log1p", {K::kLog1p}},
     {"LogSoftmax", {K::kLogSoftmax}},
     {"Negative", {K::kAffine, -1}},
+    {"OnesLike", {K::kAffine, 0, 1}},
     {"Reciprocal", {K::kPower, 1, -1}},
     {"Relu", {K::kRelu}},
     {"Relu6", {K::kReluGeneral, 0, 6, 0}},
@@ -42,6 +44,7 @@ constexpr NamedUnary kUnary[] = {
     {"Sqrt", {K::kPower, 1, 0.5f}},
     {"Square", {K::kPower, 1, 2}},
     {"Tanh", {K::kTanh}},
+    {"ZerosLike", {K::kAffine, 0, 0}},
 };
 
 // The sum or mean along some axes.

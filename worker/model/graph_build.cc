@@ -5,6 +5,7 @@
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
+#include "worker/layers/mask_fill.h"
 #include "worker/model/graph.h"
 
 namespace paracord {
@@ -136,6 +137,9 @@ class Graph::Builder {
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
   std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
                              std::span<const Value> inputs) const;
+  absl::StatusOr<Value> AddMaskedProduct(Layer& layer, std::vector<Value> inputs,
+                                         std::span<const Value> masks, Value output_mask);
+  absl::StatusOr<Value> AndMask(const Layer& layer, std::span<const Value> masks);
   absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
   absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
   void SetMask(Value value, Value mask) {
@@ -262,6 +266,37 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
   return value;
 }
 
+// Keras 3's Multiply takes 1 for what a mask hides, and gives 0 where all are hidden.
+absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
+                                                              std::vector<Value> inputs,
+                                                              std::span<const Value> masks,
+                                                              Value output_mask) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (masks[i] == kNone) continue;
+    ASSIGN_OR_RETURN(inputs[i],
+                     graph_.AddCall(Own(MakeMaskFill(layer, 1)), {inputs[i], masks[i]}, 1));
+  }
+  ASSIGN_OR_RETURN(const Value product, AddFolded(layer, inputs));
+  if (output_mask == kNone) return product;
+  return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
+}
+
+// Of those that are there, as Keras 2 has it.
+absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
+                                                     std::span<const Value> masks) {
+  Value mask = kNone;
+  for (const Value next : masks) {
+    if (next == kNone || mask == kNone) {
+      mask = mask == kNone ? next : mask;
+      continue;
+    }
+    const nlohmann::json none = nlohmann::json::object();
+    LayerConfig config("Minimum", layer.name(), none, model_.keras2);
+    ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeMerge(config)), {mask, next}, 0));
+  }
+  return mask;
+}
+
 absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
                                                         std::span<const Value> inputs) {
   std::vector<Value> masks;
@@ -273,6 +308,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
     case Layer::MaskRule::kPass:
       return masks[0];
     case Layer::MaskRule::kOr: {
+      if (model_.keras2) return AndMask(layer, masks);
       if (!all) return kNone;
       Value mask = masks[0];
       for (size_t i = 1; i < masks.size(); ++i) {
@@ -309,12 +345,18 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer
   std::vector<Value> inputs;
   for (const size_t input : node.inputs) inputs.push_back(values_[input]);
   const size_t data_inputs = inputs.size();
-  ASSIGN_OR_RETURN(const Value mask, OutputMask(layer, inputs));
+  const bool operation = model_.layers[node.layer].operation;
+  Value mask = kNone;  // no mask goes through an operation on tensors
+  if (!operation) {
+    ASSIGN_OR_RETURN(mask, OutputMask(layer, inputs));
+  }
   const std::vector<Value> masked = MasksOf(node, layer, inputs);
   for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
   RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
-  if (layer.folds()) {
+  if (layer.class_name() == "Multiply" && !operation && !model_.keras2) {
+    ASSIGN_OR_RETURN(value, AddMaskedProduct(layer, std::move(inputs), masked, mask));
+  } else if (layer.folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(layer, inputs));
   } else {
     if (layer.takes_masks()) {

@@ -1,0 +1,15 @@
+// A layer within the graph that puts a number where a mask is zero: what Keras 3's Multiply does to
+// its inputs (1) and output (0).
+#pragma once
+
+#include <memory>
+
+#include "worker/layers/layer.h"
+
+namespace paracord {
+
+// Of two inputs, x (steps..., features) and a mask (steps...), which has no gradient. The name, for
+// errors, is that of `of`.
+std::unique_ptr<Layer> MakeMaskFill(const Layer& of, float outside);
+
+}  // namespace paracord
