@@ -1,5 +1,6 @@
 #include "net/call_table.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -50,8 +51,7 @@ void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
     if (it == calls_.end()) return;
     done = std::move(it->second.done);
     calls_.erase(it);
-    ++answering_;
-    answerer_ = std::this_thread::get_id();
+    answering_.push_back(std::this_thread::get_id());
   }
   if (reply.ok()) {
     done(std::move(reply));
@@ -60,7 +60,7 @@ void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
   }
   done = nullptr;
   MutexLock lock(mu_);
-  --answering_;
+  answering_.erase(std::find(answering_.begin(), answering_.end(), std::this_thread::get_id()));
   idle_.notify_all();
 }
 
@@ -104,7 +104,8 @@ void CallTable::Close() {
   }
   std::unique_lock<std::mutex> lock(mu_.native());
   const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return answering_ == 0 || answerer_ == std::this_thread::get_id();
+    return std::all_of(answering_.begin(), answering_.end(),
+                       [](std::thread::id id) { return id == std::this_thread::get_id(); });
   };
   idle_.wait(lock, idle);
 }

@@ -58,8 +58,7 @@ class CallTable {
   mutable Mutex mu_;
   std::condition_variable_any idle_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
-  int answering_ ABSL_GUARDED_BY(mu_) = 0;         // `done`s that run
-  std::thread::id answerer_ ABSL_GUARDED_BY(mu_);  // the thread of the newest of them
+  std::vector<std::thread::id> answering_ ABSL_GUARDED_BY(mu_);  // where a `done` runs
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, Pending> calls_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, Serving> serving_ ABSL_GUARDED_BY(mu_);

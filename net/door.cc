@@ -2,19 +2,23 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <utility>
 
 namespace paracord {
 namespace {
 
-constexpr int64_t kSilentMs = 5000;  // after which a connection is not worth keeping
+constexpr int64_t kSpeakMs = 5000;  // after which a silent connection is not worth keeping
 constexpr size_t kSilentMax = 1024;
 constexpr int kReapMs = 1000;
+constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
 
 int64_t NowMs() {
@@ -23,16 +27,26 @@ int64_t NowMs() {
       .count();
 }
 
+int DescriptorsMax() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return INT_MAX;
+  return static_cast<int>(std::min<rlim_t>(files.rlim_cur, INT_MAX));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Door>> Door::Listen(const std::string& address) {
   absl::StatusOr<ListeningSockets> sockets = ListenAt(address);
   if (!sockets.ok()) return sockets.status();
-  return std::unique_ptr<Door>(new Door(*std::move(sockets)));
+  std::unique_ptr<Door> door(new Door(*std::move(sockets)));
+  if (door->stop_fd_ < 0) return absl::ResourceExhaustedError("no descriptor is left");
+  return door;
 }
 
 Door::Door(ListeningSockets sockets)
-    : sockets_(std::move(sockets)), stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+    : sockets_(std::move(sockets)),
+      stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      descriptors_(DescriptorsMax()) {}
 
 Door::~Door() {
   if (thread_.joinable()) {
@@ -43,7 +57,7 @@ Door::~Door() {
   for (const Silent& silent : silent_) close(silent.fd);
   for (const int fd : sockets_.fds) close(fd);
   if (stop_fd_ >= 0) close(stop_fd_);
-  if (!sockets_.socket_path.empty()) unlink(sockets_.socket_path.c_str());
+  RemoveSocket(sockets_);
 }
 
 void Door::Open(StreamConnection::Serving streams, std::function<void(int fd)> others) {
@@ -72,10 +86,14 @@ void Door::Run() {
   }
 }
 
-// False if there are no descriptors left.
+// False if there are no descriptors left for it.
 bool Door::Accept(int listener) {
   while (true) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= descriptors_ - kReserved) {
+      close(fd);
+      return false;
+    }
     if (fd >= 0) {
       SetStreamOptions(fd);
       const Silent silent{fd, NowMs()};
@@ -98,7 +116,7 @@ bool Door::Sort(const Silent& silent, bool readable) {
   char first = 0;
   const ssize_t got = readable ? recv(silent.fd, &first, 1, MSG_PEEK) : -1;
   if (got < 0 && (!readable || errno == EAGAIN || errno == EINTR)) {
-    if (NowMs() - silent.since_ms < kSilentMs) return false;
+    if (NowMs() - silent.since_ms < kSpeakMs) return false;
     close(silent.fd);
   } else if (got <= 0) {
     close(silent.fd);
@@ -115,7 +133,7 @@ void Door::ServeStream(int fd) {
   const auto connection = std::make_shared<StreamConnection>(fd, streams_, "stream");
   served_.Add(
       [connection, fd] {
-        if (GreetStream(fd, kSilentMs)) connection->Run();
+        if (GreetStream(fd, kSpeakMs)) connection->Run();
       },
       [connection] { connection->Close(); });
 }

@@ -43,6 +43,7 @@ class Door {
 
   const ListeningSockets sockets_;
   const int stop_fd_;
+  const int descriptors_;  // that this process may have
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
   std::vector<Silent> silent_;  // of the thread

@@ -222,7 +222,8 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
 absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
                                                               Service& service) {
   ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
-  const auto intake = std::make_shared<Intake>(options_.requests_bytes_max);
+  constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
+  const auto intake = std::make_shared<Intake>(options_.requests_bytes_max, kSmallBytes);
   auto generic = std::make_unique<GenericService>(service, options_.request_bytes_max, intake);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);

@@ -7,6 +7,7 @@ namespace paracord {
 uint64_t Intake::Begin() {
   MutexLock lock(mu_);
   calls_[++last_];
+  arriving_.insert(last_);
   return last_;
 }
 
@@ -16,10 +17,7 @@ uint64_t Intake::bytes() const {
 }
 
 bool Intake::IsOldest(uint64_t call) const {
-  for (const auto& [id, other] : calls_) {
-    if (other.arriving) return id == call;
-  }
-  return false;
+  return !arriving_.empty() && *arriving_.begin() == call;
 }
 
 bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
@@ -27,18 +25,18 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
   Call& taking = calls_.at(call);
   taking.bytes += bytes;
   bytes_ += bytes;
-  if (bytes_ <= bytes_max_ || IsOldest(call)) return true;
+  if (bytes_ <= bytes_max_ || taking.bytes <= small_bytes_ || IsOldest(call)) return true;
   taking.resume = std::move(resume);
+  waiting_.insert(call);
   return false;
 }
 
 // All, where there is room: each asks again with what it has read then.
 Intake::Resumes Intake::WhoMayGoOn() {
   Resumes resumes;
-  for (auto& [id, call] : calls_) {
-    if (call.resume == nullptr) continue;
-    if (bytes_ > bytes_max_ && !IsOldest(id)) break;
-    resumes.push_back(std::exchange(call.resume, nullptr));
+  while (!waiting_.empty() && (bytes_ <= bytes_max_ || IsOldest(*waiting_.begin()))) {
+    resumes.push_back(std::exchange(calls_.at(*waiting_.begin()).resume, nullptr));
+    waiting_.erase(waiting_.begin());
   }
   return resumes;
 }
@@ -47,7 +45,7 @@ void Intake::Arrived(uint64_t call) {
   Resumes resumes;
   {
     MutexLock lock(mu_);
-    calls_.at(call).arriving = false;
+    arriving_.erase(call);
     resumes = WhoMayGoOn();
   }
   for (const auto& resume : resumes) resume();
@@ -62,6 +60,8 @@ void Intake::End(uint64_t call) {
     bytes_ -= it->second.bytes;
     forgotten = std::move(it->second.resume);
     calls_.erase(it);
+    arriving_.erase(call);
+    waiting_.erase(call);
     resumes = WhoMayGoOn();
   }
   for (const auto& resume : resumes) resume();

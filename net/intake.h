@@ -2,12 +2,13 @@
 // sum above the limit reads on only when there is room again: its peer is stopped by the network's
 // own flow control. The oldest call that is still arriving may always read on, so that there is one
 // whom nobody holds up, in any order of arrival; hence the sum exceeds the limit by the rest of one
-// request at most, which has a limit of its own. Thread-safe.
+// request at most, which has a limit of its own; small requests never wait. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/mutex.h"
@@ -16,7 +17,9 @@ namespace paracord {
 
 class Intake {
  public:
-  explicit Intake(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  // `small_bytes`: of a request that never waits.
+  explicit Intake(uint64_t bytes_max, uint64_t small_bytes = 0)
+      : bytes_max_(bytes_max), small_bytes_(small_bytes) {}
 
   uint64_t Begin();  // a call, older than all that begin later
   // So many bytes more have come. True: it reads on; false: when `resume` is run, once, on another
@@ -30,7 +33,6 @@ class Intake {
  private:
   struct Call {
     uint64_t bytes = 0;
-    bool arriving = true;
     std::function<void()> resume;  // waits
   };
   using Resumes = std::vector<std::function<void()>>;
@@ -38,10 +40,13 @@ class Intake {
   Resumes WhoMayGoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t bytes_max_;
+  const uint64_t small_bytes_;
   mutable Mutex mu_;
   uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);  // the oldest first
+  std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mu_);
+  std::set<uint64_t> arriving_ ABSL_GUARDED_BY(mu_);  // the oldest first
+  std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mu_);   // that have a `resume`
 };
 
 }  // namespace paracord

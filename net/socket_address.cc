@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,7 +21,6 @@ namespace paracord {
 namespace {
 
 constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-constexpr uint32_t kSilentMs = 15000;
 
 using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -64,9 +64,10 @@ absl::Status CannotListen(const std::string& address, int error) {
 }
 
 bool SomebodyListens(const sockaddr_un& at) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0) return false;
-  const bool live = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0;
+  const bool live = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 ||
+                    errno == EAGAIN;  // it has much to accept
   ::close(fd);
   return live;
 }
@@ -87,7 +88,14 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
                                                    directory, ": ",
                                                    std::string(std::strerror(error))));
   }
-  ::unlink(at.sun_path);  // of one that listens no more
+  struct stat there {};
+  if (::lstat(at.sun_path, &there) == 0) {
+    if (!S_ISSOCK(there.st_mode)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot listen at ", address, ": there is something that is no socket"));
+    }
+    ::unlink(at.sun_path);  // of one that listens no more
+  }
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
       ::listen(fd, SOMAXCONN) != 0) {
@@ -95,7 +103,9 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
     if (fd >= 0) ::close(fd);
     return CannotListen(address, error);
   }
-  return ListeningSockets{{fd}, address, at.sun_path};
+  ListeningSockets sockets{{fd}, address, at.sun_path, 0};
+  if (::lstat(at.sun_path, &there) == 0) sockets.socket_inode = there.st_ino;
+  return sockets;
 }
 
 uint16_t& PortOf(sockaddr* address) {
@@ -180,6 +190,13 @@ absl::StatusOr<ListeningSockets> ListenAt(const std::string& address) {
   return IsUnix(address) ? ListenAtPath(address) : ListenAtHost(address);
 }
 
+void RemoveSocket(const ListeningSockets& sockets) {
+  struct stat there {};
+  const char* const path = sockets.socket_path.c_str();
+  if (sockets.socket_path.empty() || ::lstat(path, &there) != 0) return;
+  if (there.st_ino == sockets.socket_inode) ::unlink(path);
+}
+
 void SetStreamOptions(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
@@ -188,16 +205,7 @@ void SetStreamOptions(int fd) {
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-void EndIfNotRead(int fd) {
-  SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kSilentMs));
-}
-
-bool PeerIsSilent(int fd) {
-  tcp_info info{};
-  socklen_t size = sizeof(info);
-  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0 &&
-         info.tcpi_last_ack_recv > kSilentMs;
-}
+void EndIfNotRead(int fd) { SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilentMs); }
 
 absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms) {
   int fd = -EINVAL;

@@ -9,13 +9,20 @@
 
 namespace paracord {
 
+// A peer of whom nothing is heard for so long, though it should say something, counts as gone.
+inline constexpr int kSilentMs = 15000;
+
 struct ListeningSockets {
   std::vector<int> fds;     // not blocking; one for each address that a host's name has
   std::string address;      // with the port that was chosen when 0 was asked for
-  std::string socket_path;  // of a unix socket, to be removed in the end
+  std::string socket_path;  // of a unix socket
+  uint64_t socket_inode = 0;
 };
 // ALREADY_EXISTS when somebody listens there; INVALID_ARGUMENT names what else is wrong with it.
 absl::StatusOr<ListeningSockets> ListenAt(const std::string& address);
+
+// In the end: the file of a unix socket, unless it is another's by now.
+void RemoveSocket(const ListeningSockets& sockets);
 
 // Connected, not blocking. UNAVAILABLE, also when `patience_ms` are over. May ask a name server.
 absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms);
@@ -23,10 +30,7 @@ absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_m
 // What a TCP connection of ours wants: no delay, and an end when an idle peer has gone. These do
 // nothing to other sockets.
 void SetStreamOptions(int fd);
-// Ends the connection also when its peer lives but takes nothing for 15 s.
+// Ends the connection also when its peer lives but takes nothing for so long.
 void EndIfNotRead(int fd);
-// A peer that has acknowledged nothing of what was sent for 15 s, though it was asked again and
-// again: it has gone, or cannot be reached.
-bool PeerIsSilent(int fd);
 
 }  // namespace paracord

@@ -29,6 +29,14 @@ constexpr uint64_t kWriteAtOnce = 1 << 20;
 // What a thread writes that has other things to do; the reading thread goes on from there.
 constexpr uint64_t kWriteByOthers = 1 << 20;
 constexpr int kTickMs = 100;  // how exactly deadlines are kept
+constexpr int kOwedTickMs = 1000;
+constexpr size_t kUnsentMax = 64;  // replies; a peer with so many gets to say no more
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 
@@ -113,6 +121,7 @@ bool StreamConnection::alive() const { return !broken_; }
 
 void StreamConnection::Run() {
   reader_ = std::this_thread::get_id();
+  received_ms_ = NowMs();
   while (!broken_ && ReadAll()) Wait();
   Break();
   bool writes = false;
@@ -134,19 +143,22 @@ void StreamConnection::Wait() {
     MutexLock lock(mu_);
     wants_room = wants_room_;
   }
-  const bool paused = paused_;
+  const bool paused = Full();
   short events = paused ? short{0} : short{POLLIN};
   if (wants_room) events = static_cast<short>(events | POLLOUT);
   pollfd ready[] = {{fd_, events, 0}, {wake_fd_, POLLIN, 0}};
-  poll(ready, 2, serving_.service == nullptr ? kTickMs : -1);
+  poll(ready, 2, serving_.service == nullptr ? kTickMs : any_ ? kOwedTickMs : -1);
   if (ready[1].revents != 0) {
     uint64_t times = 0;
     (void)!read(wake_fd_, &times, sizeof(times));
   }
   // Who does not read would not notice the end.
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
+  // A call that was not answered, or a message that stopped in the middle: if nothing at all has
+  // come for long, the peer has gone, though something between may acknowledge what we send.
   const std::vector<uint64_t> late = table_.Expire();
-  if (!late.empty() && PeerIsSilent(fd_)) return Break();
+  const bool owes = (!late.empty() || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
+  if (owes && NowMs() - received_ms_ > kSilentMs) return Break();
   for (const uint64_t call : late) Enqueue(Frame(StreamFrame::CANCEL, call), {});
   {
     MutexLock lock(mu_);
@@ -156,11 +168,13 @@ void StreamConnection::Wait() {
   Write(UINT64_MAX);
 }
 
+bool StreamConnection::Full() const { return paused_ || unsent_ >= kUnsentMax; }
+
 // What has come. False at the end, or if the peer broke the rules.
 bool StreamConnection::ReadAll() {
   while (true) {
     if (!TakeIn()) return false;
-    if (paused_ || broken_) return true;
+    if (Full() || broken_) return true;
     // A body goes straight to where it stays.
     const bool body = any_ && in_begin_ == in_end_;
     if (body) {
@@ -173,6 +187,7 @@ bool StreamConnection::ReadAll() {
         body ? recv(fd_, chunk_ + chunk_bytes_, chunk_size_ - chunk_bytes_, MSG_DONTWAIT)
              : recv(fd_, in_.data() + in_end_, in_.size() - in_end_, MSG_DONTWAIT);
     if (got == 0) return false;
+    if (got > 0) received_ms_ = NowMs();
     if (got < 0) {
       if (errno == EAGAIN) return true;
       if (errno != EINTR) return false;
@@ -186,7 +201,7 @@ bool StreamConnection::ReadAll() {
 
 // Looks at what lies in in_, as far as it goes.
 bool StreamConnection::TakeIn() {
-  while (!paused_ && !broken_) {
+  while (!Full() && !broken_) {
     const size_t have = in_end_ - in_begin_;
     const char* const from = in_.data() + in_begin_;
     if (any_ && arriving_.left == 0) {
@@ -341,7 +356,10 @@ void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) 
     queued_.Append(head);
     queued_.Append(std::move(body));
     queued_bytes_ += head.size() + frame.body_bytes();
-    if (intake != 0) ends_.emplace_back(queued_bytes_, intake);
+    if (intake != 0) {
+      ends_.emplace_back(queued_bytes_, intake);
+      ++unsent_;
+    }
     if (std::exchange(writing_, true)) return;
   }
   Write(std::this_thread::get_id() == reader_ ? UINT64_MAX : kWriteByOthers);
@@ -415,6 +433,9 @@ void StreamConnection::CountWritten(uint64_t bytes) {
     }
   }
   for (const uint64_t intake : ended) serving_.intake->End(intake);
+  const size_t before = unsent_.fetch_sub(ended.size());
+  const bool others = std::this_thread::get_id() != reader_;
+  if (others && before >= kUnsentMax && before - ended.size() < kUnsentMax) Wake();
 }
 
 // ---- the end

@@ -65,6 +65,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   };
 
   void Wait();
+  bool Full() const;
   bool ReadAll();
   bool TakeIn();
   bool Begin(StreamFrame frame);
@@ -88,6 +89,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
 
   // Of the reading thread.
   std::vector<char> in_;  // received and not looked at: [in_begin_, in_end_)
+  int64_t received_ms_ = 0;
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
   bool any_ = false;  // a frame is arriving
@@ -98,6 +100,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool chunk_pooled_ = false;
 
   std::atomic<std::thread::id> reader_;
+  std::atomic<size_t> unsent_ = 0;    // replies
   std::atomic<bool> paused_ = false;  // the intake has no room
   std::atomic<bool> broken_ = false;  // nothing travels any more
 

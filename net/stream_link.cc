@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -55,6 +57,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Clock::time_point not_before_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<StreamConnection> connection_ ABSL_GUARDED_BY(mu_);
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // while it connects
+  bool handing_over_ ABSL_GUARDED_BY(mu_) = false;     // them, to the connection
+  std::thread::id connector_ ABSL_GUARDED_BY(mu_);     // the thread that does
+  std::condition_variable_any handed_over_;
 };
 
 void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) {
@@ -102,6 +107,7 @@ void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int6
   {
     MutexLock lock(mu_);
     connecting_ = false;
+    connector_ = std::this_thread::get_id();
     connection_ = connection;
     not_before_ = Clock::now() + std::chrono::milliseconds(again_ms);
     waiting.swap(waiting_);
@@ -114,10 +120,14 @@ void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int6
     }
     if (connection == nullptr) return;
     if (beneath_ == nullptr) connection->Close();
+    handing_over_ = true;
   }
   for (Waiting& call : waiting) {
     connection->Call(call.method, std::move(call.request), call.deadline_ms, std::move(call.done));
   }
+  MutexLock lock(mu_);
+  handing_over_ = false;
+  handed_over_.notify_all();
 }
 
 void Stream::Close() {
@@ -134,6 +144,10 @@ void Stream::Close() {
   for (Waiting& call : waiting) {
     call.done(absl::CancelledError(absl::StrCat(address_, ": the link was closed")));
   }
+  std::unique_lock<std::mutex> lock(mu_.native());
+  handed_over_.wait(lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !handing_over_ || connector_ == std::this_thread::get_id();
+  });
 }
 
 class StreamLink : public Link {

@@ -33,6 +33,18 @@ TEST_CASE("who brings the sum above the limit waits until there is room") {
   CHECK(intake.bytes() == 0);
 }
 
+TEST_CASE("a small request never waits for a large one") {
+  Intake intake(100, /*small_bytes=*/10);
+  const uint64_t large = intake.Begin();
+  const uint64_t small = intake.Begin();
+  CHECK(intake.Take(large, 1000, [] {}));
+  CHECK(intake.Take(small, 10, [] {}));
+  bool resumed = false;
+  CHECK_FALSE(intake.Take(small, 1, [&] { resumed = true; }));
+  intake.Arrived(large);
+  CHECK(resumed);
+}
+
 TEST_CASE("any number of calls in any order come to their end") {
   Intake intake(1000);
   std::vector<uint64_t> calls;

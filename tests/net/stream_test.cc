@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -292,6 +293,106 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord(text)}).ok());
   close(fd);
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
+}
+
+TEST_CASE("a peer that sends and does not read is not served without end") {
+  Pair pair;
+  constexpr size_t kCalls = 400, kBytes = 64 << 10;
+  const int fd = pair.Greeted();
+  std::atomic<bool> sent = false;
+  std::thread writer([&] {
+    const std::string body = Pattern(kBytes);
+    for (size_t call = 1; call <= kCalls; ++call) {
+      const std::string request = Framed(CallFrame(call, "/Echo", kBytes)) + body;
+      for (size_t done = 0; done < request.size();) {
+        const ssize_t put = send(fd, request.data() + done, request.size() - done, MSG_NOSIGNAL);
+        if (put > 0) done += static_cast<size_t>(put);
+        if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    sent = true;
+  });
+  int handled = -1;
+  while (handled != pair.echo.handled) {
+    handled = pair.echo.handled;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  CHECK(handled < static_cast<int>(kCalls));
+  CHECK_FALSE(sent);
+  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
+  size_t received = 0;  // and once it does read, it gets all
+  std::vector<char> memory(1 << 20);
+  CHECK(Soon([&] {
+    for (ssize_t got = 1; got > 0;) {
+      got = recv(fd, memory.data(), memory.size(), MSG_DONTWAIT);
+      if (got > 0) received += static_cast<size_t>(got);
+    }
+    return received > kCalls * kBytes;
+  }));
+  writer.join();
+  close(fd);
+}
+
+TEST_CASE("who falls silent in the middle counts as gone after a while, whatever is between") {
+  // One that owes the rest of a request holds up all others, since there is no room for them.
+  Pair pair(/*in_flight=*/1 << 20);
+  const int stalled = pair.Greeted();
+  const std::string half = Framed(CallFrame(1, "/Echo", 10000000)) + Pattern(3000000);
+  std::thread writer([&] {
+    for (size_t done = 0; done < half.size();) {
+      const ssize_t put = send(stalled, half.data() + done, half.size() - done, MSG_NOSIGNAL);
+      if (put > 0) done += static_cast<size_t>(put);
+      if (put < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  writer.join();
+  REQUIRE(Soon([&] { return pair.intake->bytes() > 1 << 20; }));
+  auto other = AskLater(*pair.link, "/Echo", Parts{absl::Cord(Pattern(3000000))}, 60000);
+
+  // One that acknowledges everything and answers nothing, as a proxy whose back side has died.
+  const absl::StatusOr<ListeningSockets> dead = ListenAt("127.0.0.1:0");
+  REQUIRE(dead.ok());
+  const auto link = MakeStreamLink(std::make_unique<RefusingLink>(dead->address));
+  auto unanswered = AskLater(*link, "/Echo", Parts{absl::Cord("x")}, 500);
+  int proxy = -1;
+  REQUIRE(Soon([&] {
+    if (proxy < 0) proxy = accept(dead->fds[0], nullptr, nullptr);
+    return proxy >= 0;
+  }));
+  REQUIRE(GreetStream(proxy, 1000));
+  CHECK(absl::IsDeadlineExceeded(unanswered.get().status()));
+  absl::Status last;
+  for (int i = 0; i < 60 && !absl::IsUnimplemented(last); ++i) {
+    last = Ask(*link, "/Echo", Parts{absl::Cord("x")}, 500).status();
+  }
+  CHECK(absl::IsUnimplemented(last));  // by the link beneath
+  CHECK(ClosedByPeer(proxy));
+  close(proxy);
+  for (const int fd : dead->fds) close(fd);
+
+  CHECK(other.get().ok());
+  CHECK(ClosedByPeer(stalled));
+  close(stalled);
+}
+
+TEST_CASE("a file that is no socket is not taken for one that was left over") {
+  const std::string path = absl::StrCat("/tmp/paracord-file-", getpid());
+  std::ofstream(path) << "precious";
+  const absl::Status status = Door::Listen("unix:" + path).status();
+  INFO(status.ToString());
+  CHECK(absl::IsInvalidArgument(status));
+  std::string text;
+  std::ifstream(path) >> text;
+  CHECK(text == "precious");
+  std::filesystem::remove(path);
+  // Nor is a socket removed that another has put there.
+  auto first = Door::Listen("unix:" + path);
+  REQUIRE(first.ok());
+  std::filesystem::remove(path);
+  const auto second = Door::Listen("unix:" + path);
+  REQUIRE(second.ok());
+  first->reset();
+  CHECK(std::filesystem::exists(path));
 }
 
 TEST_CASE("receive buffers are used again") {
