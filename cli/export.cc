@@ -8,9 +8,9 @@
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/out_file.h"
-#include "cli/plan.h"
 #include "cli/tensor_file.h"
 #include "common/files.h"
+#include "common/human_bytes.h"
 #include "config/flags.h"
 
 namespace paracord {

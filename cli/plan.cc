@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/human_bytes.h"
 #include "common/status_macros.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/placement.h"
@@ -63,17 +64,6 @@ void PrintAddress(const std::string& task, const std::string& address, std::ostr
 }
 
 }  // namespace
-
-std::string HumanBytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
 
 void PrintCluster(const Cluster& cluster, std::ostream& out) {
   out << "cluster:\n";

@@ -21,6 +21,4 @@ void PrintCluster(const Cluster& cluster, std::ostream& out);
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
                        uint64_t slots, std::ostream& out);
 
-std::string HumanBytes(uint64_t bytes);  // "1.5 MiB"
-
 }  // namespace paracord

@@ -107,7 +107,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   }
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
-  out << (*program)->Summary();
+  out << (*program)->Summary() << (*program)->Memory() << "\n";
   report.Take(where, CheckInitialWeights(files, job, (*program)->variables()));
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));

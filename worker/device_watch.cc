@@ -14,6 +14,7 @@ class WatchedProgram : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return program_->variables(); }
   const std::vector<std::string>& metric_names() const override { return program_->metric_names(); }
   std::string Summary() const override { return program_->Summary(); }
+  std::string Memory() const override { return program_->Memory(); }
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,

@@ -43,6 +43,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
                      MakeOps(computer.device, static_cast<int>(computer.threads)));
     ASSIGN_OR_RETURN(Workload workload,
                      OpenWorkload(daemon.environment().files, job, std::move(ops), keep));
+    Logger("device").Info("{}: {}", computer.device, workload.program->Memory());
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
   };

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "cli/plan.h"
+#include "common/human_bytes.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -64,26 +64,29 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
                     R"({"cluster": {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1"]}})");
   CHECK(example.Run({"--cluster", cluster}) == 0);
   CHECK(example.err.empty());
-  CHECK(example.out ==
-        "cluster:\n"
-        "  coordinator    c:1\n"
-        "  ps:0           p:1\n"
-        "  ps:1           p:2\n"
-        "  worker:0       w:1\n"
-        "data.train: 3 records (idx)\n"
-        "layer              shape    parameters     multiply-adds         bytes\n"
-        "flatten (Flatten)  (4,)              0                 0             0\n"
-        "dense (Dense)      (3,)             15                15            24\n"
-        "all, of one example                   15                15            24\n"
-        "variables: 2, 15 values, 60 B\n"
-        "  dense/kernel  (4, 3)        48 B  2 parts\n"
-        "  dense/bias    (3)           12 B  2 parts\n"
-        "partitions: 4 on 2 ps (fixed_shards 2; greedy)\n"
-        "  ps:0  32 bytes, 96 with optimizer state, 2 partitions: "
-        "dense/kernel/part_0, dense/bias/part_0\n"
-        "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
-        "dense/kernel/part_1, dense/bias/part_1\n"
-        "imbalance (largest / mean): 1.067\n");
+  CHECK(
+      example.out ==
+      "cluster:\n"
+      "  coordinator    c:1\n"
+      "  ps:0           p:1\n"
+      "  ps:1           p:2\n"
+      "  worker:0       w:1\n"
+      "data.train: 3 records (idx)\n"
+      "layer              shape    parameters     multiply-adds         bytes\n"
+      "flatten (Flatten)  (4,)              0                 0             0\n"
+      "dense (Dense)      (3,)             15                15            24\n"
+      "all, of one example                   15                15            24\n"
+      "memory for batches of 64: 3.6 KiB (parameters and their gradients 120 B, the batch 1.2 KiB, "
+      "outputs of layers 1.5 KiB, gradients between layers 768 B)\n"
+      "variables: 2, 15 values, 60 B\n"
+      "  dense/kernel  (4, 3)        48 B  2 parts\n"
+      "  dense/bias    (3)           12 B  2 parts\n"
+      "partitions: 4 on 2 ps (fixed_shards 2; greedy)\n"
+      "  ps:0  32 bytes, 96 with optimizer state, 2 partitions: "
+      "dense/kernel/part_0, dense/bias/part_0\n"
+      "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
+      "dense/kernel/part_1, dense/bias/part_1\n"
+      "imbalance (largest / mean): 1.067\n");
 }
 
 TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG") {

@@ -24,6 +24,7 @@ nlohmann::json SmallModel() {
 const char* const kSparse = "sparse_categorical_crossentropy";
 
 struct Outcome {
+  bool trained = false;  // as far as a step
   absl::StatusOr<double> loss = absl::UnknownError("not run");
   absl::Status predicted;
   std::string wrong;
@@ -52,6 +53,7 @@ Outcome Train(cuda::HostOptions options, bool again) {
   Variables variables(**program);
   variables.Randomise(3);
   const Batch batch = RandomBatch(schema, 4, 4, 5);
+  outcome.trained = true;
   for (int run = 0; run < (again ? 2 : 1); ++run) {
     outcome.loss =
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
@@ -86,24 +88,33 @@ TEST_CASE("an error of any call is reported, and the next step is right") {
   }
 }
 
-TEST_CASE("a model that does not fit is refused, with the sizes and the layer") {
-  size_t refused = 0;
-  for (size_t bytes = 0; bytes < 30000; bytes += 600) {
-    cuda::HostOptions options;
-    options.memory_bytes_max = bytes;
-    const Outcome outcome = Train(options, true);
-    INFO(outcome.loss.status());
-    CHECK(outcome.wrong.empty());
-    if (outcome.loss.ok()) continue;
-    ++refused;
-    CHECK(absl::IsResourceExhausted(outcome.loss.status()));
-    CHECK(std::string(outcome.loss.status().message()).find("bytes") != std::string::npos);
-  }
-  CHECK(refused > 3);
+TEST_CASE("a model fits into exactly the memory that its plan needs") {
   cuda::HostOptions options;
   options.memory_bytes_max = 700;
-  CHECK(std::string(Train(options, false).loss.status().message()).find("conv2d") !=
-        std::string::npos);
+  const Outcome refused = Train(options, false);
+  const std::string text(refused.loss.status().message());
+  INFO(text);
+  REQUIRE(absl::IsResourceExhausted(refused.loss.status()));
+  CHECK(text.find("layer \"conv2d\" (Conv2D): its output, 4 examples of shape (4, 4, 3): 768 "
+                  "bytes") != std::string::npos);
+  CHECK(text.find(" 700 of 700 are free") != std::string::npos);
+  const size_t need = text.find("batches of 4 need ");
+  REQUIRE(need != std::string::npos);
+  const size_t bytes = std::stoul(text.substr(need + 18));
+
+  options.memory_bytes_max = bytes;
+  const Outcome fits = Train(options, true);
+  INFO(fits.loss.status());
+  CHECK(fits.loss.ok());
+  CHECK(fits.predicted.ok());
+  CHECK(fits.wrong.empty());
+  for (size_t less = bytes - 1; less > 0; less -= std::min<size_t>(less, 977)) {
+    options.memory_bytes_max = less;
+    const Outcome outcome = Train(options, false);
+    CHECK(outcome.wrong.empty());
+    CHECK_FALSE(outcome.trained);
+    CHECK(absl::IsResourceExhausted(outcome.loss.status()));
+  }
 }
 
 // On a GPU what small products are computed with is cuBLAS' choice.

@@ -77,12 +77,53 @@ const HostMemory::Allocation* HostMemory::Find(const char* at) {
   for (const Allocation* last : last_) {
     if (last != nullptr && at >= last->begin && at < last->begin + last->bytes) return last;
   }
-  auto found = allocations_.upper_bound(at);
-  if (found == allocations_.begin()) return nullptr;
+  const Allocation* allocation = FindIn(allocations_, at);
+  if (allocation != nullptr && allocation->parted) allocation = FindIn(parts_, at);
+  if (allocation != nullptr) last_[next_++ % 4] = allocation;
+  return allocation;
+}
+
+const HostMemory::Allocation* HostMemory::FindIn(const std::map<const char*, Allocation>& map,
+                                                 const char* at) const {
+  const auto found = map.upper_bound(at);
+  if (found == map.begin()) return nullptr;
   const Allocation& allocation = std::prev(found)->second;
-  if (at >= allocation.begin + allocation.bytes) return nullptr;
-  last_[next_++ % 4] = &allocation;
-  return &allocation;
+  return at < allocation.begin + allocation.bytes ? &allocation : nullptr;
+}
+
+void HostMemory::Part(void* allocation) {
+  allocations_.at(static_cast<char*>(allocation)).parted = true;
+  std::fill(std::begin(last_), std::end(last_), nullptr);
+}
+
+void HostMemory::Use(void* part, size_t bytes) {
+  auto* const begin = static_cast<char*>(part);
+  const Allocation* const whole = FindIn(allocations_, begin);
+  if (whole == nullptr || !whole->parted || begin + bytes > whole->begin + whole->bytes) {
+    return Note("a part beyond its allocation");
+  }
+  std::fill(std::begin(last_), std::end(last_), nullptr);
+  auto other = parts_.upper_bound(begin);
+  if (other != parts_.begin() &&
+      std::prev(other)->second.begin + std::prev(other)->second.bytes > begin) {
+    --other;
+  }
+  while (other != parts_.end() && other->first < begin + bytes) {
+    if (other->second.lives) return Note("two parts in one place");
+    other = parts_.erase(other);
+  }
+  ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
+  FillNever(begin, bytes);
+  ASAN_POISON_MEMORY_REGION(begin, bytes);
+  Allocation& allocation = parts_[begin];
+  allocation.begin = begin;
+  allocation.bytes = bytes;
+}
+
+void HostMemory::Unuse(void* part) {
+  const auto found = parts_.find(static_cast<char*>(part));
+  if (found == parts_.end() || !found->second.lives) return Note("no such part is in use");
+  found->second.lives = false;
 }
 
 bool HostMemory::Allows(const void* at, size_t bytes, bool written, const char* who) {

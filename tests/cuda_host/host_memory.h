@@ -17,6 +17,10 @@ class HostMemory {
   void* Allocate(size_t bytes);
   bool Free(void* memory);  // false: not there, or freed before
   size_t live() const { return live_; }
+  // From now on what lies in the allocation is the parts that are used of it.
+  void Part(void* allocation);
+  void Use(void* part, size_t bytes);
+  void Unuse(void* part);
 
   // Whether [at, at + bytes) is within an allocation that lives; `written`: and was written. Else
   // notes what is wrong.
@@ -35,12 +39,16 @@ class HostMemory {
     char* begin = nullptr;
     size_t bytes = 0;
     bool lives = true;
+    bool parted = false;  // its parts count
   };
   static constexpr size_t kGuard = 64;
   const Allocation* Find(const char* at);
+  const Allocation* FindIn(const std::map<const char*, Allocation>& map, const char* at) const;
   void CheckGuards(const Allocation& allocation);
 
   std::map<const char*, Allocation> allocations_;  // by begin; freed ones stay
+  std::map<const char*, Allocation> parts_;        // of those that are parted; as long as there
+                                                   // is no other in its place
   const Allocation* last_[4] = {};
   size_t next_ = 0, live_ = 0;
   std::string wrong_;

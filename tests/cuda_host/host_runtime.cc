@@ -45,6 +45,14 @@ class HostRuntime : public Runtime {
   absl::Status UseDevice() override { return Call("cudaSetDevice"); }
   absl::StatusOr<void*> Malloc(size_t bytes) override;
   absl::Status Free(void* memory) override;
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
+    RETURN_IF_ERROR(Call("cudaMemGetInfo"));
+    return MemoryInfo{options_.memory_bytes_max - bytes_, options_.memory_bytes_max};
+  }
+  void Part(void* allocation) override { memory_.Part(allocation); }
+  void Use(void* part, size_t bytes) override { memory_.Use(part, bytes); }
+  void Unuse(void* part) override { memory_.Unuse(part); }
+  size_t gap_bytes() const override { return 64; }
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                     Stream stream) override;
   absl::StatusOr<Stream> CreateStream() override;

@@ -78,6 +78,36 @@ TEST_CASE("what a kernel may not do is found") {
   }
 }
 
+TEST_CASE("of an allocation in parts, only a part may be used, and as what was written to it") {
+  const auto wrong = [](bool again, int64_t n, bool write) {
+    Table table;
+    auto* whole = table.New(400);
+    table.runtime->Part(whole);
+    table.runtime->Use(whole, 400);
+    table.runtime->Use(whole + 128, 400);
+    if (write) table.Map(100, FillBody{1, whole + 128}, table.one);
+    if (again) {
+      CHECK(table.Wrong(table.one).empty());
+      table.runtime->Unuse(whole + 128);
+      table.runtime->Use(whole + 120, 400);
+    }
+    float* y = table.New(200);
+    table.Map(n, AffineBody{1, 0, whole + (again ? 120 : 128), y}, table.one);
+    return table.Wrong(table.one);
+  };
+  CHECK(wrong(false, 100, true).empty());
+  CHECK(wrong(false, 101, true).find("not the device's") != std::string::npos);
+  CHECK(wrong(false, 1, false).find("never written") != std::string::npos);
+  CHECK(wrong(true, 100, true).find("never written") != std::string::npos);
+  Table table;
+  auto* whole = table.New(100);
+  table.runtime->Part(whole);
+  table.runtime->Use(whole, 200);
+  table.runtime->Unuse(whole);
+  table.Map(1, FillBody{1, whole}, table.one);
+  CHECK(table.Wrong(table.one).find("freed") != std::string::npos);
+}
+
 TEST_CASE("streams run in any order that events allow, and in no other") {
   size_t early = 0;
   for (const bool waits : {true, false}) {

@@ -37,6 +37,12 @@ void DeviceCopy::Download() {
   }
 }
 
+int64_t DeviceCopy::bytes() const {
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) bytes += static_cast<int64_t>(slot.size * sizeof(float));
+  return bytes;
+}
+
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy) {
   const auto size = static_cast<size_t>(n);

@@ -22,6 +22,9 @@ class DeviceCopy {
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   // Everything reserved since the last Download; it is there after Ops::Finish.
   void Download();
+  // Of the slots together; giving them back.
+  int64_t bytes() const;
+  void Release() { slots_.clear(); }
 
  private:
   struct Slot {

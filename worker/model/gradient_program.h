@@ -49,6 +49,8 @@ class GradientProgram {
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
   // The model layer by layer, for people; empty lines where there are no layers.
   virtual std::string Summary() const { return ""; }
+  // What it takes of the device's memory, in one line for people; empty where that is not known.
+  virtual std::string Memory() const { return ""; }
   // Of a forward pass over one example; 0 where that is not known.
   virtual int64_t MultiplyAdds() const { return 0; }
 };

@@ -13,32 +13,32 @@ namespace {
 // and the same for the test data.
 constexpr size_t kBatchSizesMax = 8;
 
+constexpr char kGradientsTitle[] = "gradients between layers";
+
 }  // namespace
 
-// For what the storage is, and of which size.
-absl::Status Graph::NoMemory(const absl::Status& status, std::ptrdiff_t storage,
-                             int64_t batch) const {
-  for (const Node& node : nodes_) {
-    if (node.storage != static_cast<size_t>(storage) || node.layer == nullptr) continue;
-    return absl::Status(
-        status.code(),
-        absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()), ": its output, ",
-                     batch, " examples of shape ", ShapeName(node.shape), ": ", status.message()));
-  }
-  return status;
+absl::Status Graph::NoMemory(const absl::Status& status, size_t storage, int64_t batch) const {
+  return absl::Status(status.code(),
+                      absl::StrCat(StorageTitle(storage, batch), ": ", status.message()));
 }
 
 absl::Status Graph::Reserve(int64_t batch) {
   if (batch <= capacity_) return absl::OkStatus();
-  for (Storage& storage : storages_) {
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    Storage& storage = storages_[s];
     if (storage.input.has_value()) continue;
     RETURN_IF_ERROR(CheckElements({batch, storage.size}));
     absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.size);
-    if (!data.ok()) return NoMemory(data.status(), &storage - storages_.data(), batch);
+    if (!data.ok()) return NoMemory(data.status(), s, batch);
     storage.data = *std::move(data);
   }
   for (Slot& slot : slots_) {
-    ASSIGN_OR_RETURN(slot.data, ops_.Allocate(batch * slot.size));
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * slot.size);
+    if (!data.ok()) {
+      return absl::Status(data.status().code(),
+                          absl::StrCat(kGradientsTitle, ": ", data.status().message()));
+    }
+    slot.data = *std::move(data);
   }
   const int64_t scratch = RoundUp(batch * scratch_inputs_) + scratch_parameters_;
   if (scratch > 0) {
@@ -60,11 +60,13 @@ absl::Status Graph::Prepare(int64_t batch) {
   kernels.last_used = ++uses_;
   if (kernels.nodes.empty()) {
     std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
+    kernels.bytes.assign(nodes_.size(), 0);
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
       if (node.layer == nullptr || node.layer->is_view()) continue;
       // What a mixed policy has rounded loses nothing.
       ops_.AllowShortOperands(short_operands_ || node.precision != Precision::kFloat32);
+      const int64_t before = ops_.allocated_bytes();
       absl::StatusOr<std::unique_ptr<Kernel>> kernel =
           node.layer->MakeKernel(ops_, batch, node.input_shapes);
       if (!kernel.ok()) {
@@ -73,11 +75,64 @@ absl::Status Graph::Prepare(int64_t batch) {
                                          ": ", kernel.status().message()));
       }
       made[i] = *std::move(kernel);
+      kernels.bytes[i] = ops_.allocated_bytes() - before;
     }
     kernels.nodes = std::move(made);
   }
   current_ = &kernels;
   return absl::OkStatus();
+}
+
+std::string Graph::StorageTitle(size_t storage, int64_t batch) const {
+  for (const Node& node : nodes_) {
+    if (node.storage != storage || node.layer == nullptr) continue;
+    return absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()), ": its output, ",
+                        batch, " examples of shape ", ShapeName(node.shape));
+  }
+  return "";
+}
+
+std::vector<MemoryRow> Graph::Memory() const {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  std::vector<MemoryRow> rows;
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    if (storages_[s].data == nullptr) continue;
+    rows.push_back({MemoryRow::Kind::kValues, StorageTitle(s, capacity_),
+                    capacity_ * storages_[s].size * kFloat});
+  }
+  for (const Slot& slot : slots_) {
+    rows.push_back({MemoryRow::Kind::kGradients, kGradientsTitle, capacity_ * slot.size * kFloat});
+  }
+  if (scratch_ != nullptr) {
+    rows.push_back({MemoryRow::Kind::kGradients, "gradients that are added up",
+                    (RoundUp(capacity_ * scratch_inputs_) + scratch_parameters_) * kFloat});
+  }
+  for (size_t v = 0; v < rounded_.size(); ++v) {
+    if (rounded_[v].data == nullptr) continue;
+    rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", rounded",
+                    VariableElements(variables_[v]) * kFloat});
+  }
+  for (const auto& [batch, kernels] : kernels_) {
+    for (size_t i = 0; i < kernels.nodes.size(); ++i) {
+      if (kernels.nodes[i] == nullptr || kernels.bytes[i] == 0) continue;
+      const Layer& layer = *nodes_[i].layer;
+      rows.push_back({MemoryRow::Kind::kLayers,
+                      absl::StrCat(LayerTitle(layer.class_name(), layer.name()),
+                                   ": what it works in, batches of ", batch),
+                      kernels.bytes[i]});
+    }
+  }
+  return rows;
+}
+
+void Graph::Release() {
+  for (Storage& storage : storages_) storage.data.reset();
+  for (Slot& slot : slots_) slot.data.reset();
+  scratch_.reset();
+  rounded_.clear();
+  kernels_.clear();
+  current_ = nullptr;
+  capacity_ = 0;
 }
 
 const float* Graph::Data(Value value) const {

@@ -39,6 +39,14 @@ struct LayerRow {
   int64_t floats = 0;         // kept for one example
 };
 
+// A use of the device's memory, in bytes.
+struct MemoryRow {
+  enum class Kind { kParameters, kBatch, kValues, kGradients, kLayers, kWork };
+  Kind kind = Kind::kValues;
+  std::string what;
+  int64_t bytes = 0;
+};
+
 class Graph {
  public:
   using Value = size_t;  // the output of a node
@@ -76,6 +84,9 @@ class Graph {
   absl::StatusOr<Value> Duplicate(Value value);
   // Makes kernels and buffers for runs of so many examples, unless they are there.
   absl::Status Prepare(int64_t batch);
+  // What it has allocated, and giving that back: then nothing is prepared.
+  std::vector<MemoryRow> Memory() const;
+  void Release();
 
   // Inference computes the outputs and all before them, training what the losses need. The batch
   // size must be prepared.
@@ -133,6 +144,7 @@ class Graph {
   struct Kernels {
     uint64_t last_used = 0;
     std::vector<std::unique_ptr<Kernel>> nodes;
+    std::vector<int64_t> bytes;  // that each has allocated
   };
 
   // A variable as layers of a mixed policy see it.
@@ -151,7 +163,8 @@ class Graph {
   void AddVariables(Layer& layer, Node& node);
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
-  absl::Status NoMemory(const absl::Status& status, std::ptrdiff_t storage, int64_t batch) const;
+  absl::Status NoMemory(const absl::Status& status, size_t storage, int64_t batch) const;
+  std::string StorageTitle(size_t storage, int64_t batch) const;
   void PlanScratch(bool add);
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;

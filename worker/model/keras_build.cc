@@ -41,8 +41,8 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
   }
   for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
   graph_->PlanTraining(loss_values, accumulate_ > 1);
-  const int64_t usual = (job_.batch + accumulate_ - 1) / accumulate_;
-  return graph_->Prepare(std::max<int64_t>(usual, 1));
+  RETURN_IF_ERROR(PlanMemory(schema));
+  return graph_->Prepare(SliceExamples());
 }
 
 namespace {

@@ -251,27 +251,29 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   return loss;
 }
 
-// The states of a head's metrics get its examples, from `at` on.
+// The states of a head's metrics get the call's examples, from `at` on.
 absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
-                                      std::vector<MetricState>& to, size_t& at) {
+                                      const GraphCall& call, std::vector<MetricState>& to,
+                                      size_t& at) {
   if (head.metrics.empty()) return absl::OkStatus();
-  const int64_t examples = batch.examples;
   ASSIGN_OR_RETURN(const std::span<const float> outputs,
-                   ReadBack(*ops_, examples * Elements(graph_->shape(head.value)),
+                   ReadBack(*ops_, call.batch * Elements(graph_->shape(head.value)),
                             graph_->value(head.value), output_));
-  ASSIGN_OR_RETURN(const float* const mask, Mask(head, examples));
+  ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
   for (const MetricSpec& metric : head.metrics) {
     ModelHead plain = head;
     if (!metric.weighted) plain.weight.reset();
     plain.loss.ignore_class.reset();
-    const bool weighted =
-        RowWeights(plain, job_, batch, 0, examples, mask, /*by_class=*/false, weights_);
-    AddToMetric(metric, metric.rows * examples, outputs.data(), head.Targets(batch, 0),
+    const bool weighted = RowWeights(plain, job_, batch, call.first_example, call.batch, mask,
+                                     /*by_class=*/false, weights_);
+    AddToMetric(metric, metric.rows * call.batch, outputs.data(),
+                head.Targets(batch, call.first_example),
                 weighted ? std::span<const float>(weights_) : std::span<const float>(), to[at++]);
   }
   return absl::OkStatus();
 }
 
+// In the slices of training, which is what there is memory for.
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
   const FlushDenormals flush;
@@ -280,30 +282,50 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
   const int64_t examples = batch.examples;
-  RETURN_IF_ERROR(graph_->Prepare(examples));
-  const GraphCall call = Slice(batch, 0, examples, 0);
-  graph_->Forward(call, /*training=*/false);
-  ASSIGN_OR_RETURN(const std::vector<double> divisors, Divisors(batch, 0, 1));
+  const int64_t slices = std::min(accumulate_, examples);
+  std::vector<double> divisors;
+  if (slices > 1) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
+  }
   // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
   const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
   std::vector<MetricState> added(metric_names_.size());
+  std::vector<double> own(heads_.size(), unless_nan);  // losses of the heads
+  double loss = unless_nan;
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = examples * slice / slices;
+    const int64_t count = examples * (slice + 1) / slices - first;
+    RETURN_IF_ERROR(graph_->Prepare(count));
+    const GraphCall call = Slice(batch, first, count, 0);
+    graph_->Forward(call, /*training=*/false);
+    if (slices == 1) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, 1));
+    }
+    if (slice == 0) loss += graph_->Penalty(call, 0, {});
+    loss += graph_->ActivityPenalties(call);
+    size_t at = 1;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const ModelHead& head = heads_[h];
+      if (head.has_loss) {
+        ASSIGN_OR_RETURN(const double part, HeadLoss(h, batch, call, 1 / divisors[h], false));
+        loss += part * static_cast<double>(head.loss_weight);
+        own[h] += part;
+        if (heads_.size() > 1) ++at;
+      }
+      RETURN_IF_ERROR(AddMetrics(head, batch, call, added, at));
+    }
+  }
+  RETURN_IF_ERROR(ops_->Finish());
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
     added[i].add_values(static_cast<double>(examples));
   };
-  double loss = unless_nan + graph_->Penalty(call, 0, {}) + graph_->ActivityPenalties(call);
-  size_t i = 1;
-  for (size_t h = 0; h < heads_.size(); ++h) {
-    const ModelHead& head = heads_[h];
-    if (head.has_loss) {
-      ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], false));
-      loss += own * static_cast<double>(head.loss_weight);
-      if (heads_.size() > 1) mean(i++, unless_nan + own);
-    }
-    RETURN_IF_ERROR(AddMetrics(head, batch, added, i));
-  }
   mean(0, loss);
-  RETURN_IF_ERROR(ops_->Finish());
+  size_t at = 1;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    if (heads_[h].has_loss && heads_.size() > 1) mean(at++, own[h]);
+    at += heads_[h].metrics.size();
+  }
   states.resize(added.size());
   for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
   return absl::OkStatus();

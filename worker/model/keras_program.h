@@ -1,7 +1,7 @@
 // The Keras model as a GradientProgram: graph, loss and metrics over one device's operations. Made
-// by BuildKerasProgram (gradient_program.h; keras_build.cc), run by keras_program.cc. Owns the Ops
-// and what lies on the device; used by one thread at a time. Knows nothing of preprocessing layers,
-// which have been taken out.
+// by BuildKerasProgram (gradient_program.h; keras_build.cc), run by keras_program.cc, its memory
+// planned by keras_memory.cc. Owns the Ops and what lies on the device; used by one thread at a
+// time. Knows nothing of preprocessing layers, which have been taken out.
 #pragma once
 
 #include <algorithm>
@@ -52,6 +52,7 @@ class KerasProgram : public GradientProgram {
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
     return SummaryOf(rows);
   }
+  std::string Memory() const override;
   int64_t MultiplyAdds() const override {
     int64_t all = 0;
     for (const LayerRow& row : graph_->Describe()) all += row.multiply_adds;
@@ -59,6 +60,15 @@ class KerasProgram : public GradientProgram {
   }
 
  private:
+  // Where the memory is not the host's: finds out what is needed and takes it, before anything is
+  // computed. RESOURCE_EXHAUSTED says of what there is too much.
+  absl::Status PlanMemory(const Batch& schema);
+  absl::Status Rehearse(const Batch& schema);
+  std::vector<MemoryRow> MemoryRows() const;
+  // Of the usual batch, computed at a time.
+  int64_t SliceExamples() const {
+    return std::max<int64_t>((job_.batch + accumulate_ - 1) / accumulate_, 1);
+  }
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
   absl::Status CheckIds(const Batch& batch) const;
   absl::Status BindParameters(ConstTensors values);
@@ -74,8 +84,8 @@ class KerasProgram : public GradientProgram {
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
   absl::StatusOr<double> HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
                                   double each, bool gradient);
-  absl::Status AddMetrics(const ModelHead& head, const Batch& batch, std::vector<MetricState>& to,
-                          size_t& at);
+  absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,
+                          std::vector<MetricState>& to, size_t& at);
 
   const Job job_;
   const int64_t accumulate_;
@@ -87,6 +97,8 @@ class KerasProgram : public GradientProgram {
   std::vector<ModelHead> heads_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
+  std::vector<MemoryRow> memory_;  // of the plan
+  MemoryPlan plan_;
   // Of a run. Pointers are of the device.
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
   std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch

@@ -63,6 +63,13 @@ enum class ActivationKind {
   kNotEqual,   // 1 where x is not alpha, else 0
 };
 
+// What a plan of memory came to, in bytes.
+struct MemoryPlan {
+  int64_t needed = 0;           // at once
+  int64_t work = 0;             // of it, for operations to work in
+  int64_t free = 0, total = 0;  // of the device, before
+};
+
 struct Activation {
   ActivationKind kind = ActivationKind::kLinear;
   float alpha = 0, beta = 0, gamma = 0;
@@ -228,12 +235,21 @@ class Ops {
 
   // RESOURCE_EXHAUSTED when the device has no more. Contents are undefined.
   virtual absl::StatusOr<DeviceArray> Allocate(int64_t floats) = 0;
+  // Bytes that Allocate gave and that have not gone.
+  virtual int64_t allocated_bytes() const = 0;
+  // A plan of memory, where it is not the host's: once, before anything is allocated. Until EndPlan
+  // nothing is computed or copied, and memory is only counted: what is allocated must go before. A
+  // run of all there is to do shows what is needed.
+  virtual void BeginPlan() = 0;
+  // Takes all of it from the device at once, for Allocate to give out. RESOURCE_EXHAUSTED, with
+  // `plan` set: the device has not so much.
+  virtual absl::Status EndPlan(MemoryPlan& plan) = 0;
   // To be called first by every thread, and again when another thread takes over.
   virtual void Enter() = 0;
   // Waits for everything that was asked for; the first error since the last Finish.
   virtual absl::Status Finish() = 0;
 
-  // True: the device's memory is the host's, and nothing need be copied.
+  // True: the device's memory is the host's, and nothing need be copied or planned.
   virtual bool host_memory() const = 0;
   // `host` may change when it returns.
   virtual void Upload(int64_t n, const float* host, float* device) = 0;

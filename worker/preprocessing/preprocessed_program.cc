@@ -16,6 +16,7 @@ class PreprocessedProgram : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return rest_->variables(); }
   const std::vector<std::string>& metric_names() const override { return rest_->metric_names(); }
   std::string Summary() const override { return rest_->Summary(); }
+  std::string Memory() const override { return rest_->Memory(); }
   int64_t MultiplyAdds() const override { return rest_->MultiplyAdds(); }
 
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,

@@ -25,8 +25,15 @@ class CpuOps : public Ops {
     if (memory == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
     }
-    return DeviceArray(memory, [](float* p) { operator delete(p, kAlignment); });
+    allocated_bytes_ += static_cast<int64_t>(bytes);
+    return DeviceArray(memory, [this, bytes](float* p) {
+      allocated_bytes_ -= static_cast<int64_t>(bytes);
+      operator delete(p, kAlignment);
+    });
   }
+  int64_t allocated_bytes() const override { return allocated_bytes_; }
+  void BeginPlan() override {}
+  absl::Status EndPlan(MemoryPlan&) override { return absl::OkStatus(); }
   // The count belongs to the calling thread.
   void Enter() override { omp_set_num_threads(threads_); }
   absl::Status Finish() override { return std::exchange(device_.error, absl::OkStatus()); }
@@ -201,6 +208,7 @@ class CpuOps : public Ops {
 
   const int threads_;
   cpu::Device device_;
+  int64_t allocated_bytes_ = 0;
 };
 
 }  // namespace

@@ -18,6 +18,9 @@ class CudaOps : public Ops {
   absl::Status Init() { return engine_.Init(); }
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats) override { return engine_.Allocate(floats); }
+  int64_t allocated_bytes() const override { return engine_.allocated_bytes(); }
+  void BeginPlan() override { engine_.BeginPlan(); }
+  absl::Status EndPlan(MemoryPlan& plan) override { return engine_.EndPlan(plan); }
   void Enter() override { engine_.Enter().IgnoreError(); }
   absl::Status Finish() override { return engine_.Finish(); }
   bool host_memory() const override { return false; }

@@ -11,7 +11,7 @@ Engine::~Engine() {
   if (compute_ != nullptr) (void)runtime_->Synchronize(compute_);
   if (copies_ != nullptr) (void)runtime_->Synchronize(copies_);
   for (const Buffer& buffer : work_) {
-    if (buffer.memory != nullptr) (void)runtime_->Free(buffer.memory);
+    if (buffer.memory != nullptr) (void)memory_.Give(buffer.memory);
   }
   for (const Event event : {computed_, copied_}) {
     if (event != nullptr) (void)runtime_->DestroyEvent(event);
@@ -51,28 +51,58 @@ absl::Status Engine::Finish() {
 }
 
 void Engine::Release(void* memory) {
-  // Work may still be asked of it.
-  Try("cuda", runtime_->Synchronize(compute_));
-  Try("cuda", runtime_->Synchronize(copies_));
-  Try("cuda", runtime_->Free(memory));
+  if (!memory_.planning()) {  // work may still be asked of it
+    Try("cuda", runtime_->Synchronize(compute_));
+    Try("cuda", runtime_->Synchronize(copies_));
+  }
+  Try("cuda", memory_.Give(memory));
 }
 
 absl::StatusOr<DeviceArray> Engine::Allocate(int64_t floats) {
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
-  ASSIGN_OR_RETURN(void* const memory, runtime_->Malloc(bytes));
-  return DeviceArray(static_cast<float*>(memory), [this](float* p) { Release(p); });
+  ASSIGN_OR_RETURN(void* const memory, memory_.Take(bytes));
+  allocated_bytes_ += static_cast<int64_t>(bytes);
+  return DeviceArray(static_cast<float*>(memory), [this, bytes](float* p) {
+    allocated_bytes_ -= static_cast<int64_t>(bytes);
+    Release(p);
+  });
+}
+
+absl::Status Engine::EndPlan(MemoryPlan& plan) {
+  size_t work = 0;
+  const auto buffers = std::exchange(work_, {});
+  for (const Buffer& buffer : buffers) {
+    if (buffer.bytes > 0) work += memory_.Padded(buffer.bytes);
+  }
+  const size_t needed = work + memory_.planned();
+  const absl::StatusOr<MemoryInfo> info = runtime_->GetMemoryInfo();
+  const absl::Status ended = memory_.EndPlan(work);
+  RETURN_IF_ERROR(info.status());
+  plan = {static_cast<int64_t>(needed), static_cast<int64_t>(work),
+          static_cast<int64_t>(info->free), static_cast<int64_t>(info->total)};
+  RETURN_IF_ERROR(ended);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].bytes == 0) continue;
+    ASSIGN_OR_RETURN(work_[i].memory, memory_.Take(buffers[i].bytes));
+    work_[i].bytes = buffers[i].bytes;
+  }
+  return absl::OkStatus();
 }
 
 void* Engine::WorkBytes(Scratch name, size_t bytes) {
   if (!ok()) return nullptr;
   Buffer& buffer = work_[static_cast<size_t>(name)];
   bytes = std::max<size_t>(bytes, 256);
-  if (buffer.bytes >= bytes) return buffer.memory;
+  if (buffer.bytes >= bytes) return memory_.planning() ? &buffer : buffer.memory;
   if (buffer.memory != nullptr) Release(std::exchange(buffer.memory, nullptr));
   buffer.bytes = 0;
-  const absl::StatusOr<void*> memory = runtime_->Malloc(bytes);
+  if (memory_.planning()) {
+    buffer.bytes = bytes;
+    return &buffer;  // that there will be some
+  }
+  const absl::StatusOr<void*> memory = memory_.Take(bytes);
   if (!Try("memory to work in", memory.status())) {
-    if (memory.ok()) Try("cuda", runtime_->Free(*memory));
+    if (memory.ok()) Try("cuda", memory_.Give(*memory));
     return nullptr;
   }
   buffer = {*memory, bytes};
@@ -80,7 +110,7 @@ void* Engine::WorkBytes(Scratch name, size_t bytes) {
 }
 
 void Engine::Upload(const void* host, void* device, size_t bytes) {
-  if (!ok() || bytes == 0) return;
+  if (!runs() || bytes == 0) return;
   // What computes may still read what was there.
   Try("upload", runtime_->Record(computed_, compute_)) &&
       Try("upload", runtime_->Wait(copies_, computed_)) &&
@@ -90,7 +120,7 @@ void Engine::Upload(const void* host, void* device, size_t bytes) {
 }
 
 void Engine::Download(const void* device, void* host, size_t bytes) {
-  if (!ok() || bytes == 0) return;
+  if (!runs() || bytes == 0) return;
   Try("download", runtime_->Record(computed_, compute_)) &&
       Try("download", runtime_->Wait(copies_, computed_)) &&
       Try("download", runtime_->Copy(CopyKind::kToHost, device, host, bytes, copies_)) &&
@@ -100,7 +130,7 @@ void Engine::Download(const void* device, void* host, size_t bytes) {
 
 double Engine::Fetch(const double* device) {
   double value = 0;
-  if (device == nullptr || !ok()) return 0;
+  if (device == nullptr || !runs()) return 0;
   Try("result", runtime_->Copy(CopyKind::kToHost, device, &value, sizeof(value), compute_));
   // Waits even after an error: the copy may be under way.
   Try("result", runtime_->Synchronize(compute_));

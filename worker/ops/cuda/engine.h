@@ -1,5 +1,5 @@
 // What the operations on a GPU share: the runtime, two streams (one computes, one copies), the
-// first error, memory to work in, and the one way to launch a body. Owned by CudaOps; one thread at
+// first error, memory (memory.h), and the one way to launch a body. Owned by CudaOps; one thread at
 // a time. All work on tensors is in order on the computing stream; copies wait for it and it waits
 // for them by events.
 #pragma once
@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/ops/cuda/launch.h"
+#include "worker/ops/cuda/memory.h"
 #include "worker/ops/cuda/runtime.h"
 #include "worker/ops/ops.h"
 
@@ -22,13 +23,16 @@ enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kWorkspac
 
 class Engine {
  public:
-  explicit Engine(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  explicit Engine(std::unique_ptr<Runtime> runtime)
+      : runtime_(std::move(runtime)), memory_(*runtime_) {}
   ~Engine();
   absl::Status Init();
 
   Runtime& runtime() { return *runtime_; }
   Stream stream() const { return compute_; }
   bool ok() const { return error_.ok(); }
+  // False after an error, and while memory is planned: nothing is asked of the device.
+  bool runs() const { return ok() && !memory_.planning(); }
   // Keeps the first error; after one nothing is asked of the device until Finish.
   bool Try(const char* what, const absl::Status& status);
   absl::Status Enter();
@@ -39,6 +43,10 @@ class Engine {
   bool tf32() const { return tf32_; }
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats);
+  int64_t allocated_bytes() const { return allocated_bytes_; }
+  // As in ops.h. Memory to work in is part of the plan.
+  void BeginPlan() { memory_.BeginPlan(); }
+  absl::Status EndPlan(MemoryPlan& plan);
   void Upload(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
   // Null after an error. What was there is lost.
@@ -65,7 +73,7 @@ class Engine {
   }
   template <class Args>
   void Send(const char* name, const void* kernel, const Args& args, uint32_t x, uint32_t y) {
-    if (!ok()) return;
+    if (!runs()) return;
     Try(name, runtime_->Launch({name, kernel, &args, sizeof(Args), x, y, kThreads}, compute_));
   }
   void* WorkBytes(Scratch name, size_t bytes);
@@ -76,6 +84,8 @@ class Engine {
     size_t bytes = 0;
   };
   const std::unique_ptr<Runtime> runtime_;
+  DeviceMemory memory_;
+  int64_t allocated_bytes_ = 0;
   Stream compute_ = nullptr, copies_ = nullptr;
   Event computed_ = nullptr, copied_ = nullptr;
   absl::Status error_;

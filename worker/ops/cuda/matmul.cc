@@ -15,7 +15,7 @@ class CublasMatmul : public Matmul {
       : engine_(engine), s_(s), tf32_(engine.tf32()) {}
 
   void Run(const float* a, const float* b, const float* bias, float* c) override {
-    if (!engine_.ok()) return;
+    if (!engine_.runs()) return;
     const GemmCall call{.transpose_a = s_.transpose_b,
                         .transpose_b = s_.transpose_a,
                         .m = s_.n,

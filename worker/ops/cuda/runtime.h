@@ -16,6 +16,11 @@ namespace paracord::cuda {
 using Stream = void*;
 using Event = void*;
 
+// Of the device.
+struct MemoryInfo {
+  size_t free = 0, total = 0;
+};
+
 enum class CopyKind { kToDevice, kToHost };
 
 // `kernel` takes one argument by value, of which `args` are the bytes.
@@ -75,6 +80,14 @@ class Runtime {
   // RESOURCE_EXHAUSTED: the device has no more; the message has the sizes.
   virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
   virtual absl::Status Free(void* memory) = 0;
+  virtual absl::StatusOr<MemoryInfo> GetMemoryInfo() = 0;
+  // For who looks at accesses: that an allocation is used in parts from now on, that these bytes of
+  // it are one, with contents that are not defined, and that they are none any more. Parts have so
+  // many bytes between them.
+  virtual void Part(void* /*allocation*/) {}
+  virtual void Use(void* /*part*/, size_t /*bytes*/) {}
+  virtual void Unuse(void* /*part*/) {}
+  virtual size_t gap_bytes() const { return 0; }
   // The host's memory may change when a copy to the device returns (cudaMemcpyAsync of pageable
   // memory), and must stay until the stream is done when it is copied to.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,

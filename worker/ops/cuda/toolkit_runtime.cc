@@ -35,16 +35,21 @@ class ToolkitRuntime : public Runtime {
     void* memory = nullptr;
     const absl::Status status = StatusOf("cudaMalloc", cudaMalloc(&memory, bytes));
     if (status.ok()) return memory;
-    size_t free = 0, total = 0;
-    if (!absl::IsResourceExhausted(status) || cudaMemGetInfo(&free, &total) != cudaSuccess) {
-      return status;
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the GPU has no memory for ", bytes, " bytes: ", free, " of its ", total, " are free"));
+    if (!absl::IsResourceExhausted(status)) return status;
+    const absl::StatusOr<MemoryInfo> info = GetMemoryInfo();
+    if (!info.ok()) return status;
+    return absl::ResourceExhaustedError(absl::StrCat("the GPU has no memory for ", bytes,
+                                                     " bytes: ", info->free, " of its ",
+                                                     info->total, " are free"));
   }
   absl::Status Free(void* memory) override {
     RETURN_IF_CUDA(cudaFree, memory);
     return absl::OkStatus();
+  }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
+    MemoryInfo info;
+    RETURN_IF_CUDA(cudaMemGetInfo, &info.free, &info.total);
+    return info;
   }
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                     Stream stream) override {
