@@ -58,21 +58,24 @@ int64_t NowUs() {
 }
 
 void Write(const char* name, int64_t begin_us, int64_t track) {
-  static const pid_t pid = getpid();
   thread_local const int64_t thread = syscall(SYS_gettid);
-  const int64_t end_us = NowUs();
-  Trace& trace = TheTrace();
-  MutexLock lock(trace.mu);
-  absl::StrAppend(&trace.buffer, "{\"name\":\"", name, "\",\"ph\":\"X\",\"ts\":", begin_us,
-                  ",\"dur\":", end_us - begin_us, ",\"pid\":", pid,
-                  ",\"tid\":", track == 0 ? thread : track, "},\n");
-  if (trace.buffer.size() >= kBufferBytes || end_us - trace.flushed_us >= kFlushUs) {
-    trace.flushed_us = end_us;
-    Flush(trace);
-  }
+  TraceDone(name, begin_us, NowUs(), track == 0 ? thread : track);
 }
 
 }  // namespace trace_internal
+
+void TraceDone(const char* name, int64_t begin_us, int64_t end_us, int64_t track) {
+  static const pid_t pid = getpid();
+  Trace& trace = TheTrace();
+  MutexLock lock(trace.mu);
+  absl::StrAppend(&trace.buffer, "{\"name\":\"", name, "\",\"ph\":\"X\",\"ts\":", begin_us,
+                  ",\"dur\":", end_us - begin_us, ",\"pid\":", pid, ",\"tid\":", track, "},\n");
+  const int64_t now_us = trace_internal::NowUs();
+  if (trace.buffer.size() >= kBufferBytes || now_us - trace.flushed_us >= kFlushUs) {
+    trace.flushed_us = now_us;
+    Flush(trace);
+  }
+}
 
 absl::Status StartTrace(Files& files, const std::string& path, const std::string& process) {
   ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));

@@ -38,6 +38,10 @@ inline void TraceEnd(const char* name, int64_t begin_us, int64_t track = 0) {
   if (begin_us != kTraceOff) trace_internal::Write(name, begin_us, track);
 }
 
+// A span that was measured, from NowUs' clock.
+void TraceDone(const char* name, int64_t begin_us, int64_t end_us, int64_t track);
+inline bool TraceOn() { return trace_internal::on.load(std::memory_order_relaxed); }
+
 class TraceSpan {
  public:
   explicit TraceSpan(const char* name) : name_(name), begin_us_(TraceBegin()) {}

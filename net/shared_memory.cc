@@ -97,6 +97,14 @@ class Arena {
     return SharedPlace{it->second + 1, offset};
   }
 
+  std::optional<std::span<const char>> FindSegment(const char* data) {
+    const std::optional<SharedPlace> place = Find(data);
+    if (!place.has_value()) return std::nullopt;
+    MutexLock lock(mu_);
+    const Segment& segment = segments_[place->segment - 1];
+    return std::span<const char>(segment.data, segment.bytes);
+  }
+
   SharedSegment Get(uint64_t segment) {
     MutexLock lock(mu_);
     return {segments_[segment - 1].fd, segments_[segment - 1].bytes};
@@ -143,6 +151,11 @@ void FreeShared(void* memory, size_t bytes) {
 std::optional<SharedPlace> FindShared(const void* memory) {
   if (!enabled) return std::nullopt;
   return TheArena().Find(static_cast<const char*>(memory));
+}
+
+std::optional<std::span<const char>> FindSharedSegment(const void* memory) {
+  if (!enabled) return std::nullopt;
+  return TheArena().FindSegment(static_cast<const char*>(memory));
 }
 
 SharedSegment GetSharedSegment(uint64_t segment) { return TheArena().Get(segment); }

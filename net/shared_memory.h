@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <span>
 
 namespace paracord {
 
@@ -26,6 +27,9 @@ struct SharedPlace {
 };
 // Where a peer finds `memory`; none if it is ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
+
+// The whole segment that it lies in, which stays until the process ends.
+std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {
   int fd = -1;  // belongs to the allocator, stays open

@@ -24,9 +24,13 @@ const char* running_kernel = "";
 
 struct HostEvent {
   uint64_t recorded = 0, done = 0;
+  bool timed = false;
+  int64_t at = 0;  // by the count of tasks
 };
 
 struct Task {
+  const char* what = "";
+  size_t bytes = 0;
   std::function<void()> work;
   std::shared_ptr<HostEvent> record, wait;
   uint64_t number = 0;  // of the record
@@ -58,7 +62,13 @@ class HostRuntime : public Runtime {
   absl::StatusOr<Stream> CreateStream() override;
   absl::Status DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
+  absl::StatusOr<void*> AllocateHost(size_t bytes) override;
+  absl::Status FreeHost(void* memory) override;
+  absl::Status PinHost(const void* memory, size_t bytes) override;
+  absl::Status UnpinHost(const void* memory) override;
   absl::StatusOr<Event> CreateEvent() override;
+  absl::StatusOr<Event> CreateTimedEvent() override;
+  absl::StatusOr<float> ElapsedMs(Event from, Event to) override;
   absl::Status DestroyEvent(Event event) override;
   absl::Status Record(Event event, Stream stream) override;
   absl::Status Wait(Stream stream, Event event) override;
@@ -68,10 +78,11 @@ class HostRuntime : public Runtime {
 
   // For convolutions too.
   absl::Status Call(const char* name);
-  absl::Status Ask(Stream stream, std::function<void()> work);
+  absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0);
   HostMemory& memory() { return memory_; }
 
  private:
+  bool IsPinned(const void* at, size_t bytes) const;
   bool Ready(const HostStream& stream) const;
   void RunOne();
   HostStream* Find(Stream stream);
@@ -82,7 +93,10 @@ class HostRuntime : public Runtime {
   int64_t calls_ = 0;
   size_t bytes_ = 0;
   bool failed_ = false;
+  int64_t tasks_done_ = 0;
   std::map<void*, size_t> sizes_;
+  std::map<const char*, size_t> pinned_;                  // ranges of the host
+  std::map<void*, std::unique_ptr<char[]>> host_memory_;  // of them, those allocated here
   std::map<Stream, std::unique_ptr<HostStream>> streams_;
   std::map<Event, std::shared_ptr<HostEvent>> events_;
 };
@@ -92,6 +106,7 @@ HostRuntime::~HostRuntime() {
     if (memory_.live() > 0) memory_.Note(absl::StrCat(memory_.live(), " allocations not freed"));
     if (!streams_.empty()) memory_.Note("streams not destroyed");
     if (!events_.empty()) memory_.Note("events not destroyed");
+    if (!pinned_.empty()) memory_.Note("memory of the host left pinned");
   }
   if (options_.at_end) options_.at_end(calls_, memory_.wrong());
 }
@@ -132,30 +147,86 @@ HostStream* HostRuntime::Find(Stream stream) {
   return found == streams_.end() ? nullptr : found->second.get();
 }
 
-absl::Status HostRuntime::Ask(Stream stream, std::function<void()> work) {
+absl::Status HostRuntime::Ask(Stream stream, const char* what, std::function<void()> work,
+                              size_t bytes) {
   HostStream* at = Find(stream);
   if (at == nullptr) return absl::InternalError("no such stream");
-  at->tasks.push_back({std::move(work), nullptr, nullptr, 0});
+  at->tasks.push_back({what, bytes, std::move(work), nullptr, nullptr, 0});
   return absl::OkStatus();
+}
+
+absl::StatusOr<void*> HostRuntime::AllocateHost(size_t bytes) {
+  RETURN_IF_ERROR(Call("cudaHostAlloc"));
+  if (!options_.pinned) return absl::ResourceExhaustedError("cudaHostAlloc: no memory");
+  auto memory = std::make_unique<char[]>(bytes);
+  char* const at = memory.get();
+  pinned_[at] = bytes;
+  host_memory_[at] = std::move(memory);
+  return at;
+}
+
+absl::Status HostRuntime::FreeHost(void* memory) {
+  RETURN_IF_ERROR(Call("cudaFreeHost"));
+  if (host_memory_.erase(memory) == 0) memory_.Note("cudaFreeHost of what is not there");
+  pinned_.erase(static_cast<char*>(memory));
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::PinHost(const void* memory, size_t bytes) {
+  RETURN_IF_ERROR(Call("cudaHostRegister"));
+  if (!options_.pinned) return absl::InternalError("cudaHostRegister: not supported");
+  if (IsPinned(memory, 1)) return absl::AlreadyExistsError("cudaHostRegister: already registered");
+  pinned_[static_cast<const char*>(memory)] = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status HostRuntime::UnpinHost(const void* memory) {
+  RETURN_IF_ERROR(Call("cudaHostUnregister"));
+  if (pinned_.erase(static_cast<const char*>(memory)) == 0) {
+    memory_.Note("cudaHostUnregister of what is not there");
+  }
+  return absl::OkStatus();
+}
+
+bool HostRuntime::IsPinned(const void* at, size_t bytes) const {
+  const auto* const begin = static_cast<const char*>(at);
+  auto found = pinned_.upper_bound(begin);
+  if (found == pinned_.begin()) return false;
+  --found;
+  return begin + bytes <= found->first + found->second;
 }
 
 absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                                Stream stream) {
   RETURN_IF_ERROR(Call("cudaMemcpyAsync"));
+  const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
+  const auto lives = [this, pinned, bytes](const void* host) {
+    if (!pinned || IsPinned(host, bytes)) return true;
+    memory_.Note("cudaMemcpyAsync: memory of the host that is no longer pinned");
+    return false;
+  };
   if (kind == CopyKind::kToDevice) {
-    // Pageable memory is read before the call returns.
+    // Pageable memory is read before the call returns, pinned memory when its turn comes.
     const auto* begin = static_cast<const char*>(from);
-    auto read = std::make_shared<std::vector<char>>(begin, begin + bytes);
-    return Ask(stream, [this, read, to] {
-      if (memory_.Allows(to, read->size(), false, "cudaMemcpyAsync")) {
-        std::memcpy(to, read->data(), read->size());
-      }
-    });
+    auto read = std::make_shared<std::vector<char>>();
+    if (!pinned) read->assign(begin, begin + bytes);
+    return Ask(
+        stream, "copy to the device",
+        [this, read, from, to, bytes, pinned, lives] {
+          if (!lives(from) || !memory_.Allows(to, bytes, false, "cudaMemcpyAsync")) return;
+          std::memcpy(to, pinned ? from : read->data(), bytes);
+        },
+        bytes);
   }
   std::memset(to, 0xff, bytes);  // until it is there it is a NaN
-  return Ask(stream, [this, from, to, bytes] {
-    if (memory_.Allows(from, bytes, true, "cudaMemcpyAsync")) std::memcpy(to, from, bytes);
-  });
+  return Ask(
+      stream, "copy to the host",
+      [this, from, to, bytes, lives] {
+        if (lives(to) && memory_.Allows(from, bytes, true, "cudaMemcpyAsync")) {
+          std::memcpy(to, from, bytes);
+        }
+      },
+      bytes);
 }
 
 absl::StatusOr<Stream> HostRuntime::CreateStream() {
@@ -192,8 +263,14 @@ void HostRuntime::RunOne() {
   HostStream& stream = *ready[random_() % ready.size()];
   const Task task = std::move(stream.tasks.front());
   stream.tasks.pop_front();
-  if (task.record != nullptr) task.record->done = std::max(task.record->done, task.number);
-  if (task.work) task.work();
+  if (task.record != nullptr) {
+    task.record->done = std::max(task.record->done, task.number);
+    task.record->at = tasks_done_;
+  }
+  if (!task.work) return;
+  ++tasks_done_;
+  if (options_.done) options_.done(task.what, task.bytes);
+  task.work();
 }
 
 absl::Status HostRuntime::Synchronize(Stream stream) {
@@ -217,6 +294,25 @@ absl::StatusOr<Event> HostRuntime::CreateEvent() {
   return name;
 }
 
+absl::StatusOr<Event> HostRuntime::CreateTimedEvent() {
+  ASSIGN_OR_RETURN(const Event event, CreateEvent());
+  events_[event]->timed = true;
+  return event;
+}
+
+absl::StatusOr<float> HostRuntime::ElapsedMs(Event from, Event to) {
+  RETURN_IF_ERROR(Call("cudaEventElapsedTime"));
+  const auto a = events_.find(from), b = events_.find(to);
+  for (const auto& event : {a, b}) {
+    if (event == events_.end() || !event->second->timed || event->second->recorded == 0 ||
+        event->second->done < event->second->recorded) {
+      memory_.Note("cudaEventElapsedTime of an event that is not timed, or not done");
+      return absl::InternalError("cudaEventElapsedTime: invalid resource handle");
+    }
+  }
+  return static_cast<float>(b->second->at - a->second->at);
+}
+
 absl::Status HostRuntime::DestroyEvent(Event event) {
   RETURN_IF_ERROR(Call("cudaEventDestroy"));
   events_.erase(event);
@@ -228,7 +324,7 @@ absl::Status HostRuntime::Record(Event event, Stream stream) {
   HostStream* at = Find(stream);
   const auto found = events_.find(event);
   if (at == nullptr || found == events_.end()) return absl::InternalError("cudaEventRecord");
-  at->tasks.push_back({nullptr, found->second, nullptr, ++found->second->recorded});
+  at->tasks.push_back({"", 0, nullptr, found->second, nullptr, ++found->second->recorded});
   return absl::OkStatus();
 }
 
@@ -237,7 +333,7 @@ absl::Status HostRuntime::Wait(Stream stream, Event event) {
   HostStream* at = Find(stream);
   const auto found = events_.find(event);
   if (at == nullptr || found == events_.end()) return absl::InternalError("cudaStreamWaitEvent");
-  at->tasks.push_back({nullptr, nullptr, found->second, found->second->recorded});
+  at->tasks.push_back({"", 0, nullptr, nullptr, found->second, found->second->recorded});
   return absl::OkStatus();
 }
 
@@ -253,7 +349,7 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
   auto args = std::make_shared<std::vector<char>>(bytes, bytes + launch.args_size);
   const auto kernel = reinterpret_cast<HostKernel>(const_cast<void*>(launch.kernel));
   const uint64_t order = random_();
-  return Ask(stream, [this, kernel, args, order, launch] {
+  return Ask(stream, launch.name, [this, kernel, args, order, launch] {
     running_memory = &memory_;
     running_kernel = launch.name;
     const uint32_t blocks = launch.blocks_x * launch.blocks_y;
@@ -269,7 +365,7 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
 absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
   RETURN_IF_ERROR(Call("cublasSgemmStridedBatched"));
   RETURN_IF_ERROR(CheckGemm(call));
-  return Ask(stream, [this, call] {
+  return Ask(stream, "matmul", [this, call] {
     const char* const who = "cublasSgemmStridedBatched";
     for (int64_t b = 0; b < call.batch; ++b) {
       const float *p = call.a + b * call.stride_a, *q = call.b + b * call.stride_b;
@@ -300,7 +396,7 @@ class HostConvolution : public Convolution {
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionForward"));
-    return runtime_.Ask(stream, [this, x, w, y, workspace] {
+    return runtime_.Ask(stream, "convolution", [this, x, w, y, workspace] {
       if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
         math_.Forward(x, w, y);
       }
@@ -309,7 +405,7 @@ class HostConvolution : public Convolution {
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
     RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardData"));
-    return runtime_.Ask(stream, [this, w, dy, dx, workspace] {
+    return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
       if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
         math_.BackwardData(w, dy, dx);
       }
@@ -318,7 +414,7 @@ class HostConvolution : public Convolution {
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
     RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardFilter"));
-    return runtime_.Ask(stream, [this, x, dy, dw, workspace] {
+    return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
       if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
         math_.BackwardFilter(x, dy, dw);
       }

@@ -19,6 +19,9 @@ struct HostOptions {
   bool sticky = false;     // and so do all after it
   size_t memory_bytes_max = SIZE_MAX;
   bool convolutions = true;  // false: cuDNN has no algorithm
+  bool pinned = true;        // false: no memory of the host can be pinned
+  // What is done, in the order in which that happens; of copies, with the bytes.
+  std::function<void(const char* what, size_t bytes)> done;
   // The number of calls; what was wrong: errors of access, or something left undestroyed.
   std::function<void(int64_t calls, const std::string& wrong)> at_end;
 };

@@ -1,6 +1,9 @@
 #include "worker/model/device_copy.h"
 
+#include <optional>
+
 #include "common/status_macros.h"
+#include "net/shared_memory.h"
 
 namespace paracord {
 
@@ -22,19 +25,40 @@ absl::StatusOr<const float*> DeviceCopy::Upload(size_t slot, std::span<const flo
   return at->data.get();
 }
 
+absl::StatusOr<const float*> DeviceCopy::Expect(size_t slot, std::span<const float> host) {
+  if (ops_.host_memory()) return host.data();
+  ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
+  Pin(host.data());
+  at->expected = host;
+  return at->data.get();
+}
+
+void DeviceCopy::Send(size_t slot) {
+  if (slot >= slots_.size() || slots_[slot].expected.empty()) return;
+  Slot& at = slots_[slot];
+  ops_.UploadBeside(static_cast<int64_t>(at.expected.size()), at.expected.data(), at.data.get());
+  at.expected = {};
+}
+
+// What peers may map is never given back, so that the device may use it for good.
+void DeviceCopy::Pin(const float* host) {
+  const std::optional<std::span<const char>> segment = FindSharedSegment(host);
+  if (segment.has_value()) ops_.Pin(segment->data(), segment->size());
+}
+
 absl::StatusOr<float*> DeviceCopy::Reserve(size_t slot, std::span<float> host) {
   if (ops_.host_memory()) return host.data();
   ASSIGN_OR_RETURN(Slot* const at, Grow(slot, host.size()));
+  Pin(host.data());
   at->host = host;
   return at->data.get();
 }
 
-void DeviceCopy::Download() {
-  for (Slot& slot : slots_) {
-    if (slot.host.empty()) continue;
-    ops_.Download(static_cast<int64_t>(slot.host.size()), slot.data.get(), slot.host.data());
-    slot.host = {};
-  }
+void DeviceCopy::Download(size_t slot) {
+  if (slot >= slots_.size() || slots_[slot].host.empty()) return;
+  Slot& at = slots_[slot];
+  ops_.Download(static_cast<int64_t>(at.host.size()), at.data.get(), at.host.data());
+  at.host = {};
 }
 
 int64_t DeviceCopy::bytes() const {

@@ -16,12 +16,16 @@ class DeviceCopy {
  public:
   explicit DeviceCopy(Ops& ops) : ops_(ops) {}
 
-  // The numbers as the device sees them, until the slot's next use. Then `host` may change.
+  // The numbers as the device sees them, until the slot's next use. `host` may change at once.
   absl::StatusOr<const float*> Upload(size_t slot, std::span<const float> host);
-  // Where the device is to write what is wanted in `host`: Download then brings it there.
+  // Where they will be once Send was called, beside what is computed: `host` stays as it is until
+  // Ops::Finish. Once a Finish; a slot that was sent is not sent again.
+  absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
+  void Send(size_t slot);
+  // Where the device is to write what is wanted in `host`: Download then brings it there. It is
+  // there after Ops::Finish.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
-  // Everything reserved since the last Download; it is there after Ops::Finish.
-  void Download();
+  void Download(size_t slot);
   // Of the slots together; giving them back.
   int64_t bytes() const;
   void Release() { slots_.clear(); }
@@ -31,7 +35,9 @@ class DeviceCopy {
     size_t size = 0;
     DeviceArray data;
     std::span<float> host;
+    std::span<const float> expected;
   };
+  void Pin(const float* host);
   absl::StatusOr<Slot*> Grow(size_t slot, size_t floats);
 
   Ops& ops_;

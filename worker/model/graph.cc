@@ -147,11 +147,15 @@ float* Graph::Gradient(Value value) const {
 
 void Graph::Forward(const GraphCall& call, bool training) {
   inputs_ = call.inputs;
-  RoundParameters(call);
+  parameters_.assign(call.parameters.begin(), call.parameters.end());
+  variable_needed_.assign(variables_.size(), false);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     Kernel* kernel = current_->nodes[i].get();
     if (kernel == nullptr || (training && !node.in_training)) continue;
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      Need(node.first_variable + v, call);
+    }
     call_inputs_.clear();
     for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
     kernel->Forward(
@@ -164,34 +168,61 @@ void Graph::Forward(const GraphCall& call, bool training) {
          .first_example = call.first_example});
     RoundValue(i, call.batch);
   }
+  for (size_t v = 0; v < variables_.size(); ++v) Need(v, call);
 }
 
-void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add) {
+void Graph::Need(size_t variable, const GraphCall& call) {
+  if (variable_needed_[variable]) return;
+  variable_needed_[variable] = true;
+  if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
+  RoundParameter(variable, call);
+}
+
+void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                     PendingSum& loss) {
   storage_written_.assign(storages_.size(), false);
   for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
   variable_written_.assign(variables_.size(), add);
   for (size_t i = nodes_.size(); i-- > 0;) {
     if (!activities_.empty()) AddActivityGradients(i, call);
-    if (nodes_[i].in_backward && current_->nodes[i] != nullptr) {
-      BackwardNode(i, call, d_parameters);
+    if (!nodes_[i].in_backward || current_->nodes[i] == nullptr) continue;
+    BackwardNode(i, call, d_parameters);
+    const size_t first = nodes_[i].first_variable;
+    for (size_t v = first; v < first + nodes_[i].layer->variables().size(); ++v) {
+      if (last_writer_[v] == i) EndVariable(v, call, d_parameters, loss);
     }
   }
   // No loss depends on these.
   for (size_t v = 0; v < variables_.size(); ++v) {
-    if (variable_written_[v] || d_parameters[v] == nullptr) continue;
-    const int64_t n = VariableElements(variables_[v]);
-    ops_.Fill(n, 0, d_parameters[v]);
-    if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+    if (last_writer_[v] != kNone) continue;
+    if (!variable_written_[v] && d_parameters[v] != nullptr) {
+      const int64_t n = VariableElements(variables_[v]);
+      ops_.Fill(n, 0, d_parameters[v]);
+      if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+    }
+    EndVariable(v, call, d_parameters, loss);
   }
 }
 
-double Graph::ActivityPenalties(const GraphCall& call) {
-  double sum = 0;
-  for (const PenaltyOnValue& on : activities_) {
-    sum += ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
-                        Data(on.value), 0, nullptr);
+// Nothing more of Backward writes its gradient.
+void Graph::EndVariable(size_t variable, const GraphCall& call,
+                        std::span<float* const> d_parameters, PendingSum& loss) {
+  if (!call.last) return;
+  for (const PenaltyOn& on : penalties_) {
+    if (on.variable != variable) continue;
+    ops_.Penalty(VariableElements(variables_[variable]), on.l1, on.l2, call.parameters[variable], 1,
+                 d_parameters[variable], loss.Add(1));
   }
-  return sum * static_cast<double>(call.share) / static_cast<double>(call.batch);
+  if (d_parameters[variable] == nullptr || call.callbacks == nullptr) return;
+  if (call.callbacks->final) call.callbacks->final(variable);
+}
+
+void Graph::ActivityPenalties(const GraphCall& call, PendingSum& loss) {
+  for (const PenaltyOnValue& on : activities_) {
+    ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
+                 Data(on.value), 0, nullptr,
+                 loss.Add(static_cast<double>(call.share) / static_cast<double>(call.batch)));
+  }
 }
 
 // To the gradient by the value of a node, when all that came after it have written theirs.
@@ -203,18 +234,15 @@ void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
     if (!storage_written_[storage]) ops_.Fill(n, 0, Gradient(index));
     storage_written_[storage] = true;
     ops_.Penalty(n, on.penalty.l1, on.penalty.l2, Data(index),
-                 call.share / static_cast<float>(call.batch), Gradient(index));
+                 call.share / static_cast<float>(call.batch), Gradient(index), nullptr);
   }
 }
 
-double Graph::Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters) {
-  double sum = 0;
+void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
   for (const PenaltyOn& on : penalties_) {
-    float* gradient = scale == 0 ? nullptr : d_parameters[on.variable];
-    sum += ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
-                        call.parameters[on.variable], scale, gradient);
+    ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
+                 call.parameters[on.variable], 0, nullptr, loss.Add(1));
   }
-  return sum;
 }
 
 // Kernels write gradients and never add: where something is there already they write into the

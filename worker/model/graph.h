@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,9 +17,20 @@
 #include "config/json_fields.h"
 #include "worker/layers/layer.h"
 #include "worker/model/keras_json.h"
+#include "worker/model/pending_sum.h"
 #include "worker/ops/ops.h"
 
 namespace paracord {
+
+// What a run says of the variables, by number, as it goes. Either may be empty.
+struct VariableCallbacks {
+  // Forward is about to ask for what reads the variable, for the first time in this run; at its
+  // end, of those that it had no use for. Each once a run.
+  std::function<void(size_t)> needed;
+  // Backward has asked for the last of what writes the variable's gradient. Each once a run, those
+  // near the losses first; not those without a gradient.
+  std::function<void(size_t)> final;
+};
 
 // What one run over some examples needs; pointers are of the device.
 struct GraphCall {
@@ -28,6 +40,8 @@ struct GraphCall {
   uint64_t key = 0;                          // of the batch, for dropout
   int64_t first_example = 0;                 // place within the batch
   float share = 1;                           // of the batch's examples
+  bool last = true;  // of the batch's slices: gradients are final, and get the regularizers' part
+  const VariableCallbacks* callbacks = nullptr;
 };
 
 // A layer as `paracord validate` shows it.
@@ -97,13 +111,15 @@ class Graph {
   // Rounds the gradient there to the value's precision.
   void RoundGradient(Value value, int64_t batch);
   // After a Forward in training mode of the same call. d_parameters has null for what is not
-  // wanted; `add`: the gradients are added to what is there.
-  void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add);
+  // wanted; `add`: the gradients are added to what is there. With the last slice the regularizers'
+  // part goes into `loss`.
+  void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                PendingSum& loss);
   // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward
   // adds the gradient.
-  double ActivityPenalties(const GraphCall& call);
-  // The regularizers' part of the loss. Adds `scale` times its gradient unless that is 0.
-  double Penalty(const GraphCall& call, float scale, std::span<float* const> d_parameters);
+  void ActivityPenalties(const GraphCall& call, PendingSum& loss);
+  // The regularizers' part of the loss, where there is no Backward.
+  void Penalties(const GraphCall& call, PendingSum& loss);
 
  private:
   struct Node {
@@ -171,7 +187,10 @@ class Graph {
   float* Gradient(Value value) const;
   bool RoundsVariables(const Node& node) const;
   absl::Status ReserveRounded();
-  void RoundParameters(const GraphCall& call);
+  void Need(size_t variable, const GraphCall& call);
+  void RoundParameter(size_t variable, const GraphCall& call);
+  void EndVariable(size_t variable, const GraphCall& call, std::span<float* const> d_parameters,
+                   PendingSum& loss);
   void RoundValue(Value value, int64_t batch);
   void RoundVariableGradients(const Node& node, std::span<float* const> d_parameters);
   void AddActivityGradients(size_t index, const GraphCall& call);
@@ -189,6 +208,7 @@ class Graph {
   std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
+  std::vector<size_t> last_writer_;     // node, by variable: of its gradient; or kNone
   int64_t capacity_ = 0;                // examples that the buffers hold
   std::map<int64_t, Kernels> kernels_;  // by batch size
   uint64_t uses_ = 0;
@@ -198,7 +218,7 @@ class Graph {
   std::span<const float* const> inputs_;
   std::vector<const float*> parameters_, call_inputs_;
   std::vector<float*> call_d_inputs_, call_d_parameters_;
-  std::vector<bool> storage_written_, variable_written_;
+  std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
   // Gradients to be added to others: of inputs (floats an example), then of variables.
   int64_t scratch_inputs_ = 0, scratch_parameters_ = 0;

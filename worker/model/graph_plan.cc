@@ -168,6 +168,14 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
     }
   }
   PlanScratch(add);
+  last_writer_.assign(variables_.size(), kNone);
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    if (!node.in_backward || node.layer == nullptr || node.layer->is_view()) continue;
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      last_writer_[node.first_variable + v] = i;
+    }
+  }
 }
 
 }  // namespace paracord

@@ -35,16 +35,13 @@ absl::Status Graph::ReserveRounded() {
   return absl::OkStatus();
 }
 
-void Graph::RoundParameters(const GraphCall& call) {
-  parameters_.assign(call.parameters.begin(), call.parameters.end());
-  for (size_t v = 0; v < rounded_.size(); ++v) {
-    const Rounded& rounded = rounded_[v];
-    if (rounded.data == nullptr) continue;
-    const int64_t n = VariableElements(variables_[v]);
-    ops_.Affine(n, 1, 0, call.parameters[v], rounded.data.get());
-    ops_.Round(rounded.precision, n, rounded.data.get());
-    parameters_[v] = rounded.data.get();
-  }
+void Graph::RoundParameter(size_t variable, const GraphCall& call) {
+  if (rounded_.empty() || rounded_[variable].data == nullptr) return;
+  const Rounded& rounded = rounded_[variable];
+  const int64_t n = VariableElements(variables_[variable]);
+  ops_.Affine(n, 1, 0, call.parameters[variable], rounded.data.get());
+  ops_.Round(rounded.precision, n, rounded.data.get());
+  parameters_[variable] = rounded.data.get();
 }
 
 void Graph::RoundValue(Value value, int64_t batch) {

@@ -14,6 +14,21 @@
 #include "common/trace.h"
 
 namespace paracord {
+namespace {
+
+// Nothing is under way when it ends, however that comes.
+class Run {
+ public:
+  explicit Run(Ops& ops) : ops_(ops) { ops_.Enter(); }
+  ~Run() { ops_.Finish().IgnoreError(); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+ private:
+  Ops& ops_;
+};
+
+}  // namespace
 
 absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
@@ -67,7 +82,7 @@ absl::Status KerasProgram::BindParameters(ConstTensors values) {
   parameters_.clear();
   for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
     if (values[i].size() != static_cast<size_t>(VariableElements(all[i]))) break;
-    ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Upload(i, values[i]));
+    ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Expect(i, values[i]));
     parameters_.push_back(parameter);
   }
   if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
@@ -94,7 +109,8 @@ absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
   batch_inputs_.clear();
   for (size_t i = 0; i < input_columns_.size(); ++i) {
     ASSIGN_OR_RETURN(const float* const values,
-                     input_copy_.Upload(i, batch.inputs[input_columns_[i]].values));
+                     input_copy_.Expect(i, batch.inputs[input_columns_[i]].values));
+    input_copy_.Send(i);
     batch_inputs_.push_back(values);
   }
   batch_targets_.clear();
@@ -102,7 +118,8 @@ absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
     batch_targets_.push_back(nullptr);
     if (!heads_[h].has_loss) continue;
     ASSIGN_OR_RETURN(batch_targets_.back(),
-                     target_copy_.Upload(h, batch.targets[heads_[h].target].values));
+                     target_copy_.Expect(h, batch.targets[heads_[h].target].values));
+    target_copy_.Send(h);
   }
   return absl::OkStatus();
 }
@@ -118,7 +135,9 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
           .parameters = parameters_,
           .key = key,
           .first_example = first,
-          .share = static_cast<float>(count) / static_cast<float>(batch.examples)};
+          .share = static_cast<float>(count) / static_cast<float>(batch.examples),
+          .last = first + count == batch.examples,
+          .callbacks = &callbacks_};
 }
 
 absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t examples) {
@@ -128,10 +147,11 @@ absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t e
   return mask.data();
 }
 
-// The loss of a head over the call's examples; its gradient, times the head's weight, goes into the
-// graph. Weights of classes are for training alone, as in Keras.
-absl::StatusOr<double> KerasProgram::HeadLoss(size_t index, const Batch& batch,
-                                              const GraphCall& call, double each, bool gradient) {
+// The loss of a head over the call's examples, before it is divided, is to be in `sum`; its
+// gradient, divided and times the head's weight, goes into the graph. Weights of classes are for
+// training alone, as in Keras.
+absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
+                                    double each, bool gradient, double* sum) {
   const ModelHead& head = heads_[index];
   ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
   const float* weights = nullptr;
@@ -140,12 +160,11 @@ absl::StatusOr<double> KerasProgram::HeadLoss(size_t index, const Batch& batch,
     ASSIGN_OR_RETURN(weights, weight_copy_.Upload(index, weights_));
   }
   const auto scale = static_cast<float>(each * static_cast<double>(head.loss_weight));
-  const double loss =
-      ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
-                 batch_targets_[index] + call.first_example * head.targets_each, weights, scale,
-                 gradient ? graph_->loss_gradient(head.loss_value) : nullptr);
+  ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+             batch_targets_[index] + call.first_example * head.targets_each, weights, scale,
+             gradient ? graph_->loss_gradient(head.loss_value) : nullptr, sum);
   if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
-  return each * loss;
+  return absl::OkStatus();
 }
 
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
@@ -211,7 +230,8 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
                                                       ConstTensors values,
                                                       MutableTensors gradients) {
   const FlushDenormals flush;
-  ops_->Enter();
+  PendingSum loss;
+  const Run run(*ops_);
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));
@@ -219,7 +239,6 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   const int64_t examples = batch.examples;
   const int64_t slices = std::min(accumulate_, examples);
   std::vector<double> divisors;
-  double loss = 0;
   for (int64_t slice = 0; slice < slices; ++slice) {
     const int64_t first = examples * slice / slices;
     const int64_t count = examples * (slice + 1) / slices - first;
@@ -239,16 +258,18 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
     for (size_t h = 0; h < heads_.size(); ++h) {
       if (!heads_[h].has_loss) continue;
-      ASSIGN_OR_RETURN(const double own, HeadLoss(h, batch, call, 1 / divisors[h], true));
-      loss += own * static_cast<double>(heads_[h].loss_weight);
+      const double each = 1 / divisors[h];
+      RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
+                               loss.Add(each * static_cast<double>(heads_[h].loss_weight))));
     }
-    loss += graph_->ActivityPenalties(call);
-    graph_->Backward(call, gradients_, /*add=*/slice > 0);
-    if (slice + 1 == slices) loss += graph_->Penalty(call, 1, gradients_);
+    graph_->ActivityPenalties(call, loss);
+    graph_->Backward(call, gradients_, /*add=*/slice > 0, loss);
   }
-  gradient_copy_.Download();
   RETURN_IF_ERROR(ops_->Finish());
-  return loss;
+  for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
+    TraceDone(span.name, span.begin_us, span.end_us, kDeviceTracks + span.lane);
+  }
+  return loss.Total();
 }
 
 // The states of a head's metrics get the call's examples, from `at` on.
@@ -277,7 +298,9 @@ absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
   const FlushDenormals flush;
-  ops_->Enter();
+  PendingSum penalties;
+  std::vector<PendingSum> losses(heads_.size());
+  const Run run(*ops_);
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
@@ -287,11 +310,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   if (slices > 1) {
     ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
   }
-  // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
-  const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
   std::vector<MetricState> added(metric_names_.size());
-  std::vector<double> own(heads_.size(), unless_nan);  // losses of the heads
-  double loss = unless_nan;
   for (int64_t slice = 0; slice < slices; ++slice) {
     const int64_t first = examples * slice / slices;
     const int64_t count = examples * (slice + 1) / slices - first;
@@ -301,15 +320,14 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     if (slices == 1) {
       ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, 1));
     }
-    if (slice == 0) loss += graph_->Penalty(call, 0, {});
-    loss += graph_->ActivityPenalties(call);
+    if (slice == 0) graph_->Penalties(call, penalties);
+    graph_->ActivityPenalties(call, penalties);
     size_t at = 1;
     for (size_t h = 0; h < heads_.size(); ++h) {
       const ModelHead& head = heads_[h];
       if (head.has_loss) {
-        ASSIGN_OR_RETURN(const double part, HeadLoss(h, batch, call, 1 / divisors[h], false));
-        loss += part * static_cast<double>(head.loss_weight);
-        own[h] += part;
+        const double each = 1 / divisors[h];
+        RETURN_IF_ERROR(HeadLoss(h, batch, call, each, false, losses[h].Add(each)));
         if (heads_.size() > 1) ++at;
       }
       RETURN_IF_ERROR(AddMetrics(head, batch, call, added, at));
@@ -320,12 +338,17 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     added[i].add_values(value * static_cast<double>(examples));
     added[i].add_values(static_cast<double>(examples));
   };
-  mean(0, loss);
+  // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
+  const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
+  double loss = unless_nan + penalties.Total();
   size_t at = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {
-    if (heads_[h].has_loss && heads_.size() > 1) mean(at++, own[h]);
+    const double own = losses[h].Total();
+    loss += own * static_cast<double>(heads_[h].loss_weight);
+    if (heads_[h].has_loss && heads_.size() > 1) mean(at++, unless_nan + own);
     at += heads_[h].metrics.size();
   }
+  mean(0, loss);
   states.resize(added.size());
   for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
   return absl::OkStatus();
@@ -333,7 +356,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
 
 absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
   const FlushDenormals flush;
-  ops_->Enter();
+  const Run run(*ops_);
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/false));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/false));

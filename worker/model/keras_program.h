@@ -19,6 +19,9 @@
 
 namespace paracord {
 
+// Of the trace, a line for each of the device's lanes; from 1000 on there are the ps.
+constexpr int64_t kDeviceTracks = 900;
+
 class KerasProgram : public GradientProgram {
  public:
   // `before`: what `validate` shows above the graph's layers.
@@ -33,7 +36,11 @@ class KerasProgram : public GradientProgram {
         gradient_copy_(*ops_),
         input_copy_(*ops_),
         target_copy_(*ops_),
-        weight_copy_(*ops_) {}
+        weight_copy_(*ops_) {
+    // Parameters come as layers need them, gradients go as they are done.
+    callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
+    callbacks_.final = [this](size_t variable) { gradient_copy_.Download(variable); };
+  }
 
   // `input_columns`: of the schema's inputs, for each input of the graph.
   absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<size_t> input_columns,
@@ -82,8 +89,8 @@ class KerasProgram : public GradientProgram {
   absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
   // By what the sum of a head's losses over all rows of a batch is to be divided.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
-  absl::StatusOr<double> HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
-                                  double each, bool gradient);
+  absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
+                        bool gradient, double* sum);
   absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,
                           std::vector<MetricState>& to, size_t& at);
 
@@ -101,6 +108,7 @@ class KerasProgram : public GradientProgram {
   MemoryPlan plan_;
   // Of a run. Pointers are of the device.
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
+  VariableCallbacks callbacks_;
   std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;

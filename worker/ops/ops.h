@@ -5,6 +5,7 @@
 // waits. Used by one thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,6 +69,13 @@ struct MemoryPlan {
   int64_t needed = 0;           // at once
   int64_t work = 0;             // of it, for operations to work in
   int64_t free = 0, total = 0;  // of the device, before
+};
+
+// Of what a device did, in microseconds of CLOCK_MONOTONIC. `lane`: those of one do not overlap.
+struct DeviceSpan {
+  const char* name = "";
+  int lane = 0;
+  int64_t begin_us = 0, end_us = 0;
 };
 
 struct Activation {
@@ -251,10 +259,20 @@ class Ops {
 
   // True: the device's memory is the host's, and nothing need be copied or planned.
   virtual bool host_memory() const = 0;
-  // `host` may change when it returns.
+  // `host` may change when it returns. What was asked for before may still use what is there.
   virtual void Upload(int64_t n, const float* host, float* device) = 0;
-  // `host` has the numbers after the next Finish that is OK.
+  // The same beside what is computed, which only waits where it was asked for later: nothing that
+  // was asked for since the last Finish uses what is there, and `host` stays as it is until then.
+  virtual void UploadBeside(int64_t n, const float* host, float* device) = 0;
+  // Beside what is computed later: `host` has the numbers after the next Finish that is OK, and
+  // `device` must stay as it is until then.
   virtual void Download(int64_t n, const float* device, float* host) = 0;
+  // Memory of the host for as long as the Ops lives, of which copies will be direct if that can be
+  // had. Again and again the same is nothing.
+  virtual void Pin(const void* host, size_t bytes) = 0;
+  // What the device has done since the last call, for a trace; and whether that is noted from now
+  // on. After a Finish.
+  virtual std::vector<DeviceSpan> TakeSpans(bool note) = 0;
 
   // Whether products and convolutions that are made from now on may take 11 significant bits of
   // their operands (TF32 of a GPU's tensor cores); the sums are float32. Nothing to the CPU.
@@ -325,14 +343,16 @@ class Ops {
   // y = x + stddev * a normal number, a pure function of (key, first + index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                         float* y) = 0;
-  // The sum of l1 |x| + l2 x^2. dx, unless null, gets += scale times its gradient.
-  virtual double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) = 0;
+  // The sum of l1 |x| + l2 x^2, which is there after the next Finish that is OK, unless it is null.
+  // dx, unless null, gets += scale times its gradient.
+  virtual void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
+                       double* sum) = 0;
 
-  // The sum over rows of the loss of a row, times its weight (null: 1). A row of weight 0 takes no
-  // part, whatever its targets. d_outputs, unless null, gets `scale` times the gradient of that
-  // sum. Class indices of the other rows must have been checked.
-  virtual double Loss(const LossShape& shape, const float* outputs, const float* targets,
-                      const float* weights, float scale, float* d_outputs) = 0;
+  // The sum over rows of the loss of a row, times its weight (null: 1), there as that of Penalty. A
+  // row of weight 0 takes no part, whatever its targets. d_outputs, unless null, gets `scale` times
+  // the gradient of that sum. Class indices of the other rows must have been checked.
+  virtual void Loss(const LossShape& shape, const float* outputs, const float* targets,
+                    const float* weights, float scale, float* d_outputs, double* sum) = 0;
 };
 
 }  // namespace paracord

@@ -41,6 +41,11 @@ class CpuOps : public Ops {
   void Upload(int64_t n, const float* host, float* device) override {
     std::copy(host, host + n, device);
   }
+  void UploadBeside(int64_t n, const float* host, float* device) override {
+    Upload(n, host, device);
+  }
+  void Pin(const void*, size_t) override {}
+  std::vector<DeviceSpan> TakeSpans(bool) override { return {}; }
   void Download(int64_t n, const float* device, float* host) override {
     std::copy(device, device + n, host);
   }
@@ -169,12 +174,14 @@ class CpuOps : public Ops {
                 float* y) override {
     cpu::AddNoise(key, stddev, first, n, x, y);
   }
-  double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) override {
-    return cpu::Penalty(n, l1, l2, x, scale, dx);
+  void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
+               double* sum) override {
+    const double penalty = cpu::Penalty(n, l1, l2, x, scale, dx);
+    if (sum != nullptr) *sum = penalty;
   }
-  double Loss(const LossShape& shape, const float* outputs, const float* targets,
-              const float* weights, float scale, float* d_outputs) override {
-    return cpu::Loss(shape, outputs, targets, weights, scale, d_outputs);
+  void Loss(const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs, double* sum) override {
+    *sum = cpu::Loss(shape, outputs, targets, weights, scale, d_outputs);
   }
 
  private:

@@ -132,7 +132,7 @@ class CudnnConv2D : public AnyConv2D {
     const size_t bytes = convolution_->workspace_bytes();
     void* workspace =
         engine_.Work<char>(Scratch::kWorkspace, static_cast<int64_t>(std::max<size_t>(bytes, 1)));
-    if (workspace != nullptr && engine_.runs()) engine_.Try(what, run(workspace));
+    if (workspace != nullptr) engine_.Do(what, [&] { return run(workspace); });
   }
 
   const std::unique_ptr<Convolution> convolution_;

@@ -27,6 +27,11 @@ class CudaOps : public Ops {
   void Upload(int64_t n, const float* host, float* device) override {
     engine_.Upload(host, device, static_cast<size_t>(n) * sizeof(float));
   }
+  void UploadBeside(int64_t n, const float* host, float* device) override {
+    engine_.UploadBeside(host, device, static_cast<size_t>(n) * sizeof(float));
+  }
+  void Pin(const void* host, size_t bytes) override { engine_.Pin(host, bytes); }
+  std::vector<DeviceSpan> TakeSpans(bool note) override { return engine_.TakeSpans(note); }
   void Download(int64_t n, const float* device, float* host) override {
     engine_.Download(device, host, static_cast<size_t>(n) * sizeof(float));
   }
@@ -121,12 +126,13 @@ class CudaOps : public Ops {
                 float* y) override {
     engine_.Map("noise", n, NoiseBody{Mix64(key), stddev, first, x, y});
   }
-  double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx) override {
-    return cuda::Penalty(engine_, n, l1, l2, x, scale, dx);
+  void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
+               double* sum) override {
+    cuda::Penalty(engine_, n, l1, l2, x, scale, dx, sum);
   }
-  double Loss(const LossShape& shape, const float* outputs, const float* targets,
-              const float* weights, float scale, float* d_outputs) override {
-    return cuda::Loss(engine_, shape, outputs, targets, weights, scale, d_outputs);
+  void Loss(const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs, double* sum) override {
+    cuda::Loss(engine_, shape, outputs, targets, weights, scale, d_outputs, sum);
   }
 
  private:

@@ -1,22 +1,30 @@
 #include "worker/ops/cuda/engine.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace paracord::cuda {
+namespace {
+
+constexpr auto kResults = static_cast<size_t>(Scratch::kResult);
+constexpr int64_t kResultsMax = 256;  // numbers that wait for Finish
+
+}  // namespace
 
 Engine::~Engine() {
-  if (compute_ != nullptr) (void)runtime_->Synchronize(compute_);
-  if (copies_ != nullptr) (void)runtime_->Synchronize(copies_);
+  for (const Stream stream : {compute_, to_device_, to_host_}) {
+    if (stream != nullptr) (void)runtime_->Synchronize(stream);
+  }
   for (const Buffer& buffer : work_) {
     if (buffer.memory != nullptr) (void)memory_.Give(buffer.memory);
   }
-  for (const Event event : {computed_, copied_}) {
+  for (const Event event : {computed_, uploaded_}) {
     if (event != nullptr) (void)runtime_->DestroyEvent(event);
   }
-  for (const Stream stream : {compute_, copies_}) {
+  for (const Stream stream : {compute_, to_device_, to_host_}) {
     if (stream != nullptr) (void)runtime_->DestroyStream(stream);
   }
 }
@@ -24,9 +32,10 @@ Engine::~Engine() {
 absl::Status Engine::Init() {
   RETURN_IF_ERROR(runtime_->UseDevice());
   ASSIGN_OR_RETURN(compute_, runtime_->CreateStream());
-  ASSIGN_OR_RETURN(copies_, runtime_->CreateStream());
+  ASSIGN_OR_RETURN(to_device_, runtime_->CreateStream());
+  ASSIGN_OR_RETURN(to_host_, runtime_->CreateStream());
   ASSIGN_OR_RETURN(computed_, runtime_->CreateEvent());
-  ASSIGN_OR_RETURN(copied_, runtime_->CreateEvent());
+  ASSIGN_OR_RETURN(uploaded_, runtime_->CreateEvent());
   return absl::OkStatus();
 }
 
@@ -44,17 +53,36 @@ absl::Status Engine::Enter() {
 }
 
 absl::Status Engine::Finish() {
-  // Both, whatever became of the first: nothing is under way when this returns.
-  Try("cuda", runtime_->Synchronize(compute_));
-  Try("cuda", runtime_->Synchronize(copies_));
+  double* host = nullptr;
+  if (!results_.empty() && runs()) {
+    const size_t bytes = results_.size() * sizeof(double);
+    host = static_cast<double*>(staging_.Take(bytes));
+    if (host == nullptr) {
+      unpinned_results_.resize(results_.size());
+      host = unpinned_results_.data();
+    }
+    Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, host, bytes, compute_));
+  }
+  Wait();
+  for (size_t i = 0; i < results_.size() && ok() && host != nullptr; ++i) *results_[i] = host[i];
+  for (const Staged& download : downloads_) {
+    if (ok()) std::memcpy(download.to, download.from, download.bytes);
+  }
+  results_.clear();
+  downloads_.clear();
+  staging_.Reset();
   return std::exchange(error_, absl::OkStatus());
 }
 
-void Engine::Release(void* memory) {
-  if (!memory_.planning()) {  // work may still be asked of it
-    Try("cuda", runtime_->Synchronize(compute_));
-    Try("cuda", runtime_->Synchronize(copies_));
+// For all streams, whatever became of the first: nothing is under way when this returns.
+void Engine::Wait() {
+  for (const Stream stream : {compute_, to_device_, to_host_}) {
+    Try("cuda", runtime_->Synchronize(stream));
   }
+}
+
+void Engine::Release(void* memory) {
+  if (!memory_.planning()) Wait();  // work may still be asked of it
   Try("cuda", memory_.Give(memory));
 }
 
@@ -109,32 +137,71 @@ void* Engine::WorkBytes(Scratch name, size_t bytes) {
   return buffer.memory;
 }
 
+void Engine::CopyToDevice(const void* from, void* device, size_t bytes) {
+  spans_.Begin("copies to the device", kToDevice, to_device_);
+  Try("upload", runtime_->Copy(CopyKind::kToDevice, from, device, bytes, to_device_));
+  spans_.End(kToDevice, to_device_);
+  Try("upload", runtime_->Record(uploaded_, to_device_)) &&
+      Try("upload", runtime_->Wait(compute_, uploaded_));
+}
+
 void Engine::Upload(const void* host, void* device, size_t bytes) {
   if (!runs() || bytes == 0) return;
   // What computes may still read what was there.
-  Try("upload", runtime_->Record(computed_, compute_)) &&
-      Try("upload", runtime_->Wait(copies_, computed_)) &&
-      Try("upload", runtime_->Copy(CopyKind::kToDevice, host, device, bytes, copies_)) &&
-      Try("upload", runtime_->Record(copied_, copies_)) &&
-      Try("upload", runtime_->Wait(compute_, copied_));
+  if (!Try("upload", runtime_->Record(computed_, compute_)) ||
+      !Try("upload", runtime_->Wait(to_device_, computed_))) {
+    return;
+  }
+  void* const staged = staging_.Take(bytes);
+  if (staged != nullptr) std::memcpy(staged, host, bytes);
+  CopyToDevice(staged == nullptr ? host : staged, device, bytes);
+  // Else it could change before it is read.
+  if (staged == nullptr && staging_.IsPinned(host, bytes)) {
+    Try("upload", runtime_->Synchronize(to_device_));
+  }
+}
+
+void Engine::UploadBeside(const void* host, void* device, size_t bytes) {
+  if (!runs() || bytes == 0) return;
+  const void* from = host;
+  if (!staging_.IsPinned(host, bytes)) {
+    if (void* const staged = staging_.Take(bytes)) from = std::memcpy(staged, host, bytes);
+  }
+  CopyToDevice(from, device, bytes);
 }
 
 void Engine::Download(const void* device, void* host, size_t bytes) {
   if (!runs() || bytes == 0) return;
-  Try("download", runtime_->Record(computed_, compute_)) &&
-      Try("download", runtime_->Wait(copies_, computed_)) &&
-      Try("download", runtime_->Copy(CopyKind::kToHost, device, host, bytes, copies_)) &&
-      Try("download", runtime_->Record(copied_, copies_)) &&
-      Try("download", runtime_->Wait(compute_, copied_));
+  void* to = host;
+  if (!staging_.IsPinned(host, bytes)) {
+    if (void* const staged = staging_.Take(bytes)) to = staged;
+  }
+  if (!Try("download", runtime_->Record(computed_, compute_)) ||
+      !Try("download", runtime_->Wait(to_host_, computed_))) {
+    return;
+  }
+  spans_.Begin("copies to the host", kToHost, to_host_);
+  Try("download", runtime_->Copy(CopyKind::kToHost, device, to, bytes, to_host_));
+  spans_.End(kToHost, to_host_);
+  if (to != host) downloads_.push_back({to, host, bytes});
 }
 
-double Engine::Fetch(const double* device) {
-  double value = 0;
-  if (device == nullptr || !runs()) return 0;
-  Try("result", runtime_->Copy(CopyKind::kToHost, device, &value, sizeof(value), compute_));
-  // Waits even after an error: the copy may be under way.
+double* Engine::Result(double* host) {
+  if (results_.size() == static_cast<size_t>(kResultsMax)) TakeOver();
+  auto* const results = Work<double>(Scratch::kResult, kResultsMax);
+  if (results == nullptr || !runs()) return results;
+  results_.push_back(host);
+  return results + results_.size() - 1;
+}
+
+// The results that there is no more room for. Rare.
+void Engine::TakeOver() {
+  unpinned_results_.resize(results_.size());
+  Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, unpinned_results_.data(),
+                               results_.size() * sizeof(double), compute_));
   Try("result", runtime_->Synchronize(compute_));
-  return ok() ? value : 0;
+  for (size_t i = 0; i < results_.size() && ok(); ++i) *results_[i] = unpinned_results_[i];
+  results_.clear();
 }
 
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {

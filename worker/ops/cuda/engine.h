@@ -1,19 +1,22 @@
-// What the operations on a GPU share: the runtime, two streams (one computes, one copies), the
-// first error, memory (memory.h), and the one way to launch a body. Owned by CudaOps; one thread at
-// a time. All work on tensors is in order on the computing stream; copies wait for it and it waits
-// for them by events.
+// What the operations on a GPU share: the runtime, three streams (one computes, one copies each
+// way), the first error, memory (memory.h, staging.h), and the one way to launch a body. Owned by
+// CudaOps; one thread at a time. All work on tensors is in order on the computing stream; it waits
+// for what is copied to the device, and what is copied from it waits for it, by events.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/ops/cuda/launch.h"
 #include "worker/ops/cuda/memory.h"
 #include "worker/ops/cuda/runtime.h"
+#include "worker/ops/cuda/spans.h"
+#include "worker/ops/cuda/staging.h"
 #include "worker/ops/ops.h"
 
 namespace paracord::cuda {
@@ -21,10 +24,13 @@ namespace paracord::cuda {
 // Memory that an operation works in; those that live at the same time have different names.
 enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kWorkspace, kCount };
 
+// Of its spans.
+enum Lane { kCompute, kToDevice, kToHost };
+
 class Engine {
  public:
   explicit Engine(std::unique_ptr<Runtime> runtime)
-      : runtime_(std::move(runtime)), memory_(*runtime_) {}
+      : runtime_(std::move(runtime)), memory_(*runtime_), staging_(*runtime_), spans_(*runtime_) {}
   ~Engine();
   absl::Status Init();
 
@@ -33,6 +39,15 @@ class Engine {
   bool ok() const { return error_.ok(); }
   // False after an error, and while memory is planned: nothing is asked of the device.
   bool runs() const { return ok() && !memory_.planning(); }
+  // Asks something of the computing stream: ask() does, and gives a status.
+  template <class Ask>
+  bool Do(const char* what, const Ask& ask) {
+    if (!runs()) return false;
+    spans_.Begin(what, kCompute, compute_);
+    Try(what, ask());
+    spans_.End(kCompute, compute_);
+    return ok();
+  }
   // Keeps the first error; after one nothing is asked of the device until Finish.
   bool Try(const char* what, const absl::Status& status);
   absl::Status Enter();
@@ -47,15 +62,19 @@ class Engine {
   // As in ops.h. Memory to work in is part of the plan.
   void BeginPlan() { memory_.BeginPlan(); }
   absl::Status EndPlan(MemoryPlan& plan);
+  // As in ops.h.
   void Upload(const void* host, void* device, size_t bytes);
+  void UploadBeside(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
+  void Pin(const void* host, size_t bytes) { staging_.Pin(host, bytes); }
+  std::vector<DeviceSpan> TakeSpans(bool note) { return spans_.Take(note); }
   // Null after an error. What was there is lost.
   template <class T>
   T* Work(Scratch name, int64_t count) {
     return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
   }
-  // Waits for a number that a kernel left; 0 after an error.
-  double Fetch(const double* device);
+  // On the device, for a number that will be in `host` after Finish. Null after an error.
+  double* Result(double* host);
 
   // body(i) for every i below n.
   template <class Body>
@@ -73,21 +92,35 @@ class Engine {
   }
   template <class Args>
   void Send(const char* name, const void* kernel, const Args& args, uint32_t x, uint32_t y) {
-    if (!runs()) return;
-    Try(name, runtime_->Launch({name, kernel, &args, sizeof(Args), x, y, kThreads}, compute_));
+    Do(name, [&] {
+      return runtime_->Launch({name, kernel, &args, sizeof(Args), x, y, kThreads}, compute_);
+    });
   }
   void* WorkBytes(Scratch name, size_t bytes);
   void Release(void* memory);
+  void Wait();
+  void TakeOver();
+  void CopyToDevice(const void* from, void* device, size_t bytes);
 
   struct Buffer {
     void* memory = nullptr;
     size_t bytes = 0;
   };
+  struct Staged {
+    const void* from = nullptr;
+    void* to = nullptr;
+    size_t bytes = 0;
+  };
   const std::unique_ptr<Runtime> runtime_;
   DeviceMemory memory_;
+  Staging staging_;
+  Spans spans_;
   int64_t allocated_bytes_ = 0;
-  Stream compute_ = nullptr, copies_ = nullptr;
-  Event computed_ = nullptr, copied_ = nullptr;
+  Stream compute_ = nullptr, to_device_ = nullptr, to_host_ = nullptr;
+  Event computed_ = nullptr, uploaded_ = nullptr;
+  std::vector<Staged> downloads_;  // since then, that are not yet where they belong
+  std::vector<double*> results_;   // the same, by place on the device
+  std::vector<double> unpinned_results_;
   absl::Status error_;
   bool tf32_ = false;
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
@@ -131,10 +164,10 @@ void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, const float* 
 void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,
                 const float* dy, float* dtable);
 
-// Waits for its number (loss.cc).
-double Loss(Engine& engine, const LossShape& shape, const float* outputs, const float* targets,
-            const float* weights, float scale, float* d_outputs);
-double Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale,
-               float* dx);
+// Their numbers are there after Finish (loss.cc).
+void Loss(Engine& engine, const LossShape& shape, const float* outputs, const float* targets,
+          const float* weights, float scale, float* d_outputs, double* sum);
+void Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale, float* dx,
+             double* sum);
 
 }  // namespace paracord::cuda

@@ -1,4 +1,4 @@
-// What waits for a number: losses and penalties.
+// What leaves a number: losses and penalties.
 #include "worker/ops/cuda/loss.h"
 
 #include "worker/ops/cuda/elementwise.h"
@@ -6,12 +6,16 @@
 
 namespace paracord::cuda {
 
-double Loss(Engine& engine, const LossShape& s, const float* outputs, const float* targets,
-            const float* weights, float scale, float* d_outputs) {
+void Loss(Engine& engine, const LossShape& s, const float* outputs, const float* targets,
+          const float* weights, float scale, float* d_outputs, double* sum) {
+  if (s.rows == 0) {
+    *sum = 0;
+    return;
+  }
   auto* losses = engine.Work<double>(Scratch::kRows, s.rows);
-  auto* result = engine.Work<double>(Scratch::kResult, 1);
+  auto* result = engine.Result(sum);
   auto* more = engine.Work<float>(Scratch::kMore, s.rows);
-  if (losses == nullptr || result == nullptr || more == nullptr || s.rows == 0) return 0;
+  if (losses == nullptr || result == nullptr || more == nullptr) return;
   LossRows rows{s, outputs, targets, weights, nullptr, nullptr, scale};
   if (s.kind == LossKind::kHinge || s.kind == LossKind::kSquaredHinge) {
     engine.Reduce("loss", 1, s.rows * s.columns, false, BinaryTargetsBody{targets, more});
@@ -22,16 +26,16 @@ double Loss(Engine& engine, const LossShape& s, const float* outputs, const floa
   }
   engine.Reduce("loss", s.rows, s.columns, false, LossBody{rows, losses, d_outputs});
   engine.Reduce("loss", 1, s.rows, false, SumBody{losses, result});
-  return engine.Fetch(result);
 }
 
-double Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale,
-               float* dx) {
-  auto* result = engine.Work<double>(Scratch::kResult, 1);
-  if (result == nullptr) return 0;
-  engine.Reduce("penalty", 1, n, false, PenaltyBody{l1, l2, x, result});
+void Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale, float* dx,
+             double* sum) {
+  if (sum != nullptr) {
+    auto* result = engine.Result(sum);
+    if (result == nullptr) return;
+    engine.Reduce("penalty", 1, n, false, PenaltyBody{l1, l2, x, result});
+  }
   if (dx != nullptr) engine.Map("penalty", n, PenaltyGradientBody{l1, l2, scale, x, dx});
-  return engine.Fetch(result);
 }
 
 }  // namespace paracord::cuda

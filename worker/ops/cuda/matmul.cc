@@ -32,7 +32,8 @@ class CublasMatmul : public Matmul {
                         .stride_c = s_.m * s_.n,
                         .batch = s_.batch,
                         .tf32 = tf32_};
-    if (!engine_.Try("matmul", engine_.runtime().Gemm(call, engine_.stream()))) return;
+    if (!engine_.Do("matmul", [&] { return engine_.runtime().Gemm(call, engine_.stream()); }))
+      return;
     if (!s_.bias && !s_.relu) return;
     engine_.Map("bias", s_.batch * s_.m * s_.n,
                 BiasBody{s_.n, s_.relu, s_.bias ? bias : nullptr, c});

@@ -88,15 +88,23 @@ class Runtime {
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
   virtual size_t gap_bytes() const { return 0; }
-  // The host's memory may change when a copy to the device returns (cudaMemcpyAsync of pageable
-  // memory), and must stay until the stream is done when it is copied to.
+  // Of memory that is pinned a copy is asynchronous: it stays until the stream is done. Other
+  // memory may change when a copy to the device returns, and stays as well when it is copied to.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
+  // The host's memory, pinned: to be had so, and what is there already. ALREADY_EXISTS: it is.
+  virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
+  virtual absl::Status FreeHost(void* memory) = 0;
+  virtual absl::Status PinHost(const void* memory, size_t bytes) = 0;
+  virtual absl::Status UnpinHost(const void* memory) = 0;
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   virtual absl::Status DestroyStream(Stream stream) = 0;
   // Waits for all that was asked of the stream; the first error of it.
   virtual absl::Status Synchronize(Stream stream) = 0;
   virtual absl::StatusOr<Event> CreateEvent() = 0;
+  virtual absl::StatusOr<Event> CreateTimedEvent() = 0;
+  // Between two timed events that were recorded and are done.
+  virtual absl::StatusOr<float> ElapsedMs(Event from, Event to) = 0;
   virtual absl::Status DestroyEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;

@@ -59,6 +59,27 @@ class ToolkitRuntime : public Runtime {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<void*> AllocateHost(size_t bytes) override {
+    void* memory = nullptr;
+    RETURN_IF_CUDA(cudaHostAlloc, &memory, bytes, cudaHostAllocDefault);
+    return memory;
+  }
+  absl::Status FreeHost(void* memory) override {
+    RETURN_IF_CUDA(cudaFreeHost, memory);
+    return absl::OkStatus();
+  }
+  absl::Status PinHost(const void* memory, size_t bytes) override {
+    const cudaError_t error =
+        cudaHostRegister(const_cast<void*>(memory), bytes, cudaHostRegisterPortable);
+    absl::Status status = StatusOf("cudaHostRegister", error);
+    if (error != cudaErrorHostMemoryAlreadyRegistered) return status;
+    return absl::AlreadyExistsError(status.message());
+  }
+  absl::Status UnpinHost(const void* memory) override {
+    RETURN_IF_CUDA(cudaHostUnregister, const_cast<void*>(memory));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Stream> CreateStream() override {
     cudaStream_t stream = nullptr;
     RETURN_IF_CUDA(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
@@ -76,6 +97,17 @@ class ToolkitRuntime : public Runtime {
     cudaEvent_t event = nullptr;
     RETURN_IF_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
     return static_cast<Event>(event);
+  }
+  absl::StatusOr<Event> CreateTimedEvent() override {
+    cudaEvent_t event = nullptr;
+    RETURN_IF_CUDA(cudaEventCreateWithFlags, &event, cudaEventDefault);
+    return static_cast<Event>(event);
+  }
+  absl::StatusOr<float> ElapsedMs(Event from, Event to) override {
+    float ms = 0;
+    RETURN_IF_CUDA(cudaEventElapsedTime, &ms, static_cast<cudaEvent_t>(from),
+                   static_cast<cudaEvent_t>(to));
+    return ms;
   }
   absl::Status DestroyEvent(Event event) override {
     RETURN_IF_CUDA(cudaEventDestroy, static_cast<cudaEvent_t>(event));

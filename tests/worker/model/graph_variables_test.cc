@@ -1,0 +1,150 @@
+// What a graph says of its variables as it runs.
+#include <catch2/catch.hpp>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "tests/worker/model_testing.h"
+#include "worker/model/graph.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json Call(const std::string& of) {
+  const json tensor = {{"class_name", "__keras_tensor__"},
+                       {"config", {{"keras_history", {of, 0, 0}}}}};
+  return {{"args", {tensor}}, {"kwargs", json::object()}};
+}
+
+json Named(const std::string& class_name, const std::string& name, json config, json calls) {
+  config["name"] = name;
+  json layer = LayerJson(class_name, std::move(config));
+  layer["name"] = name;
+  layer["inbound_nodes"] = std::move(calls);
+  return layer;
+}
+
+// "shared" is called twice, with a regularizer; no loss depends on "aside".
+json Model() {
+  json twice = {Call("in"), Call("between")};
+  json second = Call("shared");
+  second["args"][0]["config"]["keras_history"] = {"shared", 1, 0};
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "m"},
+            {"layers",
+             {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),
+              Named("Dense", "aside", {{"units", 2}}, {Call("in")}),
+              Named("Dense", "shared",
+                    {{"units", 4},
+                     {"kernel_regularizer", {{"class_name", "L2"}, {"config", {{"l2", 0.01}}}}}},
+                    twice),
+              Named("BatchNormalization", "between", json::object(), {Call("shared")}),
+              Named("Dense", "head", {{"units", 3}}, {second})}},
+            {"input_layers", {{"in", 0, 0}}},
+            {"output_layers", {{"head", 0, 0}, {"aside", 0, 0}}}}}};
+}
+
+struct Run {
+  Run() : ops(MakeCpuOps(1)) {
+    const ModelSpec spec = ReadKerasModel(Model()).value();
+    const std::vector<std::optional<Shape>> shapes = {Shape{4}};
+    Problems problems;
+    graph = Graph::Build(*ops, spec, shapes, problems);
+    INFO(problems.ToStatus());
+    REQUIRE(graph != nullptr);
+    const Graph::Value loss = graph->outputs()[0];
+    graph->PlanTraining({&loss, 1}, /*add=*/false);
+    REQUIRE(graph->Prepare(kBatch).ok());
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> draw(-1, 1);
+    for (const VariableSpec& variable : graph->variables()) {
+      const auto n = static_cast<size_t>(VariableElements(variable));
+      for (float& x : values.emplace_back(n)) x = std::abs(draw(random));
+      gradients.emplace_back(n, 0.f);
+      names.push_back(variable.name());
+    }
+    for (size_t v = 0; v < values.size(); ++v) {
+      parameters.push_back(values[v].data());
+      const VariableSpec& variable = graph->variables()[v];
+      d_parameters.push_back(variable.trainable() ? gradients[v].data() : nullptr);
+    }
+    for (float& x : input) x = draw(random);
+    callbacks.needed = [this](size_t v) { needed.push_back(names[v]); };
+    callbacks.final = [this](size_t v) {
+      final.push_back(names[v]);
+      then[v] = gradients[v];
+    };
+    then.resize(values.size());
+  }
+  PendingSum Train(bool last) {
+    const float* const in = input.data();
+    GraphCall call{.batch = kBatch, .inputs = {&in, 1}, .parameters = parameters};
+    call.last = last;
+    call.callbacks = &callbacks;
+    graph->Forward(call, /*training=*/true);
+    std::fill_n(graph->loss_gradient(graph->outputs()[0]), kBatch * 3, 1.f);
+    PendingSum loss;
+    graph->Backward(call, d_parameters, /*add=*/false, loss);
+    return loss;
+  }
+
+  static constexpr int64_t kBatch = 5;
+  const std::unique_ptr<Ops> ops;
+  std::unique_ptr<Graph> graph;
+  std::vector<std::vector<float>> values, gradients, then;
+  std::vector<const float*> parameters;
+  std::vector<float*> d_parameters;
+  std::vector<float> input = std::vector<float>(kBatch * 4);
+  VariableCallbacks callbacks;
+  std::vector<std::string> names, needed, final;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a variable is needed once a run, before the first layer that reads it") {
+  Run run;
+  run.Train(true);
+  CHECK(run.needed == Names{"shared/kernel", "shared/bias", "between/gamma", "between/beta",
+                            "between/moving_mean", "between/moving_variance", "head/kernel",
+                            "head/bias", "aside/kernel", "aside/bias"});
+}
+
+TEST_CASE("a gradient is final once, after the last that adds to it, and in backward order") {
+  Run run;
+  const PendingSum penalty = run.Train(true);
+  // What moving averages are given instead of a gradient is final like one.
+  CHECK(run.final == Names{"head/kernel", "head/bias", "between/gamma", "between/beta",
+                           "between/moving_mean", "between/moving_variance", "shared/kernel",
+                           "shared/bias", "aside/kernel", "aside/bias"});
+  for (size_t v = 0; v < run.names.size(); ++v) {
+    INFO(run.names[v]);
+    if (run.d_parameters[v] != nullptr) CHECK(run.then[v] == run.gradients[v]);
+  }
+  // Both calls and the regularizer are in what was final.
+  double squares = 0;
+  const size_t kernel = static_cast<size_t>(
+      std::find(run.names.begin(), run.names.end(), "shared/kernel") - run.names.begin());
+  for (const float x : run.values[kernel])
+    squares += static_cast<double>(x) * static_cast<double>(x);
+  CHECK(penalty.Total() == Approx(0.01 * squares));
+  Run other;
+  other.Train(false);  // the same but for the regularizer
+  for (size_t i = 0; i < run.values[kernel].size(); ++i) {
+    CHECK(run.then[kernel][i] - other.gradients[kernel][i] ==
+          Approx(0.02f * run.values[kernel][i]).margin(1e-4));
+  }
+}
+
+TEST_CASE("with another slice to come no gradient is final, and no regularizer's part is there") {
+  Run run;
+  CHECK(run.Train(false).Total() == 0);
+  CHECK(run.final.empty());
+  CHECK(run.needed.size() == run.names.size());
+}
+
+}  // namespace
+}  // namespace paracord
