@@ -20,29 +20,37 @@ nlohmann::json FashionModel() {
 
 const char* const kSparse = "sparse_categorical_crossentropy";
 
+// On its own for 50 steps. Then a choice may fall the other way (which of two nearly equal values
+// is the maximum) and training, which is chaotic, goes its own way: from there on each step begins
+// where the CPU's begins.
 TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
+  constexpr uint32_t kAlone = 50;
   const Batch schema = SchemaOf({28, 28, 1}, {});
   const Job job = JobFor(FashionModel(), kSparse, 4);
-  std::vector<std::vector<double>> losses(2);
-  for (const bool cuda : {false, true}) {
-    const auto program = BuildKerasProgram(job, schema, cuda ? TestOps() : MakeCpuOps(1)).value();
-    Variables variables(*program);
-    variables.Initialise(1);
-    for (uint32_t step = 0; step < 200; ++step) {
-      Batch batch = RandomBatch(schema, 4, 10, step % 8);
-      const auto loss = program->ComputeGradients(batch, step, variables.value_spans(),
-                                                  variables.gradient_spans());
-      INFO(loss.status());
-      REQUIRE(loss.ok());
-      losses[cuda ? 1 : 0].push_back(*loss);
-      variables.Descend(0.02f);
-    }
-  }
-  CHECK(losses[0].back() < 0.7 * losses[0].front());  // it learns
-  for (size_t step = 0; step < 200; ++step) {
+  const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
+  const auto cuda = BuildKerasProgram(job, schema, TestOps()).value();
+  Variables ours(*cpu), theirs(*cuda);
+  ours.Initialise(1);
+  theirs.Initialise(1);
+  double first = 0, last = 0;
+  for (uint32_t step = 0; step < 200; ++step) {
     INFO("step " << step);
-    CHECK(losses[1][step] == Approx(losses[0][step]).epsilon(step < 50 ? 1e-4 : 1e-2));
+    const Batch batch = RandomBatch(schema, 4, 10, step % 8);
+    if (step >= kAlone) theirs.values = ours.values;
+    theirs.Bind();
+    const auto wanted =
+        cpu->ComputeGradients(batch, step, ours.value_spans(), ours.gradient_spans());
+    const auto got =
+        cuda->ComputeGradients(batch, step, theirs.value_spans(), theirs.gradient_spans());
+    INFO(wanted.status() << got.status());
+    REQUIRE(wanted.ok());
+    REQUIRE(got.ok());
+    CHECK(*got == Approx(*wanted).epsilon(1e-4));
+    (step == 0 ? first : last) = *wanted;
+    ours.Descend(0.02f);
+    theirs.Descend(0.02f);
   }
+  CHECK(last < 0.7 * first);  // it learns
 }
 
 }  // namespace
