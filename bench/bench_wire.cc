@@ -27,6 +27,7 @@
 #include "measure.h"
 #include "net/encoding.h"
 #include "net/exchange_codec.h"
+#include "net/exchange_landing.h"
 #include "net/grpc_daemon.h"
 #include "net/shared_memory.h"
 #include "server/exchange.h"
@@ -214,8 +215,8 @@ class Client {
                                                    [held = gradient_](absl::string_view) {})});
     }
     std::promise<absl::StatusOr<absl::Cord>> promise;
-    link_.Call(method_, EncodeExchange(header, std::move(pieces)), 60000,
-               [&](absl::StatusOr<absl::Cord> reply) { promise.set_value(std::move(reply)); });
+    link_.CallInto(method_, EncodeExchange(header, std::move(pieces)), 60000, Land(),
+                   [&](absl::StatusOr<absl::Cord> reply) { promise.set_value(std::move(reply)); });
     const absl::StatusOr<absl::Cord> reply = promise.get_future().get();
     if (!reply.ok()) Fail(std::string(reply.status().message()));
     const DecodedReply decoded = DecodeExchangeReply(*reply).value();
@@ -228,6 +229,13 @@ class Client {
   }
 
  private:
+  std::shared_ptr<Landing> Land() const {
+    if (encoding_ != ENCODING_FLOAT32) return nullptr;
+    return MakeExchangeLanding([&values = values_](uint32_t, uint64_t offset, uint64_t) {
+      return reinterpret_cast<char*>(values.data()) + offset;
+    });
+  }
+
   Link& link_;
   const Encoding encoding_;
   const uint64_t epoch_;  // of the batches, so that each measurement has its own

@@ -25,6 +25,22 @@ namespace paracord {
 using Parts = std::vector<absl::Cord>;
 using ReplyFn = std::function<void(absl::StatusOr<absl::Cord>)>;
 
+// Where the caller has bytes of a reply received, as far as it knows where they belong, so that
+// they need not be copied there. It keeps alive what it points to. Used by one thread, until `done`
+// begins.
+class Landing {
+ public:
+  struct Place {
+    size_t looked = 0;   // bytes that it took a look at
+    char* at = nullptr;  // where those that follow go
+    uint64_t bytes = 0;  // how many of them; 0: it has to look at more first
+    bool wanted = true;  // false: from here on all stays where the network has it
+  };
+  virtual ~Landing() = default;
+  // The next bytes of the reply, which may be cut anywhere.
+  virtual Place Look(std::string_view bytes) = 0;
+};
+
 // One peer. It connects by itself and reconnects for ever; a call waits for the connection until
 // its deadline.
 class Link {
@@ -33,6 +49,13 @@ class Link {
   // `method` is "/paracord.Service/Name". `done` runs exactly once: with the reply, with the peer's
   // status, UNAVAILABLE when the connection broke, or DEADLINE_EXCEEDED.
   virtual void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) = 0;
+  // The same. What `landing` took of the reply lies there, and the reply points to it; after an
+  // error, any part of what it would have taken may.
+  virtual void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
+                        std::shared_ptr<Landing> landing, ReplyFn done) {
+    (void)landing;  // bytes may always stay where the network has them
+    Call(method, std::move(request), deadline_ms, std::move(done));
+  }
   virtual const std::string& address() const = 0;
 };
 

@@ -21,11 +21,12 @@ int64_t NowMs() {
 
 // ---- calls that we make
 
-uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms) {
+uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing) {
   {
     MutexLock lock(mu_);
     if (!closed_) {
-      calls_[++last_call_] = {std::move(done), NowMs() + deadline_ms, deadline_ms};
+      calls_[++last_call_] = {std::move(done), NowMs() + deadline_ms, deadline_ms,
+                              std::move(landing)};
       return last_call_;
     }
   }
@@ -36,6 +37,12 @@ uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms) {
 bool CallTable::Waits(uint64_t call) const {
   MutexLock lock(mu_);
   return calls_.contains(call);
+}
+
+std::shared_ptr<Landing> CallTable::LandingOf(uint64_t call) const {
+  MutexLock lock(mu_);
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? nullptr : found->second.landing;
 }
 
 bool CallTable::Empty() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,8 +23,9 @@ class CallTable {
 
   // ---- calls that we make
   // The number of a new call, from 1. After Close it is answered at once, and the number is 0.
-  uint64_t Add(ReplyFn done, int64_t deadline_ms);
+  uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
   bool Waits(uint64_t call) const;
+  std::shared_ptr<Landing> LandingOf(uint64_t call) const;
   bool Empty() const;
   // Nothing if nobody waits for it any more. An error gets the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
@@ -48,6 +50,7 @@ class CallTable {
     ReplyFn done;
     int64_t until_ms = 0;
     int64_t patience_ms = 0;
+    std::shared_ptr<Landing> landing;
   };
   struct Serving {
     std::function<void()> on_cancel;

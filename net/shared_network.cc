@@ -53,10 +53,15 @@ class SharedLink : public Link {
   ~SharedLink() override { connection_->Close(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    CallInto(method, std::move(request), deadline_ms, nullptr, std::move(done));
+  }
+  void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
+                std::shared_ptr<Landing> landing, ReplyFn done) override {
     if (connection_->alive()) {
       connection_->Call(method, std::move(request), deadline_ms, std::move(done));
     } else {
-      beneath_->Call(method, std::move(request), deadline_ms, std::move(done));
+      beneath_->CallInto(method, std::move(request), deadline_ms, std::move(landing),
+                         std::move(done));
     }
   }
   const std::string& address() const override { return beneath_->address(); }

@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "net/receive_buffers.h"
 #include "net/socket_address.h"
 
 namespace paracord {
@@ -22,7 +21,6 @@ namespace {
 
 constexpr size_t kInBytes = 64 << 10;
 constexpr uint32_t kFrameBytesMax = 32 << 10;
-constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // of a body that gets memory of its own
 constexpr size_t kErrorBytes = 8 << 10;
 constexpr size_t kPiecesAtOnce = 64;
 constexpr uint64_t kWriteAtOnce = 1 << 20;
@@ -130,8 +128,9 @@ void StreamConnection::Run() {
     writes = std::exchange(wants_room_, false);
   }
   if (writes) Write(UINT64_MAX);  // that is, drops it
-  if (chunk_ != nullptr) DropChunk();
+  arriving_.body.Forget();
   if (arriving_.intake != 0) serving_.intake->End(arriving_.intake);
+  over_ = true;  // before, since a call may be made now
   table_.FailAll();
   table_.CancelAll();
 }
@@ -159,7 +158,13 @@ void StreamConnection::Wait() {
   const std::vector<uint64_t> late = table_.Expire();
   const bool owes = (!late.empty() || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
   if (owes && NowMs() - received_ms_ > kSilentMs) return Break();
-  for (const uint64_t call : late) Enqueue(Frame(StreamFrame::CANCEL, call), {});
+  for (const uint64_t call : late) {
+    if (any_ && call == arriving_.frame.call()) {
+      arriving_.wanted = false;
+      arriving_.body.Forget();
+    }
+    Enqueue(Frame(StreamFrame::CANCEL, call), {});
+  }
   {
     MutexLock lock(mu_);
     if (!wants_room_ || (ready[0].revents & POLLOUT) == 0) return;
@@ -175,27 +180,29 @@ bool StreamConnection::ReadAll() {
   while (true) {
     if (!TakeIn()) return false;
     if (Full() || broken_) return true;
+    std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
+    in_end_ -= std::exchange(in_begin_, 0);
     // A body goes straight to where it stays.
-    const bool body = any_ && in_begin_ == in_end_;
-    if (body) {
-      NeedChunk();
-    } else {
-      std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-      in_end_ -= std::exchange(in_begin_, 0);
-    }
-    const ssize_t got =
-        body ? recv(fd_, chunk_ + chunk_bytes_, chunk_size_ - chunk_bytes_, MSG_DONTWAIT)
-             : recv(fd_, in_.data() + in_end_, in_.size() - in_end_, MSG_DONTWAIT);
+    const bool body = any_ && in_end_ == 0;
+    const std::span<char> room = body ? arriving_.body.Room() : std::span<char>();
+    const size_t behind = room.empty() ? in_.size() - in_end_ : arriving_.body.Behind();
+    std::array<iovec, 2> pieces = {iovec{room.data(), room.size()},
+                                   iovec{in_.data() + in_end_, behind}};
+    msghdr message{};
+    message.msg_iov = pieces.data() + (room.empty() ? 1 : 0);
+    message.msg_iovlen = room.empty() || behind == 0 ? 1 : 2;
+    const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT);
     if (got == 0) return false;
-    if (got > 0) received_ms_ = NowMs();
     if (got < 0) {
       if (errno == EAGAIN) return true;
       if (errno != EINTR) return false;
-    } else if (body) {
-      Filled(static_cast<size_t>(got));
-    } else {
-      in_end_ += static_cast<size_t>(got);
+      continue;
     }
+    received_ms_ = NowMs();
+    const size_t straight = std::min(static_cast<size_t>(got), room.size());
+    if (straight > 0) arriving_.body.Filled(straight);
+    in_end_ += static_cast<size_t>(got) - straight;
+    Count();
   }
 }
 
@@ -204,15 +211,12 @@ bool StreamConnection::TakeIn() {
   while (!Full() && !broken_) {
     const size_t have = in_end_ - in_begin_;
     const char* const from = in_.data() + in_begin_;
-    if (any_ && arriving_.left == 0) {
+    if (any_ && arriving_.body.left() == 0) {
       if (!Finished()) return false;
     } else if (any_) {
       if (have == 0) return true;
-      NeedChunk();
-      const size_t size = std::min(have, chunk_size_ - chunk_bytes_);
-      std::memcpy(chunk_ + chunk_bytes_, from, size);
-      in_begin_ += size;
-      Filled(size);
+      in_begin_ += arriving_.body.Take({from, have});
+      Count();
     } else {
       if (have < kSizeBytes) return true;
       const uint32_t size = GetSize(from);
@@ -255,49 +259,23 @@ bool StreamConnection::Begin(StreamFrame frame) {
       return false;
   }
   any_ = true;
-  arriving_.left = frame.body_bytes();
+  arriving_.body =
+      ArrivingBody(frame.body_bytes(), arriving_.wanted, serves ? nullptr : table_.LandingOf(call));
   arriving_.frame = std::move(frame);
   return true;
 }
 
-void StreamConnection::NeedChunk() {
-  if (chunk_ != nullptr) return;
-  const bool small = arriving_.left < kSmallBytes;
-  chunk_size_ = std::min<uint64_t>(arriving_.left, kReceiveBufferBytes);
-  chunk_ = small ? new char[chunk_size_] : TakeReceiveBuffer();
-  chunk_pooled_ = !small;
-}
-
-void StreamConnection::DropChunk() {
-  if (chunk_pooled_) {
-    GiveReceiveBuffer(chunk_);
-  } else {
-    delete[] chunk_;
-  }
-  chunk_ = nullptr;
-  chunk_bytes_ = 0;
-}
-
-// So many bytes more are in the chunk.
-void StreamConnection::Filled(size_t bytes) {
-  chunk_bytes_ += bytes;
-  arriving_.left -= bytes;
-  if (chunk_bytes_ < chunk_size_) return;
-  if (!arriving_.wanted) return DropChunk();
-  const absl::string_view filled(chunk_, chunk_bytes_);
-  arriving_.body.Append(chunk_pooled_
-                            ? CordOfReceiveBuffer(chunk_, chunk_bytes_)
-                            : absl::MakeCordFromExternal(
-                                  filled, [](absl::string_view held) { delete[] held.data(); }));
-  chunk_ = nullptr;
-  chunk_bytes_ = 0;
+// What has come of a request's body since this was last done, in the intake.
+void StreamConnection::Count() {
   if (arriving_.intake == 0) return;
+  const uint64_t kept = arriving_.body.TakeKept();
+  if (kept == 0) return;
   paused_ = true;  // before, since it may be resumed at once
   const auto resume = [self = shared_from_this()] {
     self->paused_ = false;
     self->Wake();
   };
-  if (serving_.intake->Take(arriving_.intake, filled.size(), resume)) paused_ = false;
+  if (serving_.intake->Take(arriving_.intake, kept, resume)) paused_ = false;
 }
 
 bool StreamConnection::Finished() {
@@ -306,7 +284,7 @@ bool StreamConnection::Finished() {
   if (!arrived.wanted) return true;
   const StreamFrame& frame = arrived.frame;
   if (serving_.service == nullptr) {
-    absl::StatusOr<absl::Cord> reply = std::move(arrived.body);
+    absl::StatusOr<absl::Cord> reply = arrived.body.TakeBytes();
     if (frame.code() != 0) {
       reply = absl::Status(static_cast<absl::StatusCode>(frame.code()), frame.error());
     }
@@ -315,7 +293,7 @@ bool StreamConnection::Finished() {
   }
   serving_.intake->Arrived(arrived.intake);
   serving_.service->Handle(
-      frame.method(), std::move(arrived.body),
+      frame.method(), arrived.body.TakeBytes(),
       std::make_shared<ServerSide>(shared_from_this(), frame.call(), arrived.intake));
   return true;
 }
@@ -323,13 +301,13 @@ bool StreamConnection::Finished() {
 // ---- writing
 
 void StreamConnection::Call(std::string_view method, Parts request, int64_t deadline_ms,
-                            ReplyFn done) {
-  const uint64_t call = table_.Add(std::move(done), deadline_ms);
+                            std::shared_ptr<Landing> landing, ReplyFn done) {
+  const uint64_t call = table_.Add(std::move(done), deadline_ms, std::move(landing));
   if (call == 0) return;
   StreamFrame frame = Frame(StreamFrame::CALL, call);
   frame.set_method(std::string(method));
   Enqueue(std::move(frame), std::move(request));
-  if (broken_) table_.Answer(call, absl::UnavailableError("the connection broke"));
+  if (over_) table_.Answer(call, absl::UnavailableError("the connection broke"));
 }
 
 void StreamConnection::Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply) {

@@ -19,6 +19,7 @@
 #include "absl/strings/cord.h"
 #include "common/mutex.h"
 #include "common/rpc.h"
+#include "net/arriving_body.h"
 #include "net/call_table.h"
 #include "net/intake.h"
 #include "proto/stream.pb.h"
@@ -50,7 +51,9 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Run();
 
   bool alive() const;
-  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
+  // `landing` may be nullptr.
+  void Call(std::string_view method, Parts request, int64_t deadline_ms,
+            std::shared_ptr<Landing> landing, ReplyFn done);
   // No further calls; those not answered get CANCELLED, and after it no `done` runs any more.
   void Close();
 
@@ -58,8 +61,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   class ServerSide;
   struct Arriving {
     StreamFrame frame;
-    absl::Cord body;
-    uint64_t left = 0;    // of the body
+    ArrivingBody body;
     bool wanted = false;  // else it is only read
     uint64_t intake = 0;  // number of the request there
   };
@@ -69,9 +71,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   bool ReadAll();
   bool TakeIn();
   bool Begin(StreamFrame frame);
-  void NeedChunk();
-  void DropChunk();
-  void Filled(size_t bytes);
+  void Count();
   bool Finished();
   void Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply);
   // `intake`: a request that is over when this is sent; 0: none.
@@ -94,15 +94,12 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   size_t in_end_ = 0;
   bool any_ = false;  // a frame is arriving
   Arriving arriving_;
-  char* chunk_ = nullptr;  // being filled
-  size_t chunk_size_ = 0;
-  size_t chunk_bytes_ = 0;
-  bool chunk_pooled_ = false;
 
   std::atomic<std::thread::id> reader_;
   std::atomic<size_t> unsent_ = 0;    // replies
   std::atomic<bool> paused_ = false;  // the intake has no room
   std::atomic<bool> broken_ = false;  // nothing travels any more
+  std::atomic<bool> over_ = false;    // nobody reads any more
 
   // Of whoever writes: a thread that has set writing_, or the reading thread once wants_room_ is.
   absl::Cord out_;

@@ -35,7 +35,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   explicit Stream(std::unique_ptr<Link> beneath)
       : address_(beneath->address()), beneath_(std::move(beneath)) {}
 
-  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
+  void Call(std::string_view method, Parts request, int64_t deadline_ms,
+            std::shared_ptr<Landing> landing, ReplyFn done);
   void Close();
   const std::string& address() const { return address_; }
 
@@ -44,6 +45,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::string method;
     Parts request;
     int64_t deadline_ms;
+    std::shared_ptr<Landing> landing;
     ReplyFn done;
     Clock::time_point since;
   };
@@ -62,7 +64,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable_any handed_over_;
 };
 
-void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) {
+void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
+                  std::shared_ptr<Landing> landing, ReplyFn done) {
   std::shared_ptr<StreamConnection> connection;
   {
     MutexLock lock(mu_);
@@ -78,15 +81,15 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms, R
       if (connecting_) thread->detach();
     }
     if (connecting_) {
-      waiting_.push_back(
-          {std::string(method), std::move(request), deadline_ms, std::move(done), Clock::now()});
+      waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(landing),
+                          std::move(done), Clock::now()});
       return;
     }
     if (connection == nullptr) {
       return beneath_->Call(method, std::move(request), deadline_ms, std::move(done));
     }
   }
-  connection->Call(method, std::move(request), deadline_ms, std::move(done));
+  connection->Call(method, std::move(request), deadline_ms, std::move(landing), std::move(done));
 }
 
 // In a thread of its own, which then reads the connection.
@@ -123,7 +126,8 @@ void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int6
     handing_over_ = true;
   }
   for (Waiting& call : waiting) {
-    connection->Call(call.method, std::move(call.request), call.deadline_ms, std::move(call.done));
+    connection->Call(call.method, std::move(call.request), call.deadline_ms,
+                     std::move(call.landing), std::move(call.done));
   }
   MutexLock lock(mu_);
   handing_over_ = false;
@@ -157,7 +161,11 @@ class StreamLink : public Link {
   ~StreamLink() override { stream_->Close(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    stream_->Call(method, std::move(request), deadline_ms, std::move(done));
+    stream_->Call(method, std::move(request), deadline_ms, nullptr, std::move(done));
+  }
+  void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
+                std::shared_ptr<Landing> landing, ReplyFn done) override {
+    stream_->Call(method, std::move(request), deadline_ms, std::move(landing), std::move(done));
   }
   const std::string& address() const override { return stream_->address(); }
 

@@ -167,7 +167,7 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
   std::vector<PieceView> pieces;
   const std::shared_ptr<Sent>& sent = buffers_[order.buffer].sent;
   for (const Part& part : parts_[ps]) {
-    const Encoding wanted = order.exact ? ENCODING_FLOAT32 : part.pull;
+    const Encoding wanted = PullOf(part, order);
     PartitionPull& pull = *header.add_pull();
     pull.set_partition(part.id);
     pull.set_encoding(wanted);
@@ -194,12 +194,23 @@ ParameterCopy::Part* ParameterCopy::FindPart(uint32_t ps, uint32_t id) {
   return found == part_of_id_[ps].end() ? nullptr : &parts_[ps][found->second];
 }
 
+Encoding ParameterCopy::PullOf(const Part& part, const ExchangeOrder& order) {
+  return order.exact ? ENCODING_FLOAT32 : part.pull;
+}
+
+char* ParameterCopy::PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition,
+                             uint64_t offset, uint64_t bytes) {
+  const Part* const part = FindPart(ps, partition);
+  if (part == nullptr || PullOf(*part, order) != ENCODING_FLOAT32) return nullptr;
+  const uint64_t all = part->elements * sizeof(float);
+  if (offset > all || bytes > all - offset) return nullptr;
+  return reinterpret_cast<char*>(values_[part->variable].data() + part->first) + offset;
+}
+
 absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
                                                          bool repeated, const absl::Cord& bytes) {
   ASSIGN_OR_RETURN(const DecodedReply reply, DecodeExchangeReply(bytes));
-  const auto encoding_of = [&](const Part& part) {
-    return order.exact ? ENCODING_FLOAT32 : part.pull;
-  };
+  const auto encoding_of = [&](const Part& part) { return PullOf(part, order); };
   ExchangeOutcome outcome;
   outcome.next = std::numeric_limits<uint32_t>::max();
   std::vector<uint64_t> missing;  // by place in parts_[ps]
@@ -267,6 +278,10 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
 
 void ParameterCopy::ForgetResiduals(uint32_t ps) {
   for (Part& part : parts_[ps]) part.residual.clear();
+}
+
+void ParameterCopy::ForgetValues(uint32_t ps) {
+  for (Part& part : parts_[ps]) part.have.reset();
 }
 
 }  // namespace paracord

@@ -71,6 +71,10 @@ class ParameterCopy {
   void RenewGradients(uint32_t buffer);
 
   Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order) const;
+  // Where bytes of its reply belong; nullptr where they are encoded, or not of the copy. Any
+  // thread.
+  char* PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition, uint64_t offset,
+                uint64_t bytes);
   // Takes over the values and versions that came back. An error says what is wrong with the reply;
   // the copy is then no longer whole and the session has to end. `repeated`: it was sent before, so
   // what it says was applied already may be its own.
@@ -78,6 +82,8 @@ class ParameterCopy {
                                             const absl::Cord& reply);
   // Nobody knows what that ps made of the last push.
   void ForgetResiduals(uint32_t ps);
+  // A reply of that ps was lost, and part of it may be in place.
+  void ForgetValues(uint32_t ps);
 
  private:
   using Floats = std::vector<float, SharedAllocator<float>>;
@@ -112,6 +118,7 @@ class ParameterCopy {
   uint64_t PushBytes(const Part& part) const;
   bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
+  static Encoding PullOf(const Part& part, const ExchangeOrder& order);
 
   const Session session_;
   const std::vector<VariableSpec> variables_;

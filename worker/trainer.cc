@@ -9,6 +9,7 @@
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"
+#include "net/exchange_landing.h"
 #include "net/protocol.h"
 #include "worker/batch_plan.h"
 #include "worker/evaluate.h"
@@ -385,14 +386,22 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
 
 void Trainer::Send(uint32_t ps) {
   ++exchange_.tries[ps].sent;
-  links_[ps]->Call(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
-                   options_.exchange_ms,
-                   [this, alive = alive_, &loop = environment_.loop, ps,
-                    id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
-                     loop.Post([this, alive, ps, id, reply = std::move(reply)]() mutable {
-                       if (*alive && id == exchange_id_) Answered(ps, std::move(reply));
-                     });
-                   });
+  std::shared_ptr<Landing> landing;
+  // With overlap the values may be read while they come.
+  if (!options_.overlap) {
+    landing = MakeExchangeLanding([copy = copy_, ps, order = exchange_.order](
+                                      uint32_t partition, uint64_t offset, uint64_t bytes) {
+      return copy->PlaceOf(ps, order, partition, offset, bytes);
+    });
+  }
+  links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
+                       options_.exchange_ms, std::move(landing),
+                       [this, alive = alive_, &loop = environment_.loop, ps,
+                        id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
+                         loop.Post([this, alive, ps, id, reply = std::move(reply)]() mutable {
+                           if (*alive && id == exchange_id_) Answered(ps, std::move(reply));
+                         });
+                       });
 }
 
 void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
@@ -421,6 +430,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (absl::IsAborted(error) || absl::IsFailedPrecondition(error)) {
     return callbacks_.stale(Text(error));
   }
+  if (!error.ok()) copy_->ForgetValues(ps);
   const bool again = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) ||
                      absl::IsResourceExhausted(error);
   if (again) {
@@ -433,6 +443,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     }
   }
   if (!error.ok() && exchange_.error.ok()) exchange_.error = error;
+  if (!error.ok()) pulled_ = false;
   // Refused whole, it has changed nothing there; otherwise nobody knows.
   if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
   if (--exchange_.open == 0 && !computing_ahead_) FinishExchange();

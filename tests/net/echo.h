@@ -59,13 +59,21 @@ class RefusingLink : public Link {
   const std::string address_;
 };
 
-inline std::future<absl::StatusOr<absl::Cord>> AskLater(Link& link, std::string_view method,
-                                                        Parts request, int64_t deadline_ms = 5000) {
+inline std::future<absl::StatusOr<absl::Cord>> AskInto(Link& link, std::string_view method,
+                                                       Parts request,
+                                                       std::shared_ptr<Landing> landing,
+                                                       int64_t deadline_ms = 5000) {
   auto promise = std::make_shared<std::promise<absl::StatusOr<absl::Cord>>>();
   auto future = promise->get_future();
-  link.Call(method, std::move(request), deadline_ms,
-            [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
+  link.CallInto(
+      method, std::move(request), deadline_ms, std::move(landing),
+      [promise](absl::StatusOr<absl::Cord> reply) { promise->set_value(std::move(reply)); });
   return future;
+}
+
+inline std::future<absl::StatusOr<absl::Cord>> AskLater(Link& link, std::string_view method,
+                                                        Parts request, int64_t deadline_ms = 5000) {
+  return AskInto(link, method, std::move(request), nullptr, deadline_ms);
 }
 
 inline absl::StatusOr<absl::Cord> Ask(Link& link, std::string_view method, Parts request,

@@ -152,6 +152,48 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
   CHECK_FALSE(Sent(copy, 1, exact).header.pull(0).has_have_updates());
 }
 
+TEST_CASE("only float32 values of partitions of that ps have a place to be received in") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  const auto* const matrix = reinterpret_cast<const char*>(copy.values()[0].data());
+  CHECK(copy.PlaceOf(0, {}, 0, 0, 1200) == matrix);
+  CHECK(copy.PlaceOf(0, {}, 0, 400, 800) == matrix + 400);
+  CHECK(copy.PlaceOf(1, {}, 1, 0, 400) == matrix + 1200);
+  CHECK(copy.PlaceOf(0, {}, 0, 0, 1201) == nullptr);
+  CHECK(copy.PlaceOf(0, {}, 0, 1201, 0) == nullptr);
+  CHECK(copy.PlaceOf(0, {}, 0, 4, UINT64_MAX) == nullptr);
+  CHECK(copy.PlaceOf(0, {}, 1, 0, 4) == nullptr);  // it is on the other
+  CHECK(copy.PlaceOf(0, {}, 9, 0, 4) == nullptr);
+  ParameterCopy half(fixture.session, fixture.variables,
+                     {.wire = ENCODING_BF16, .compression = {}});
+  CHECK(half.PlaceOf(0, {}, 0, 0, 4) == nullptr);
+  ExchangeOrder exact;
+  exact.exact = true;
+  CHECK(half.PlaceOf(0, exact, 0, 0, 4) != nullptr);
+  CHECK(half.PlaceOf(0, {}, 2, 0, 12) != nullptr);  // moving averages are
+}
+
+TEST_CASE("after a reply was lost all its values are asked for again") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  ExchangeReply header;
+  PartitionState& state = *header.add_partitions();
+  state.set_partition(1);
+  state.set_updates(7);
+  state.set_bytes(400);
+  absl::Cord whole;
+  for (const absl::Cord& part :
+       EncodeExchange(header, {{1, 0, absl::Cord(std::string(400, 'x'))}})) {
+    whole.Append(part);
+  }
+  REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  copy.ForgetValues(0);
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
+  copy.ForgetValues(1);
+  CHECK_FALSE(Sent(copy, 1, {}).header.pull(0).has_have_updates());
+}
+
 TEST_CASE(
     "values that are not whole or out of place are not taken for the version that they name") {
   Fixture fixture;

@@ -12,7 +12,10 @@ namespace {
 // Keeps the calls; the test answers.
 class ManualLink : public Link {
  public:
-  void Call(std::string_view, Parts request, int64_t, ReplyFn done) override {
+  void Call(std::string_view, Parts, int64_t, ReplyFn) override { FAIL("values have a place"); }
+  void CallInto(std::string_view, Parts request, int64_t, std::shared_ptr<Landing> given,
+                ReplyFn done) override {
+    landing = std::move(given);
     calls.push_back(std::move(done));
     absl::Cord bytes;
     for (const absl::Cord& part : request) bytes.Append(part);
@@ -20,6 +23,7 @@ class ManualLink : public Link {
   }
   const std::string& address() const override { return address_; }
 
+  std::shared_ptr<Landing> landing;  // of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
 
@@ -83,6 +87,7 @@ struct Fixture {
     TrainerCallbacks callbacks;
     callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
     callbacks.wants_task = [] {};
+    callbacks.evaluated = [](const EvaluationReport&) {};
     callbacks.stale = [](const std::string& why) { FAIL(why); };
     trainer.emplace(
         TrainerOptions{
@@ -177,6 +182,41 @@ TEST_CASE("three calls that find nobody give the lease back, whatever had no roo
   CHECK(test.link.calls.empty());
   REQUIRE(test.reports.size() == 1);
   CHECK(test.reports[0].problem() == PROBLEM_UNREACHABLE);
+}
+
+TEST_CASE("with overlap, where values may be read while they come, they have no place") {
+  CHECK(Fixture(1, /*overlap=*/true).link.landing == nullptr);
+  CHECK(Fixture(1, /*overlap=*/false).link.landing != nullptr);
+}
+
+TEST_CASE("no batch is computed with what is left of a lost reply") {
+  Fixture test(/*batches=*/2);
+  test.AnswerWeight(1, 0);
+  test.RunExecutor();
+  CHECK(test.link.last_request.pull(0).has_have_updates());
+  // It is asked for whole again, and again where an evaluation was what failed.
+  test.Answer(absl::UnavailableError("torn"), 100);
+  CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
+  test.AnswerWeight(2, 1);
+  EvaluationLease evaluation;
+  evaluation.set_id(2);
+  test.trainer->Take(evaluation);
+  test.RunExecutor();
+  test.AnswerWeight(3, 2);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(test.link.last_request.has_batch());
+    test.Answer(absl::UnavailableError("torn"), 100);
+  }
+  Lease lease;
+  lease.set_id(3);
+  lease.set_split(1);
+  lease.set_end_batch(1);
+  test.trainer->Take(lease);
+  test.loop.RunPosted();
+  CHECK_FALSE(test.executor.RunOne());
+  test.AnswerWeight(4, 3);
+  test.RunExecutor();
+  CHECK(test.seen == std::vector<float>{1, 2, 4});
 }
 
 TEST_CASE("without overlap each batch is computed with what the push before brought back") {

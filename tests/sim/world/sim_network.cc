@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
+#include "net/arriving_body.h"
 #include "sim/world/sim_server_call.h"
 #include "sim/world/sim_world.h"
 
@@ -30,8 +31,12 @@ class SimNetwork::SimLink : public Link {
   ~SimLink() override { network_.LinkGone(node_, id_); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    CallInto(method, std::move(request), deadline_ms, nullptr, std::move(done));
+  }
+  void CallInto(std::string_view method, Parts request, int64_t deadline_ms,
+                std::shared_ptr<Landing> landing, ReplyFn done) override {
     network_.StartCall(node_, id_, address_, method, std::move(request), deadline_ms,
-                       std::move(done));
+                       std::move(landing), std::move(done));
   }
   const std::string& address() const override { return *address_; }
 
@@ -55,7 +60,8 @@ class SimNetwork::SimListener : public Listener {
   const uint64_t id_;
 };
 
-SimNetwork::SimNetwork(SimWorld& world) : world_(world), chance_(world.Fork(1)) {}
+SimNetwork::SimNetwork(SimWorld& world)
+    : world_(world), chance_(world.Fork(1)), landing_chance_(world.Fork(9)) {}
 SimNetwork::~SimNetwork() = default;
 
 std::unique_ptr<Link> SimNetwork::Dial(SimNode& node, const std::string& address) {
@@ -121,9 +127,33 @@ absl::Cord SimNetwork::Received(const absl::Cord& bytes) {
   return cord;
 }
 
+absl::Cord SimNetwork::Landed(uint64_t call, const absl::Cord& bytes, size_t end) {
+  const auto it = calls_.find(call);
+  if (it == calls_.end() || it->second.landing == nullptr) return bytes;
+  PROBE("sim.land");
+  const std::string whole(bytes);
+  ArrivingBody body(whole.size(), /*wanted=*/true, it->second.landing);
+  for (size_t at = 0; at < end;) {
+    const auto left = static_cast<int64_t>(end - at);
+    const auto size = static_cast<size_t>(landing_chance_.Between(1, left));
+    const std::string_view next = std::string_view(whole).substr(at, size);
+    at += body.Take({next.data(), next.size()});
+  }
+  return body.TakeBytes();
+}
+
+// A part of a reply that is lost.
+void SimNetwork::LandTorn(uint64_t call, const absl::Cord& bytes) {
+  const auto it = calls_.find(call);
+  if (bytes.empty() || it == calls_.end() || it->second.landing == nullptr) return;
+  PROBE("sim.land_torn");
+  const auto last = static_cast<int64_t>(bytes.size()) - 1;
+  Landed(call, bytes, static_cast<size_t>(landing_chance_.Between(0, last)));
+}
+
 void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* address,
                            std::string_view method, Parts request, int64_t deadline_ms,
-                           ReplyFn done) {
+                           std::shared_ptr<Landing> landing, ReplyFn done) {
   const SimNode::Go go = node.Operation();
   if (go == SimNode::Go::kDead) return;
   if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;  // else it still goes out
@@ -133,7 +163,7 @@ void SimNetwork::StartCall(SimNode& node, uint64_t link, const std::string* addr
   const auto listening = listeners_.find(*address);
   const bool found = listening != listeners_.end();
   const uint32_t host = found ? listening->second.node->host() : kNobody;
-  OpenCall call{&node, link, host, name, std::move(done), deadline_us, 0};
+  OpenCall call{&node, link, host, name, std::move(landing), std::move(done), deadline_us, 0};
   call.deadline_event =
       world_.At(deadline_us, &node, EventKind::kFailure, "deadline", id, [this, id, name] {
         PROBE("sim.deadline");
@@ -264,19 +294,20 @@ void SimNetwork::SendReply(SimServerCall& server, absl::StatusOr<Parts> reply) {
   if (go == SimNode::Go::kDyingHere && chance_.Chance(0.5)) return;
   SimNode* const client = &server.client();
   if (!client->live()) return;
-  if (chance_.Chance(world_.swarm().lose)) {
-    PROBE("sim.lose_reply");
-    FailSoonOrLate(server.call(), "reply lost");
-    return;
-  }
-  int64_t delay_us = Delay();
-  DrawLate(delay_us);
   absl::StatusOr<absl::Cord> bytes = absl::Cord();
   if (reply.ok()) {
     bytes = Join(*std::move(reply));
   } else {
     bytes = reply.status();
   }
+  if (chance_.Chance(world_.swarm().lose)) {
+    PROBE("sim.lose_reply");
+    if (bytes.ok()) LandTorn(server.call(), *bytes);
+    FailSoonOrLate(server.call(), "reply lost");
+    return;
+  }
+  int64_t delay_us = Delay();
+  DrawLate(delay_us);
   const uint64_t hash =
       bytes.ok() ? HashCord(*bytes) : static_cast<uint64_t>(bytes.status().code());
   const uint64_t id = ++last_id_;
@@ -300,6 +331,7 @@ void SimNetwork::ReplyArrives(uint64_t message_id, SimNode* client) {
       });
     } else {
       PROBE("sim.cut_loses_reply");
+      if (message.bytes.ok()) LandTorn(message.call, *message.bytes);
       FailSoonOrLate(message.call, "cut off");
       messages_.erase(it);
     }
@@ -312,7 +344,7 @@ void SimNetwork::ReplyArrives(uint64_t message_id, SimNode* client) {
     world_.Violation(absl::StrCat("bytes of a reply to ", arrived.method, " changed"));
   }
   CancelLater(arrived.call, false);  // a duplicate that has not been answered yet
-  Finish(arrived.call, Received(*arrived.bytes));
+  Finish(arrived.call, Landed(arrived.call, Received(*arrived.bytes), arrived.bytes->size()));
 }
 
 }  // namespace paracord
