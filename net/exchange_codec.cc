@@ -140,16 +140,19 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
   return absl::OkStatus();
 }
 
-// Tag, length and all of a piece but its data.
-std::string PieceHead(const PieceView& piece, uint64_t data_bytes) {
+// Tag, length and all of a piece but its data, of which `padding` bytes only fill: a number may be
+// written longer than it is.
+std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
     AppendVarint(fields, kPartitionTag);
     AppendVarint(fields, piece.partition);
   }
-  if (piece.offset != 0) {
-    AppendVarint(fields, kOffsetTag);
-    AppendVarint(fields, piece.offset);
+  AppendVarint(fields, kOffsetTag);
+  AppendVarint(fields, piece.offset);
+  for (; padding > 0; --padding) {
+    fields.back() = static_cast<char>(fields.back() | '\x80');
+    fields.push_back('\0');
   }
   AppendVarint(fields, kDataTag);
   AppendVarint(fields, data_bytes);
@@ -159,9 +162,21 @@ std::string PieceHead(const PieceView& piece, uint64_t data_bytes) {
   return head + fields;
 }
 
+// The same behind so many bytes: with it the data begin at a multiple of an element's size, so that
+// whoever receives the message can use them where they lie.
+std::string AlignedPieceHead(const PieceView& piece, uint64_t data_bytes, uint64_t behind) {
+  constexpr uint64_t kAlignment = sizeof(float);
+  for (size_t padding = 0;; ++padding) {
+    std::string head = PieceHead(piece, data_bytes, padding);
+    // Padding may make a length longer, too.
+    if ((behind + head.size()) % kAlignment == 0 || padding == kAlignment) return head;
+  }
+}
+
 template <class Header>
 Parts Encode(const Header& header, std::vector<PieceView>& pieces) {
   Parts parts{absl::Cord(header.SerializeAsString())};
+  uint64_t bytes = parts.back().size();
   for (PieceView& piece : pieces) {
     do {
       absl::Cord& last = parts.back();
@@ -173,7 +188,9 @@ Parts Encode(const Header& header, std::vector<PieceView>& pieces) {
         continue;
       }
       absl::Cord data = piece.data.Subcord(0, take);
-      last.Append(PieceHead(piece, take));
+      const std::string head = AlignedPieceHead(piece, take, bytes);
+      bytes += head.size() + take;
+      last.Append(head);
       last.Append(std::move(data));
       piece.data.RemovePrefix(take);
       piece.offset += take;
