@@ -102,6 +102,8 @@ Reply Ask(Link& link, std::string_view method, const Request& request) {
 }
 template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
 template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest&);
+template JoinReply Ask(Link&, std::string_view, const JoinRequest&);
+template WorkReply Ask(Link&, std::string_view, const WorkRequest&);
 
 Fence LoadPs(Link& link, const PsJob& job, uint64_t generation, const std::string& checkpoint) {
   LoadRequest load;

@@ -37,6 +37,8 @@ template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request);
 extern template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
 extern template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest&);
+extern template JoinReply Ask(Link&, std::string_view, const JoinRequest&);
+extern template WorkReply Ask(Link&, std::string_view, const WorkRequest&);
 
 // Raises the generation and makes it hold the job's partitions, anew or from a checkpoint. The
 // fence of what follows.

@@ -51,6 +51,10 @@ TEST_CASE("bench_start runs") {
   CheckRuns("bench_start --records 640 --rounds 1", "goal: worker, idle");
 }
 
+TEST_CASE("bench_sessions runs") {
+  CheckRuns("bench_sessions --sessions 3 --seconds 1", "KB a session");
+}
+
 TEST_CASE("bench_coordinator runs") {
   CheckRuns("bench_coordinator --workers 20 --operations 100 --rounds 1", "goal: memory");
 }
