@@ -241,6 +241,11 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
         absl::StrCat(stream.path(), ": is beyond ", held_max_,
                      " bytes and in Fortran order, which has to be held; save it in C order"));
   }
+  // At once, or what it grows through stays with the process. A header that lies gets nothing.
+  if (part.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
+    const auto count = static_cast<size_t>(elements);
+    header.type == ElementType::kU8 ? part.bytes.reserve(count) : part.floats.reserve(count);
+  }
   uint32_t crc = 0;
   std::vector<char> chunk;
   for (uint64_t at = 0; at < elements; at += kChunkElements) {

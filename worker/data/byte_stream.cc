@@ -15,6 +15,9 @@ constexpr size_t kChunkBytes = 256 << 10;
 // zlib's way to ask for the gzip format, crc checked, and for bare deflate.
 constexpr int kGzipOnly = 16 + MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
+// What a byte of deflate can stand for (zlib.net/zlib_tech.html: 1032:1).
+constexpr uint64_t kDeflateMax = 1032;
+
 }  // namespace
 
 struct ByteStream::Inflater {
@@ -53,6 +56,12 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::OpenMember(std::unique_p
     if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
   }
   return stream;
+}
+
+uint64_t ByteStream::left_max() const {
+  const uint64_t left = member_.end - std::min(member_.end, file_position());
+  if (!packed()) return left;
+  return left > UINT64_MAX / kDeflateMax ? UINT64_MAX : left * kDeflateMax;
 }
 
 absl::Status ByteStream::Damaged(const std::string& what) const {

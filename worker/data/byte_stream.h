@@ -35,6 +35,8 @@ class ByteStream {
   bool packed() const { return inflater_ != nullptr; }
   // Where the next byte is in the file; only if it is not packed.
   uint64_t file_position() const { return file_offset_ - (chunk_.size() - chunk_used_); }
+  // Not many more bytes than this can come: the rest of the file, packed as well as can be.
+  uint64_t left_max() const;
   // The file itself, for the one who goes on to read it at any place. Ends the stream.
   std::unique_ptr<ReadFile> TakeFile() { return std::move(file_); }
 
