@@ -38,7 +38,7 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_link_options(paracord_cuda PRIVATE -Wl,-z,defs)
   target_link_libraries(paracord_cuda PRIVATE CUDA::cudart_static absl::status absl::statusor
-    absl::strings ${CMAKE_DL_LIBS})
+    absl::strings spdlog::spdlog ${CMAKE_DL_LIBS})
   message(STATUS "CUDA plug-in: ${CMAKE_CUDA_COMPILER}, for ${PARACORD_CUDA_ARCHITECTURES}")
 elseif(PARACORD_CUDA STREQUAL "on")
   message(FATAL_ERROR "PARACORD_CUDA=on needs nvcc and cudnn.h")

@@ -1,11 +1,7 @@
 #include "tests/cuda_host/host_runtime.h"
 
-#include <cmath>
 #include <cstring>
-#include <deque>
-#include <limits>
 #include <map>
-#include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +9,7 @@
 #include "tests/cuda_host/host_kernels.h"
 #include "tests/cuda_host/host_math.h"
 #include "tests/cuda_host/host_memory.h"
+#include "tests/cuda_host/host_streams.h"
 #include "worker/ops/cuda/pointer.h"
 
 namespace paracord::cuda {
@@ -22,28 +19,10 @@ namespace {
 HostMemory* running_memory = nullptr;
 const char* running_kernel = "";
 
-struct HostEvent {
-  uint64_t recorded = 0, done = 0;
-  bool timed = false;
-  int64_t at = 0;  // by the count of tasks
-};
-
-struct Task {
-  const char* what = "";
-  size_t bytes = 0;
-  std::function<void()> work;
-  std::shared_ptr<HostEvent> record, wait;
-  uint64_t number = 0;  // of the record
-};
-
-struct HostStream {
-  std::deque<Task> tasks;
-};
-
 class HostRuntime : public Runtime {
  public:
   explicit HostRuntime(HostOptions options)
-      : options_(std::move(options)), random_(options_.seed) {}
+      : options_(std::move(options)), streams_(memory_, options_.seed, options_.done) {}
   ~HostRuntime() override;
 
   absl::Status UseDevice() override { return Call("cudaSetDevice"); }
@@ -59,53 +38,79 @@ class HostRuntime : public Runtime {
   size_t gap_bytes() const override { return 64; }
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                     Stream stream) override;
-  absl::StatusOr<Stream> CreateStream() override;
-  absl::Status DestroyStream(Stream stream) override;
+  absl::StatusOr<Stream> CreateStream() override {
+    RETURN_IF_ERROR(Call("cudaStreamCreate"));
+    return streams_.CreateStream();
+  }
+  absl::Status DestroyStream(Stream stream) override {
+    RETURN_IF_ERROR(Call("cudaStreamDestroy"));
+    streams_.DestroyStream(stream);
+    return absl::OkStatus();
+  }
   absl::Status Synchronize(Stream stream) override;
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   absl::Status FreeHost(void* memory) override;
   absl::Status PinHost(const void* memory, size_t bytes) override;
   absl::Status UnpinHost(const void* memory) override;
-  absl::StatusOr<Event> CreateEvent() override;
-  absl::StatusOr<Event> CreateTimedEvent() override;
+  absl::StatusOr<Event> CreateEvent() override {
+    RETURN_IF_ERROR(Call("cudaEventCreate"));
+    return streams_.CreateEvent(/*timed=*/false);
+  }
+  absl::StatusOr<Event> CreateTimedEvent() override {
+    RETURN_IF_ERROR(Call("cudaEventCreate"));
+    return streams_.CreateEvent(/*timed=*/true);
+  }
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override;
-  absl::Status DestroyEvent(Event event) override;
-  absl::Status Record(Event event, Stream stream) override;
-  absl::Status Wait(Stream stream, Event event) override;
+  absl::Status DestroyEvent(Event event) override {
+    RETURN_IF_ERROR(Call("cudaEventDestroy"));
+    streams_.DestroyEvent(event);
+    return absl::OkStatus();
+  }
+  absl::Status Record(Event event, Stream stream) override {
+    RETURN_IF_ERROR(Call("cudaEventRecord"));
+    return streams_.Record(event, stream);
+  }
+  absl::Status Wait(Stream stream, Event event) override {
+    RETURN_IF_ERROR(Call("cudaStreamWaitEvent"));
+    return streams_.Wait(stream, event);
+  }
+  absl::Status BeginCapture(Stream stream) override;
+  absl::StatusOr<StepGraph> EndCapture(Stream stream) override;
+  absl::Status LaunchGraph(StepGraph graph, Stream stream) override;
+  absl::Status DestroyGraph(StepGraph graph) override {
+    RETURN_IF_ERROR(Call("cudaGraphExecDestroy"));
+    streams_.DestroyGraph(graph);
+    return absl::OkStatus();
+  }
   absl::Status Launch(const KernelLaunch& launch, Stream stream) override;
   absl::Status Gemm(const GemmCall& call, Stream stream) override;
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
 
   // For convolutions too.
   absl::Status Call(const char* name);
-  absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0);
+  absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0) {
+    return streams_.Ask(stream, what, std::move(work), bytes);
+  }
   HostMemory& memory() { return memory_; }
 
  private:
   bool IsPinned(const void* at, size_t bytes) const;
-  bool Ready(const HostStream& stream) const;
-  void RunOne();
-  HostStream* Find(Stream stream);
 
   const HostOptions options_;
-  std::mt19937_64 random_;
   HostMemory memory_;
+  HostStreams streams_;
   int64_t calls_ = 0;
   size_t bytes_ = 0;
   bool failed_ = false;
-  int64_t tasks_done_ = 0;
   std::map<void*, size_t> sizes_;
   std::map<const char*, size_t> pinned_;                  // ranges of the host
   std::map<void*, std::unique_ptr<char[]>> host_memory_;  // of them, those allocated here
-  std::map<Stream, std::unique_ptr<HostStream>> streams_;
-  std::map<Event, std::shared_ptr<HostEvent>> events_;
 };
 
 HostRuntime::~HostRuntime() {
   if (!failed_) {
     if (memory_.live() > 0) memory_.Note(absl::StrCat(memory_.live(), " allocations not freed"));
-    if (!streams_.empty()) memory_.Note("streams not destroyed");
-    if (!events_.empty()) memory_.Note("events not destroyed");
+    if (!streams_.Left().empty()) memory_.Note(streams_.Left());
     if (!pinned_.empty()) memory_.Note("memory of the host left pinned");
   }
   if (options_.at_end) options_.at_end(calls_, memory_.wrong());
@@ -113,6 +118,7 @@ HostRuntime::~HostRuntime() {
 
 absl::Status HostRuntime::Call(const char* name) {
   const int64_t number = calls_++;
+  if (options_.called) options_.called(name);
   if (number == options_.fail_call || (options_.sticky && failed_)) {
     failed_ = true;
     return absl::InternalError(absl::StrCat(name, ": failed as asked, call ", number));
@@ -122,6 +128,7 @@ absl::Status HostRuntime::Call(const char* name) {
 
 absl::StatusOr<void*> HostRuntime::Malloc(size_t bytes) {
   RETURN_IF_ERROR(Call("cudaMalloc"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaMalloc"));
   if (bytes > options_.memory_bytes_max - bytes_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cudaMalloc: no memory for ", bytes, " bytes"));
@@ -139,19 +146,6 @@ absl::Status HostRuntime::Free(void* memory) {
     return absl::InternalError("cudaFree: invalid argument");
   }
   bytes_ -= sizes_[memory];
-  return absl::OkStatus();
-}
-
-HostStream* HostRuntime::Find(Stream stream) {
-  const auto found = streams_.find(stream);
-  return found == streams_.end() ? nullptr : found->second.get();
-}
-
-absl::Status HostRuntime::Ask(Stream stream, const char* what, std::function<void()> work,
-                              size_t bytes) {
-  HostStream* at = Find(stream);
-  if (at == nullptr) return absl::InternalError("no such stream");
-  at->tasks.push_back({what, bytes, std::move(work), nullptr, nullptr, 0});
   return absl::OkStatus();
 }
 
@@ -200,6 +194,7 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
                                Stream stream) {
   RETURN_IF_ERROR(Call("cudaMemcpyAsync"));
   const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
+  if (!pinned) RETURN_IF_ERROR(streams_.Forbidden("cudaMemcpyAsync of pageable memory"));
   const auto lives = [this, pinned, bytes](const void* host) {
     if (!pinned || IsPinned(host, bytes)) return true;
     memory_.Note("cudaMemcpyAsync: memory of the host that is no longer pinned");
@@ -218,7 +213,7 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
         },
         bytes);
   }
-  std::memset(to, 0xff, bytes);  // until it is there it is a NaN
+  if (!streams_.capturing()) std::memset(to, 0xff, bytes);  // until it is there it is a NaN
   return Ask(
       stream, "copy to the host",
       [this, from, to, bytes, lives] {
@@ -229,112 +224,39 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
       bytes);
 }
 
-absl::StatusOr<Stream> HostRuntime::CreateStream() {
-  RETURN_IF_ERROR(Call("cudaStreamCreate"));
-  auto stream = std::make_unique<HostStream>();
-  void* name = stream.get();
-  streams_[name] = std::move(stream);
-  return name;
-}
-
-absl::Status HostRuntime::DestroyStream(Stream stream) {
-  RETURN_IF_ERROR(Call("cudaStreamDestroy"));
-  streams_.erase(stream);
-  return absl::OkStatus();
-}
-
-bool HostRuntime::Ready(const HostStream& stream) const {
-  if (stream.tasks.empty()) return false;
-  const Task& task = stream.tasks.front();
-  return task.wait == nullptr || task.wait->done >= task.number;
-}
-
-// One task of any stream that may go on.
-void HostRuntime::RunOne() {
-  std::vector<HostStream*> ready;
-  for (const auto& [name, stream] : streams_) {
-    if (Ready(*stream)) ready.push_back(stream.get());
-  }
-  if (ready.empty()) {  // each waits for an event that nobody will record
-    memory_.Note("streams wait for ever");
-    for (const auto& [name, stream] : streams_) stream->tasks.clear();
-    return;
-  }
-  HostStream& stream = *ready[random_() % ready.size()];
-  const Task task = std::move(stream.tasks.front());
-  stream.tasks.pop_front();
-  if (task.record != nullptr) {
-    task.record->done = std::max(task.record->done, task.number);
-    task.record->at = tasks_done_;
-  }
-  if (!task.work) return;
-  ++tasks_done_;
-  if (options_.done) options_.done(task.what, task.bytes);
-  task.work();
-}
-
 absl::Status HostRuntime::Synchronize(Stream stream) {
   // An error here is of work that was done; of a device that is lost nothing runs any more.
-  absl::Status status = Call("cudaStreamSynchronize");
+  const absl::Status status = Call("cudaStreamSynchronize");
   if (options_.sticky && failed_) return status;
-  HostStream* at = Find(stream);
-  if (at == nullptr) return absl::InternalError("cudaStreamSynchronize: no such stream");
-  memory_.Show(true);
-  while (!at->tasks.empty()) RunOne();
-  memory_.Show(false);
+  RETURN_IF_ERROR(streams_.Run(stream));
   if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
   return status;
 }
 
-absl::StatusOr<Event> HostRuntime::CreateEvent() {
-  RETURN_IF_ERROR(Call("cudaEventCreate"));
-  auto event = std::make_shared<HostEvent>();
-  void* name = event.get();
-  events_[name] = std::move(event);
-  return name;
-}
-
-absl::StatusOr<Event> HostRuntime::CreateTimedEvent() {
-  ASSIGN_OR_RETURN(const Event event, CreateEvent());
-  events_[event]->timed = true;
-  return event;
-}
-
 absl::StatusOr<float> HostRuntime::ElapsedMs(Event from, Event to) {
   RETURN_IF_ERROR(Call("cudaEventElapsedTime"));
-  const auto a = events_.find(from), b = events_.find(to);
-  for (const auto& event : {a, b}) {
-    if (event == events_.end() || !event->second->timed || event->second->recorded == 0 ||
-        event->second->done < event->second->recorded) {
-      memory_.Note("cudaEventElapsedTime of an event that is not timed, or not done");
-      return absl::InternalError("cudaEventElapsedTime: invalid resource handle");
-    }
-  }
-  return static_cast<float>(b->second->at - a->second->at);
+  ASSIGN_OR_RETURN(const int64_t tasks, streams_.Between(from, to));
+  return static_cast<float>(tasks);
 }
 
-absl::Status HostRuntime::DestroyEvent(Event event) {
-  RETURN_IF_ERROR(Call("cudaEventDestroy"));
-  events_.erase(event);
-  return absl::OkStatus();
+absl::Status HostRuntime::BeginCapture(Stream stream) {
+  RETURN_IF_ERROR(Call("cudaStreamBeginCapture"));
+  if (!options_.graphs) return absl::InternalError("cudaStreamBeginCapture: not supported");
+  return streams_.BeginCapture(stream);
 }
 
-absl::Status HostRuntime::Record(Event event, Stream stream) {
-  RETURN_IF_ERROR(Call("cudaEventRecord"));
-  HostStream* at = Find(stream);
-  const auto found = events_.find(event);
-  if (at == nullptr || found == events_.end()) return absl::InternalError("cudaEventRecord");
-  at->tasks.push_back({"", 0, nullptr, found->second, nullptr, ++found->second->recorded});
-  return absl::OkStatus();
+absl::StatusOr<StepGraph> HostRuntime::EndCapture(Stream stream) {
+  // What was captured is lost whatever comes.
+  absl::StatusOr<StepGraph> graph = streams_.EndCapture(stream);
+  const absl::Status called = Call("cudaStreamEndCapture");
+  if (called.ok() || !graph.ok()) return graph;
+  streams_.DestroyGraph(*graph);
+  return called;
 }
 
-absl::Status HostRuntime::Wait(Stream stream, Event event) {
-  RETURN_IF_ERROR(Call("cudaStreamWaitEvent"));
-  HostStream* at = Find(stream);
-  const auto found = events_.find(event);
-  if (at == nullptr || found == events_.end()) return absl::InternalError("cudaStreamWaitEvent");
-  at->tasks.push_back({"", 0, nullptr, nullptr, found->second, found->second->recorded});
-  return absl::OkStatus();
+absl::Status HostRuntime::LaunchGraph(StepGraph graph, Stream stream) {
+  RETURN_IF_ERROR(Call("cudaGraphLaunch"));
+  return streams_.LaunchGraph(graph, stream);
 }
 
 absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
@@ -348,7 +270,7 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
   const auto* bytes = static_cast<const char*>(launch.args);
   auto args = std::make_shared<std::vector<char>>(bytes, bytes + launch.args_size);
   const auto kernel = reinterpret_cast<HostKernel>(const_cast<void*>(launch.kernel));
-  const uint64_t order = random_();
+  const uint64_t order = streams_.Random();
   return Ask(stream, launch.name, [this, kernel, args, order, launch] {
     running_memory = &memory_;
     running_kernel = launch.name;

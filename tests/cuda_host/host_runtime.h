@@ -18,8 +18,10 @@ struct HostOptions {
   int64_t fail_call = -1;  // the call of this number fails
   bool sticky = false;     // and so do all after it
   size_t memory_bytes_max = SIZE_MAX;
-  bool convolutions = true;  // false: cuDNN has no algorithm
-  bool pinned = true;        // false: no memory of the host can be pinned
+  bool convolutions = true;                      // false: cuDNN has no algorithm
+  bool pinned = true;                            // false: no memory of the host can be pinned
+  bool graphs = true;                            // false: nothing can be captured
+  std::function<void(const char* name)> called;  // each call
   // What is done, in the order in which that happens; of copies, with the bytes.
   std::function<void(const char* what, size_t bytes)> done;
   // The number of calls; what was wrong: errors of access, or something left undestroyed.

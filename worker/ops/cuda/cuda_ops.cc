@@ -6,6 +6,7 @@
 #include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/engine.h"
 #include "worker/ops/cuda/norm.h"
+#include "worker/ops/cuda/replay.h"
 #include "worker/ops/cuda/softmax.h"
 #include "worker/ops/cuda/walk.h"
 
@@ -61,7 +62,9 @@ class CudaOps : public Ops {
   void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
                float* y) override {
     const auto dropped = static_cast<uint64_t>(static_cast<double>(rate) * 4294967296.0);
-    engine_.Map("dropout", n, DropoutBody{Mix64(key), dropped, 1.f / (1.f - rate), first, x, y});
+    const uint64_t* const mixed = engine_.Key(Mix64(key));
+    if (mixed == nullptr) return;
+    engine_.Map("dropout", n, DropoutBody{mixed, dropped, 1.f / (1.f - rate), first, x, y});
   }
   void Fill(int64_t n, float value, float* y) override {
     engine_.Map("fill", n, FillBody{value, y});
@@ -124,7 +127,9 @@ class CudaOps : public Ops {
 
   void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                 float* y) override {
-    engine_.Map("noise", n, NoiseBody{Mix64(key), stddev, first, x, y});
+    const uint64_t* const mixed = engine_.Key(Mix64(key));
+    if (mixed == nullptr) return;
+    engine_.Map("noise", n, NoiseBody{mixed, stddev, first, x, y});
   }
   void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
                double* sum) override {
@@ -196,7 +201,8 @@ void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime) {
+absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs) {
+  if (graphs) runtime = MakeReplay(std::move(runtime));
   auto ops = std::make_unique<CudaOps>(std::move(runtime));
   RETURN_IF_ERROR(ops->Init());
   return ops;

@@ -10,6 +10,7 @@
 
 namespace paracord::cuda {
 
-absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime);
+// `graphs`: steps that repeat are launched as one (replay.h).
+absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
 }  // namespace paracord::cuda

@@ -78,27 +78,27 @@ PARACORD_HD inline uint64_t MixBits(uint64_t x) {
 }
 
 struct DropoutBody {
-  uint64_t mixed;    // Mix64 of the key
+  Ptr<const uint64_t> mixed;  // Mix64 of the key
   uint64_t dropped;  // of 2^32 values of the hash, so many drop the element
   float scale;
   int64_t first;
   In x;
   Out y;
   PARACORD_HD void operator()(int64_t i) const {
-    const uint64_t hash = MixBits(mixed ^ static_cast<uint64_t>(first + i)) >> 32;
+    const uint64_t hash = MixBits(mixed[0] ^ static_cast<uint64_t>(first + i)) >> 32;
     y[i] = hash < dropped ? 0.f : x[i] * scale;
   }
 };
 
 // Box and Muller's transform of two uniform numbers from one hash.
 struct NoiseBody {
-  uint64_t mixed;
+  Ptr<const uint64_t> mixed;
   float stddev;
   int64_t first;
   In x;
   Out y;
   PARACORD_HD void operator()(int64_t i) const {
-    const uint64_t hash = MixBits(mixed ^ static_cast<uint64_t>(first + i));
+    const uint64_t hash = MixBits(mixed[0] ^ static_cast<uint64_t>(first + i));
     const double u = (static_cast<double>(hash >> 32) + 0.5) / 4294967296.0;
     const double v = static_cast<double>(hash & 0xffffffff) / 4294967296.0;
     const double normal = std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);

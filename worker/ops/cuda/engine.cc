@@ -194,6 +194,16 @@ double* Engine::Result(double* host) {
   return results + results_.size() - 1;
 }
 
+const uint64_t* Engine::Key(uint64_t key) {
+  auto* const slot = Work<uint64_t>(Scratch::kRandom, 1);
+  if (slot == nullptr || !runs()) return slot;
+  // In order with what computes: the one before has been used. Staged, it is there when it is read.
+  void* const staged = staging_.Take(sizeof(key));
+  const void* from = staged == nullptr ? &key : std::memcpy(staged, &key, sizeof(key));
+  Do("key", [&] { return runtime_->Copy(CopyKind::kToDevice, from, slot, sizeof(key), compute_); });
+  return ok() ? slot : nullptr;
+}
+
 // The results that there is no more room for. Rare.
 void Engine::TakeOver() {
   unpinned_results_.resize(results_.size());

@@ -22,7 +22,7 @@
 namespace paracord::cuda {
 
 // Memory that an operation works in; those that live at the same time have different names.
-enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kWorkspace, kCount };
+enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kRandom, kWorkspace, kCount };
 
 // Of its spans.
 enum Lane { kCompute, kToDevice, kToHost };
@@ -76,6 +76,10 @@ class Engine {
   // On the device, for a number that will be in `host` after Finish. Null after an error.
   double* Result(double* host);
 
+  // A number that varies between steps that are the same otherwise, on the device, for what is
+  // asked for next. Null after an error.
+  const uint64_t* Key(uint64_t key);
+
   // body(i) for every i below n.
   template <class Body>
   void Map(const char* name, int64_t n, const Body& body) {
@@ -91,7 +95,12 @@ class Engine {
     return static_cast<uint32_t>(std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, 1 << 20));
   }
   template <class Args>
-  void Send(const char* name, const void* kernel, const Args& args, uint32_t x, uint32_t y) {
+  void Send(const char* name, const void* kernel, Args args, uint32_t x, uint32_t y) {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&args);  // so that the same arguments are the same bytes (replay.h)
+#endif
+#endif
     Do(name, [&] {
       return runtime_->Launch({name, kernel, &args, sizeof(Args), x, y, kThreads}, compute_);
     });

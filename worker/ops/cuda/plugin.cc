@@ -1,6 +1,8 @@
 // The plug-in's C interface (worker/ops/cuda_plugin.h).
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "worker/ops/cuda/cuda_ops.h"
 #include "worker/ops/cuda/toolkit_library.h"
@@ -28,7 +30,9 @@ void* NewOps(int device, char* why, size_t why_size) {
   absl::StatusOr<std::unique_ptr<Runtime>> runtime = MakeToolkitRuntime(device, {});
   absl::Status status = runtime.status();
   if (status.ok()) {
-    absl::StatusOr<std::unique_ptr<Ops>> ops = MakeOps(*std::move(runtime));
+    const char* const graphs = std::getenv("PARACORD_CUDA_GRAPHS");
+    absl::StatusOr<std::unique_ptr<Ops>> ops =
+        MakeOps(*std::move(runtime), graphs == nullptr || std::string_view(graphs) != "off");
     if (ops.ok()) return ops->release();
     status = ops.status();
   }

@@ -15,6 +15,7 @@ namespace paracord::cuda {
 
 using Stream = void*;
 using Event = void*;
+using StepGraph = void*;
 
 // Of the device.
 struct MemoryInfo {
@@ -108,6 +109,14 @@ class Runtime {
   virtual absl::Status DestroyEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;
+  // From Begin to End what is asked of the stream, and of those that wait for its events, is kept
+  // instead of done; the stream must wait for them all at the end. Copies are of pinned memory, and
+  // events are of the same capture. After an error End is needed all the same.
+  virtual absl::Status BeginCapture(Stream stream) = 0;
+  virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
+  // All of it, when the stream has come to it, with the arguments it had.
+  virtual absl::Status LaunchGraph(StepGraph graph, Stream stream) = 0;
+  virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
   // UNIMPLEMENTED: cuDNN has no algorithm for it.

@@ -13,7 +13,7 @@
 #define PARACORD_CUBLAS_CALLS(X)                                                              \
   X(cublasCreate_v2)                                                                          \
   X(cublasDestroy_v2) X(cublasSetStream_v2) X(cublasSetMathMode) X(cublasSgemmStridedBatched) \
-      X(cublasGetStatusString)
+      X(cublasGetStatusString) X(cublasSetWorkspace_v2)
 #define PARACORD_CUDNN_CALLS(X)                                                                    \
   X(cudnnCreate)                                                                                   \
   X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor)          \

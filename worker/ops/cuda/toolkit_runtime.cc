@@ -10,6 +10,8 @@
 namespace paracord::cuda {
 namespace {
 
+constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the largest GPUs
+
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
 
 class ToolkitRuntime : public Runtime {
@@ -19,9 +21,11 @@ class ToolkitRuntime : public Runtime {
   ~ToolkitRuntime() override {
     if (cudnn_ != nullptr) libraries_.cudnnDestroy(cudnn_);
     if (cublas_ != nullptr) libraries_.cublasDestroy_v2(cublas_);
+    if (workspace_ != nullptr) (void)cudaFree(workspace_);
   }
   absl::Status Init() {
     RETURN_IF_ERROR(UseDevice());
+    ASSIGN_OR_RETURN(workspace_, Malloc(kCublasWorkspace));
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
   }
@@ -124,6 +128,36 @@ class ToolkitRuntime : public Runtime {
     return absl::OkStatus();
   }
 
+  absl::Status BeginCapture(Stream stream) override {
+    RETURN_IF_CUDA(cudaStreamBeginCapture, static_cast<cudaStream_t>(stream),
+                   cudaStreamCaptureModeThreadLocal);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<StepGraph> EndCapture(Stream stream) override {
+    cudaGraph_t graph = nullptr;
+    const absl::Status captured = StatusOf(
+        "cudaStreamEndCapture", cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph));
+    if (!captured.ok()) {
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
+      return captured;
+    }
+    cudaGraphExec_t made = nullptr;
+    const absl::Status status =
+        StatusOf("cudaGraphInstantiate", cudaGraphInstantiate(&made, graph, 0));
+    (void)cudaGraphDestroy(graph);
+    RETURN_IF_ERROR(status);
+    return static_cast<StepGraph>(made);
+  }
+  absl::Status LaunchGraph(StepGraph graph, Stream stream) override {
+    RETURN_IF_CUDA(cudaGraphLaunch, static_cast<cudaGraphExec_t>(graph),
+                   static_cast<cudaStream_t>(stream));
+    return absl::OkStatus();
+  }
+  absl::Status DestroyGraph(StepGraph graph) override {
+    RETURN_IF_CUDA(cudaGraphExecDestroy, static_cast<cudaGraphExec_t>(graph));
+    return absl::OkStatus();
+  }
+
   absl::Status Launch(const KernelLaunch& launch, Stream stream) override {
     void* args[] = {const_cast<void*>(launch.args)};
     RETURN_IF_CUDA(cudaLaunchKernel, launch.kernel, dim3(launch.blocks_x, launch.blocks_y),
@@ -132,9 +166,7 @@ class ToolkitRuntime : public Runtime {
   }
 
   absl::Status Gemm(const GemmCall& call, Stream stream) override {
-    RETURN_IF_ERROR(
-        StatusOf(libraries_, "cublasSetStream",
-                 libraries_.cublasSetStream_v2(cublas_, static_cast<cudaStream_t>(stream))));
+    RETURN_IF_ERROR(UseStream(stream));
     RETURN_IF_ERROR(
         StatusOf(libraries_, "cublasSetMathMode",
                  libraries_.cublasSetMathMode(
@@ -155,11 +187,27 @@ class ToolkitRuntime : public Runtime {
   }
 
  private:
+  // cuBLAS would allocate where it works, which a captured graph must not, and every change of the
+  // stream takes back what it was given.
+  absl::Status UseStream(Stream stream) {
+    if (stream == cublas_stream_) return absl::OkStatus();
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetStream",
+                 libraries_.cublasSetStream_v2(cublas_, static_cast<cudaStream_t>(stream))));
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetWorkspace",
+                 libraries_.cublasSetWorkspace_v2(cublas_, workspace_, kCublasWorkspace)));
+    cublas_stream_ = stream;
+    return absl::OkStatus();
+  }
+
   const int device_;
   const ToolkitOptions options_;
   const Libraries& libraries_;
   cublasHandle_t cublas_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
+  void* workspace_ = nullptr;
+  Stream cublas_stream_ = nullptr;
 };
 
 }  // namespace

@@ -1,0 +1,92 @@
+// Streams, events and captured graphs on the processor: queues whose tasks run when somebody waits,
+// in an order that a seed chooses as far as streams and events allow. Owned by HostRuntime; one
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/cuda_host/host_memory.h"
+#include "worker/ops/cuda/runtime.h"
+
+namespace paracord::cuda {
+
+class HostStreams {
+ public:
+  // `done`: is told each task; may be empty.
+  HostStreams(HostMemory& memory, uint64_t seed,
+              std::function<void(const char* what, size_t bytes)> done)
+      : memory_(memory), random_(seed), done_(std::move(done)) {}
+
+  uint64_t Random() { return random_(); }
+  Stream CreateStream();
+  void DestroyStream(Stream stream) { streams_.erase(stream); }
+  absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0);
+  // All that was asked of it.
+  absl::Status Run(Stream stream);
+
+  Event CreateEvent(bool timed);
+  void DestroyEvent(Event event) { events_.erase(event); }
+  absl::Status Record(Event event, Stream stream);
+  absl::Status Wait(Stream stream, Event event);
+  // In tasks.
+  absl::StatusOr<int64_t> Between(Event from, Event to);
+
+  absl::Status BeginCapture(Stream stream);
+  absl::StatusOr<StepGraph> EndCapture(Stream stream);
+  absl::Status LaunchGraph(StepGraph graph, Stream stream);
+  void DestroyGraph(StepGraph graph) { graphs_.erase(graph); }
+  bool capturing() const { return capture_ != nullptr; }
+  // While a capture is under way this makes it one that fails.
+  absl::Status Forbidden(const char* what);
+
+  // What was not destroyed; "" if all was.
+  std::string Left() const;
+
+ private:
+  struct HostEvent {
+    uint64_t recorded = 0, done = 0;
+    bool timed = false;
+    int64_t at = 0;  // by the count of tasks
+  };
+  struct Task {
+    const char* what = "";
+    size_t bytes = 0;
+    std::function<void()> work;
+    std::shared_ptr<HostEvent> record, wait;
+    uint64_t number = 0;  // of the record
+  };
+  using Queue = std::deque<Task>;
+  struct HostGraph {
+    Queue* main = nullptr;
+    std::map<Queue*, Queue> tasks;                            // by the stream they were asked of
+    std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // as recorded last
+    std::string broken;
+  };
+
+  Queue* Find(Stream stream);
+  Queue* Captured(Queue* queue);
+  bool Joined(const HostGraph& graph, const Queue* queue) const;
+  static bool Ready(const Queue& queue);
+  void RunOne();
+
+  HostMemory& memory_;
+  std::mt19937_64 random_;
+  const std::function<void(const char* what, size_t bytes)> done_;
+  int64_t tasks_done_ = 0;
+  std::map<Stream, std::unique_ptr<Queue>> streams_;
+  std::map<Event, std::shared_ptr<HostEvent>> events_;
+  std::unique_ptr<HostGraph> capture_;
+  std::map<StepGraph, std::unique_ptr<HostGraph>> graphs_;
+  std::vector<std::unique_ptr<Queue>> branches_;  // of graphs that were launched
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,421 @@
+#include "worker/ops/cuda/replay.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "common/status_macros.h"
+
+namespace paracord::cuda {
+namespace {
+
+constexpr size_t kGraphsMax = 8;  // batch sizes, buffers that take turns
+constexpr size_t kSeenMax = 16;   // steps that are remembered until they come again
+constexpr size_t kCallsMin = 8;   // of a step that is worth a graph
+constexpr size_t kCallsMax = 1 << 16;
+// Where a step copies more, that is what takes its time, and it had better begin at once.
+constexpr size_t kCopiedMax = 16 << 20;
+
+// The bytes of arguments that are to be compared.
+class Key {
+ public:
+  template <class... T>
+  explicit Key(const T&... values) {
+    (Add(&values, sizeof(values)), ...);
+  }
+  void Add(const void* at, size_t bytes) { bytes_.append(static_cast<const char*>(at), bytes); }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+enum class Kind : uint8_t { kLaunch, kGemm, kCopy, kRecord, kWait, kConvolution };
+
+struct Call {
+  std::string key;
+  Stream stream = nullptr;
+  std::function<absl::Status(Runtime&)> ask;
+};
+
+struct Graph {
+  std::vector<std::string> keys;
+  StepGraph graph = nullptr;
+  uint64_t last_used = 0;
+};
+
+class Replay : public Runtime {
+ public:
+  explicit Replay(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  ~Replay() override {
+    for (const Graph& graph : graphs_) (void)runtime_->DestroyGraph(graph.graph);
+    for (const Event event : {fork_, join_}) {
+      if (event != nullptr) (void)runtime_->DestroyEvent(event);
+    }
+  }
+
+  absl::Status UseDevice() override { return runtime_->UseDevice(); }
+  absl::StatusOr<void*> Malloc(size_t bytes) override { return runtime_->Malloc(bytes); }
+  absl::Status Free(void* memory) override {
+    RETURN_IF_ERROR(DropAll());
+    return runtime_->Free(memory);
+  }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return runtime_->GetMemoryInfo(); }
+  void Part(void* allocation) override { runtime_->Part(allocation); }
+  void Use(void* part, size_t bytes) override { runtime_->Use(part, bytes); }
+  void Unuse(void* part) override { runtime_->Unuse(part); }
+  size_t gap_bytes() const override { return runtime_->gap_bytes(); }
+  absl::StatusOr<Stream> CreateStream() override {
+    ASSIGN_OR_RETURN(const Stream stream, runtime_->CreateStream());
+    if (main_ == nullptr) main_ = stream;
+    return stream;
+  }
+  absl::Status DestroyStream(Stream stream) override { return runtime_->DestroyStream(stream); }
+  absl::StatusOr<Event> CreateEvent() override { return runtime_->CreateEvent(); }
+  absl::StatusOr<Event> CreateTimedEvent() override {
+    ASSIGN_OR_RETURN(const Event event, runtime_->CreateTimedEvent());
+    timed_.insert(event);
+    return event;
+  }
+  absl::StatusOr<float> ElapsedMs(Event from, Event to) override {
+    return runtime_->ElapsedMs(from, to);
+  }
+  absl::Status DestroyEvent(Event event) override {
+    timed_.erase(event);
+    return runtime_->DestroyEvent(event);
+  }
+  absl::StatusOr<void*> AllocateHost(size_t bytes) override {
+    ASSIGN_OR_RETURN(void* const memory, runtime_->AllocateHost(bytes));
+    pinned_[static_cast<char*>(memory)] = bytes;
+    return memory;
+  }
+  absl::Status FreeHost(void* memory) override {
+    RETURN_IF_ERROR(DropAll());
+    pinned_.erase(static_cast<char*>(memory));
+    return runtime_->FreeHost(memory);
+  }
+  absl::Status PinHost(const void* memory, size_t bytes) override {
+    RETURN_IF_ERROR(runtime_->PinHost(memory, bytes));
+    pinned_[static_cast<const char*>(memory)] = bytes;
+    return absl::OkStatus();
+  }
+  absl::Status UnpinHost(const void* memory) override {
+    RETURN_IF_ERROR(DropAll());
+    pinned_.erase(static_cast<const char*>(memory));
+    return runtime_->UnpinHost(memory);
+  }
+  absl::Status BeginCapture(Stream stream) override { return runtime_->BeginCapture(stream); }
+  absl::StatusOr<StepGraph> EndCapture(Stream stream) override {
+    return runtime_->EndCapture(stream);
+  }
+  absl::Status LaunchGraph(StepGraph graph, Stream stream) override {
+    return runtime_->LaunchGraph(graph, stream);
+  }
+  absl::Status DestroyGraph(StepGraph graph) override { return runtime_->DestroyGraph(graph); }
+
+  absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
+                    Stream stream) override {
+    const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
+    copied_ += bytes;
+    return Ask(Key(Kind::kCopy, kind, from, to, bytes, stream), stream,
+               pinned && copied_ <= kCopiedMax,
+               [=](Runtime& to_ask) { return to_ask.Copy(kind, from, to, bytes, stream); });
+  }
+  absl::Status Record(Event event, Stream stream) override {
+    recorded_.insert(event);
+    return Ask(Key(Kind::kRecord, event, stream), stream, timed_.count(event) == 0,
+               [=](Runtime& to_ask) { return to_ask.Record(event, stream); });
+  }
+  absl::Status Wait(Stream stream, Event event) override {
+    return Ask(Key(Kind::kWait, event, stream), stream, recorded_.count(event) == 1,
+               [=](Runtime& to_ask) { return to_ask.Wait(stream, event); });
+  }
+  absl::Status Launch(const KernelLaunch& launch, Stream stream) override {
+    Key key(Kind::kLaunch, launch.kernel, launch.blocks_x, launch.blocks_y, launch.threads, stream);
+    key.Add(launch.args, launch.args_size);
+    const auto* const bytes = static_cast<const char*>(launch.args);
+    return Ask(std::move(key), stream, true,
+               [launch, args = std::vector<char>(bytes, bytes + launch.args_size),
+                stream](Runtime& to_ask) {
+                 KernelLaunch kept = launch;
+                 kept.args = args.data();
+                 return to_ask.Launch(kept, stream);
+               });
+  }
+  absl::Status Gemm(const GemmCall& c, Stream stream) override {
+    return Ask(Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a,
+                   c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.tf32, stream),
+               stream, true, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
+  }
+  absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
+
+  absl::Status Synchronize(Stream stream) override;
+
+  // For convolutions too. `may`: it can be part of a graph.
+  absl::Status Ask(Key key, Stream stream, bool may, std::function<absl::Status(Runtime&)> ask);
+
+ private:
+  bool IsPinned(const void* memory, size_t bytes) const;
+  absl::Status DoAll();
+  absl::Status EndStep(bool& launched);
+  void Remember();
+  absl::StatusOr<StepGraph> Capture();
+  bool Launch(size_t graph);
+  void Drop(size_t graph);
+  absl::Status DropAll();
+  void Complain(const absl::Status& why);
+
+  const std::unique_ptr<Runtime> runtime_;
+  Stream main_ = nullptr;                  // the first
+  Event fork_ = nullptr, join_ = nullptr;  // of other streams, within a graph
+  std::map<const char*, size_t> pinned_;
+  std::set<Event> timed_;
+
+  // Of this step.
+  std::vector<Call> calls_;
+  std::set<Event> recorded_;
+  size_t copied_ = 0;
+  bool waits_ = false;              // nothing was asked yet: it may be one of `candidates_`
+  bool may_ = true;                 // be captured
+  std::vector<size_t> candidates_;  // graphs that began like this
+
+  std::vector<Graph> graphs_;
+  std::vector<size_t> seen_;   // hashes of steps that came once, the latest last
+  std::vector<size_t> never_;  // of those whose capture failed
+  uint64_t uses_ = 0;
+  std::set<Stream> busy_;  // but the first: what was asked of them was not waited for
+  bool complained_ = false;
+};
+
+// `serial`: an address may come again, with another shape.
+class ReplayConvolution : public Convolution {
+ public:
+  ReplayConvolution(Replay& replay, std::unique_ptr<Convolution> convolution, uint64_t serial)
+      : replay_(replay), convolution_(std::move(convolution)), serial_(serial) {}
+
+  size_t workspace_bytes() const override { return convolution_->workspace_bytes(); }
+  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+                       Stream stream) override {
+    return Ask(&Convolution::Forward, 0, x, w, y, workspace, stream);
+  }
+  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+                            Stream stream) override {
+    return Ask(&Convolution::BackwardData, 1, w, dy, dx, workspace, stream);
+  }
+  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+                              Stream stream) override {
+    return Ask(&Convolution::BackwardFilter, 2, x, dy, dw, workspace, stream);
+  }
+
+ private:
+  using Method = absl::Status (Convolution::*)(const float*, const float*, float*, void*, Stream);
+  absl::Status Ask(Method method, int number, const float* a, const float* b, float* c,
+                   void* workspace, Stream stream) {
+    return replay_.Ask(Key(Kind::kConvolution, serial_, number, a, b, c, workspace, stream), stream,
+                       true, [=, convolution = convolution_.get()](Runtime&) {
+                         return (convolution->*method)(a, b, c, workspace, stream);
+                       });
+  }
+
+  Replay& replay_;
+  const std::unique_ptr<Convolution> convolution_;
+  const uint64_t serial_;
+};
+
+absl::StatusOr<std::unique_ptr<Convolution>> Replay::MakeConvolution(const ConvCall& call) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Convolution> convolution, runtime_->MakeConvolution(call));
+  return std::make_unique<ReplayConvolution>(*this, std::move(convolution), ++uses_);
+}
+
+bool Replay::IsPinned(const void* memory, size_t bytes) const {
+  const auto* const begin = static_cast<const char*>(memory);
+  auto found = pinned_.upper_bound(begin);
+  if (found == pinned_.begin()) return false;
+  --found;
+  return begin + bytes <= found->first + found->second;
+}
+
+absl::Status Replay::Ask(Key key, Stream stream, bool may,
+                         std::function<absl::Status(Runtime&)> ask) {
+  if (calls_.empty()) {
+    may_ = true;
+    waits_ = !graphs_.empty();
+    candidates_.resize(graphs_.size());
+    for (size_t i = 0; i < graphs_.size(); ++i) candidates_[i] = i;
+  }
+  may_ = may_ && may && calls_.size() < kCallsMax;
+  const size_t at = calls_.size();
+  if (!may_ && !waits_) {  // nobody will look at it
+    if (at == 0) calls_.emplace_back();
+    busy_.insert(stream);
+    return ask(*runtime_);
+  }
+  calls_.push_back({key.Take(), stream, std::move(ask)});
+  if (!waits_) {
+    busy_.insert(stream);
+    const absl::Status asked = calls_.back().ask(*runtime_);
+    may_ = may_ && asked.ok();
+    return asked;
+  }
+  std::erase_if(candidates_, [&](size_t graph) {
+    const std::vector<std::string>& keys = graphs_[graph].keys;
+    return at >= keys.size() || keys[at] != calls_[at].key;
+  });
+  if (!candidates_.empty() && may_) return absl::OkStatus();
+  return DoAll();
+}
+
+// What was only compared so far.
+absl::Status Replay::DoAll() {
+  waits_ = false;
+  for (const Call& call : calls_) {
+    if (!call.ask) continue;
+    busy_.insert(call.stream);
+    const absl::Status asked = call.ask(*runtime_);
+    may_ = may_ && asked.ok();
+    RETURN_IF_ERROR(asked);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Replay::Synchronize(Stream stream) {
+  bool launched = false;
+  const absl::Status ended = EndStep(launched);
+  const absl::Status done = runtime_->Synchronize(stream);
+  busy_.erase(stream);
+  // A graph has the work of all streams.
+  if (launched && stream != main_) RETURN_IF_ERROR(runtime_->Synchronize(main_));
+  RETURN_IF_ERROR(ended);
+  return done;
+}
+
+absl::Status Replay::EndStep(bool& launched) {
+  if (calls_.empty()) return absl::OkStatus();
+  absl::Status status;
+  if (waits_) {
+    const auto whole = std::find_if(candidates_.begin(), candidates_.end(), [&](size_t graph) {
+      return graphs_[graph].keys.size() == calls_.size();
+    });
+    launched = whole != candidates_.end() && Launch(*whole);
+    if (!launched) status = DoAll();
+  }
+  if (!launched && status.ok() && may_ && calls_.size() >= kCallsMin) Remember();
+  calls_.clear();
+  recorded_.clear();
+  copied_ = 0;
+  return status;
+}
+
+// Instead of the step's calls. Behind all that other streams have to do.
+bool Replay::Launch(size_t graph) {
+  absl::Status launched;
+  for (const Stream stream : busy_) {
+    if (launched.ok() && stream != main_) launched = runtime_->Synchronize(stream);
+  }
+  busy_.clear();
+  graphs_[graph].last_used = ++uses_;
+  if (launched.ok()) launched = runtime_->LaunchGraph(graphs_[graph].graph, main_);
+  if (launched.ok()) return true;
+  Drop(graph);
+  may_ = false;
+  Complain(launched);
+  return false;
+}
+
+void Replay::Drop(size_t graph) {
+  (void)runtime_->DestroyGraph(graphs_[graph].graph);
+  graphs_.erase(graphs_.begin() + static_cast<std::ptrdiff_t>(graph));
+}
+
+// Memory that they may be about goes. Rare.
+absl::Status Replay::DropAll() {
+  if (waits_) RETURN_IF_ERROR(DoAll());
+  while (!graphs_.empty()) Drop(graphs_.size() - 1);
+  return absl::OkStatus();
+}
+
+void Replay::Complain(const absl::Status& why) {
+  if (complained_) return;
+  complained_ = true;
+  Logger("device").Warn("a step is launched call by call, not as a graph: {}",
+                        std::string(why.message()));
+}
+
+// The step was done as it was asked for. The second time it becomes a graph.
+void Replay::Remember() {
+  std::string all;
+  for (const Call& call : calls_) all += call.key;
+  const size_t hash = std::hash<std::string>()(all);
+  if (std::find(never_.begin(), never_.end(), hash) != never_.end()) return;
+  const auto seen = std::find(seen_.begin(), seen_.end(), hash);
+  if (seen == seen_.end()) {
+    if (seen_.size() >= kSeenMax) seen_.erase(seen_.begin());
+    seen_.push_back(hash);
+    return;
+  }
+  seen_.erase(seen);
+  absl::StatusOr<StepGraph> graph = Capture();
+  if (!graph.ok()) {
+    if (never_.size() >= kSeenMax) never_.erase(never_.begin());
+    never_.push_back(hash);
+    Complain(graph.status());
+    return;
+  }
+  if (graphs_.size() >= kGraphsMax) {
+    const auto oldest =
+        std::min_element(graphs_.begin(), graphs_.end(),
+                         [](const Graph& a, const Graph& b) { return a.last_used < b.last_used; });
+    Drop(static_cast<size_t>(oldest - graphs_.begin()));
+  }
+  Graph& made = graphs_.emplace_back();
+  for (Call& call : calls_) made.keys.push_back(std::move(call.key));
+  made.graph = *graph;
+  made.last_used = ++uses_;
+}
+
+// The same calls again, kept instead of done. The other streams begin where the main one begins,
+// and it ends when they have.
+absl::StatusOr<StepGraph> Replay::Capture() {
+  if (fork_ == nullptr) {
+    ASSIGN_OR_RETURN(fork_, runtime_->CreateEvent());
+  }
+  if (join_ == nullptr) {
+    ASSIGN_OR_RETURN(join_, runtime_->CreateEvent());
+  }
+  std::set<Stream> others;
+  for (const Call& call : calls_) {
+    if (call.stream != main_) others.insert(call.stream);
+  }
+  for (const Stream stream : others) RETURN_IF_ERROR(runtime_->Synchronize(stream));
+  RETURN_IF_ERROR(runtime_->Synchronize(main_));
+  RETURN_IF_ERROR(runtime_->BeginCapture(main_));
+  const auto keep = [&]() -> absl::Status {
+    RETURN_IF_ERROR(runtime_->Record(fork_, main_));
+    for (const Stream stream : others) RETURN_IF_ERROR(runtime_->Wait(stream, fork_));
+    for (const Call& call : calls_) RETURN_IF_ERROR(call.ask(*runtime_));
+    for (const Stream stream : others) {
+      RETURN_IF_ERROR(runtime_->Record(join_, stream));
+      RETURN_IF_ERROR(runtime_->Wait(main_, join_));
+    }
+    return absl::OkStatus();
+  };
+  const absl::Status kept = keep();
+  absl::StatusOr<StepGraph> graph = runtime_->EndCapture(main_);
+  if (!kept.ok() && graph.ok()) (void)runtime_->DestroyGraph(*graph);
+  RETURN_IF_ERROR(kept);
+  return graph;
+}
+
+}  // namespace
+
+std::unique_ptr<Runtime> MakeReplay(std::unique_ptr<Runtime> runtime) {
+  return std::make_unique<Replay>(std::move(runtime));
+}
+
+}  // namespace paracord::cuda
