@@ -1,5 +1,7 @@
 // Each benchmark once, with sizes so small that its numbers mean nothing: that it runs to its end,
 // prints what its README promises and says of each goal whether it is met.
+#include <sys/wait.h>
+
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
@@ -84,6 +86,28 @@ TEST_CASE("bench_model runs") {
     return;
   }
   CheckRuns("bench_model --rounds 1 --batch 8 --job " + job, "forward and backward");
+}
+
+TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it is skipped") {
+  const std::string models = " --models " PARACORD_SOURCE_DIR "/examples/fashion-mnist/models";
+  CheckRuns("bench_gpu --device cpu --case cnn --batch 4 --rounds 2 --elements 10000" + models,
+            "with a ps beside alone");
+  const auto results = Results(
+      "bench_gpu --device cpu --case mlp --batch 2 --rounds 1 --elements "
+      "10000 --ps=false" +
+      models);
+  CHECK(results.at("gpu_step_mlp_2_bf16").at("unit") == "samples/s");
+  CHECK(results.at("gpu_add").at("unit") == "GB/s");
+  CHECK(results.at("gpu_hidden_copies_mlp_2_float32").at("value") == 0);  // there are none
+  CHECK(Run("bench_gpu --device cpu --case none" + models).status != 0);
+  setenv("PARACORD_CUDA_PLUGIN", "/none", 1);
+  const Output skipped = Run("bench_gpu");
+  const Output refused = Run("bench_gpu --device cuda:0");
+  unsetenv("PARACORD_CUDA_PLUGIN");
+  CHECK(skipped.status == 0);
+  CHECK(skipped.text.find("skipped: --device cuda:0: no CUDA plug-in") != std::string::npos);
+  CHECK(WEXITSTATUS(refused.status) == 2);
+  CHECK(refused.text.find("no CUDA plug-in at /none") != std::string::npos);
 }
 
 TEST_CASE("with --json each result is a line of its own, beside what ran with it") {
