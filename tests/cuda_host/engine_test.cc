@@ -117,6 +117,75 @@ TEST_CASE("a model fits into exactly the memory that its plan needs") {
   }
 }
 
+// Layers that work in memory of their own, as much as they have examples, and the rest.
+nlohmann::json LayersWithMemory() {
+  const nlohmann::json none = nlohmann::json::object();
+  return SequentialJson(
+      {LayerJson(
+           "Conv2D",
+           {{"filters", 4}, {"kernel_size", {3, 3}}, {"padding", "same"}, {"activation", "relu"}}),
+       LayerJson("BatchNormalization", none), LayerJson("MaxPooling2D", {{"pool_size", {2, 2}}}),
+       LayerJson("Reshape", {{"target_shape", {9, 4}}}),
+       LayerJson("LSTM", {{"units", 5}, {"return_sequences", true}}),
+       LayerJson("LayerNormalization", none), LayerJson("Flatten", none),
+       LayerJson("Dropout", {{"rate", 0.25}}),
+       LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
+}
+
+TEST_CASE("batches of every size have their place in the plan") {
+  for (const uint32_t accumulate : {1u, 3u}) {
+    const Batch schema = SchemaOf({6, 6, 2}, {});
+    Job job = JobFor(LayersWithMemory(), kSparse, 8);
+    job.accumulate = accumulate;
+    int mallocs = 0;
+    size_t bytes = SIZE_MAX;
+    const auto build = [&] {
+      cuda::HostOptions options;
+      options.memory_bytes_max = bytes;
+      // Of smaller batches other algorithms are the best, which ask for more.
+      options.workspace = [](int64_t batch) { return static_cast<size_t>(4000 - 100 * batch); };
+      options.called = [&mallocs](const char* name) {
+        if (std::string(name) == "cudaMalloc") ++mallocs;
+      };
+      options.at_end = [](int64_t, const std::string& wrong) { CHECK(wrong.empty()); };
+      return BuildKerasProgram(job, schema, cuda::MakeOps(cuda::MakeHostRuntime(options)).value());
+    };
+    bytes = 1;
+    const std::string text(build().status().message());
+    INFO(text);
+    const size_t need = text.find(" need ");
+    REQUIRE(need != std::string::npos);
+    bytes = std::stoul(text.substr(need + 6));
+    const auto program = build().value();
+    const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
+    Variables variables(*program);
+    variables.Initialise(3);
+    mallocs = 0;
+    const uint32_t sizes[] = {8, 3, 8, 8, 1, 7, 2, 8, 5, 4, 6, 1, 8, 3};
+    for (uint32_t step = 0; step < std::size(sizes); ++step) {
+      INFO("accumulate " << accumulate << " step " << step);
+      const Batch batch = RandomBatch(schema, sizes[step], 4, step);
+      const auto got = program->ComputeGradients(batch, step, variables.value_spans(),
+                                                 variables.gradient_spans());
+      INFO(got.status());
+      REQUIRE(got.ok());
+      Variables wanted(*cpu);
+      const auto loss =
+          cpu->ComputeGradients(batch, step, variables.value_spans(), wanted.gradient_spans());
+      CHECK(*got == Approx(*loss).epsilon(1e-4));
+      for (size_t v = 0; v < wanted.gradients.size(); ++v) {
+        for (size_t i = 0; i < wanted.gradients[v].size(); ++i) {
+          REQUIRE(variables.gradients[v][i] ==
+                  Approx(wanted.gradients[v][i]).epsilon(1e-4).margin(1e-5));
+        }
+      }
+      std::vector<MetricState> states;
+      CHECK(program->Evaluate(batch, variables.value_spans(), states).ok());
+    }
+    CHECK(mallocs == 0);
+  }
+}
+
 // On a GPU what small products are computed with is cuBLAS' choice.
 TEST_CASE("where short operands are allowed, products take 11 bits of them") {
   const float a[] = {1 + 1.f / 4096, 3}, b[] = {1, 1 / 1024.f};

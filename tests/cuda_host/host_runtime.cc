@@ -1,5 +1,6 @@
 #include "tests/cuda_host/host_runtime.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -311,10 +312,10 @@ absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
 
 class HostConvolution : public Convolution {
  public:
-  HostConvolution(HostRuntime& runtime, const ConvCall& call)
-      : runtime_(runtime), call_(call), math_(call) {}
+  HostConvolution(HostRuntime& runtime, const ConvCall& call, size_t workspace)
+      : runtime_(runtime), call_(call), workspace_(workspace), math_(call) {}
 
-  size_t workspace_bytes() const override { return kWorkspace; }
+  size_t workspace_bytes() const override { return workspace_; }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionForward"));
@@ -344,7 +345,6 @@ class HostConvolution : public Convolution {
   }
 
  private:
-  static constexpr size_t kWorkspace = 1000;
   struct Operand {
     const float* at;
     int64_t floats;
@@ -362,8 +362,8 @@ class HostConvolution : public Convolution {
            int64_t floats) {
     const char* const who = "cudnnConvolution";
     HostMemory& memory = runtime_.memory();
-    if (!memory.Allows(workspace, kWorkspace, false, who)) return false;
-    std::memset(workspace, 0x5a, kWorkspace);
+    if (!memory.Allows(workspace, workspace_, false, who)) return false;
+    std::memset(workspace, 0x5a, workspace_);
     for (const Operand& operand : operands) {
       if (!memory.Allows(operand.at, static_cast<size_t>(operand.floats) * 4, true, who)) {
         return false;
@@ -374,6 +374,7 @@ class HostConvolution : public Convolution {
 
   HostRuntime& runtime_;
   const ConvCall call_;
+  const size_t workspace_;
   HostConvMath math_;
 };
 
@@ -381,7 +382,9 @@ absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const 
   RETURN_IF_ERROR(Call("cudnnGetConvolutionForwardAlgorithm"));
   RETURN_IF_ERROR(CheckConv(call));
   if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
-  return std::make_unique<HostConvolution>(*this, call);
+  // The quickest asks for so much, others for less.
+  const size_t workspace = options_.workspace ? options_.workspace(call.batch) : 1000;
+  return std::make_unique<HostConvolution>(*this, call, std::min(workspace, call.workspace_max));
 }
 
 bool May(const void* at, size_t bytes, bool written) {

@@ -18,6 +18,8 @@ struct HostOptions {
   int64_t fail_call = -1;  // the call of this number fails
   bool sticky = false;     // and so do all after it
   size_t memory_bytes_max = SIZE_MAX;
+  // What a convolution asks for to work in, if it may; null: always the same.
+  std::function<size_t(int64_t batch)> workspace;
   bool convolutions = true;                      // false: cuDNN has no algorithm
   bool pinned = true;                            // false: no memory of the host can be pinned
   bool graphs = true;                            // false: nothing can be captured

@@ -48,36 +48,57 @@ absl::Status Graph::Reserve(int64_t batch) {
   return absl::OkStatus();
 }
 
+absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
+  std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
+  kernels.bytes.assign(nodes_.size(), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.layer == nullptr || node.layer->is_view()) continue;
+    // What a mixed policy has rounded loses nothing.
+    ops_.AllowShortOperands(short_operands_ || node.precision != Precision::kFloat32);
+    const int64_t before = ops_.allocated_bytes();
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+        node.layer->MakeKernel(ops_, batch, node.input_shapes);
+    if (!kernel.ok()) {
+      return absl::Status(kernel.status().code(),
+                          absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
+                                       ": ", kernel.status().message()));
+    }
+    made[i] = *std::move(kernel);
+    kernels.bytes[i] = ops_.allocated_bytes() - before;
+  }
+  kernels.nodes = std::move(made);
+  return absl::OkStatus();
+}
+
+// Those of the batch size that was not used for the longest time.
+void Graph::DropKernels(int64_t but) {
+  auto oldest = kernels_.end();
+  for (auto it = kernels_.begin(); it != kernels_.end(); ++it) {
+    const bool older = oldest == kernels_.end() || it->second.last_used < oldest->second.last_used;
+    if (it->first != but && older) oldest = it;
+  }
+  if (oldest != kernels_.end()) kernels_.erase(oldest);
+}
+
 absl::Status Graph::Prepare(int64_t batch) {
   RETURN_IF_ERROR(Reserve(batch));
   RETURN_IF_ERROR(ReserveRounded());
-  if (kernels_.count(batch) == 0 && kernels_.size() >= kBatchSizesMax) {
-    kernels_.erase(std::min_element(kernels_.begin(), kernels_.end(), [](auto& a, auto& b) {
-      return a.second.last_used < b.second.last_used;
-    }));
-  }
+  current_ = nullptr;
   Kernels& kernels = kernels_[batch];
   kernels.last_used = ++uses_;
-  if (kernels.nodes.empty()) {
-    std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
-    kernels.bytes.assign(nodes_.size(), 0);
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = nodes_[i];
-      if (node.layer == nullptr || node.layer->is_view()) continue;
-      // What a mixed policy has rounded loses nothing.
-      ops_.AllowShortOperands(short_operands_ || node.precision != Precision::kFloat32);
-      const int64_t before = ops_.allocated_bytes();
-      absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-          node.layer->MakeKernel(ops_, batch, node.input_shapes);
-      if (!kernel.ok()) {
-        return absl::Status(kernel.status().code(),
-                            absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
-                                         ": ", kernel.status().message()));
-      }
-      made[i] = *std::move(kernel);
-      kernels.bytes[i] = ops_.allocated_bytes() - before;
+  if (kernels_.size() > kBatchSizesMax) DropKernels(batch);
+  while (kernels.nodes.empty()) {
+    // A size that was not planned takes the place of one that was.
+    ops_.KeepToPlan(kernels_.size() > 1);
+    const absl::Status made = MakeKernels(batch, kernels);
+    ops_.KeepToPlan(false);
+    if (made.ok()) break;
+    if (!absl::IsResourceExhausted(made) || kernels_.size() == 1) {
+      kernels_.erase(batch);
+      return made;
     }
-    kernels.nodes = std::move(made);
+    DropKernels(batch);
   }
   current_ = &kernels;
   return absl::OkStatus();

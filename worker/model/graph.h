@@ -179,6 +179,8 @@ class Graph {
   void AddVariables(Layer& layer, Node& node);
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
+  absl::Status MakeKernels(int64_t batch, Kernels& kernels);
+  void DropKernels(int64_t but);
   absl::Status NoMemory(const absl::Status& status, size_t storage, int64_t batch) const;
   std::string StorageTitle(size_t storage, int64_t batch) const;
   void PlanScratch(bool add);

@@ -71,6 +71,7 @@ class KerasProgram : public GradientProgram {
   // computed. RESOURCE_EXHAUSTED says of what there is too much.
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
+  absl::Status PrepareAnother();
   std::vector<MemoryRow> MemoryRows() const;
   // Of the usual batch, computed at a time.
   int64_t SliceExamples() const {

@@ -243,6 +243,9 @@ class Ops {
 
   // RESOURCE_EXHAUSTED when the device has no more. Contents are undefined.
   virtual absl::StatusOr<DeviceArray> Allocate(int64_t floats) = 0;
+  // Whether Allocate from now on is also RESOURCE_EXHAUSTED where there was a plan and it has no
+  // place for it (any more). Off at first.
+  virtual void KeepToPlan(bool keep) = 0;
   // Bytes that Allocate gave and that have not gone.
   virtual int64_t allocated_bytes() const = 0;
   // A plan of memory, where it is not the host's: once, before anything is allocated. Until EndPlan

@@ -32,6 +32,7 @@ class CpuOps : public Ops {
     });
   }
   int64_t allocated_bytes() const override { return allocated_bytes_; }
+  void KeepToPlan(bool) override {}
   void BeginPlan() override {}
   absl::Status EndPlan(MemoryPlan&) override { return absl::OkStatus(); }
   // The count belongs to the calling thread.

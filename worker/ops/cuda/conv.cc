@@ -164,7 +164,8 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                 .stride_width = s.width.stride,
                 .dilation_height = s.height.dilation,
                 .dilation_width = s.width.dilation,
-                .tf32 = engine.tf32()};
+                .tf32 = engine.tf32(),
+                .workspace_max = engine.workspace_max()};
   if (padded) {
     call.in_height += s.height.pad_before + s.height.pad_after;
     call.in_width += s.width.pad_before + s.width.pad_after;

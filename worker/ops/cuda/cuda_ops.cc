@@ -20,6 +20,7 @@ class CudaOps : public Ops {
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats) override { return engine_.Allocate(floats); }
   int64_t allocated_bytes() const override { return engine_.allocated_bytes(); }
+  void KeepToPlan(bool keep) override { engine_.KeepToPlan(keep); }
   void BeginPlan() override { engine_.BeginPlan(); }
   absl::Status EndPlan(MemoryPlan& plan) override { return engine_.EndPlan(plan); }
   void Enter() override { engine_.Enter().IgnoreError(); }

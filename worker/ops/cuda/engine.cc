@@ -88,6 +88,10 @@ void Engine::Release(void* memory) {
 
 absl::StatusOr<DeviceArray> Engine::Allocate(int64_t floats) {
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
+  if (keep_to_plan_ && !memory_.HasPlace(bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the plan of the GPU's memory has no place for ", bytes, " bytes"));
+  }
   ASSIGN_OR_RETURN(void* const memory, memory_.Take(bytes));
   allocated_bytes_ += static_cast<int64_t>(bytes);
   return DeviceArray(static_cast<float*>(memory), [this, bytes](float* p) {
@@ -115,6 +119,13 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
     work_[i].bytes = buffers[i].bytes;
   }
   return absl::OkStatus();
+}
+
+// Once there is a plan, what that has: of another batch size other algorithms may be the best.
+size_t Engine::workspace_max() const {
+  constexpr size_t kMost = size_t{256} << 20;
+  const size_t planned = work_[static_cast<size_t>(Scratch::kWorkspace)].bytes;
+  return memory_.has_plan() && planned > 0 ? planned : kMost;
 }
 
 void* Engine::WorkBytes(Scratch name, size_t bytes) {
@@ -215,9 +226,7 @@ void Engine::TakeOver() {
 }
 
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {
-  constexpr int64_t kEnough = 1024;  // blocks that fill any GPU
-  constexpr int64_t kEach = 16;      // elements that are worth a thread of a part
-  constexpr int kNeighbours = 32;    // threads that read together
+  constexpr int64_t kEach = 16;  // elements that are worth a thread of a part
   Cut cut;
   if (across) {
     while (cut.width < kNeighbours && cut.width < outputs) cut.width *= 2;
@@ -226,9 +235,10 @@ Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {
     while (cut.width < kThreads && kThreads / cut.width / 2 >= count) cut.width *= 2;
   }
   const int64_t blocks = (outputs + cut.width - 1) / cut.width;
-  if (whole || blocks >= kEnough) return cut;
+  if (whole || blocks >= kBlocksEnough) return cut;
   const int64_t useful = count / (kThreads / cut.width) / kEach;
-  cut.parts = static_cast<int>(std::clamp<int64_t>(std::min(useful, kEnough / blocks), 1, 1024));
+  cut.parts =
+      static_cast<int>(std::clamp<int64_t>(std::min(useful, kBlocksEnough / blocks), 1, 1024));
   return cut;
 }
 

@@ -22,7 +22,17 @@
 namespace paracord::cuda {
 
 // Memory that an operation works in; those that live at the same time have different names.
-enum class Scratch { kPartial, kResult, kRows, kMore, kKeys, kKeysToo, kRandom, kWorkspace, kCount };
+enum class Scratch {
+  kPartial,
+  kResult,
+  kRows,
+  kMore,
+  kKeys,
+  kKeysToo,
+  kRandom,
+  kWorkspace,
+  kCount
+};
 
 // Of its spans.
 enum Lane { kCompute, kToDevice, kToHost };
@@ -59,6 +69,8 @@ class Engine {
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats);
   int64_t allocated_bytes() const { return allocated_bytes_; }
+  // As in ops.h.
+  void KeepToPlan(bool keep) { keep_to_plan_ = keep; }
   // As in ops.h. Memory to work in is part of the plan.
   void BeginPlan() { memory_.BeginPlan(); }
   absl::Status EndPlan(MemoryPlan& plan);
@@ -73,6 +85,8 @@ class Engine {
   T* Work(Scratch name, int64_t count) {
     return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
   }
+  // What convolutions that are made now may work in.
+  size_t workspace_max() const;
   // On the device, for a number that will be in `host` after Finish. Null after an error.
   double* Result(double* host);
 
@@ -131,7 +145,7 @@ class Engine {
   std::vector<double*> results_;   // the same, by place on the device
   std::vector<double> unpinned_results_;
   absl::Status error_;
-  bool tf32_ = false;
+  bool tf32_ = false, keep_to_plan_ = false;
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 
@@ -140,6 +154,9 @@ struct Cut {
   int width = 1;
   int parts = 1;
 };
+constexpr int64_t kBlocksEnough = 1024;  // that fill any GPU
+constexpr int64_t kNeighbours = 32;      // threads that read together
+constexpr int64_t kPartialMax = kBlocksEnough * kNeighbours;
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole);
 
 template <class Body>
@@ -148,8 +165,9 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
   if (outputs == 0) return;
   const Cut cut = CutFor(outputs, count, across, Body::kMaps);
   ReduceArgs<Body> args{body, outputs, count, cut.width, across, cut.parts, nullptr};
-  if (cut.parts > 1) {
-    auto* partial = Work<typename Body::Value>(Scratch::kPartial, outputs * cut.parts);
+  if (cut.parts > 1 || (memory_.planning() && !Body::kMaps)) {
+    // Fewer outputs may come in more parts: it is the most of all shapes.
+    auto* partial = Work<typename Body::Value>(Scratch::kPartial, kPartialMax);
     if (partial == nullptr) return;
     args.partial = partial;
   }

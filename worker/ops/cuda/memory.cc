@@ -48,7 +48,7 @@ absl::StatusOr<void*> DeviceMemory::Take(size_t bytes) {
   void* memory = nullptr;
   if (planning_) {
     memory = Nowhere(places_.Take(padded));
-  } else if (arena_ != nullptr && places_.Find(padded) + padded <= arena_bytes_) {
+  } else if (arena_ != nullptr && HasPlace(bytes)) {
     memory = arena_ + places_.Take(padded);
     runtime_.Use(memory, bytes);
   } else {

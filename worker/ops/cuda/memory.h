@@ -37,6 +37,11 @@ class DeviceMemory {
 
   absl::StatusOr<void*> Take(size_t bytes);
   absl::Status Give(void* memory);
+  // False: there was a plan, and Take would have to ask the device.
+  bool HasPlace(size_t bytes) const {
+    return arena_ == nullptr || places_.Find(Padded(bytes)) + Padded(bytes) <= arena_bytes_;
+  }
+  bool has_plan() const { return arena_ != nullptr; }
   size_t in_use() const { return in_use_; }
 
   // Once, before anything is taken; and when all that was taken since was given back.

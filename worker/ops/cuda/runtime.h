@@ -56,7 +56,8 @@ struct ConvCall {
   int64_t pad_height = 0, pad_width = 0;
   int64_t stride_height = 1, stride_width = 1;
   int64_t dilation_height = 1, dilation_width = 1;
-  bool tf32 = false;  // CUDNN_DEFAULT_MATH, else CUDNN_FMA_MATH
+  bool tf32 = false;         // CUDNN_DEFAULT_MATH, else CUDNN_FMA_MATH
+  size_t workspace_max = 0;  // bytes that an algorithm may ask for
 };
 
 // A convolution with its algorithms. Asynchronous on the stream.

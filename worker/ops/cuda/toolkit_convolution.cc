@@ -10,7 +10,6 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kWorkspaceMax = size_t{256} << 20;
 constexpr int kAlgorithms = 10;
 
 #define RETURN_IF_CUDNN(name, ...) \
@@ -61,7 +60,7 @@ class ToolkitConvolution : public Convolution {
   // The best of the algorithms that may be used; its math goes into the descriptor.
   template <class Found>
   absl::Status Choose(const char* what, const Found* found, int count,
-                      const ToolkitOptions& options, bool tf32,
+                      const ToolkitOptions& options, const ConvCall& call,
                       cudnnConvolutionDescriptor_t convolution, decltype(Found::algo)& chosen);
 
   const Libraries& libraries_;
@@ -105,13 +104,13 @@ absl::Status ToolkitConvolution::Describe(const ConvCall& call, cudnnMathType_t 
 
 template <class Found>
 absl::Status ToolkitConvolution::Choose(const char* what, const Found* found, int count,
-                                        const ToolkitOptions& options, bool tf32,
+                                        const ToolkitOptions& options, const ConvCall& call,
                                         cudnnConvolutionDescriptor_t convolution,
                                         decltype(Found::algo)& chosen) {
   for (const Found* at = found; at < found + count; ++at) {
-    if (at->status != CUDNN_STATUS_SUCCESS || at->memory > kWorkspaceMax) continue;
+    if (at->status != CUDNN_STATUS_SUCCESS || at->memory > call.workspace_max) continue;
     if (options.deterministic && at->determinism != CUDNN_DETERMINISTIC) continue;
-    if (!tf32 && at->mathType != CUDNN_FMA_MATH) continue;
+    if (!call.tf32 && at->mathType != CUDNN_FMA_MATH) continue;
     chosen = at->algo;
     workspace_ = std::max(workspace_, at->memory);
     RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, at->mathType);
@@ -133,20 +132,19 @@ absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions
   RETURN_IF_ERROR(
       asked(what, libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
                       cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data())));
-  RETURN_IF_ERROR(
-      Choose(what, forward.data(), count, options, call.tf32, convolutions_[0], forward_));
+  RETURN_IF_ERROR(Choose(what, forward.data(), count, options, call, convolutions_[0], forward_));
   std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithms> data;
   what = "cudnnGetConvolutionBackwardDataAlgorithm_v7";
   RETURN_IF_ERROR(
       asked(what, libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
                       cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data())));
-  RETURN_IF_ERROR(Choose(what, data.data(), count, options, call.tf32, convolutions_[1], data_));
+  RETURN_IF_ERROR(Choose(what, data.data(), count, options, call, convolutions_[1], data_));
   std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithms> filter;
   what = "cudnnGetConvolutionBackwardFilterAlgorithm_v7";
   RETURN_IF_ERROR(
       asked(what, libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
                       cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data())));
-  return Choose(what, filter.data(), count, options, call.tf32, convolutions_[2], filter_);
+  return Choose(what, filter.data(), count, options, call, convolutions_[2], filter_);
 }
 
 }  // namespace
