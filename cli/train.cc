@@ -248,7 +248,8 @@ int RunTrain(Args args) {
   flags.Positional("JOB", "the job file", &own.job_file);
   flags.Integer("ps", "N", "parameter servers", 1, 64, &own.ps);
   flags.Integer("workers", "N", "workers", 1, 256, &own.workers);
-  flags.String("device", "DEVICE", "what workers compute on: auto, cpu or cuda:N", &own.device);
+  flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",
+               &own.device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &own.dir);
   flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn or error", &own.log_level);
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",

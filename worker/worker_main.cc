@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "common/parallel.h"
@@ -16,6 +17,7 @@
 #include "worker/data/kept_bytes.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
+#include "worker/model/replicas.h"
 #include "worker/ops/device.h"
 #include "worker/worker.h"
 #include "worker/workload.h"
@@ -39,10 +41,18 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
   const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
   return [&daemon, computer, lost, keep](const Job& job) -> absl::StatusOr<Workload> {
-    ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
-                     MakeOps(computer.device, static_cast<int>(computer.threads)));
-    ASSIGN_OR_RETURN(Workload workload,
-                     OpenWorkload(daemon.environment().files, job, std::move(ops), keep));
+    const auto build =
+        [&](const Job& of,
+            const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
+      if (computer.device == kAllGpus) {
+        ASSIGN_OR_RETURN(std::vector<Replica> replicas, MakeAllGpus());
+        return BuildReplicas(of, schema, std::move(replicas));
+      }
+      ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
+                       MakeOps(computer.device, static_cast<int>(computer.threads)));
+      return BuildKerasProgram(of, schema, std::move(ops));
+    };
+    ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
     Logger("device").Info("{}: {}", computer.device, workload.program->Memory());
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
@@ -78,7 +88,8 @@ int Main(int argc, char** argv) {
   std::string device = "auto";
   Computer computer;
   computer.threads = std::max(1u, std::thread::hardware_concurrency());
-  flags.String("device", "DEVICE", "auto, cpu or cuda:N", &device);
+  flags.String("device", "DEVICE", "auto, cpu, cuda:N or cuda:all, each GPU a part of every batch",
+               &device);
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &computer.threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);

@@ -99,11 +99,19 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
 
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, std::unique_ptr<Ops> ops,
                                       const KeepPlace& keep) {
+  const auto build = [&ops](const Job& of, const Batch& schema) {
+    return BuildKerasProgram(of, schema, std::move(ops));
+  };
+  return OpenWorkload(files, std::move(job), build, keep);
+}
+
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
+                                      const KeepPlace& keep) {
   job.train.keep = keep;
   if (job.test.has_value()) job.test->keep = keep;
   Workload workload;
   ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
-  ASSIGN_OR_RETURN(workload.program, BuildKerasProgram(job, train->schema(), std::move(ops)));
+  ASSIGN_OR_RETURN(workload.program, build(job, train->schema()));
   JobFacts& facts = workload.facts;
   facts.set_records(train->records());
   std::string fingerprint = train->fingerprint();

@@ -46,5 +46,10 @@ absl::Status CheckSameColumns(const Batch& train, const Batch& test);
 // kept in `keep`.
 absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, std::unique_ptr<Ops> ops,
                                       const KeepPlace& keep = {});
+// The same with a program of another make.
+using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
+    const Job& job, const Batch& schema)>;
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
+                                      const KeepPlace& keep);
 
 }  // namespace paracord

@@ -17,8 +17,8 @@ namespace paracord::cuda {
 namespace {
 
 // Whose kernel runs, for MayRead and MayWrite.
-HostMemory* running_memory = nullptr;
-const char* running_kernel = "";
+thread_local HostMemory* running_memory = nullptr;
+thread_local const char* running_kernel = "";
 
 class HostRuntime : public Runtime {
  public:
@@ -86,6 +86,8 @@ class HostRuntime : public Runtime {
   absl::Status Launch(const KernelLaunch& launch, Stream stream) override;
   absl::Status Gemm(const GemmCall& call, Stream stream) override;
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
+  absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override;
+  void AbortGroup() override { options_.group->Abort(); }
 
   // For convolutions too.
   absl::Status Call(const char* name);
@@ -103,6 +105,7 @@ class HostRuntime : public Runtime {
   int64_t calls_ = 0;
   size_t bytes_ = 0;
   bool failed_ = false;
+  absl::Status group_status_;
   std::map<void*, size_t> sizes_;
   std::map<const char*, size_t> pinned_;                  // ranges of the host
   std::map<void*, std::unique_ptr<char[]>> host_memory_;  // of them, those allocated here
@@ -122,7 +125,8 @@ absl::Status HostRuntime::Call(const char* name) {
   if (options_.called) options_.called(name);
   if (number == options_.fail_call || (options_.sticky && failed_)) {
     failed_ = true;
-    return absl::InternalError(absl::StrCat(name, ": failed as asked, call ", number));
+    const auto code = options_.sticky ? absl::StatusCode::kDataLoss : absl::StatusCode::kInternal;
+    return absl::Status(code, absl::StrCat(name, ": failed as asked, call ", number));
   }
   return absl::OkStatus();
 }
@@ -231,7 +235,23 @@ absl::Status HostRuntime::Synchronize(Stream stream) {
   if (options_.sticky && failed_) return status;
   RETURN_IF_ERROR(streams_.Run(stream));
   if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
+  RETURN_IF_ERROR(group_status_);
   return status;
+}
+
+absl::Status HostRuntime::AllReduce(std::span<const DeviceFloats> arrays, Stream stream) {
+  RETURN_IF_ERROR(Call("ncclAllReduce"));
+  if (options_.group->aborted()) return absl::DataLossError("ncclAllReduce: given up");
+  return Ask(stream, "all-reduce", [this, all = std::vector(arrays.begin(), arrays.end())] {
+    for (const DeviceFloats& array : all) {
+      const size_t bytes = static_cast<size_t>(array.n) * sizeof(float);
+      memory_.Allows(array.data, bytes, /*written=*/false, "ncclAllReduce");
+      // After an error there may be anything.
+      if (!failed_) memory_.Allows(array.data, bytes, /*written=*/true, "ncclAllReduce");
+    }
+    const absl::Status summed = options_.group->Sum(options_.rank, all);
+    if (group_status_.ok()) group_status_ = summed;
+  });
 }
 
 absl::StatusOr<float> HostRuntime::ElapsedMs(Event from, Event to) {

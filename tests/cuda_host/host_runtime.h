@@ -1,7 +1,7 @@
 // The table of CUDA's calls on the processor. Streams are queues that run when somebody waits, in
 // an order that a seed chooses as far as streams and events allow; products and convolutions are
 // done as cuBLAS and cuDNN document their layouts; every access of a kernel is looked at. One
-// thread. What went wrong is an error of Synchronize and, at the end, handed to `at_end`.
+// thread each. What went wrong is an error of Synchronize and, at the end, handed to `at_end`.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/cuda_host/host_group.h"
 #include "worker/ops/cuda/runtime.h"
 
 namespace paracord::cuda {
@@ -18,6 +19,8 @@ struct HostOptions {
   int64_t fail_call = -1;  // the call of this number fails
   bool sticky = false;     // and so do all after it
   size_t memory_bytes_max = SIZE_MAX;
+  std::shared_ptr<HostGroup> group;  // shared by its ranks
+  size_t rank = 0;
   // What a convolution asks for to work in, if it may; null: always the same.
   std::function<size_t(int64_t batch)> workspace;
   bool convolutions = true;                      // false: cuDNN has no algorithm

@@ -219,7 +219,8 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
     if (!variable_written_[v] && d_parameters[v] != nullptr) {
       const int64_t n = VariableElements(variables_[v]);
       ops_.Fill(n, 0, d_parameters[v]);
-      if (variables_[v].moving_average() > 0) ops_.Add(n, call.parameters[v], d_parameters[v]);
+      const bool once = variables_[v].moving_average() > 0 && call.first_example == 0;
+      if (once) ops_.Add(n, call.parameters[v], d_parameters[v]);
     }
     EndVariable(v, call, d_parameters, loss);
   }
@@ -230,7 +231,7 @@ void Graph::EndVariable(size_t variable, const GraphCall& call,
                         std::span<float* const> d_parameters, PendingSum& loss) {
   if (!call.last) return;
   for (const PenaltyOn& on : penalties_) {
-    if (on.variable != variable) continue;
+    if (on.variable != variable || !call.regularizes) continue;
     ops_.Penalty(VariableElements(variables_[variable]), on.l1, on.l2, call.parameters[variable], 1,
                  d_parameters[variable], loss.Add(1));
   }

@@ -40,7 +40,8 @@ struct GraphCall {
   uint64_t key = 0;                          // of the batch, for dropout
   int64_t first_example = 0;                 // place within the batch
   float share = 1;                           // of the batch's examples
-  bool last = true;  // of the batch's slices: gradients are final, and get the regularizers' part
+  bool last = true;         // of the slices that are computed here: gradients are final
+  bool regularizes = true;  // the last of the batch's: they get the regularizers' part
   const VariableCallbacks* callbacks = nullptr;
 };
 
@@ -111,8 +112,8 @@ class Graph {
   // Rounds the gradient there to the value's precision.
   void RoundGradient(Value value, int64_t batch);
   // After a Forward in training mode of the same call. d_parameters has null for what is not
-  // wanted; `add`: the gradients are added to what is there. With the last slice the regularizers'
-  // part goes into `loss`.
+  // wanted; `add`: the gradients are added to what is there. The regularizers' part goes into
+  // `loss` as well.
   void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                 PendingSum& loss);
   // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward

@@ -9,6 +9,7 @@
 #include "worker/model/job_precision.h"
 #include "worker/model/keras_program.h"
 #include "worker/model/model_summary.h"
+#include "worker/model/replicas.h"
 #include "worker/preprocessing/preprocessed_program.h"
 #include "worker/preprocessing/preprocessor.h"
 #include "worker/unknown_name.h"
@@ -47,9 +48,14 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
 
 namespace {
 
+struct Built {
+  std::unique_ptr<Preprocessor> preprocessor;  // may be null
+  std::unique_ptr<KerasProgram> program;
+};
+
 // `schema` null: only looks for problems; the program is null.
-absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Batch* schema,
-                                                       std::unique_ptr<Ops> ops) {
+absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr<Ops> ops,
+                            const BatchPart& part) {
   Problems problems;
   if (schema != nullptr && !CheckColumns(*schema, problems)) schema = nullptr;
   absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
@@ -76,14 +82,19 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Bat
   if (graph == nullptr || !rest) {
     CheckLearning(job, &*model, problems);
     RETURN_IF_ERROR(problems.ToStatus());
-    return nullptr;
+    return Built{};
   }
   auto program = std::make_unique<KerasProgram>(
       job, std::move(ops), std::move(graph),
-      preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows());
+      preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), part);
   RETURN_IF_ERROR(program->Init(*model, *rest, std::move(columns), problems));
-  if (preprocessor == nullptr) return program;
-  return MakePreprocessedProgram(std::move(preprocessor), std::move(program));
+  return Built{std::move(preprocessor), std::move(program)};
+}
+
+std::unique_ptr<GradientProgram> Preprocessed(std::unique_ptr<Preprocessor> preprocessor,
+                                              std::unique_ptr<GradientProgram> rest) {
+  if (preprocessor == nullptr) return rest;
+  return MakePreprocessedProgram(std::move(preprocessor), std::move(rest));
 }
 
 }  // namespace
@@ -91,11 +102,34 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> Build(const Job& job, const Bat
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops) {
-  return Build(job, &schema, std::move(ops));
+  ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(ops), {}));
+  return Preprocessed(std::move(built.preprocessor), std::move(built.program));
+}
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, const Batch& schema,
+                                                               std::vector<Replica> replicas) {
+  if (job.batch < replicas.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("batches of ", job.batch,
+                                                   " examples have no "
+                                                   "part for each of ",
+                                                   replicas.size(), " GPUs"));
+  }
+  auto sums = std::make_unique<PartSum>(replicas.size());
+  std::unique_ptr<Preprocessor> preprocessor;
+  std::vector<ReplicaPart> parts;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    replicas[i].ops->Enter();  // another device than the one before
+    const BatchPart part{i, replicas.size(), replicas[i].group, sums.get()};
+    ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(replicas[i].ops), part));
+    if (i == 0) preprocessor = std::move(built.preprocessor);
+    parts.push_back({std::move(built.program), part.group});
+  }
+  return Preprocessed(std::move(preprocessor),
+                      MakeReplicas(std::move(sums), std::move(parts), job.batch));
 }
 
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {
-  return Build(job, nullptr, std::move(ops)).status();
+  return Build(job, nullptr, std::move(ops), {}).status();
 }
 
 }  // namespace paracord

@@ -67,6 +67,7 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   }
   RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
   RETURN_IF_ERROR(PrepareAnother());
+  if (gradient_sum_) gradient_sum_->Learn();
   if (!job_.test.has_value()) return absl::OkStatus();
   std::vector<MetricState> states;
   return Evaluate(batch, values, states);
@@ -86,7 +87,9 @@ absl::Status KerasProgram::PrepareAnother() {
 absl::Status KerasProgram::PlanMemory(const Batch& schema) {
   if (ops_->host_memory()) return absl::OkStatus();
   ops_->BeginPlan();
+  rehearsing_ = true;
   const absl::Status rehearsed = Rehearse(schema);
+  rehearsing_ = false;
   memory_ = MemoryRows();
   graph_->Release();
   for (DeviceCopy* copy :

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/finite.h"
@@ -29,6 +30,59 @@ class Run {
 };
 
 }  // namespace
+
+// Whatever becomes of a part, others get what they wait for.
+class PartRun {
+ public:
+  explicit PartRun(KerasProgram& program) : program_(program) {
+    if (!program_.gradient_sum_) return;
+    program_.gradient_sum_->Begin();
+    program_.owes_sum_ = program_.SumsDivisors() && !program_.rehearsing_;
+  }
+  ~PartRun() {
+    End();
+    if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
+    program_.gradient_sum_->Begin();  // which was not to be had: others wait for it
+  }
+  PartRun(const PartRun&) = delete;
+  PartRun& operator=(const PartRun&) = delete;
+  void End() {
+    if (!program_.gradient_sum_) return;
+    if (std::exchange(program_.owes_sum_, false)) {
+      const std::vector<double> none(program_.heads_.size(), 0);
+      program_.part_.sums->Sum(program_.part_.index, none).status().IgnoreError();
+    }
+    program_.gradient_sum_->End();
+  }
+
+ private:
+  KerasProgram& program_;
+};
+
+namespace {
+
+// By the number of what is left, not of all there is.
+bool CountsRows(const ModelHead& head) {
+  return !head.loss.sum && (head.mask != Graph::kNone || head.loss.ignore_class.has_value());
+}
+
+}  // namespace
+
+bool KerasProgram::SumsDivisors() const {
+  return part_.sums != nullptr && std::any_of(heads_.begin(), heads_.end(), CountsRows);
+}
+
+KerasProgram::Slices KerasProgram::AllSlices(const Batch& batch) const {
+  const int64_t all = std::min<int64_t>(SliceCount(), batch.examples);
+  return {all, 0, all};
+}
+
+// None, where there are fewer examples than parts.
+KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
+  const int64_t all = AllSlices(batch).all;
+  const auto index = static_cast<int64_t>(part_.index), count = static_cast<int64_t>(part_.count);
+  return {all, all * index / count, all * (index + 1) / count};
+}
 
 absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
@@ -100,7 +154,15 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
     if (size == 0) continue;
     ASSIGN_OR_RETURN(gradients_.back(), gradient_copy_.Reserve(i, gradients[i]));
   }
-  if (gradients_.size() == all.size() && gradients.size() == all.size()) return absl::OkStatus();
+  if (gradients_.size() == all.size() && gradients.size() == all.size()) {
+    if (!gradient_sum_) return absl::OkStatus();
+    std::vector<DeviceFloats> arrays;
+    for (size_t i = 0; i < all.size(); ++i) {
+      arrays.push_back({gradients_[i], static_cast<int64_t>(gradients[i].size())});
+    }
+    gradient_sum_->SetGradients(std::move(arrays));
+    return absl::OkStatus();
+  }
   return absl::InternalError(
       absl::StrCat("gradients do not fit the model's variables, from number ", gradients_.size()));
 }
@@ -136,7 +198,7 @@ GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, 
           .key = key,
           .first_example = first,
           .share = static_cast<float>(count) / static_cast<float>(batch.examples),
-          .last = first + count == batch.examples,
+          .regularizes = first + count == batch.examples,
           .callbacks = &callbacks_};
 }
 
@@ -170,36 +232,41 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
 // forward pass; where a batch is computed in slices that takes a pass over all of them.
 absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
-                                                           int64_t slices) {
-  std::vector<double> divisors;
-  for (const ModelHead& head : heads_) {
-    double rows = static_cast<double>(batch.examples * head.loss.rows);
-    if (head.mask != Graph::kNone || head.loss.ignore_class.has_value()) {
-      rows = 1e-7;  // as Keras
-    }
-    divisors.push_back(head.loss.sum ? 1 : rows);
-  }
+                                                           const Slices& slices) {
+  std::vector<double> divisors(heads_.size(), 0);
   const int64_t examples = batch.examples;
   const bool forward = std::any_of(heads_.begin(), heads_.end(),
                                    [](const ModelHead& head) { return head.mask != Graph::kNone; });
-  for (int64_t slice = 0; slice < slices; ++slice) {
-    const int64_t first = examples * slice / slices;
-    const int64_t count = examples * (slice + 1) / slices - first;
-    if (forward && slices > 1) {
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+    const int64_t first = examples * slice / slices.all;
+    const int64_t count = examples * (slice + 1) / slices.all - first;
+    if (forward && slices.count() > 1) {
       RETURN_IF_ERROR(graph_->Prepare(count));
       graph_->Forward(Slice(batch, first, count, key), /*training=*/true);
     }
     for (size_t h = 0; h < heads_.size(); ++h) {
       const ModelHead& head = heads_[h];
-      if (head.loss.sum) continue;
+      if (!CountsRows(head)) continue;
       ASSIGN_OR_RETURN(const float* const mask, Mask(head, count));
-      if (mask == nullptr && !head.loss.ignore_class) continue;
       for (int64_t i = 0; i < count * head.loss.rows; ++i) {
         const bool ignored =
             head.loss.ignore_class &&
             head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
         if (!ignored) divisors[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
       }
+    }
+  }
+  if (std::exchange(owes_sum_, false)) {
+    ASSIGN_OR_RETURN(divisors, part_.sums->Sum(part_.index, std::move(divisors)));
+  }
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.loss.sum) {
+      divisors[h] = 1;
+    } else if (CountsRows(head)) {
+      divisors[h] += 1e-7;  // as Keras
+    } else {
+      divisors[h] = static_cast<double>(batch.examples * head.loss.rows);
     }
   }
   return divisors;
@@ -226,48 +293,58 @@ void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) cons
   }
 }
 
+absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices,
+                                        int64_t slice, std::vector<double>& divisors,
+                                        PendingSum& loss) {
+  const int64_t examples = batch.examples;
+  const int64_t first = examples * slice / slices.all;
+  const int64_t count = examples * (slice + 1) / slices.all - first;
+  RETURN_IF_ERROR(graph_->Prepare(count));
+  GraphCall call = Slice(batch, first, count, key);
+  call.last = slice + 1 == slices.end;
+  {
+    const TraceSpan span("forward");
+    graph_->Forward(call, /*training=*/true);
+  }
+  if (divisors.empty()) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices));
+  }
+  const TraceSpan span("backward");
+  // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    if (!heads_[h].has_loss) continue;
+    const double each = 1 / divisors[h];
+    RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
+                             loss.Add(each * static_cast<double>(heads_[h].loss_weight))));
+  }
+  graph_->ActivityPenalties(call, loss);
+  graph_->Backward(call, gradients_, /*add=*/slice > slices.begin, loss);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                       ConstTensors values,
                                                       MutableTensors gradients) {
   const FlushDenormals flush;
   PendingSum loss;
   const Run run(*ops_);
+  PartRun part(*this);
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
-  const int64_t examples = batch.examples;
-  const int64_t slices = std::min(accumulate_, examples);
+  const Slices slices = OwnSlices(batch);
   std::vector<double> divisors;
-  for (int64_t slice = 0; slice < slices; ++slice) {
-    const int64_t first = examples * slice / slices;
-    const int64_t count = examples * (slice + 1) / slices - first;
-    if (slices > 1 && slice == 0) {
-      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices));
-    }
-    RETURN_IF_ERROR(graph_->Prepare(count));
-    const GraphCall call = Slice(batch, first, count, batch_key);
-    {
-      const TraceSpan span("forward");
-      graph_->Forward(call, /*training=*/true);
-    }
-    if (slices == 1) {
-      ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, 1));
-    }
-    const TraceSpan span("backward");
-    // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      if (!heads_[h].has_loss) continue;
-      const double each = 1 / divisors[h];
-      RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
-                               loss.Add(each * static_cast<double>(heads_[h].loss_weight))));
-    }
-    graph_->ActivityPenalties(call, loss);
-    graph_->Backward(call, gradients_, /*add=*/slice > 0, loss);
+  if (slices.count() != 1) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices));
   }
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+    RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
+  }
+  part.End();
   RETURN_IF_ERROR(ops_->Finish());
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
-    TraceDone(span.name, span.begin_us, span.end_us, kDeviceTracks + span.lane);
+    TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
   }
   return loss.Total();
 }
@@ -305,20 +382,20 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
   const int64_t examples = batch.examples;
-  const int64_t slices = std::min(accumulate_, examples);
+  const Slices slices = AllSlices(batch);
   std::vector<double> divisors;
-  if (slices > 1) {
+  if (slices.count() > 1) {
     ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
   }
   std::vector<MetricState> added(metric_names_.size());
-  for (int64_t slice = 0; slice < slices; ++slice) {
-    const int64_t first = examples * slice / slices;
-    const int64_t count = examples * (slice + 1) / slices - first;
+  for (int64_t slice = 0; slice < slices.all; ++slice) {
+    const int64_t first = examples * slice / slices.all;
+    const int64_t count = examples * (slice + 1) / slices.all - first;
     RETURN_IF_ERROR(graph_->Prepare(count));
     const GraphCall call = Slice(batch, first, count, 0);
     graph_->Forward(call, /*training=*/false);
-    if (slices == 1) {
-      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, 1));
+    if (divisors.empty()) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
     }
     if (slice == 0) graph_->Penalties(call, penalties);
     graph_->ActivityPenalties(call, penalties);

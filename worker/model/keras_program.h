@@ -6,29 +6,45 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "worker/model/device_copy.h"
 #include "worker/model/gradient_program.h"
+#include "worker/model/gradient_sum.h"
 #include "worker/model/graph.h"
 #include "worker/model/keras_json.h"
 #include "worker/model/model_head.h"
 #include "worker/model/model_summary.h"
+#include "worker/model/part_sum.h"
 #include "worker/ops/ops.h"
 
 namespace paracord {
 
+class PartRun;
+
 // Of the trace, a line for each of the device's lanes; from 1000 on there are the ps.
 constexpr int64_t kDeviceTracks = 900;
+constexpr int64_t DeviceTrack(size_t device, int lane) {
+  return kDeviceTracks + 4 * static_cast<int64_t>(device) + lane;  // up to 25 devices
+}
+
+// Which part of every batch a program computes, and with whom; the whole unless there is a group.
+struct BatchPart {
+  size_t index = 0, count = 1;
+  GroupOps* group = nullptr;
+  PartSum* sums = nullptr;
+};
 
 class KerasProgram : public GradientProgram {
  public:
   // `before`: what `validate` shows above the graph's layers.
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops, std::unique_ptr<Graph> graph,
-               std::vector<LayerRow> before)
+               std::vector<LayerRow> before, const BatchPart& part)
       : job_(job),
         accumulate_(std::max<uint32_t>(job.accumulate, 1)),
+        part_(part),
         ops_(std::move(ops)),
         graph_(std::move(graph)),
         before_(std::move(before)),
@@ -40,6 +56,11 @@ class KerasProgram : public GradientProgram {
     // Parameters come as layers need them, gradients go as they are done.
     callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
     callbacks_.final = [this](size_t variable) { gradient_copy_.Download(variable); };
+    if (part.group == nullptr) return;
+    gradient_sum_.emplace(*ops_, *part.group, [this](size_t variable) {
+      if (part_.index == 0) gradient_copy_.Download(variable);
+    });
+    callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
 
   // `input_columns`: of the schema's inputs, for each input of the graph.
@@ -49,6 +70,14 @@ class KerasProgram : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
 
+  // As ComputeGradients does first.
+  absl::Status CheckTrainingBatch(const Batch& batch) const {
+    return CheckBatch(batch, /*with_targets=*/true);
+  }
+  // False: it failed before it had its part in all that others wait for.
+  bool part_ended() const { return !gradient_sum_.has_value() || gradient_sum_->ended(); }
+
+  // Of a part: its part of the loss, and the whole batch's gradients from the first part.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
@@ -67,16 +96,28 @@ class KerasProgram : public GradientProgram {
   }
 
  private:
+  friend class PartRun;
   // Where the memory is not the host's: finds out what is needed and takes it, before anything is
   // computed. RESOURCE_EXHAUSTED says of what there is too much.
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
   absl::Status PrepareAnother();
   std::vector<MemoryRow> MemoryRows() const;
+  // A batch is computed in slices; those of [begin, end) here.
+  struct Slices {
+    int64_t all = 1, begin = 0, end = 1;
+    int64_t count() const { return end - begin; }
+  };
+  int64_t SliceCount() const { return accumulate_ * static_cast<int64_t>(part_.count); }
+  Slices AllSlices(const Batch& batch) const;
+  Slices OwnSlices(const Batch& batch) const;
+  bool SumsDivisors() const;
   // Of the usual batch, computed at a time.
   int64_t SliceExamples() const {
-    return std::max<int64_t>((job_.batch + accumulate_ - 1) / accumulate_, 1);
+    return std::max<int64_t>((job_.batch + SliceCount() - 1) / SliceCount(), 1);
   }
+  absl::Status ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices, int64_t slice,
+                            std::vector<double>& divisors, PendingSum& loss);
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
   absl::Status CheckIds(const Batch& batch) const;
   absl::Status BindParameters(ConstTensors values);
@@ -89,7 +130,8 @@ class KerasProgram : public GradientProgram {
   // On the host, of the call's examples; null: there is none.
   absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
   // By what the sum of a head's losses over all rows of a batch is to be divided.
-  absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key, int64_t slices);
+  absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key,
+                                               const Slices& slices);
   absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
                         bool gradient, double* sum);
   absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,
@@ -97,6 +139,7 @@ class KerasProgram : public GradientProgram {
 
   const Job job_;
   const int64_t accumulate_;
+  const BatchPart part_;
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;  // before ops_ goes
   const std::vector<LayerRow> before_;
@@ -106,9 +149,12 @@ class KerasProgram : public GradientProgram {
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
   std::vector<MemoryRow> memory_;  // of the plan
+  bool rehearsing_ = false;
+  bool owes_sum_ = false;  // to the other parts of the batch
   MemoryPlan plan_;
   // Of a run. Pointers are of the device.
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
+  std::optional<GradientSum> gradient_sum_;  // of a part
   VariableCallbacks callbacks_;
   std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
   std::vector<const float*> inputs_, parameters_;

@@ -63,4 +63,17 @@ absl::StatusOr<std::unique_ptr<Ops>> MakeCudaOps(const CudaPluginTable& plugin, 
   return std::unique_ptr<Ops>(ops);
 }
 
+absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin, int count) {
+  Why why{};
+  std::vector<Replica> replicas(static_cast<size_t>(count));
+  if (plugin.make_group(replicas.data(), count, why.data(), why.size()) == 0) return replicas;
+  return absl::FailedPreconditionError(TextOf(why));
+}
+
+absl::Status CheckNccl(const CudaPluginTable& plugin) {
+  Why why{};
+  if (plugin.check_nccl(nullptr, why.data(), why.size()) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(TextOf(why));
+}
+
 }  // namespace paracord

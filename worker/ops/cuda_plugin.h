@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/ops/ops.h"
+#include "worker/ops/group_ops.h"
 
 namespace paracord {
 
@@ -26,6 +27,10 @@ struct CudaPluginTable {
   void* (*make_ops)(int device, char* why, size_t why_size);
   // 0 if these libraries, null for the usual names, have all that is called.
   int (*check_libraries)(const char* cublas, const char* cudnn, char* why, size_t why_size);
+  // Of the first `count` GPUs, as a group by NCCL, into an array of so many; 0 if that went well.
+  int (*make_group)(Replica* replicas, int count, char* why, size_t why_size);
+  // 0 if this NCCL, null for the usual name, has all that is called.
+  int (*check_nccl)(const char* nccl, char* why, size_t why_size);
 };
 using CudaPluginFn = const CudaPluginTable* (*)();
 }
@@ -39,5 +44,7 @@ std::string CudaPluginPath();
 // An error that says what is missing, or how many GPUs there are: at least one.
 absl::StatusOr<int> CudaDeviceCount(const CudaPluginTable& plugin);
 absl::StatusOr<std::unique_ptr<Ops>> MakeCudaOps(const CudaPluginTable& plugin, int device);
+absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin, int count);
+absl::Status CheckNccl(const CudaPluginTable& plugin);
 
 }  // namespace paracord

@@ -13,9 +13,12 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda:";
 
-absl::StatusOr<int> CountDevices() {
+// How many there are; several together need NCCL.
+absl::StatusOr<int> CountDevices(bool together) {
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
-  return CudaDeviceCount(*plugin);
+  ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
+  if (together && count > 1) RETURN_IF_ERROR(CheckNccl(*plugin));
+  return count;
 }
 
 }  // namespace
@@ -23,12 +26,13 @@ absl::StatusOr<int> CountDevices() {
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* note) {
   if (text == "cpu") return text;
   uint32_t index = 0;
-  const bool named = text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index);
+  const bool all = text == kAllGpus;
+  const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index));
   if (!named && text != "auto") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--device: \"", text, "\" is none of auto, cpu, cuda:N"));
+        absl::StrCat("--device: \"", text, "\" is none of auto, cpu, cuda:N, cuda:all"));
   }
-  const absl::StatusOr<int> count = CountDevices();
+  const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());
   if (named && !count.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": ", why));
@@ -37,6 +41,7 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* n
     return absl::InvalidArgumentError(
         absl::StrCat("--device ", text, ": there are ", *count, " GPUs, the first is cuda:0"));
   }
+  if (all && *count > 1) return text;
   if (count.ok()) return absl::StrCat("cuda:", index);
   if (note != nullptr) *note = absl::StrCat("computing on the CPU: ", why);
   return std::string("cpu");
@@ -44,12 +49,21 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* n
 
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads) {
   if (device == "cpu") return MakeCpuOps(std::max(threads, 1));
+  if (device == kAllGpus) {
+    return absl::InvalidArgumentError("--device cuda:all is for workers that train");
+  }
   uint32_t index = 0;
   if (!device.starts_with(kCuda) || !absl::SimpleAtoi(device.substr(5), &index)) {
     return absl::InvalidArgumentError(absl::StrCat("no device \"", device, "\""));
   }
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
   return MakeCudaOps(*plugin, static_cast<int>(index));
+}
+
+absl::StatusOr<std::vector<Replica>> MakeAllGpus() {
+  ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
+  ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
+  return MakeCudaGroup(*plugin, count);
 }
 
 }  // namespace paracord

@@ -4,18 +4,25 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/ops/ops.h"
+#include "worker/ops/group_ops.h"
 
 namespace paracord {
 
-// "auto", "cpu" or "cuda:N" to the device that is used, "cpu" or "cuda:N". Where auto does not find
-// a GPU, `note` (may be null) says why in one line. INVALID_ARGUMENT: no such device, or it cannot
-// be used.
+// All the GPUs of this machine, each with a part of every batch.
+inline constexpr std::string_view kAllGpus = "cuda:all";
+
+// "auto", "cpu", "cuda:N" or "cuda:all" to what is used, "cpu", "cuda:N" or, where there are
+// several GPUs, "cuda:all". Where auto does not find a GPU, `note` (may be null) says why in one
+// line. INVALID_ARGUMENT: no such device, or it cannot be used.
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* note);
 
 // Of a device that ChooseDevice gave. `threads`: those of the processor that may compute.
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads);
+// Of kAllGpus.
+absl::StatusOr<std::vector<Replica>> MakeAllGpus();
 
 }  // namespace paracord

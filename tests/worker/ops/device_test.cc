@@ -57,6 +57,20 @@ TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
   CHECK(ChooseDevice("cuda:1", &note).value() == "cuda:1");
   CHECK(Has(std::string(ChooseDevice("cuda:2", nullptr).status().message()), "there are 2 GPUs"));
   CHECK(Has(std::string(MakeOps("cuda:1", 1).status().message()), "cuBLAS is missing"));
+  const auto all = ChooseDevice("cuda:all", nullptr).status();
+  CHECK(all.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(Has(std::string(all.message()), "--device cuda:all: NCCL is missing"));
+  CHECK(Has(std::string(MakeOps("cuda:all", 1).status().message()), "is for workers that train"));
+  CHECK(Has(std::string(MakeAllGpus().status().message()), "NCCL is missing"));
+}
+
+TEST_CASE("all of one GPU is that one, without NCCL, and all of none is refused") {
+  {
+    const Plugin plugin(kFakes + "libone.so");
+    CHECK(ChooseDevice("cuda:all", nullptr).value() == "cuda:0");
+  }
+  const Plugin plugin(kFakes + "libnone.so");
+  CHECK(Has(std::string(ChooseDevice("cuda:all", nullptr).status().message()), "no GPU"));
 }
 
 TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
@@ -92,6 +106,11 @@ TEST_CASE("the plug-in that was built loads and says what is missing") {
   // A library that is there but not the one: the function is named.
   CHECK((*plugin)->check_libraries("libm.so.6", nullptr, why, sizeof(why)) == -1);
   CHECK(Has(why, "libm.so.6 has no cublasCreate_v2"));
+  CHECK((*plugin)->check_nccl("libnone.so.2", why, sizeof(why)) == -1);
+  CHECK(Has(why, "NCCL is missing: libnone.so.2"));
+  CHECK((*plugin)->check_nccl("libm.so.6", why, sizeof(why)) == -1);
+  CHECK(Has(why, "libm.so.6 has no ncclCommInitAll"));
+  if ((*plugin)->check_nccl(nullptr, why, sizeof(why)) != 0) WARN(std::string(why));
   if (!count.ok()) {
     CHECK(MakeCudaOps(**plugin, 0).status().code() == absl::StatusCode::kFailedPrecondition);
   }

@@ -13,7 +13,7 @@
 namespace paracord::cuda {
 namespace {
 
-class CudaOps : public Ops {
+class CudaOps : public Ops, public GroupOps {
  public:
   explicit CudaOps(std::unique_ptr<Runtime> runtime) : engine_(std::move(runtime)) {}
   absl::Status Init() { return engine_.Init(); }
@@ -32,6 +32,8 @@ class CudaOps : public Ops {
   void UploadBeside(int64_t n, const float* host, float* device) override {
     engine_.UploadBeside(host, device, static_cast<size_t>(n) * sizeof(float));
   }
+  void AllReduce(std::span<const DeviceFloats> arrays) override { engine_.AllReduce(arrays); }
+  void Abort() override { engine_.runtime().AbortGroup(); }
   void Pin(const void* host, size_t bytes) override { engine_.Pin(host, bytes); }
   std::vector<DeviceSpan> TakeSpans(bool note) override { return engine_.TakeSpans(note); }
   void Download(int64_t n, const float* device, float* host) override {
@@ -202,11 +204,17 @@ void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs) {
+absl::StatusOr<Replica> MakeReplica(std::unique_ptr<Runtime> runtime, bool graphs) {
   if (graphs) runtime = MakeReplay(std::move(runtime));
   auto ops = std::make_unique<CudaOps>(std::move(runtime));
   RETURN_IF_ERROR(ops->Init());
-  return ops;
+  GroupOps* const group = ops.get();
+  return Replica{std::move(ops), group};
+}
+
+absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs) {
+  ASSIGN_OR_RETURN(Replica replica, MakeReplica(std::move(runtime), graphs));
+  return std::move(replica.ops);
 }
 
 }  // namespace paracord::cuda

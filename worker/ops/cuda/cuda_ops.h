@@ -6,11 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "worker/ops/cuda/runtime.h"
-#include "worker/ops/ops.h"
+#include "worker/ops/group_ops.h"
 
 namespace paracord::cuda {
 
 // `graphs`: steps that repeat are launched as one (replay.h).
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(std::unique_ptr<Runtime> runtime, bool graphs = true);
+
+// The same of a runtime that belongs to a group.
+absl::StatusOr<Replica> MakeReplica(std::unique_ptr<Runtime> runtime, bool graphs = true);
 
 }  // namespace paracord::cuda

@@ -15,16 +15,17 @@ constexpr int64_t kResultsMax = 256;  // numbers that wait for Finish
 }  // namespace
 
 Engine::~Engine() {
-  for (const Stream stream : {compute_, to_device_, to_host_}) {
+  (void)runtime_->UseDevice();  // another may be that of this thread
+  for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) (void)runtime_->Synchronize(stream);
   }
   for (const Buffer& buffer : work_) {
     if (buffer.memory != nullptr) (void)memory_.Give(buffer.memory);
   }
-  for (const Event event : {computed_, uploaded_}) {
+  for (const Event event : {computed_, uploaded_, reduced_}) {
     if (event != nullptr) (void)runtime_->DestroyEvent(event);
   }
-  for (const Stream stream : {compute_, to_device_, to_host_}) {
+  for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) (void)runtime_->DestroyStream(stream);
   }
 }
@@ -76,8 +77,8 @@ absl::Status Engine::Finish() {
 
 // For all streams, whatever became of the first: nothing is under way when this returns.
 void Engine::Wait() {
-  for (const Stream stream : {compute_, to_device_, to_host_}) {
-    Try("cuda", runtime_->Synchronize(stream));
+  for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
+    if (stream != nullptr) Try("cuda", runtime_->Synchronize(stream));
   }
 }
 
@@ -191,10 +192,39 @@ void Engine::Download(const void* device, void* host, size_t bytes) {
       !Try("download", runtime_->Wait(to_host_, computed_))) {
     return;
   }
+  // The last sum that was asked for, too; those before it are done by then.
+  if (reduce_ != nullptr && (!Try("download", runtime_->Record(reduced_, reduce_)) ||
+                             !Try("download", runtime_->Wait(to_host_, reduced_)))) {
+    return;
+  }
   spans_.Begin("copies to the host", kToHost, to_host_);
   Try("download", runtime_->Copy(CopyKind::kToHost, device, to, bytes, to_host_));
   spans_.End(kToHost, to_host_);
   if (to != host) downloads_.push_back({to, host, bytes});
+}
+
+// After an error the sums are of anything, and the others, which do not know yet, do not wait. What
+// the group does not get from here it waits for until it is given up.
+void Engine::AllReduce(std::span<const DeviceFloats> arrays) {
+  if (memory_.planning() || group_lost_) return;
+  const auto ask = [&]() -> absl::Status {
+    if (reduce_ == nullptr) {
+      ASSIGN_OR_RETURN(reduce_, runtime_->CreateStream());
+    }
+    if (reduced_ == nullptr) {
+      ASSIGN_OR_RETURN(reduced_, runtime_->CreateEvent());
+    }
+    RETURN_IF_ERROR(runtime_->Record(computed_, compute_));
+    RETURN_IF_ERROR(runtime_->Wait(reduce_, computed_));
+    spans_.Begin("all-reduce", kReduce, reduce_);
+    RETURN_IF_ERROR(runtime_->AllReduce(arrays, reduce_));
+    spans_.End(kReduce, reduce_);
+    return absl::OkStatus();
+  };
+  const absl::Status asked = ask();
+  if (asked.ok()) return;
+  group_lost_ = true;
+  error_ = absl::DataLossError(absl::StrCat("all-reduce: ", asked.message()));
 }
 
 double* Engine::Result(double* host) {

@@ -1,12 +1,14 @@
-// What the operations on a GPU share: the runtime, three streams (one computes, one copies each
-// way), the first error, memory (memory.h, staging.h), and the one way to launch a body. Owned by
-// CudaOps; one thread at a time. All work on tensors is in order on the computing stream; it waits
-// for what is copied to the device, and what is copied from it waits for it, by events.
+// What the operations on a GPU share: the runtime, streams (one computes, one copies each way, one
+// adds up over a group), the first error, memory (memory.h, staging.h), and the one way to launch a
+// body. Owned by CudaOps; one thread at a time. All work on tensors is in order on the computing
+// stream; it waits for what is copied to the device, and what is copied from it waits for it, by
+// events.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,7 +37,7 @@ enum class Scratch {
 };
 
 // Of its spans.
-enum Lane { kCompute, kToDevice, kToHost };
+enum Lane { kCompute, kToDevice, kToHost, kReduce };
 
 class Engine {
  public:
@@ -78,6 +80,8 @@ class Engine {
   void Upload(const void* host, void* device, size_t bytes);
   void UploadBeside(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
+  // As in group_ops.h.
+  void AllReduce(std::span<const DeviceFloats> arrays);
   void Pin(const void* host, size_t bytes) { staging_.Pin(host, bytes); }
   std::vector<DeviceSpan> TakeSpans(bool note) { return spans_.Take(note); }
   // Null after an error. What was there is lost.
@@ -140,7 +144,9 @@ class Engine {
   Spans spans_;
   int64_t allocated_bytes_ = 0;
   Stream compute_ = nullptr, to_device_ = nullptr, to_host_ = nullptr;
-  Event computed_ = nullptr, uploaded_ = nullptr;
+  Stream reduce_ = nullptr;  // from the first AllReduce on
+  Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
+  bool group_lost_ = false;
   std::vector<Staged> downloads_;  // since then, that are not yet where they belong
   std::vector<double*> results_;   // the same, by place on the device
   std::vector<double> unpinned_results_;

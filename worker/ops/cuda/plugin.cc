@@ -3,9 +3,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
+#include "common/status_macros.h"
 #include "worker/ops/cuda/cuda_ops.h"
 #include "worker/ops/cuda/toolkit_library.h"
+#include "worker/ops/cuda/toolkit_nccl.h"
 #include "worker/ops/cuda/toolkit_runtime.h"
 #include "worker/ops/cuda_plugin.h"
 
@@ -26,18 +29,42 @@ int DeviceCount(char* why, size_t why_size) {
   return -1;
 }
 
+bool GraphsWanted() {
+  const char* const graphs = std::getenv("PARACORD_CUDA_GRAPHS");
+  return graphs == nullptr || std::string_view(graphs) != "off";
+}
+
+absl::StatusOr<std::unique_ptr<Ops>> OpsOf(int device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, MakeToolkitRuntime(device, {}));
+  return MakeOps(std::move(runtime), GraphsWanted());
+}
+
 void* NewOps(int device, char* why, size_t why_size) {
-  absl::StatusOr<std::unique_ptr<Runtime>> runtime = MakeToolkitRuntime(device, {});
-  absl::Status status = runtime.status();
-  if (status.ok()) {
-    const char* const graphs = std::getenv("PARACORD_CUDA_GRAPHS");
-    absl::StatusOr<std::unique_ptr<Ops>> ops =
-        MakeOps(*std::move(runtime), graphs == nullptr || std::string_view(graphs) != "off");
-    if (ops.ok()) return ops->release();
-    status = ops.status();
-  }
-  Write(status, why, why_size);
+  absl::StatusOr<std::unique_ptr<Ops>> ops = OpsOf(device);
+  if (ops.ok()) return ops->release();
+  Write(ops.status(), why, why_size);
   return nullptr;
+}
+
+absl::Status FillGroup(Replica* replicas, int count) {
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Runtime>> runtimes, MakeToolkitGroup(count, {}));
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(replicas[i],
+                     MakeReplica(std::move(runtimes[static_cast<size_t>(i)]), GraphsWanted()));
+  }
+  return absl::OkStatus();
+}
+
+int NewGroup(Replica* replicas, int count, char* why, size_t why_size) {
+  const absl::Status status = FillGroup(replicas, count);
+  if (!status.ok()) Write(status, why, why_size);
+  return status.ok() ? 0 : -1;
+}
+
+int CheckNccl(const char* nccl, char* why, size_t why_size) {
+  const absl::Status status = OpenNccl(nccl == nullptr ? kNccl : nccl).status();
+  if (!status.ok()) Write(status, why, why_size);
+  return status.ok() ? 0 : -1;
 }
 
 int CheckLibraries(const char* cublas, const char* cudnn, char* why, size_t why_size) {
@@ -48,7 +75,8 @@ int CheckLibraries(const char* cublas, const char* cudnn, char* why, size_t why_
   return status.ok() ? 0 : -1;
 }
 
-const CudaPluginTable kTable = {kCudaPluginVersion, DeviceCount, NewOps, CheckLibraries};
+const CudaPluginTable kTable = {kCudaPluginVersion, DeviceCount, NewOps,
+                                CheckLibraries,     NewGroup,    CheckNccl};
 
 }  // namespace
 }  // namespace paracord::cuda

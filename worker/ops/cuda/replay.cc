@@ -36,7 +36,7 @@ class Key {
   std::string bytes_;
 };
 
-enum class Kind : uint8_t { kLaunch, kGemm, kCopy, kRecord, kWait, kConvolution };
+enum class Kind : uint8_t { kLaunch, kGemm, kCopy, kRecord, kWait, kConvolution, kAllReduce };
 
 struct Call {
   std::string key;
@@ -154,6 +154,13 @@ class Replay : public Runtime {
                stream, true, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
   }
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
+
+  absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
+    const std::vector<DeviceFloats> all(arrays.begin(), arrays.end());
+    return Ask(Key(Kind::kAllReduce, stream), stream, /*may=*/false,
+               [all, stream](Runtime& to_ask) { return to_ask.AllReduce(all, stream); });
+  }
+  void AbortGroup() override { runtime_->AbortGroup(); }
 
   absl::Status Synchronize(Stream stream) override;
 

@@ -1,4 +1,4 @@
-// The one thin table of calls through which all of CUDA is used: the runtime, cuBLAS and cuDNN.
+// The one thin table of calls through which all of CUDA is used: the runtime, cuBLAS, cuDNN, NCCL.
 // ToolkitRuntime makes the real calls; tests/cuda_host fills it on the processor, so that the very
 // same engine runs, and is examined, without a GPU. Arguments are as those libraries document
 // theirs. One thread at a time.
@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/ops/group_ops.h"
 
 namespace paracord::cuda {
 
@@ -122,6 +124,10 @@ class Runtime {
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
   // UNIMPLEMENTED: cuDNN has no algorithm for it.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
+  // Of a device of a group: ncclAllReduce of each, the sum in place, within one ncclGroup.
+  virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;
+  // ncclCommAbort. From any thread; what is under way or asked for later fails with DATA_LOSS.
+  virtual void AbortGroup() = 0;
 };
 
 }  // namespace paracord::cuda

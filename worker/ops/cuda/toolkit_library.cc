@@ -6,9 +6,8 @@
 #include "common/status_macros.h"
 
 namespace paracord::cuda {
-namespace {
 
-absl::StatusOr<void*> Open(const char* what, const std::string& name) {
+absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name) {
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   const char* why = dlerror();
@@ -16,18 +15,20 @@ absl::StatusOr<void*> Open(const char* what, const std::string& name) {
       absl::StrCat(what, " is missing: ", why == nullptr ? name : why));
 }
 
-template <class Function>
-absl::Status Find(void* library, const std::string& file, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function != nullptr) return absl::OkStatus();
+absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name) {
+  void* const symbol = dlsym(library, name);
+  if (symbol != nullptr) return symbol;
   return absl::FailedPreconditionError(absl::StrCat(file, " has no ", name));
 }
 
+namespace {
+
 absl::Status FindAll(const std::string& cublas, const std::string& cudnn, Libraries& to) {
-  ASSIGN_OR_RETURN(void* const products, Open("cuBLAS", cublas));
-  ASSIGN_OR_RETURN(void* const convolutions, Open("cuDNN", cudnn));
-#define PARACORD_PRODUCT(name) RETURN_IF_ERROR(Find(products, cublas, #name, to.name));
-#define PARACORD_CONVOLUTION(name) RETURN_IF_ERROR(Find(convolutions, cudnn, #name, to.name));
+  ASSIGN_OR_RETURN(void* const products, OpenLibrary("cuBLAS", cublas));
+  ASSIGN_OR_RETURN(void* const convolutions, OpenLibrary("cuDNN", cudnn));
+#define PARACORD_PRODUCT(name) RETURN_IF_ERROR(FindFunction(products, cublas, #name, to.name));
+#define PARACORD_CONVOLUTION(name) \
+  RETURN_IF_ERROR(FindFunction(convolutions, cudnn, #name, to.name));
   PARACORD_CUBLAS_CALLS(PARACORD_PRODUCT)
   PARACORD_CUDNN_CALLS(PARACORD_CONVOLUTION)
   return absl::OkStatus();

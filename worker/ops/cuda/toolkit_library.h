@@ -39,6 +39,17 @@ struct Libraries {
 // Names as for dlopen. The error names the library or the function that is missing.
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
 
+// For each of them: the error says that `what`, or the function, is missing.
+absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
+absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name);
+template <class Function>
+absl::Status FindFunction(void* library, const std::string& file, const char* name,
+                          Function& function) {
+  const absl::StatusOr<void*> symbol = FindSymbol(library, file, name);
+  if (symbol.ok()) function = reinterpret_cast<Function>(*symbol);
+  return symbol.status();
+}
+
 extern const char* const kCublas;
 extern const char* const kCudnn;
 

@@ -2,9 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+
 #include "common/status_macros.h"
 #include "worker/ops/cuda/toolkit_convolution.h"
 #include "worker/ops/cuda/toolkit_library.h"
+#include "worker/ops/cuda/toolkit_nccl.h"
 #include "worker/ops/cuda/toolkit_status.h"
 
 namespace paracord::cuda {
@@ -19,6 +22,7 @@ class ToolkitRuntime : public Runtime {
   ToolkitRuntime(int device, const ToolkitOptions& options, const Libraries& libraries)
       : device_(device), options_(options), libraries_(libraries) {}
   ~ToolkitRuntime() override {
+    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) nccl_->ncclCommDestroy(comm);
     if (cudnn_ != nullptr) libraries_.cudnnDestroy(cudnn_);
     if (cublas_ != nullptr) libraries_.cublasDestroy_v2(cublas_);
     if (workspace_ != nullptr) (void)cudaFree(workspace_);
@@ -28,6 +32,12 @@ class ToolkitRuntime : public Runtime {
     ASSIGN_OR_RETURN(workspace_, Malloc(kCublasWorkspace));
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
+  }
+
+  // That of its device, which goes with it.
+  void JoinGroup(const Nccl& nccl, NcclComm comm) {
+    nccl_ = &nccl;
+    comm_ = comm;
   }
 
   absl::Status UseDevice() override {
@@ -186,6 +196,25 @@ class ToolkitRuntime : public Runtime {
     return MakeToolkitConvolution(libraries_, cudnn_, options_, call);
   }
 
+  absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
+    const NcclComm comm = comm_;
+    if (comm == nullptr) return absl::DataLossError("the group of GPUs was given up");
+    RETURN_IF_ERROR(StatusOf(*nccl_, "ncclGroupStart", nccl_->ncclGroupStart()));
+    absl::Status asked;
+    for (const DeviceFloats& array : arrays) {
+      if (!asked.ok()) break;
+      asked = StatusOf(
+          *nccl_, "ncclAllReduce",
+          nccl_->ncclAllReduce(array.data, array.data, static_cast<size_t>(array.n), kNcclFloat32,
+                               kNcclSum, comm, static_cast<cudaStream_t>(stream)));
+    }
+    const absl::Status ended = StatusOf(*nccl_, "ncclGroupEnd", nccl_->ncclGroupEnd());
+    return asked.ok() ? ended : asked;
+  }
+  void AbortGroup() override {
+    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) nccl_->ncclCommAbort(comm);
+  }
+
  private:
   // cuBLAS would allocate where it works, which a captured graph must not, and every change of the
   // stream takes back what it was given.
@@ -208,6 +237,8 @@ class ToolkitRuntime : public Runtime {
   cudnnHandle_t cudnn_ = nullptr;
   void* workspace_ = nullptr;
   Stream cublas_stream_ = nullptr;
+  const Nccl* nccl_ = nullptr;  // of a group
+  std::atomic<NcclComm> comm_ = nullptr;
 };
 
 }  // namespace
@@ -230,12 +261,40 @@ absl::StatusOr<int> CountDevices() {
   return count;
 }
 
-absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
-                                                            const ToolkitOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<ToolkitRuntime>> Make(int device, const ToolkitOptions& options) {
   ASSIGN_OR_RETURN(const Libraries* const libraries, OpenLibraries(kCublas, kCudnn));
   auto runtime = std::make_unique<ToolkitRuntime>(device, options, *libraries);
   RETURN_IF_ERROR(runtime->Init());
   return runtime;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
+                                                            const ToolkitOptions& options) {
+  return Make(device, options);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
+    int count, const ToolkitOptions& options) {
+  ASSIGN_OR_RETURN(const Nccl* const nccl, OpenNccl(kNccl));
+  std::vector<std::unique_ptr<ToolkitRuntime>> made;
+  std::vector<int> devices;
+  for (int device = 0; device < count; ++device) {
+    ASSIGN_OR_RETURN(made.emplace_back(), Make(device, options));
+    devices.push_back(device);
+  }
+  std::vector<NcclComm> comms(made.size());
+  RETURN_IF_ERROR(StatusOf(*nccl, "ncclCommInitAll",
+                           nccl->ncclCommInitAll(comms.data(), count, devices.data())));
+  std::vector<std::unique_ptr<Runtime>> group;
+  for (size_t i = 0; i < made.size(); ++i) {
+    made[i]->JoinGroup(*nccl, comms[i]);
+    group.push_back(std::move(made[i]));
+  }
+  return group;
 }
 
 }  // namespace paracord::cuda

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/ops/cuda/runtime.h"
@@ -17,5 +18,8 @@ struct ToolkitOptions {
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);
+// Of the first `count` devices, as a group.
+absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
+    int count, const ToolkitOptions& options);
 
 }  // namespace paracord::cuda

@@ -1,0 +1,35 @@
+// NCCL on the processor: ranks, each a runtime in a thread of its own, meet at each sum. A rank
+// that does not come keeps the others waiting, as there, until somebody gives the group up.
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/ops/group_ops.h"
+
+namespace paracord::cuda {
+
+class HostGroup {
+ public:
+  explicit HostGroup(size_t ranks) : given_(ranks) {}
+
+  // When all ranks have come. INTERNAL: they do not ask for the same; DATA_LOSS: it was given up.
+  absl::Status Sum(size_t rank, std::vector<DeviceFloats> arrays);
+  void Abort();
+  bool aborted();
+  int sums();  // that were done
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<std::vector<DeviceFloats>> given_;
+  size_t here_ = 0;
+  int round_ = 0;
+  bool aborted_ = false, wrong_ = false;
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,302 @@
+// One program on several devices, each of which computes a part of every batch.
+#include "worker/model/replicas.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda_host/host_runtime.h"
+#include "tests/worker/model_testing.h"
+#include "worker/model/part_sum.h"
+#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/ops/cuda/cuda_ops.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+using nlohmann::json;
+
+constexpr char kSparse[] = "sparse_categorical_crossentropy";
+const json kNone = json::object();
+
+// Devices on the processor, each with its own order of streams. `set` may change their options.
+class Group {
+ public:
+  using Set = std::function<void(size_t rank, cuda::HostOptions& options)>;
+
+  Group(const Job& job, const Batch& schema, size_t ranks, uint64_t seed, const Set& set = {})
+      : nccl(std::make_shared<cuda::HostGroup>(ranks)), wrong_(ranks), calls(ranks) {
+    std::vector<Replica> replicas;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      cuda::HostOptions options;
+      options.seed = seed * 100 + rank;
+      options.group = nccl;
+      options.rank = rank;
+      options.at_end = [this, rank](int64_t all, const std::string& what) {
+        calls[rank] = all;
+        wrong_[rank] = what;
+      };
+      if (set) set(rank, options);
+      auto replica = cuda::MakeReplica(cuda::MakeHostRuntime(std::move(options)));
+      built = replica.status();
+      if (!built.ok()) return;
+      replicas.push_back(*std::move(replica));
+    }
+    auto made = BuildReplicas(job, schema, std::move(replicas));
+    built = made.status();
+    if (built.ok()) program = *std::move(made);
+  }
+  // Ends all; what went wrong on any.
+  std::string Wrong() {
+    program.reset();
+    std::string all;
+    for (const std::string& each : wrong_) all += each;
+    return all;
+  }
+
+  const std::shared_ptr<cuda::HostGroup> nccl;
+
+ private:
+  std::vector<std::string> wrong_;
+
+ public:
+  std::vector<int64_t> calls;  // of each, when it has ended
+  absl::Status built;
+  std::unique_ptr<GradientProgram> program;
+};
+
+absl::StatusOr<Floats> Step(GradientProgram& program, Variables& variables, const Batch& batch,
+                            uint64_t key) {
+  const auto loss =
+      program.ComputeGradients(batch, key, variables.value_spans(), variables.gradient_spans());
+  if (!loss.ok()) return loss.status();
+  Floats all{static_cast<float>(*loss)};
+  for (const Floats& g : variables.gradients) all.insert(all.end(), g.begin(), g.end());
+  return all;
+}
+
+void CheckSame(const Floats& got, const Floats& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    INFO("number " << i);
+    REQUIRE(got[i] == Approx(wanted[i]).epsilon(1e-4).margin(1e-5));
+  }
+}
+
+// The same as one processor that computes every batch whole, or in as many slices.
+void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
+  for (const size_t ranks : {2u, 3u}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      Job alone = job;
+      if (!whole) alone.accumulate = job.accumulate * static_cast<uint32_t>(ranks);
+      const auto cpu = BuildKerasProgram(alone, schema, MakeCpuOps(1)).value();
+      Group group(job, schema, ranks, seed);
+      INFO(group.built);
+      REQUIRE(group.built.ok());
+      Variables ours(*group.program), theirs(*cpu);
+      for (Variables* variables : {&ours, &theirs}) {
+        variables->Randomise(3);
+        for (size_t i = 0; i < variables->names.size(); ++i) {
+          const bool variance = variables->names[i].find("variance") != std::string::npos;
+          for (float& x : variables->values[i]) x += variance ? 1.f : 0.f;
+        }
+      }
+      for (const uint32_t examples : {12u, 7u, 12u, 1u, 2u, 12u}) {
+        INFO("ranks " << ranks << " seed " << seed << " examples " << examples);
+        const Batch batch = RandomBatch(schema, examples, classes, examples);
+        const auto got = Step(*group.program, ours, batch, examples);
+        INFO(got.status());
+        REQUIRE(got.ok());
+        CheckSame(*got, Step(*cpu, theirs, batch, examples).value());
+      }
+      std::vector<MetricState> states, wanted;
+      const Batch batch = RandomBatch(schema, 11, classes, 9);
+      REQUIRE(group.program->Evaluate(batch, ours.value_spans(), states).ok());
+      REQUIRE(cpu->Evaluate(batch, theirs.value_spans(), wanted).ok());
+      CHECK(MetricValue("loss", states[0]) == Approx(MetricValue("loss", wanted[0])).epsilon(1e-4));
+      CHECK(group.nccl->sums() >= 6);
+      CHECK(group.Wrong().empty());
+    }
+  }
+}
+
+json Regularized() {
+  const json l2 = {{"class_name", "L2"}, {"config", {{"l2", 0.01}}}};
+  return SequentialJson(
+      {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
+       LayerJson("Flatten", kNone), LayerJson("Dropout", {{"rate", 0.3}}),
+       LayerJson("Dense", {{"units", 6},
+                           {"activation", "tanh"},
+                           {"kernel_regularizer", l2},
+                           {"activity_regularizer", l2}}),
+       LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
+}
+
+TEST_CASE("several devices have the loss and the gradients of one with the whole batch") {
+  CheckGroups(JobFor(Regularized(), kSparse, 12), SchemaOf({5, 5, 2}, {}), 4, true);
+}
+
+TEST_CASE("batch normalization sees the part of its device, as it sees a slice") {
+  const json model =
+      SequentialJson({LayerJson("Dense", {{"units", 6}}), LayerJson("BatchNormalization", kNone),
+                      LayerJson("Dense", {{"units", 4}})});
+  Job job = JobFor(model, "mse", 12);
+  CheckGroups(job, SchemaOf({5}, {4}), 0, false);
+  job.accumulate = 2;  // each part in slices
+  CheckGroups(job, SchemaOf({5}, {4}), 0, false);
+}
+
+TEST_CASE("where a mask says how many rows count, it is those of all devices") {
+  const json model =
+      SequentialJson({LayerJson("Masking", {{"mask_value", 0.0}}),
+                      LayerJson("GRU", {{"units", 4}, {"return_sequences", true}}),
+                      LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
+  const Batch schema = SchemaOf({5, 2}, {5, 3});
+  for (const size_t ranks : {2u, 3u}) {
+    const Job job = JobFor(model, "categorical_crossentropy", 6);
+    const auto cpu = BuildKerasProgram(job, schema, MakeCpuOps(1)).value();
+    Group group(job, schema, ranks, 1);
+    REQUIRE(group.built.ok());
+    Variables ours(*group.program), theirs(*cpu);
+    ours.Randomise(3);
+    theirs.Randomise(3);
+    for (const uint32_t examples : {6u, 5u, 2u, 1u}) {
+      Batch batch = RandomBatch(schema, examples, 0, examples);
+      for (uint32_t e = 0; e < examples; ++e) {  // so that each has another number of steps
+        const size_t steps = 1 + e % 5;
+        for (size_t i = steps * 2; i < 10; ++i) batch.inputs[0].values[e * 10 + i] = 0;
+      }
+      for (float& x : batch.targets[0].values) x = std::abs(x);
+      CheckSame(Step(*group.program, ours, batch, 1).value(), Step(*cpu, theirs, batch, 1).value());
+    }
+    CHECK(group.Wrong().empty());
+  }
+}
+
+TEST_CASE("sums begin while gradients are still computed") {
+  const json model = SequentialJson({LayerJson("Dense", {{"units", 50}, {"activation", "tanh"}}),
+                                     LayerJson("Dense", {{"units", 22000}}),  // 4.4 MB
+                                     LayerJson("Dense", {{"units", 2}})});
+  const Batch schema = SchemaOf({3}, {2});
+  int early = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    std::vector<std::vector<std::string>> done(2);
+    Group group(
+        JobFor(model, "mse", 4), schema, 2, seed, [&](size_t rank, cuda::HostOptions& options) {
+          options.done = [&, rank](const char* what, size_t) { done[rank].emplace_back(what); };
+        });
+    REQUIRE(group.built.ok());
+    Variables variables(*group.program);
+    variables.Randomise(3, 0.05f);
+    REQUIRE(Step(*group.program, variables, RandomBatch(schema, 4, 0, 1), 1).ok());
+    for (const auto& each : done) {
+      const auto sum = std::find(each.begin(), each.end(), "all-reduce");
+      REQUIRE(sum != each.end());
+      early += std::find(sum, each.end(), "matmul") != each.end() ? 1 : 0;
+      CHECK(std::count(each.begin(), each.end(), "all-reduce") == 2);
+    }
+    // One brings them to the host: six gradients, and the loss of each.
+    CHECK(std::count(done[0].begin(), done[0].end(), "copy to the host") == 7);
+    CHECK(std::count(done[1].begin(), done[1].end(), "copy to the host") == 1);
+    CHECK(group.Wrong().empty());
+  }
+  CHECK(early > 3);
+}
+
+TEST_CASE("what is wrong with a batch is said, and the next one is computed") {
+  const Batch schema = SchemaOf({5, 5, 2}, {});
+  Group group(JobFor(Regularized(), kSparse, 4), schema, 2, 1);
+  REQUIRE(group.built.ok());
+  Variables variables(*group.program);
+  variables.Randomise(3);
+  Batch batch = RandomBatch(schema, 4, 4, 1);
+  batch.targets[0].values[3] = 17;
+  CHECK(absl::IsInvalidArgument(Step(*group.program, variables, batch, 1).status()));
+  batch.targets[0].values[3] = 1;
+  CHECK(Step(*group.program, variables, batch, 1).ok());
+  const std::string memory = group.program->Memory();
+  INFO(memory);
+  CHECK(memory.find("2 GPUs compute a part of each batch: the effective batch of an update is 4 "
+                    "examples; on each, memory for batches of 2: ") == 0);
+  CHECK(group.Wrong().empty());
+  const Group few(JobFor(Regularized(), kSparse, 2), schema, 3, 1);
+  CHECK(few.built.message() == "batches of 2 examples have no part for each of 3 GPUs");
+}
+
+// No step hangs or is wrong: it is computed again, or the group is lost for good.
+TEST_CASE("an error of any call of any device is reported, and nobody waits for ever") {
+  const Batch schema = SchemaOf({5, 5, 2}, {});
+  const Job job = JobFor(Regularized(), kSparse, 4);
+  const auto batch = [&](uint32_t step) { return RandomBatch(schema, 4, 4, step); };
+  Group whole(job, schema, 2, 1);
+  Variables variables(*whole.program);
+  variables.Randomise(3);
+  std::vector<Floats> wanted;
+  for (uint32_t step = 0; step < 3; ++step) {
+    wanted.push_back(Step(*whole.program, variables, batch(step), step).value());
+  }
+  REQUIRE(whole.Wrong().empty());
+  int lost = 0, again = 0;
+  for (const bool sticky : {false, true}) {
+    for (size_t failing = 0; failing < 2; ++failing) {
+      for (int64_t call = static_cast<int64_t>(failing); call < whole.calls[failing]; call += 3) {
+        INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
+        Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
+          if (rank != failing) return;
+          options.fail_call = call;
+          options.sticky = sticky;
+        });
+        if (!group.built.ok()) continue;
+        for (uint32_t step = 0; step < 3; ++step) {
+          auto got = Step(*group.program, variables, batch(step), step);
+          if (!got.ok() && !absl::IsDataLoss(got.status())) {
+            INFO(got.status());
+            CHECK(got.status().message().find("failed as asked") != std::string::npos);
+            got = Step(*group.program, variables, batch(step), step);
+            again += got.ok() ? 1 : 0;
+          }
+          if (!got.ok()) {
+            CHECK((sticky || absl::IsDataLoss(got.status())));
+            ++lost;
+            break;
+          }
+          CheckSame(*got, wanted[step]);
+        }
+        CHECK(group.Wrong().empty());
+      }
+    }
+  }
+  CHECK(lost > 10);
+  CHECK(again > 10);
+}
+
+TEST_CASE("parts get the sum when all have come, round after round, and none after an abort") {
+  PartSum sums(3);
+  std::vector<std::vector<double>> got(3);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t part = 0; part < 3; ++part) {
+      threads.emplace_back([&, part] {
+        for (int round = 0; round < 200; ++round) {
+          got[part].push_back(sums.Sum(part, {round + 1.0 * static_cast<double>(part)})->at(0));
+        }
+      });
+    }
+  }
+  for (int round = 0; round < 200; ++round) {
+    for (const auto& each : got) CHECK(each[static_cast<size_t>(round)] == 3 * round + 3);
+  }
+  absl::Status waited;
+  {
+    const std::jthread waits([&] { waited = sums.Sum(0, {1}).status(); });
+    sums.Abort();
+  }
+  CHECK(absl::IsAborted(waited));
+  CHECK(absl::IsAborted(sums.Sum(1, {1}).status()));
+}
+
+}  // namespace
+}  // namespace paracord

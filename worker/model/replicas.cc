@@ -1,0 +1,97 @@
+#include "worker/model/replicas.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/model/keras_program.h"
+#include "worker/model/part_sum.h"
+
+namespace paracord {
+namespace {
+
+class Replicas : public GradientProgram {
+ public:
+  Replicas(std::unique_ptr<PartSum> sums, std::vector<ReplicaPart> parts, uint32_t batch)
+      : sums_(std::move(sums)), parts_(std::move(parts)), batch_(batch) {}
+
+  const std::vector<VariableSpec>& variables() const override { return first().variables(); }
+  const std::vector<std::string>& metric_names() const override { return first().metric_names(); }
+  std::string Summary() const override { return first().Summary(); }
+  int64_t MultiplyAdds() const override { return first().MultiplyAdds(); }
+  std::string Memory() const override {
+    return absl::StrCat(parts_.size(),
+                        " GPUs compute a part of each batch: the effective batch of ",
+                        "an update is ", batch_, " examples; on each, ", first().Memory());
+  }
+
+  absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                          ConstTensors values, MutableTensors gradients) override;
+  absl::Status Evaluate(const Batch& batch, ConstTensors values,
+                        std::vector<MetricState>& states) override {
+    return first().Evaluate(batch, values, states);
+  }
+  absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
+    return first().Predict(batch, values);
+  }
+
+ private:
+  KerasProgram& first() const { return *parts_[0].program; }
+  void Abort() {
+    sums_->Abort();
+    for (const ReplicaPart& part : parts_) part.group->Abort();
+  }
+
+  const std::unique_ptr<PartSum> sums_;
+  const std::vector<ReplicaPart> parts_;
+  const uint32_t batch_;
+  absl::Status lost_;  // for good
+};
+
+absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                  ConstTensors values, MutableTensors gradients) {
+  RETURN_IF_ERROR(lost_);
+  RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
+  std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
+  std::atomic<int> culprit = -1;  // without which the others cannot go on
+  const auto run = [&](size_t i) {
+    KerasProgram& program = *parts_[i].program;
+    losses[i] = program.ComputeGradients(batch, batch_key, values, gradients);
+    if (losses[i].ok()) return;
+    if (program.part_ended() && !absl::IsDataLoss(losses[i].status())) return;
+    int none = -1;
+    if (culprit.compare_exchange_strong(none, static_cast<int>(i))) Abort();
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < parts_.size(); ++i) threads.emplace_back([&run, i] { run(i); });
+    run(0);
+  }
+  const auto of = [&](size_t i) {
+    return absl::StrCat("GPU ", i, ": ", losses[i].status().message());
+  };
+  if (culprit >= 0) lost_ = absl::DataLossError(of(static_cast<size_t>(culprit)));
+  RETURN_IF_ERROR(lost_);
+  double loss = 0;
+  absl::Status failed;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (losses[i].ok()) {
+      loss += *losses[i];
+    } else if (failed.ok()) {
+      failed = absl::Status(losses[i].status().code(), of(i));
+    }
+  }
+  RETURN_IF_ERROR(failed);
+  return loss;
+}
+
+}  // namespace
+
+std::unique_ptr<GradientProgram> MakeReplicas(std::unique_ptr<PartSum> sums,
+                                              std::vector<ReplicaPart> parts, uint32_t batch) {
+  return std::make_unique<Replicas>(std::move(sums), std::move(parts), batch);
+}
+
+}  // namespace paracord
