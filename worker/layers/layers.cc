@@ -21,6 +21,7 @@ constexpr LayerEntry kLayers[] = {
     {"ActivityRegularization", MakeActivityRegularization},
     {"Add", MakeMerge},
     {"AdditiveAttention", MakeScoreAttention},
+    {"AlphaDropout", MakeDropout},
     {"Attention", MakeScoreAttention},
     {"Average", MakeMerge},
     {"AveragePooling1D", MakePooling},
