@@ -61,6 +61,13 @@ class PenalisedIdentity : public ActivationLayer {
   }
 };
 
+// Of Keras 2, whose Identity and Rescaling end a mask.
+class MasklessActivation : public ActivationLayer {
+ public:
+  using ActivationLayer::ActivationLayer;
+  MaskRule mask_rule() const override { return MaskRule::kStop; }
+};
+
 class DenseKernel : public Kernel {
  public:
   struct Parts {
@@ -229,6 +236,9 @@ std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config) {
   return std::make_unique<PenalisedIdentity>(config, ActivityPenalty{l1, l2});
 }
 std::unique_ptr<Layer> MakeIdentity(LayerConfig& config) {
+  if (config.keras2() && config.class_name() == "Identity") {
+    return std::make_unique<MasklessActivation>(config, Activation{});
+  }
   return std::make_unique<ActivationLayer>(config, Activation{});
 }
 std::unique_ptr<Layer> MakeDense(LayerConfig& config) {
@@ -243,7 +253,9 @@ std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config) {
   const auto scale = static_cast<float>(config.Number("scale", 1));
   const auto offset = static_cast<float>(config.Number("offset", 0));
-  return MakeActivationLayer(config, {ActivationKind::kAffine, scale, offset, 0});
+  const Activation affine{ActivationKind::kAffine, scale, offset, 0};
+  if (config.keras2()) return std::make_unique<MasklessActivation>(config, affine);
+  return MakeActivationLayer(config, affine);
 }
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config) {
   const bool operation = config.class_name() == "Reshape" && !config.Has("target_shape");

@@ -1,6 +1,6 @@
-// Mean and variance of each column over the rows that a mask of ones and zeros leaves, and the way
-// back through them: what a BatchNormalization has under a mask. Owned by the layer's kernel; used
-// as every Kernel.
+// Mean and variance of each column over the elements that a mask of ones and zeros leaves, and the
+// way back through them: what a BatchNormalization has under a mask. Owned by the layer's kernel;
+// used as every Kernel.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,27 @@ namespace paracord {
 
 class MaskedMoments {
  public:
-  // `shape` is by column. RESOURCE_EXHAUSTED as Ops::Allocate.
-  static absl::StatusOr<std::unique_ptr<MaskedMoments>> Make(Ops& ops, const NormShape& shape);
+  // `shape` is by column; `spread` gives the mask an element for each of x. RESOURCE_EXHAUSTED as
+  // Ops::Allocate.
+  static absl::StatusOr<std::unique_ptr<MaskedMoments>> Make(Ops& ops, const NormShape& shape,
+                                                             Walk spread);
 
-  // x (rows, columns), mask (rows), mean and variance (columns). Where the mask leaves no row both
-  // are zero, as in Keras 3.
+  // x (rows, columns), mean and variance (columns). Where the mask leaves nothing both are zero, as
+  // in Keras 3.
   void Forward(const float* x, const float* mask, float* mean, float* variance);
   // As Ops::NormalizeBackward by these moments, of the Forward before.
-  void Backward(const float* x, const float* mask, const float* mean, const float* variance,
-                const float* scale, const float* dy, float* dx, float* dscale, float* doffset);
+  void Backward(const float* x, const float* mean, const float* variance, const float* scale,
+                const float* dy, float* dx, float* dscale, float* doffset);
 
  private:
-  MaskedMoments(Ops& ops, const NormShape& shape);
+  MaskedMoments(Ops& ops, const NormShape& shape, Walk spread);
 
   Ops& ops_;
   const NormShape shape_;
-  const Walk by_row_, by_column_, by_one_;
-  DeviceArray wide_;     // (rows, columns)
-  DeviceArray columns_;  // three times (columns): dscale, doffset, scratch
-  DeviceArray ratio_;    // of all rows to those that count; their number
+  const Walk spread_, by_each_, by_column_, by_one_;
+  DeviceArray mask_, wide_;  // (rows, columns)
+  DeviceArray columns_;      // three times (columns): dscale, doffset, scratch
+  DeviceArray ratio_;        // (columns), of all rows to those that count; then their number
 };
 
 }  // namespace paracord

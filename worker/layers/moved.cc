@@ -155,10 +155,11 @@ class MovedLayer : public Layer {
     // The others are masks, or statistics, and have no gradient.
     const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].size() != order.size()) continue;
-      tensors[i].walk = WalkTo(batch, inputs[i], order);
+      if (moved[i].size() != order.size()) continue;
+      const Shape shape = WholeMask(inputs[i], order);
+      tensors[i].walk = WalkTo(batch, shape, order);
       if (view) continue;
-      const int64_t n = batch * Elements(inputs[i]);
+      const int64_t n = batch * Elements(shape);
       ASSIGN_OR_RETURN(tensors[i].moved, ops.Allocate(n));
       if (i >= data) continue;
       ASSIGN_OR_RETURN(tensors[i].d_moved, ops.Allocate(n));
@@ -207,17 +208,25 @@ class MovedLayer : public Layer {
     return order;
   }
 
+  // That of a BatchNormalization is of all axes but the last, which it gets as 1.
+  Shape WholeMask(Shape mask, const AxisOrder& order) const {
+    const bool lacks = !mask.empty() && mask.size() + 1 == order.size();
+    if (lacks && class_name() == "BatchNormalization" && !InOrder(order)) mask.push_back(1);
+    return mask;
+  }
+
   // What the layer gets; a mask of steps stays as it is.
   absl::StatusOr<std::vector<Shape>> InputsFor(std::span<const Shape> inputs,
                                                const AxisOrder& order) const {
     std::vector<Shape> moved;
     for (const Shape& input : inputs) {
-      const bool whole = input.size() == order.size();
+      const Shape shape = WholeMask(input, order);
+      const bool whole = shape.size() == order.size();
       if (!whole && !input.empty() && !axes_.empty() && !InOrder(order)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "a mask of ", ShapeName(input), " does not fit an input of ", ShapeName(inputs[0])));
       }
-      moved.push_back(whole ? Moved(input, order) : input);
+      moved.push_back(whole ? Moved(shape, order) : input);
     }
     return moved;
   }

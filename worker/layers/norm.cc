@@ -1,4 +1,6 @@
 // Normalisations: of the batch, of each example, and by constants.
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
@@ -20,14 +22,15 @@ struct NormVariables {
 class NormKernel : public Kernel {
  public:
   // `kept`: mean, then variance, of the last forward pass.
-  // `correction`: what the variance that a moving average is given is multiplied by. `masked`: null
-  // where no mask comes after the input.
-  NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, float correction,
-             DeviceArray kept, std::unique_ptr<MaskedMoments> masked)
+  // What the moving averages are given is multiplied by `weight`, the variance by `correction`,
+  // too. `masked`: null where no mask comes after the input.
+  NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, float weight,
+             float correction, DeviceArray kept, std::unique_ptr<MaskedMoments> masked)
       : ops_(ops),
         shape_(shape),
         at_(at),
         batch_statistics_(batch_statistics),
+        weight_(weight),
         correction_(correction),
         kept_(std::move(kept)),
         masked_(std::move(masked)),
@@ -57,18 +60,18 @@ class NormKernel : public Kernel {
     float* d_scale = NormVariables::At(call.d_parameters, at_.scale);
     float* d_offset = NormVariables::At(call.d_parameters, at_.offset);
     if (from_batch_ && masked_ != nullptr) {
-      masked_->Backward(call.inputs[0], call.inputs[1], mean, variance, scale, call.d_output,
-                        call.d_inputs[0], d_scale, d_offset);
+      masked_->Backward(call.inputs[0], mean, variance, scale, call.d_output, call.d_inputs[0],
+                        d_scale, d_offset);
     } else {
       ops_.NormalizeBackward(shape_, !from_batch_, call.inputs[0], mean, variance, scale,
                              call.d_output, call.d_inputs[0], d_scale, d_offset);
     }
     // What a moving average is given is the observation.
     if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
-      ops_.Affine(count_, call.share, 0, mean, observed);
+      ops_.Affine(count_, call.share * weight_, 0, mean, observed);
     }
     if (float* observed = NormVariables::At(call.d_parameters, at_.variance)) {
-      ops_.Affine(count_, call.share * correction_, 0, variance, observed);
+      ops_.Affine(count_, call.share * weight_ * correction_, 0, variance, observed);
     }
   }
 
@@ -77,7 +80,7 @@ class NormKernel : public Kernel {
   const NormShape shape_;
   const NormVariables at_;
   const bool batch_statistics_;
-  const float correction_;
+  const float weight_, correction_;
   const DeviceArray kept_;
   const std::unique_ptr<MaskedMoments> masked_;
   const int64_t count_;
@@ -115,12 +118,9 @@ class NormLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
-    if (UsesMask(inputs) && inputs[1] != Shape(inputs[0].begin(), inputs[0].end() - 1)) {
+    if (UsesMask(inputs) && !Covers(inputs[1], inputs[0])) {
       return absl::InvalidArgumentError(absl::StrCat(
           "a mask of ", ShapeName(inputs[1]), " does not fit an input of ", ShapeName(inputs[0])));
-    }
-    if (batch_ && trainable() && calls_++ > 0) {
-      return absl::InvalidArgumentError("is called more than once, which is not supported");
     }
     const Shape shape(inputs[0].begin() + static_cast<std::ptrdiff_t>(first), inputs[0].end());
     at_ = {};
@@ -136,8 +136,10 @@ class NormLayer : public Layer {
     RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
     RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
     if (trainable()) {
-      MakeMoving(*at_.mean, momentum_);
-      MakeMoving(*at_.variance, momentum_);
+      // Each call moves the averages on, one after the other.
+      const double kept = std::pow(momentum_, ++calls_);
+      MakeMoving(*at_.mean, kept);
+      MakeMoving(*at_.variance, kept);
     }
     return inputs[0];
   }
@@ -156,19 +158,47 @@ class NormLayer : public Layer {
     ASSIGN_OR_RETURN(auto kept, ops.Allocate(2 * (batch_ ? shape.columns : shape.rows)));
     std::unique_ptr<MaskedMoments> masked;
     if (UsesMask(inputs) && trainable()) {
-      ASSIGN_OR_RETURN(masked, MaskedMoments::Make(ops, shape));
+      ASSIGN_OR_RETURN(masked, MaskedMoments::Make(ops, shape, SpreadMask(batch, inputs)));
     }
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), correction, std::move(kept),
-                                        std::move(masked));
+    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), NextWeight(), correction,
+                                        std::move(kept), std::move(masked));
   }
 
  private:
-  // Keras 2 has another kernel for images, which estimates the variance without bias, and takes no
-  // notice of masks.
-  bool Fused(const Shape& input) const { return keras2_ && fused_ && input.size() == 3; }
+  // What a call's observation counts among those of all calls, which are one to the moving average.
+  // Kernels are made in the order of the calls, again and again.
+  float NextWeight() {
+    if (!batch_ || calls_ <= 1) return 1;
+    const int after = calls_ - 1 - made_;
+    made_ = (made_ + 1) % calls_;
+    return static_cast<float>((1 - momentum_) * std::pow(momentum_, after) /
+                              (1 - std::pow(momentum_, calls_)));
+  }
+  // A mask is of all axes but the last, or of all, with 1 where it does not tell elements apart.
+  static bool Covers(const Shape& mask, const Shape& input) {
+    bool covers = mask.size() == input.size() || mask.size() + 1 == input.size();
+    for (size_t i = 0; covers && i < mask.size(); ++i) {
+      covers = mask[i] == input[i] || (mask[i] == 1 && mask.size() == input.size());
+    }
+    return covers;
+  }
+  static Walk SpreadMask(int64_t batch, std::span<const Shape> inputs) {
+    Shape mask = inputs[1];
+    mask.resize(inputs[0].size(), 1);
+    Walk walk;
+    walk.dims = WithBatch(batch, inputs[0]);
+    walk.a = BroadcastSteps(batch, mask, inputs[0]);
+    walk.y = RowMajor(walk.dims);
+    return Shorten(std::move(walk));
+  }
+  // Keras 2 has another kernel for images and volumes, which estimates the variance without bias,
+  // and takes no notice of masks.
+  bool Fused(const Shape& input) const {
+    return keras2_ && fused_ && (input.size() == 3 || input.size() == 4);
+  }
   bool UsesMask(std::span<const Shape> inputs) const {
     return batch_ && inputs.size() > 1 && !inputs[1].empty() && !Fused(inputs[0]);
   }
@@ -194,7 +224,7 @@ class NormLayer : public Layer {
   std::vector<int64_t> axes_{-1};
   bool fused_ = true;
   NormVariables at_;
-  int calls_ = 0;
+  int calls_ = 0, made_ = 0;
 };
 
 // (x - mean) / max(sqrt(variance), 1e-7), with constants: in the file, or as variables `mean` and
@@ -208,11 +238,12 @@ class NormalizationLayer : public Layer {
     if (!whole_ && config.AnyInteger("axis", -1) != -1) axis_ = config.AnyInteger("axis", -1);
     mean_ = Numbers(config, "mean");
     variance_ = Numbers(config, "variance");
-    if (config.Flag("invert", false)) config.Fail("invert", "is not supported");
+    invert_ = config.Flag("invert", false);
+    mask_rule_ = config.keras2() ? MaskRule::kStop : MaskRule::kPass;
   }
 
   bool rounds_variables() const override { return false; }
-  MaskRule mask_rule() const override { return MaskRule::kPass; }
+  MaskRule mask_rule() const override { return mask_rule_; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;
     if (!whole_ && axis_ != -1 && axis_ != rank - 1) {
@@ -239,45 +270,64 @@ class NormalizationLayer : public Layer {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     const int64_t rows = batch * Elements(inputs[0]) / columns_;
-    ASSIGN_OR_RETURN(auto constants, ops.Allocate(2 * columns_));
+    ASSIGN_OR_RETURN(auto constants, ops.Allocate(4 * columns_));
+    ops.Fill(columns_, 0, constants.get() + 2 * columns_);
+    ops.Fill(columns_, 1, constants.get() + 3 * columns_);
     for (int64_t c = 0; c < columns_ && !mean_.empty(); ++c) {
       const auto at = static_cast<size_t>(c);
       ops.Fill(1, mean_.size() == 1 ? mean_[0] : mean_[at], constants.get() + c);
       ops.Fill(1, variance_.size() == 1 ? variance_[0] : variance_[at],
                constants.get() + columns_ + c);
     }
-    return std::make_unique<ConstantKernel>(ops, rows, columns_, !mean_.empty(),
+    return std::make_unique<ConstantKernel>(ops, rows, columns_, !mean_.empty(), invert_,
                                             std::move(constants));
   }
 
  private:
   class ConstantKernel : public Kernel {
    public:
-    ConstantKernel(Ops& ops, int64_t rows, int64_t columns, bool own, DeviceArray constants)
-        : ops_(ops), shape_{true, rows, columns, 0}, own_(own), constants_(std::move(constants)) {}
+    ConstantKernel(Ops& ops, int64_t rows, int64_t columns, bool own, bool invert,
+                   DeviceArray constants)
+        : ops_(ops),
+          shape_{true, rows, columns, 0},
+          own_(own),
+          invert_(invert),
+          constants_(std::move(constants)) {}
     void Forward(const ForwardCall& call) override {
-      const float* mean = own_ ? constants_.get() : call.parameters[0];
+      const float* mean = own_ ? Kept(0) : call.parameters[0];
       const float* variance = Variance(call.parameters);
+      if (invert_) {
+        return ops_.Normalize(shape_, call.inputs[0], Kept(2), Kept(3), variance, mean,
+                              call.output);
+      }
       ops_.Normalize(shape_, call.inputs[0], mean, variance, nullptr, nullptr, call.output);
     }
     void Backward(const BackwardCall& call) override {
-      const float* mean = own_ ? constants_.get() : call.parameters[0];
-      ops_.NormalizeBackward(shape_, true, call.inputs[0], mean, Variance(call.parameters), nullptr,
+      const float* mean = own_ ? Kept(0) : call.parameters[0];
+      const float* variance = Variance(call.parameters);
+      ops_.NormalizeBackward(shape_, true, call.inputs[0], invert_ ? Kept(2) : mean,
+                             invert_ ? Kept(3) : variance, invert_ ? variance : nullptr,
                              call.d_output, call.d_inputs[0], nullptr, nullptr);
     }
 
    private:
-    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)).
+    // Mean, variance, zeros and ones.
+    float* Kept(int64_t row) { return constants_.get() + row * shape_.columns; }
+    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)); of the inverse it is that root itself.
     const float* Variance(std::span<const float* const> parameters) {
-      float* kept = constants_.get() + shape_.columns;
-      ops_.Activate({ActivationKind::kClip, 1e-14f, 3e38f}, 1, shape_.columns,
-                    own_ ? kept : parameters[1], kept);
+      float* kept = Kept(1);
+      if (own_ && invert_ && rooted_) return kept;
+      const float* given = own_ ? kept : parameters[1];
+      ops_.Activate({ActivationKind::kClip, 1e-14f, 3e38f}, 1, shape_.columns, given, kept);
+      if (invert_) ops_.Activate({ActivationKind::kPower, 1, 0.5f}, 1, shape_.columns, kept, kept);
+      rooted_ = true;
       return kept;
     }
     Ops& ops_;
     const NormShape shape_;
-    const bool own_;
+    const bool own_, invert_;
     const DeviceArray constants_;
+    bool rooted_ = false;
   };
 
   // A number, or lists of lists with all but one axis of size 1.
@@ -292,7 +342,8 @@ class NormalizationLayer : public Layer {
     return numbers;
   }
 
-  bool whole_ = false;
+  bool whole_ = false, invert_ = false;
+  MaskRule mask_rule_ = MaskRule::kPass;
   int64_t axis_ = -1, columns_ = 1;
   std::vector<float> mean_, variance_;
 };

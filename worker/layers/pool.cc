@@ -84,6 +84,40 @@ class MaskedMeanKernel : public Kernel {
   Walk by_mask_, over_steps_, by_count_, spread_;
 };
 
+// The largest of all steps or pixels; where several are, each has its share of the gradient.
+class GlobalMaxKernel : public Kernel {
+ public:
+  GlobalMaxKernel(Ops& ops, std::unique_ptr<Pool2D> pool, int64_t batch, int64_t places,
+                  int64_t channels, DeviceArray wide, DeviceArray share)
+      : ops_(ops),
+        pool_(std::move(pool)),
+        sums_(batch * channels),
+        wide_(std::move(wide)),
+        share_(std::move(share)) {
+    const std::vector<int64_t> dense{places * channels, channels, 1}, one{channels, 0, 1};
+    spread_ = {{batch, places, channels}, dense, one, dense};
+    over_places_ = {spread_.dims, dense, {}, one};
+  }
+  void Forward(const ForwardCall& call) override { pool_->Forward(call.inputs[0], call.output); }
+  void Backward(const BackwardCall& call) override {
+    float* const dx = call.d_inputs[0];
+    if (dx == nullptr) return;
+    ops_.Binary(BinaryKind::kGreaterEqual, spread_, call.inputs[0], call.output, wide_.get());
+    ops_.Fill(sums_, 0, share_.get());
+    ops_.Copy(over_places_, true, wide_.get(), share_.get());
+    ops_.Binary(BinaryKind::kDivide, {{sums_}, {1}, {1}, {1}}, call.d_output, share_.get(),
+                share_.get());
+    ops_.Binary(BinaryKind::kMultiply, spread_, wide_.get(), share_.get(), dx);
+  }
+
+ private:
+  Ops& ops_;
+  const std::unique_ptr<Pool2D> pool_;
+  const int64_t sums_;
+  const DeviceArray wide_, share_;
+  Walk spread_, over_places_;
+};
+
 class GlobalPoolLayer : public Layer {
  public:
   GlobalPoolLayer(LayerConfig& config, size_t axes, bool max)
@@ -116,7 +150,11 @@ class GlobalPoolLayer : public Layer {
     int64_t rows = 1;  // of all images of a volume
     for (size_t i = 0; i + 1 < axes_; ++i) rows *= in[i];
     ASSIGN_OR_RETURN(auto pool, ops.MakePool2D({max_, batch, in.back(), all(rows), all(columns)}));
-    return std::make_unique<PoolKernel>(std::move(pool));
+    if (!max_) return std::make_unique<PoolKernel>(std::move(pool));
+    ASSIGN_OR_RETURN(auto wide, ops.Allocate(batch * Elements(in)));
+    ASSIGN_OR_RETURN(auto share, ops.Allocate(batch * in.back()));
+    return std::make_unique<GlobalMaxKernel>(ops, std::move(pool), batch, rows * columns, in.back(),
+                                             std::move(wide), std::move(share));
   }
 
  private:

@@ -63,12 +63,98 @@ class VectorProductKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
+// An input made of unit length along one of its axes, and the way back.
+class UnitInput {
+ public:
+  static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape, size_t axis) {
+    Shape rest = shape;
+    rest[axis] = 1;
+    UnitInput made(ops);
+    made.n_ = batch * Elements(shape);
+    made.lengths_ = batch * Elements(rest);
+    const std::vector<int64_t> dims = WithBatch(batch, shape), dense = RowMajor(dims);
+    const std::vector<int64_t> one = BroadcastSteps(batch, rest, shape);
+    made.by_length_ = Shorten({dims, dense, one, dense});
+    made.over_axis_ = Shorten({dims, dense, {}, one});
+    ASSIGN_OR_RETURN(made.unit_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.d_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(2 * made.lengths_));
+    return made;
+  }
+
+  void Forward(const float* x) {
+    constexpr float kLeast = 1e-12f, kMost = 3e38f;
+    float* const inverse = kept_.get();
+    SumOfProducts(x, x, d_.get(), inverse);
+    ops_->Activate({ActivationKind::kClip, kLeast, kMost}, 1, lengths_, inverse, inverse);
+    ops_->Activate({ActivationKind::kPower, 1, -0.5f}, 1, lengths_, inverse, inverse);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
+  }
+  const float* unit() const { return unit_.get(); }
+  float* d_unit() const { return d_.get(); }
+  // dx = (d - unit (unit . d)) / length
+  void Backward(float* dx) {
+    float* const along = kept_.get() + lengths_;
+    SumOfProducts(unit_.get(), d_.get(), dx, along);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, unit_.get(), along, dx);
+    ops_->Binary(BinaryKind::kSubtract, {{n_}, {1}, {1}, {1}}, d_.get(), dx, dx);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, dx, kept_.get(), dx);
+  }
+
+ private:
+  explicit UnitInput(Ops& ops) : ops_(&ops) {}
+  void SumOfProducts(const float* a, const float* b, float* products, float* sums) {
+    ops_->Binary(BinaryKind::kMultiply, {{n_}, {1}, {1}, {1}}, a, b, products);
+    ops_->Fill(lengths_, 0, sums);
+    ops_->Copy(over_axis_, true, products, sums);
+  }
+
+  Ops* ops_;
+  int64_t n_ = 0, lengths_ = 0;
+  Walk by_length_, over_axis_;
+  DeviceArray unit_, d_, kept_;  // kept: one over the lengths, and a sum for each
+};
+
+class UnitProductKernel : public Kernel {
+ public:
+  UnitProductKernel(std::unique_ptr<Kernel> product, UnitInput a, UnitInput b)
+      : product_(std::move(product)), units_{std::move(a), std::move(b)} {}
+  void Forward(const ForwardCall& call) override {
+    for (size_t i = 0; i < 2; ++i) {
+      units_[i].Forward(call.inputs[i]);
+      x_[i] = units_[i].unit();
+    }
+    ForwardCall inner = call;
+    inner.inputs = x_;
+    product_->Forward(inner);
+  }
+  void Backward(const BackwardCall& call) override {
+    for (size_t i = 0; i < 2; ++i) {
+      d_[i] = call.d_inputs[i] == nullptr ? nullptr : units_[i].d_unit();
+    }
+    BackwardCall inner = call;
+    inner.inputs = x_;
+    inner.d_inputs = d_;
+    product_->Backward(inner);
+    for (size_t i = 0; i < 2; ++i) {
+      if (d_[i] != nullptr) units_[i].Backward(call.d_inputs[i]);
+    }
+  }
+
+ private:
+  const std::unique_ptr<Kernel> product_;
+  UnitInput units_[2];
+  const float* x_[2] = {};
+  float* d_[2] = {};
+};
+
 class ProductLayer : public Layer {
  public:
   // `axes`: those summed over, the batch counted; nullopt: as matrices, the last of a with the one
   // before the last of b.
-  ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes)
-      : Layer(config), axes_(axes) {}
+  // `unit`: the inputs are made of unit length along them before.
+  ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes, bool unit)
+      : Layer(config), axes_(axes), unit_(unit) {}
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs two inputs");
@@ -86,6 +172,18 @@ class ProductLayer : public Layer {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
+    ASSIGN_OR_RETURN(auto product, MakeProduct(ops, batch, inputs, p));
+    if (!unit_) return product;
+    ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0],
+                                                  p.transpose_a ? 0 : inputs[0].size() - 1));
+    ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], p.transpose_b ? 1 : 0));
+    return std::make_unique<UnitProductKernel>(std::move(product), std::move(a), std::move(b));
+  }
+
+ private:
+  static absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(Ops& ops, int64_t batch,
+                                                             std::span<const Shape> inputs,
+                                                             const Product& p) {
     if (inputs[0].size() == 1 && inputs[1].size() == 1) {
       ASSIGN_OR_RETURN(auto scratch, ops.Allocate(batch * p.k));
       return std::make_unique<VectorProductKernel>(ops, batch, p.k, std::move(scratch));
@@ -110,8 +208,6 @@ class ProductLayer : public Layer {
     }
     return std::make_unique<ProductKernel>(p, std::move(parts));
   }
-
- private:
   static size_t Rows(const Shape& shape) { return shape.size(); }
 
   absl::StatusOr<Product> ProductOf(std::span<const Shape> inputs) const {
@@ -139,6 +235,7 @@ class ProductLayer : public Layer {
   }
 
   const std::optional<std::pair<int64_t, int64_t>> axes_;
+  const bool unit_;
 };
 
 }  // namespace
@@ -153,11 +250,11 @@ std::unique_ptr<Layer> MakeDot(LayerConfig& config) {
     const int64_t one = config.AnyInteger("axes", -1);
     axes = {one, one};
   }
-  return std::make_unique<ProductLayer>(config, axes);
+  return std::make_unique<ProductLayer>(config, axes, config.Flag("normalize", false));
 }
 
 std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config) {
-  return std::make_unique<ProductLayer>(config, std::nullopt);
+  return std::make_unique<ProductLayer>(config, std::nullopt, false);
 }
 
 }  // namespace paracord

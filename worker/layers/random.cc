@@ -52,7 +52,8 @@ class RandomLayer : public Layer {
 };
 
 // What a dropped element becomes: the limit of selu.
-constexpr double kAlphaDropped = -1.6732632423543772848170429916717 * 1.0507009873554804934193349852946;
+constexpr double kAlphaDropped =
+    -1.6732632423543772848170429916717 * 1.0507009873554804934193349852946;
 
 class RandomKernel : public Kernel {
  public:
@@ -189,7 +190,7 @@ std::unique_ptr<Layer> MakeDropout(LayerConfig& config) {
     axes = ReadNoiseShape(config);
   }
   if (rate == 0) return MakeIdentity(config);
-  const Kind kind = name == "AlphaDropout"       ? Kind::kAlpha
+  const Kind kind = name == "AlphaDropout"     ? Kind::kAlpha
                     : spatial || !axes.empty() ? Kind::kDropoutAlong
                                                : Kind::kDropout;
   return std::make_unique<RandomLayer>(config, kind, rate, std::move(axes));

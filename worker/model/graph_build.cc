@@ -64,7 +64,11 @@ nlohmann::json Meaning(nlohmann::json kwargs) {
 void Graph::AddVariables(Layer& layer, Node& node) {
   const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
   node.first_variable = first->second;
-  if (!is_new) return;
+  if (!is_new) {  // what a call says of them may depend on how many there are
+    std::copy(layer.variables().begin(), layer.variables().end(),
+              variables_.begin() + static_cast<std::ptrdiff_t>(node.first_variable));
+    return;
+  }
   variables_.insert(variables_.end(), layer.variables().begin(), layer.variables().end());
   for (size_t v = node.first_variable; v < variables_.size(); ++v) {
     for (const Regularizer& r : layer.regularizers()) {

@@ -1,9 +1,9 @@
-// Layers around layers: TimeDistributed, and Bidirectional around a recurrent one.
+// Bidirectional, around a recurrent layer.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
-#include "worker/layers/layers.h"
+#include "worker/layers/inner_layer.h"
 #include "worker/layers/walks.h"
 #include "worker/unknown_name.h"
 
@@ -11,129 +11,6 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kDepthMax = 8;
-
-std::string ClassOf(const json& spec) {
-  const auto found = spec.find("class_name");
-  return found != spec.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// A layer as a value of a config: {"class_name", "config"}.
-std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std::string& name,
-                                 const json& spec) {
-  int depth = 0;
-  for (const json* at = &spec; at != nullptr && depth <= kDepthMax; ++depth) {
-    const auto config = at->find("config");
-    const bool deeper = config != at->end() && config->is_object() && config->contains("layer") &&
-                        (*config)["layer"].is_object();
-    at = deeper ? &(*config)["layer"] : nullptr;
-  }
-  if (depth > kDepthMax) {
-    outer.Fail(key, "has too many layers within layers");
-    return nullptr;
-  }
-  LayerConfig config(ClassOf(spec), name, spec["config"], outer.keras2());
-  absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(config, /*operation=*/false);
-  if (layer.ok()) return *std::move(layer);
-  outer.Fail(key, std::string(layer.status().message()));
-  return nullptr;
-}
-
-// The value, or an object without a class where there is none.
-json SpecOf(LayerConfig& config, const char* key) {
-  const json* value = config.Value(key);
-  if (value != nullptr && value->is_object() && value->contains("config") &&
-      (*value)["config"].is_object()) {
-    return *value;
-  }
-  config.Fail(key, "must be a layer");
-  return {{"config", json::object()}};
-}
-
-std::string NameIn(const json& spec) {
-  const auto name = spec["config"].find("name");
-  return name != spec["config"].end() && name->is_string() ? name->get<std::string>() : "layer";
-}
-
-// Every step of the input is an example of the layer within.
-class TimeDistributedLayer : public Layer {
- public:
-  explicit TimeDistributedLayer(LayerConfig& config)
-      : Layer(config), own_(activity().value_or(ActivityPenalty())) {
-    const json spec = SpecOf(config, "layer");
-    // Keras 2 leaves the inner layer's name out of those of variables.
-    const std::string name =
-        config.keras2() ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
-    inner_ = MakeInner(config, "layer", name, spec);
-    if (inner_ == nullptr) return;
-    // Keras 3 leaves out what an activity_regularizer within would add.
-    if (config.keras2()) within_ = inner_->activity();
-    if (inner_->takes_masks() || inner_->folds() || inner_->mask_rule() == MaskRule::kCompute) {
-      config.Fail("layer", absl::StrCat(inner_->class_name(), " is not supported there"));
-    }
-  }
-
-  MaskRule mask_rule() const override { return MaskRule::kPass; }
-  std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
-  bool is_view() const override { return inner_->is_view(); }
-  bool differentiable() const override { return inner_->differentiable(); }
-  std::optional<int64_t> ids_below() const override { return inner_->ids_below(); }
-
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    if (inputs.size() != 1 || inputs[0].size() < 2) {
-      return absl::InvalidArgumentError("needs an input of steps");
-    }
-    ASSIGN_OR_RETURN(Shape output, inner_->OutputShape(std::vector<Shape>{Within(inputs[0])}));
-    Adopt({inner_.get()});
-    const int64_t steps = inputs[0][0];
-    if (within_.has_value()) {  // of which every step is an example
-      const auto n = static_cast<float>(steps);
-      SetActivity({own_.l1 + within_->l1 / n, own_.l2 + within_->l2 / n});
-    }
-    output.insert(output.begin(), steps);
-    return output;
-  }
-  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
-    const Shape within[] = {Within(inputs[0])};
-    return output[0] * inner_->Arithmetic(within, Within(output));
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    const int64_t steps = inputs[0][0];
-    RETURN_IF_ERROR(CheckElements({batch, Elements(inputs[0])}));
-    const Shape within[] = {Within(inputs[0])};
-    ASSIGN_OR_RETURN(auto inner, inner_->MakeKernel(ops, batch * steps, within));
-    return std::make_unique<StepsKernel>(std::move(inner), steps);
-  }
-
- private:
-  class StepsKernel : public Kernel {
-   public:
-    StepsKernel(std::unique_ptr<Kernel> inner, int64_t steps)
-        : inner_(std::move(inner)), steps_(steps) {}
-    void Forward(const ForwardCall& call) override {
-      ForwardCall inner = call;
-      inner.first_example *= steps_;
-      inner_->Forward(inner);
-    }
-    void Backward(const BackwardCall& call) override {
-      BackwardCall inner = call;
-      inner.first_example *= steps_;
-      inner_->Backward(inner);
-    }
-
-   private:
-    const std::unique_ptr<Kernel> inner_;
-    const int64_t steps_;
-  };
-
-  static Shape Within(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
-
-  const ActivityPenalty own_;
-  std::optional<ActivityPenalty> within_;
-  std::unique_ptr<Layer> inner_;
-};
 
 enum class Merge { kConcat, kSum, kAverage, kProduct, kNone };
 
@@ -413,9 +290,6 @@ class BidirectionalLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeTimeDistributed(LayerConfig& config) {
-  return std::make_unique<TimeDistributedLayer>(config);
-}
 std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config) {
   return std::make_unique<BidirectionalLayer>(config);
 }
