@@ -447,7 +447,7 @@ TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too"
 }
 
 TEST_CASE("losses and their gradients are those of the CPU") {
-  for (int kind = 0; kind <= static_cast<int>(LossKind::kCosineSimilarity); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(LossKind::kCategoricalFocalCrossentropy); ++kind) {
     for (uint32_t seed = 0; seed < 8; ++seed) {
       INFO("kind " << kind << " seed " << seed);
       Random random(seed);
@@ -458,12 +458,16 @@ TEST_CASE("losses and their gradients are those of the CPU") {
       s.columns = 1 + random.Size(seed == 7 ? 600 : 12);
       s.label_smoothing = random.Coin() ? 0.f : 0.1f;
       s.delta = 0.8f;
+      s.gamma = random.Coin() ? 2.f : 1.5f;
+      s.balanced = random.Coin();
+      const bool focal = s.kind == LossKind::kBinaryFocalCrossentropy ||
+                         s.kind == LossKind::kCategoricalFocalCrossentropy;
       const bool sparse = s.kind == LossKind::kSparseCategoricalCrossentropy;
       const bool weighted = random.Coin(), zeros_and_ones = random.Coin();
       const int64_t n = s.rows * s.columns;
       const Floats outputs = random.Numbers(n, s.from_logits ? -3 : 0.05f, s.from_logits ? 3 : 1);
       const Floats positive = random.Numbers(n, 0.05f, 1);
-      const Floats& y = s.from_logits && kind <= 2 ? outputs : positive;
+      const Floats& y = s.from_logits && (kind <= 2 || focal) ? outputs : positive;
       Floats t = sparse ? random.Ids(s.rows, s.columns)
                         : (zeros_and_ones ? random.Ids(n, 2) : random.Numbers(n, 0.f, 1));
       const Floats weights = random.Ids(s.rows, 3);

@@ -84,8 +84,8 @@ class Graph {
   // The mask of an output of the model, kNone if it has none.
   Value mask(size_t output) const { return output_masks_[output]; }
   // What `value` is the softmax or the sigmoid of, if that is its last step: where Keras finds the
-  // logits.
-  std::optional<Value> LogitsOf(Value value) const;
+  // logits. `of_sigmoid`: only of a sigmoid.
+  std::optional<Value> LogitsOf(Value value, bool of_sigmoid) const;
   std::vector<LayerRow> Describe() const;
   // Set if an input of the model is ids for an embedding of so many rows.
   std::optional<int64_t> ids_below(size_t input) const;

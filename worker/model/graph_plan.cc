@@ -8,7 +8,7 @@
 
 namespace paracord {
 
-std::optional<Graph::Value> Graph::LogitsOf(Value value) const {
+std::optional<Graph::Value> Graph::LogitsOf(Value value, bool of_sigmoid) const {
   while (true) {
     const Node& last = nodes_[value];
     // Of values that are rounded Keras does not find it.
@@ -17,7 +17,8 @@ std::optional<Graph::Value> Graph::LogitsOf(Value value) const {
     if (!activation.has_value()) return std::nullopt;
     value = last.inputs[0];
     const ActivationKind kind = activation->kind;
-    if (kind == ActivationKind::kSoftmax || kind == ActivationKind::kSigmoid) return value;
+    if (kind == ActivationKind::kSigmoid) return value;
+    if (kind == ActivationKind::kSoftmax && !of_sigmoid) return value;
     if (kind != ActivationKind::kLinear) return std::nullopt;  // which gives the same tensor
   }
 }

@@ -20,6 +20,8 @@ constexpr NamedLoss kLosses[] = {
     {"sparse_categorical_crossentropy", LossKind::kSparseCategoricalCrossentropy},
     {"categorical_crossentropy", LossKind::kCategoricalCrossentropy},
     {"binary_crossentropy", LossKind::kBinaryCrossentropy},
+    {"binary_focal_crossentropy", LossKind::kBinaryFocalCrossentropy},
+    {"categorical_focal_crossentropy", LossKind::kCategoricalFocalCrossentropy},
     {"mean_squared_error", LossKind::kMeanSquaredError},
     {"mse", LossKind::kMeanSquaredError},
     {"mean_absolute_error", LossKind::kMeanAbsoluteError},
@@ -73,7 +75,7 @@ absl::Status ReadReduction(const std::string& title, const NamedSpec& spec, Spec
 }
 
 bool IsCrossentropy(LossKind kind) {
-  return kind == LossKind::kSparseCategoricalCrossentropy ||
+  return IsFocal(kind) || kind == LossKind::kSparseCategoricalCrossentropy ||
          kind == LossKind::kCategoricalCrossentropy || kind == LossKind::kBinaryCrossentropy;
 }
 
@@ -138,6 +140,19 @@ absl::Status CheckTargetShape(const std::string& title, bool sparse, const Shape
       sparse ? "one class index for the classes of the last axis" : "targets like the output"));
 }
 
+void ReadCrossentropy(SpecOptions& options, LossSpec& loss) {
+  loss.from_logits = options.Flag("from_logits", false);
+  if (!IsSparse(loss)) {
+    loss.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
+  }
+  if (!IsFocal(loss.kind)) return;
+  loss.alpha = static_cast<float>(options.Number("alpha", 0.25));
+  loss.gamma = static_cast<float>(options.Number("gamma", 2));
+  if (loss.kind == LossKind::kBinaryFocalCrossentropy) {
+    loss.balanced = options.Flag("apply_class_balancing", false);
+  }
+}
+
 int64_t LossSpec::targets() const { return IsSparse(kind) ? rows : rows * columns; }
 
 const LossKind* FindLoss(std::string_view name) {
@@ -164,10 +179,7 @@ absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
   LossSpec result;
   result.kind = *kind;
   SpecOptions options(title, spec);
-  if (IsCrossentropy(*kind)) result.from_logits = options.Flag("from_logits", false);
-  if (IsCrossentropy(*kind) && !IsSparse(*kind)) {
-    result.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
-  }
+  if (IsCrossentropy(*kind)) ReadCrossentropy(options, result);
   if (IsSparse(*kind) && spec.options.contains("ignore_class") &&
       !spec.options["ignore_class"].is_null()) {
     result.ignore_class = static_cast<int64_t>(options.Number("ignore_class", 0));

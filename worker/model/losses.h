@@ -19,12 +19,15 @@ struct LossSpec {
   bool sum = false;  // reduction: the sum over the batch, not the mean
   float label_smoothing = 0;
   float delta = 1;
+  float alpha = 0.25f, gamma = 2;  // of the focal ones
+  bool balanced = false;
   std::optional<int64_t> ignore_class;  // rows of this class take no part
   int64_t rows = 0, columns = 0;        // of one example's output
 
   int64_t targets() const;  // floats of one example
   LossShape Over(int64_t examples) const {
-    return {kind, from_logits, rows * examples, columns, label_smoothing, delta};
+    return {kind,  from_logits, rows * examples, columns, label_smoothing,
+            delta, alpha,       gamma,           balanced};
   }
 };
 
@@ -35,6 +38,15 @@ absl::StatusOr<LossSpec> ResolveLoss(const NamedSpec& spec, const Shape& output,
 // The loss of this name, if there is one; also a metric then. No shapes.
 const LossKind* FindLoss(std::string_view name);
 std::vector<std::string_view> LossNames();
+
+inline bool IsFocal(LossKind kind) {
+  return kind == LossKind::kBinaryFocalCrossentropy ||
+         kind == LossKind::kCategoricalFocalCrossentropy;
+}
+
+class SpecOptions;
+// What the options of a crossentropy of any kind say.
+void ReadCrossentropy(SpecOptions& options, LossSpec& loss);
 
 // True if targets are class indices, which must be checked before use.
 inline bool IsSparse(LossKind kind) { return kind == LossKind::kSparseCategoricalCrossentropy; }

@@ -61,6 +61,7 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
     case Kind::kMeanLoss:
       metric.loss.from_logits = options.Flag("from_logits", false);
       metric.loss.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
+      if (IsFocal(metric.loss.kind)) ReadCrossentropy(options, metric.loss);
       break;
     case Kind::kBinaryMatch:
       metric.threshold = options.Number("threshold", 0.5);

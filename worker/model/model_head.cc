@@ -89,9 +89,11 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
-  const bool binary = kind == LossKind::kBinaryCrossentropy;
+  // Of a focal loss, whose factor is of the probabilities, only those of the sigmoid that it means.
+  const bool focal = kind == LossKind::kBinaryFocalCrossentropy;
+  const bool binary = kind == LossKind::kBinaryCrossentropy || focal;
   if (!binary && !IsSparse(kind) && kind != LossKind::kCategoricalCrossentropy) return;
-  if (const auto logits = graph.LogitsOf(head.value)) {
+  if (const auto logits = graph.LogitsOf(head.value, focal)) {
     head.loss_value = *logits;
     head.loss_from_logits = true;
   }

@@ -114,4 +114,42 @@ struct Poisson {
   }
 };
 
+// A crossentropy weighed by how far the probability of the right answer is from 1, to a power.
+struct BinaryFocal {
+  // `p`: the probability, of slope `d_p`, of an output whose crossentropy is `cross`.
+  PARACORD_HD static Point Weigh(Point cross, float p, float d_p, float t, const LossShape& s) {
+    t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
+    const float far = 1.f - (t * p + (1.f - t) * (1.f - p));
+    const float factor = std::pow(far, s.gamma);
+    const float d_factor = s.gamma == 0 ? 0.f : s.gamma * std::pow(far, s.gamma - 1.f);
+    const float weight = s.balanced ? t * s.alpha + (1.f - t) * (1.f - s.alpha) : 1.f;
+    const float d_far = (1.f - 2.f * t) * d_p;
+    return {weight * factor * cross.loss,
+            weight * (factor * cross.slope + d_factor * d_far * cross.loss)};
+  }
+};
+
+struct BinaryFocalOfLogit {
+  PARACORD_HD static Point At(float x, float t, const LossShape& s) {
+    const float p = 1.f / (1.f + std::exp(-x));
+    return BinaryFocal::Weigh(BinaryOfLogit::At(x, t, s), p, p * (1.f - p), t, s);
+  }
+};
+
+struct BinaryFocalOfProbability {
+  PARACORD_HD static Point At(float p, float t, const LossShape& s) {
+    return BinaryFocal::Weigh(BinaryOfProbability::At(p, t, s), p, 1, t, s);
+  }
+};
+
+// Of a class' share of its row's probabilities.
+struct FocalOfShare {
+  PARACORD_HD static Point At(float share, float t, const LossShape& s) {
+    const float c = std::min(std::max(share, +kEpsilon), 1.f - kEpsilon);
+    const float cross = -t * std::log(c), factor = s.alpha * std::pow(1.f - c, s.gamma);
+    const float d_factor = -s.alpha * s.gamma * std::pow(1.f - c, s.gamma - 1.f);
+    return {factor * cross, share == c ? d_factor * cross - factor * t / c : 0.f};
+  }
+};
+
 }  // namespace paracord::formulas

@@ -186,17 +186,21 @@ enum class LossKind {
   kHinge,  // targets that are all 0 or 1 stand for -1 and 1
   kSquaredHinge,
   kPoisson,
+  kBinaryFocalCrossentropy,
   kCategoricalHinge,  // from here on over the columns together
   kKlDivergence,
-  kCosineSimilarity,  // negative
+  kCosineSimilarity,              // negative
+  kCategoricalFocalCrossentropy,  // of probabilities, with logits of their softmax
 };
 
 struct LossShape {
   LossKind kind = LossKind::kMeanSquaredError;
   bool from_logits = false;  // crossentropies: outputs come before the softmax or sigmoid
   int64_t rows = 0, columns = 0;
-  float label_smoothing = 0;  // crossentropies with targets for each class
-  float delta = 1;            // Huber's
+  float label_smoothing = 0;       // crossentropies with targets for each class
+  float delta = 1;                 // Huber's
+  float alpha = 0.25f, gamma = 2;  // of the focal ones
+  bool balanced = false;           // of the binary one: alpha weighs the classes
 };
 
 // A step of a recurrent layer, in Keras' order of gates; each is `units` wide.

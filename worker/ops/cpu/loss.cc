@@ -123,6 +123,30 @@ double CosineSimilarity(int64_t columns, const float* y, const float* t, float s
   return -ty / (y_size * t_size);
 }
 
+// Each class' share by itself; `y` are logits, or add up to any sum.
+double CategoricalFocal(const LossShape& s, const float* y, const float* t, float scale,
+                        float* dy) {
+  const float top = s.from_logits ? *std::max_element(y, y + s.columns) : 0.f;
+  const float keep = 1 - s.label_smoothing;
+  const float add = s.label_smoothing / static_cast<float>(s.columns);
+  const auto mass = [&](int64_t c) { return s.from_logits ? std::exp(y[c] - top) : y[c]; };
+  double mass_sum = 0, loss = 0, along = 0;
+  for (int64_t c = 0; c < s.columns; ++c) mass_sum += static_cast<double>(mass(c));
+  const auto sum = static_cast<float>(mass_sum);
+  for (int64_t c = 0; c < s.columns; ++c) {
+    const float share = mass(c) / sum;
+    const Point point = FocalOfShare::At(share, t[c] * keep + add, s);
+    loss += static_cast<double>(point.loss);
+    along += static_cast<double>(point.slope * share);
+    if (dy != nullptr) dy[c] = point.slope;
+  }
+  for (int64_t c = 0; c < s.columns && dy != nullptr; ++c) {
+    const float d = dy[c] - static_cast<float>(along);
+    dy[c] = scale * (s.from_logits ? d * mass(c) : d) / sum;
+  }
+  return loss;
+}
+
 // Of one row. `binary`: the targets of a hinge are 0 and 1.
 double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, float scale,
                float* dy) {
@@ -157,6 +181,11 @@ double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, 
       return mean(SquaredHinge{}, true);
     case LossKind::kPoisson:
       return mean(Poisson{}, false);
+    case LossKind::kBinaryFocalCrossentropy:
+      return s.from_logits ? mean(BinaryFocalOfLogit{}, false)
+                           : mean(BinaryFocalOfProbability{}, false);
+    case LossKind::kCategoricalFocalCrossentropy:
+      return CategoricalFocal(s, y, t, scale, dy);
     case LossKind::kCategoricalHinge:
       return CategoricalHinge(s.columns, y, t, scale, dy);
     case LossKind::kKlDivergence:

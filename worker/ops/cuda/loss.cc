@@ -20,7 +20,11 @@ void Loss(Engine& engine, const LossShape& s, const float* outputs, const float*
   if (s.kind == LossKind::kHinge || s.kind == LossKind::kSquaredHinge) {
     engine.Reduce("loss", 1, s.rows * s.columns, false, BinaryTargetsBody{targets, more});
     rows.binary = more;
-  } else if (OfClasses(s.kind) && !s.from_logits) {
+  } else if (s.kind == LossKind::kCategoricalFocalCrossentropy && s.from_logits) {
+    engine.Reduce("loss", s.rows, s.columns, false, LogSumBody{rows, more});
+    rows.sums = more;
+  } else if ((OfClasses(s.kind) || s.kind == LossKind::kCategoricalFocalCrossentropy) &&
+             !s.from_logits) {
     engine.Reduce("loss", s.rows, s.columns, false, ProbabilitySumBody{rows, more});
     rows.sums = more;
   }

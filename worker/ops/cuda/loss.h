@@ -30,6 +30,9 @@ PARACORD_HD inline formulas::Point PointOf(const LossShape& s, float y, float t)
       return formulas::SquaredHinge::At(y, t, s);
     case LossKind::kPoisson:
       return formulas::Poisson::At(y, t, s);
+    case LossKind::kBinaryFocalCrossentropy:
+      return s.from_logits ? formulas::BinaryFocalOfLogit::At(y, t, s)
+                           : formulas::BinaryFocalOfProbability::At(y, t, s);
     default:
       return formulas::Squared::At(y, t, s);
   }
@@ -72,10 +75,16 @@ struct LossRows {
       return c == static_cast<int64_t>(static_cast<float>(targets[r])) ? 1.f : 0.f;
     }
     const float t = targets[r * s.columns + c];
-    if (s.kind == LossKind::kCategoricalCrossentropy) {
+    if (s.kind == LossKind::kCategoricalCrossentropy ||
+        s.kind == LossKind::kCategoricalFocalCrossentropy) {
       return t * (1 - s.label_smoothing) + s.label_smoothing / static_cast<float>(s.columns);
     }
     return !(binary == nullptr) && binary[0] != 0 ? 2 * t - 1 : t;
+  }
+  // Of a focal loss: `sums` are those of the row's probabilities, or the logarithm of its logits'.
+  PARACORD_HD float Share(int64_t r, int64_t c) const {
+    const float y = Output(r, c), sum = sums[r];
+    return s.from_logits ? std::exp(y - sum) : y / sum;
   }
 };
 
@@ -91,6 +100,22 @@ struct ProbabilitySumBody {
   }
   PARACORD_HD void Merge(float& v, float other) const { v += other; }
   PARACORD_HD void Finish(int64_t r, float v) const { sums[r] = v; }
+};
+
+// The logarithms of the sums of the rows' exponentials.
+struct LogSumBody {
+  using Value = ExpSum<double>;
+  static constexpr bool kMaps = false;
+  LossRows rows;
+  Out sums;
+  PARACORD_HD Value Start(int64_t) const { return {}; }
+  PARACORD_HD void Add(int64_t r, int64_t c, Value& v) const {
+    if (rows.Weight(r) != 0) v.Add(rows.Output(r, c));
+  }
+  PARACORD_HD void Merge(Value& v, const Value& other) const { v.Merge(other); }
+  PARACORD_HD void Finish(int64_t r, const Value& v) const {
+    sums[r] = v.top + static_cast<float>(std::log(v.sum));
+  }
 };
 
 struct LossBody {
@@ -121,6 +146,13 @@ struct LossBody {
       case LossKind::kKlDivergence: {
         const float p = Clip(y, formulas::kEpsilon, 1.f), q = Clip(t, formulas::kEpsilon, 1.f);
         v.a += static_cast<double>(q * std::log(q / p));
+        return;
+      }
+      case LossKind::kCategoricalFocalCrossentropy: {
+        const float share = rows.Share(r, c);
+        const formulas::Point point = formulas::FocalOfShare::At(share, t, rows.s);
+        v.a += static_cast<double>(point.loss);
+        v.b += static_cast<double>(point.slope * share);
         return;
       }
       case LossKind::kCosineSimilarity:
@@ -189,6 +221,7 @@ struct LossBody {
         return loss > 0 ? loss : (loss <= 0 ? 0 : loss);
       }
       case LossKind::kKlDivergence:
+      case LossKind::kCategoricalFocalCrossentropy:
         return v.a;
       case LossKind::kCosineSimilarity:
         return -v.c / (SizeOf(v.a) * SizeOf(v.b));
@@ -216,6 +249,12 @@ struct LossBody {
       case LossKind::kKlDivergence: {
         const float p = Clip(y, formulas::kEpsilon, 1.f), q = Clip(t, formulas::kEpsilon, 1.f);
         return y == p ? -q / p : 0.f;
+      }
+      case LossKind::kCategoricalFocalCrossentropy: {
+        const float share = rows.Share(r, c);
+        const float d =
+            formulas::FocalOfShare::At(share, t, rows.s).slope - static_cast<float>(v.b);
+        return rows.s.from_logits ? d * share : d / rows.sums[r];
       }
       case LossKind::kCosineSimilarity: {
         const double along = v.a > 1e-24 ? v.c / v.a : 0;
