@@ -3,11 +3,13 @@ examples with every kind of feature), arrays.npz, plain and packed, and images.j
 kind, what TensorFlow decodes them to, and resized).
 Run: python tests/golden/make_data.py"""
 import base64
+import io
 import json
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image  # TensorFlow reads JPEGs in CMYK and writes none
 
 HERE = pathlib.Path(__file__).parent
 
@@ -43,7 +45,10 @@ rgb = np.stack([rows * 19, columns * 15, (rows * columns) % 256], -1).astype(np.
 grey = rgb[..., :1]
 rgba = np.concatenate([rgb, np.full_like(grey, 255)], -1)
 deep = (rgb.astype(np.uint16) << 8) + 128
+inks = io.BytesIO()
+Image.fromarray(rgb).convert("CMYK").save(inks, "JPEG", quality=90)
 files = {
+    "inks.jpg": tf.constant(inks.getvalue()),
     "rgb.jpg": tf.io.encode_jpeg(rgb, quality=90),
     "progressive.jpg": tf.io.encode_jpeg(rgb, progressive=True),
     "grey.jpg": tf.io.encode_jpeg(grey),

@@ -60,6 +60,9 @@ bool ReadHeader(Decode& decode) {
   jpeg_mem_src(&decode.jpeg, reinterpret_cast<const unsigned char*>(decode.bytes.data()),
                static_cast<unsigned long>(decode.bytes.size()));
   jpeg_read_header(&decode.jpeg, TRUE);
+  // What is in inks stays so: libjpeg knows no way to colours.
+  const J_COLOR_SPACE within = decode.jpeg.jpeg_color_space;
+  if (within == JCS_CMYK || within == JCS_YCCK) decode.colours = JCS_CMYK;
   decode.jpeg.out_color_space = decode.colours;
   return true;
 }
@@ -74,6 +77,17 @@ bool ReadRows(Decode& decode) {
   }
   jpeg_finish_decompress(&decode.jpeg);
   return true;
+}
+
+// From cyan, magenta, yellow and black, which Adobe writes the other way round. As TensorFlow.
+void ToColours(const std::vector<uint8_t>& inks, bool inverted, std::vector<uint8_t>& colours) {
+  const auto light = [&](size_t at) { return inverted ? inks[at] : 255 - inks[at]; };
+  for (size_t pixel = 0; pixel < inks.size() / 4; ++pixel) {
+    for (size_t c = 0; c < 3; ++c) {
+      const int both = light(4 * pixel + c) * light(4 * pixel + 3) / 255;
+      colours[3 * pixel + c] = static_cast<uint8_t>(both);
+    }
+  }
 }
 
 }  // namespace
@@ -93,9 +107,16 @@ absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, uint32_t channels, uint
   if (!ReadHeader(decode)) return failed();
   Image image{decode.jpeg.image_height, decode.jpeg.image_width, channels, {}};
   RETURN_IF_ERROR(CheckPixels(image.height, image.width, pixels_max));
-  image.bytes.resize(size_t{image.height} * image.width * channels);
-  decode.to = image.bytes.data();
+  const size_t pixels = size_t{image.height} * image.width;
+  const bool inks = decode.colours == JCS_CMYK;
+  if (inks && channels != 3) {
+    return absl::InvalidArgumentError("the JPEG is in CMYK, of which grey cannot be made");
+  }
+  image.bytes.resize(pixels * channels);
+  std::vector<uint8_t> four(inks ? pixels * 4 : 0);
+  decode.to = inks ? four.data() : image.bytes.data();
   if (!ReadRows(decode)) return failed();
+  if (inks) ToColours(four, decode.jpeg.saw_Adobe_marker != FALSE, image.bytes);
   return image;
 }
 
