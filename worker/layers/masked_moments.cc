@@ -17,7 +17,7 @@ MaskedMoments::MaskedMoments(Ops& ops, const NormShape& shape, Walk spread)
       spread_(std::move(spread)),
       by_each_{{shape.rows * shape.columns}, {1}, {1}, {1}},
       by_column_{{shape.rows, shape.columns}, {shape.columns, 1}, {0, 1}, {shape.columns, 1}},
-      by_one_{{shape.columns}, {1}, {0}, {1}} {}
+      of_columns_{{shape.columns}, {1}, {1}, {1}} {}
 
 absl::StatusOr<std::unique_ptr<MaskedMoments>> MaskedMoments::Make(Ops& ops, const NormShape& shape,
                                                                    Walk spread) {
@@ -37,15 +37,15 @@ void MaskedMoments::Forward(const float* x, const float* mask, float* mean, floa
   ops_.SumRows(shape_.rows, columns, mask_.get(), count);
   ops_.Affine(columns, 1, kKerasEpsilon, count, count);
   ops_.Fill(columns, static_cast<float>(shape_.rows), ratio_.get());
-  ops_.Binary(BinaryKind::kDivide, by_one_, ratio_.get(), count, ratio_.get());
+  ops_.Binary(BinaryKind::kDivide, of_columns_, ratio_.get(), count, ratio_.get());
 
   ops_.Binary(BinaryKind::kMultiply, by_each_, x, mask_.get(), wide_.get());
   ops_.Moments(shape_, wide_.get(), mean, variance);
-  ops_.Binary(BinaryKind::kMultiply, by_one_, mean, ratio_.get(), mean);
+  ops_.Binary(BinaryKind::kMultiply, of_columns_, mean, ratio_.get(), mean);
   ops_.Binary(BinaryKind::kSubtract, by_column_, x, mean, wide_.get());
   ops_.Binary(BinaryKind::kMultiply, by_each_, wide_.get(), mask_.get(), wide_.get());
   ops_.Moments(shape_, wide_.get(), columns_.get(), variance);
-  ops_.Binary(BinaryKind::kMultiply, by_one_, variance, ratio_.get(), variance);
+  ops_.Binary(BinaryKind::kMultiply, of_columns_, variance, ratio_.get(), variance);
 }
 
 // Of n rows that count, with z the normalised x:
@@ -64,7 +64,7 @@ void MaskedMoments::Backward(const float* x, const float* mean, const float* var
   if (scale != nullptr) {
     ops_.Binary(BinaryKind::kMultiply, {{columns}, {1}, {1}, {1}}, factor, scale, factor);
   }
-  ops_.Binary(BinaryKind::kMultiply, by_one_, factor, ratio_.get(), factor);
+  ops_.Binary(BinaryKind::kMultiply, of_columns_, factor, ratio_.get(), factor);
   ops_.Affine(columns, -1 / static_cast<float>(shape_.rows), 0, factor, factor);
   ops_.Normalize(shape_, x, mean, variance, dscale, doffset, wide_.get());
   ops_.Binary(BinaryKind::kMultiply, by_each_, wide_.get(), mask_.get(), wide_.get());

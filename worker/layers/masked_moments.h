@@ -29,7 +29,7 @@ class MaskedMoments {
 
   Ops& ops_;
   const NormShape shape_;
-  const Walk spread_, by_each_, by_column_, by_one_;
+  const Walk spread_, by_each_, by_column_, of_columns_;
   DeviceArray mask_, wide_;  // (rows, columns)
   DeviceArray columns_;      // three times (columns): dscale, doffset, scratch
   DeviceArray ratio_;        // (columns), of all rows to those that count; then their number

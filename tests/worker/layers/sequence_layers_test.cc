@@ -48,7 +48,7 @@ TEST_CASE("layers over sequences that cannot be had are refused by layer and key
        {4, 3},
        "key \"layer\": layer"},
       {"TimeDistributed", {{"layer", dense}}, {4}, "needs an input of steps"},
-      {"TimeDistributed", {{"layer", lstm}}, {4, 3}, "LSTM is not supported there"},
+      {"TimeDistributed", {{"layer", lstm}}, {4, 3}, "needs an input of (steps, features)"},
       {"TimeDistributed", {{"layer", nested}}, {4, 3}, "too many layers within layers"},
       {"Bidirectional", {{"layer", lstm}}, {4, 3}, ""},
       {"Bidirectional", {{"layer", lstm}, {"merge_mode", "max"}}, {4, 3}, "key \"merge_mode\""},

@@ -188,5 +188,13 @@ TEST_CASE("models over sequences compute and learn what Keras 2 does") {
   CheckFile("graphs5.json", 15);
 }
 
+TEST_CASE("statistics of batches, ties and focal losses are those of Keras 3") {
+  CheckFile("graphs6.json", 18);
+}
+
+TEST_CASE("statistics of batches, ties and focal losses are those of Keras 2") {
+  CheckFile("graphs7.json", 13);
+}
+
 }  // namespace
 }  // namespace paracord
