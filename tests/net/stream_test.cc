@@ -1,5 +1,4 @@
 // Streams between "processes": both ends in one process, over real sockets.
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,72 +7,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "net/door.h"
-#include "net/echo.h"
 #include "net/receive_buffers.h"
-#include "net/stream_connection.h"
-#include "net/stream_link.h"
+#include "net/stream_pair.h"
 
 namespace paracord {
 namespace {
-
-// A door with an echo behind it, and a link to it.
-struct Pair {
-  explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30)
-      : intake(std::make_shared<Intake>(in_flight)) {
-    static std::atomic<int> number = 0;
-    path = absl::StrCat("/tmp/paracord-stream-", getpid(), "-", ++number);
-    const bool tcp = GENERATE(false, true);
-    CAPTURE(tcp);
-    Open(tcp ? "127.0.0.1:0" : "unix:" + path, request_max);
-    link = MakeStreamLink(std::make_unique<RefusingLink>(door->address()));
-  }
-  void Open(const std::string& address, uint64_t request_max = uint64_t{1} << 30) {
-    absl::StatusOr<std::unique_ptr<Door>> made = Door::Listen(address);
-    REQUIRE(made.ok());
-    door = *std::move(made);
-    door->Open({&echo, intake, request_max}, [this](int fd) {
-      ++others;
-      close(fd);
-    });
-  }
-  // As a peer that is not ours, or not well.
-  int Connect() const {
-    const absl::StatusOr<int> fd = ConnectSocket(door->address(), 1000);
-    REQUIRE(fd.ok());
-    return *fd;
-  }
-  int Greeted() const {
-    const int fd = Connect();
-    REQUIRE(GreetStream(fd, 1000));
-    return fd;
-  }
-
-  std::string path;
-  Echo echo;
-  std::shared_ptr<Intake> intake;
-  std::atomic<int> others = 0;
-  std::unique_ptr<Door> door;
-  std::unique_ptr<Link> link;
-};
-
-std::string Pattern(size_t bytes) {
-  std::string text(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 31 + i / 4096);
-  return text;
-}
-
-std::string Framed(const StreamFrame& frame) {
-  const std::string bytes = frame.SerializeAsString();
-  std::string framed(4, '\0');
-  framed[0] = static_cast<char>(bytes.size());
-  framed[1] = static_cast<char>(bytes.size() >> 8);
-  return framed + bytes;
-}
 
 TEST_CASE("a stream brings messages of every size as they were sent") {
   Pair pair;
@@ -90,97 +31,6 @@ TEST_CASE("a stream brings messages of every size as they were sent") {
   }
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
   CHECK(pair.others == 0);
-}
-
-// Has every other 1,000 bytes of a reply received in its memory.
-class Stripes : public Landing {
- public:
-  explicit Stripes(size_t bytes) : memory(bytes) {}
-  Place Look(std::string_view bytes) override {
-    Place next;
-    const size_t until = 1000 - at % 1000;
-    next.looked = std::min(until, bytes.size());
-    at += next.looked;
-    if (next.looked < until) return next;
-    next.at = memory.data() + at;
-    next.bytes = 1000;
-    at += 1000;
-    return next;
-  }
-  std::vector<char> memory;
-  std::atomic<size_t> at = 0;  // of the reply
-};
-
-TEST_CASE("a reply's bytes land where the caller wants them, and the reply points to them") {
-  Pair pair;
-  for (const size_t bytes : {size_t{0}, size_t{999}, size_t{1000}, size_t{1900}, size_t{3000000}}) {
-    CAPTURE(bytes);
-    const std::string text = Pattern(bytes);
-    const auto stripes = std::make_shared<Stripes>(bytes + 2000);
-    const absl::StatusOr<absl::Cord> reply =
-        AskInto(*pair.link, "/Echo", Parts{absl::Cord(text)}, stripes).get();
-    REQUIRE(reply.ok());
-    CHECK((std::string(*reply) == text));
-    const std::less_equal<const char*> before;
-    const char* const begin = stripes->memory.data();
-    size_t landed = 0;
-    for (const absl::string_view chunk : reply->Chunks()) {
-      if (before(begin, chunk.data()) && before(chunk.data(), begin + bytes))
-        landed += chunk.size();
-    }
-    CHECK(landed == bytes / 2000 * 1000 + (bytes % 2000 > 1000 ? bytes % 2000 - 1000 : 0));
-  }
-}
-
-TEST_CASE("nothing is written to its place any more once a call has failed") {
-  const bool deadline = GENERATE(true, false);
-  CAPTURE(deadline);
-  // A server that stops in the middle of a reply, and goes on or leaves.
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(name);
-  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&name), size) == 0);
-  REQUIRE(listen(listener, 1) == 0);
-  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size) == 0);
-  const std::unique_ptr<Link> link = MakeStreamLink(
-      std::make_unique<RefusingLink>(absl::StrCat("127.0.0.1:", ntohs(name.sin_port))));
-  const auto stripes = std::make_shared<Stripes>(100000);
-  auto reply = AskInto(*link, "/Echo", {}, stripes, /*deadline_ms=*/deadline ? 500 : 30000);
-  const int fd = accept(listener, nullptr, nullptr);
-  REQUIRE(fd >= 0);
-  REQUIRE(GreetStream(fd, 1000));
-  StreamFrame frame;
-  frame.set_kind(StreamFrame::REPLY);
-  frame.set_call(1);
-  frame.set_body_bytes(100000);
-  const std::string begin = Framed(frame) + std::string(3500, 'x');
-  REQUIRE(write(fd, begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()));
-  REQUIRE(Soon([&] { return stripes->at == 4000; }));
-  if (!deadline) close(fd);
-  const absl::Status status = reply.get().status();
-  CHECK(status.code() ==
-        (deadline ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable));
-  const std::vector<char> then = stripes->memory;
-  CHECK(then[1999] == 'x');
-  CHECK(then[3500] == 0);
-  if (deadline) {
-    // The rest of it is read, and a later call answered.
-    const std::string rest(100000 - 3500, 'y');
-    REQUIRE(write(fd, rest.data(), rest.size()) == static_cast<ssize_t>(rest.size()));
-    auto next = AskLater(*link, "/Echo", {});
-    frame.set_call(2);
-    frame.set_body_bytes(1);
-    const std::string second = Framed(frame) + "z";
-    REQUIRE(write(fd, second.data(), second.size()) == static_cast<ssize_t>(second.size()));
-    const absl::StatusOr<absl::Cord> got = next.get();
-    REQUIRE(got.ok());
-    CHECK(std::string(*got) == "z");
-    close(fd);
-  }
-  CHECK((stripes->memory == then));
-  close(listener);
 }
 
 TEST_CASE("a status crosses a stream with its code and names the peer") {
