@@ -231,9 +231,10 @@ class Client {
  private:
   std::shared_ptr<Landing> Land() const {
     if (encoding_ != ENCODING_FLOAT32) return nullptr;
-    return MakeExchangeLanding([&values = values_](uint32_t, uint64_t offset, uint64_t) {
-      return reinterpret_cast<char*>(values.data()) + offset;
-    });
+    return MakeExchangeLanding(UINT64_MAX,
+                               [&values = values_](uint32_t, uint64_t offset, uint64_t) {
+                                 return reinterpret_cast<char*>(values.data()) + offset;
+                               });
   }
 
   Link& link_;

@@ -27,7 +27,7 @@ using ReplyFn = std::function<void(absl::StatusOr<absl::Cord>)>;
 
 // Where the caller has bytes of a reply received, as far as it knows where they belong, so that
 // they need not be copied there. It keeps alive what it points to. Used by one thread, until `done`
-// begins.
+// begins, or a moment longer where the end of the link cancels the call.
 class Landing {
  public:
   struct Place {
@@ -37,12 +37,14 @@ class Landing {
     bool wanted = true;  // false: from here on all stays where the network has it
   };
   virtual ~Landing() = default;
+  // A reply of more bytes breaks the connection.
+  virtual uint64_t bytes_max() const = 0;
   // The next bytes of the reply, which may be cut anywhere.
   virtual Place Look(std::string_view bytes) = 0;
 };
 
 // One peer. It connects by itself and reconnects for ever; a call waits for the connection until
-// its deadline.
+// its deadline, which a network may move on while bytes of the call do.
 class Link {
  public:
   virtual ~Link() = default;  // calls not yet answered get CANCELLED

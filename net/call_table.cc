@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kServingMax = 1024;  // calls of one peer
 
+// Within a deadline, of a connection that is slow and not silent.
+constexpr uint64_t kMovedMin = 256 << 10;
+
 int64_t NowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -26,7 +29,7 @@ uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landi
     MutexLock lock(mu_);
     if (!closed_) {
       calls_[++last_call_] = {std::move(done), NowMs() + deadline_ms, deadline_ms,
-                              std::move(landing)};
+                              std::move(landing), std::nullopt};
       return last_call_;
     }
   }
@@ -34,15 +37,11 @@ uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landi
   return 0;
 }
 
-bool CallTable::Waits(uint64_t call) const {
-  MutexLock lock(mu_);
-  return calls_.contains(call);
-}
-
-std::shared_ptr<Landing> CallTable::LandingOf(uint64_t call) const {
+std::optional<std::shared_ptr<Landing>> CallTable::LandingOf(uint64_t call) const {
   MutexLock lock(mu_);
   const auto found = calls_.find(call);
-  return found == calls_.end() ? nullptr : found->second.landing;
+  if (found == calls_.end()) return std::nullopt;
+  return found->second.landing;
 }
 
 bool CallTable::Empty() const {
@@ -71,15 +70,22 @@ void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
   idle_.notify_all();
 }
 
-std::vector<uint64_t> CallTable::Expire() {
+std::vector<uint64_t> CallTable::Expire(uint64_t moved) {
   std::vector<std::pair<uint64_t, int64_t>> late;
   std::vector<uint64_t> numbers;
   {
     MutexLock lock(mu_);
     if (calls_.empty()) return numbers;
     const int64_t now = NowMs();
-    for (const auto& [call, pending] : calls_) {
-      if (pending.until_ms <= now) late.emplace_back(call, pending.patience_ms);
+    for (auto& [call, pending] : calls_) {
+      if (!pending.moved.has_value()) pending.moved = moved;
+      if (pending.until_ms > now) continue;
+      if (moved - *pending.moved < kMovedMin) {
+        late.emplace_back(call, pending.patience_ms);
+      } else {
+        pending.until_ms = now + pending.patience_ms;
+        pending.moved = moved;
+      }
     }
   }
   for (const auto& [call, patience_ms] : late) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,13 +25,14 @@ class CallTable {
   // ---- calls that we make
   // The number of a new call, from 1. After Close it is answered at once, and the number is 0.
   uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
-  bool Waits(uint64_t call) const;
-  std::shared_ptr<Landing> LandingOf(uint64_t call) const;
+  std::optional<std::shared_ptr<Landing>> LandingOf(uint64_t call) const;  // if it waits
   bool Empty() const;
   // Nothing if nobody waits for it any more. An error gets the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
-  // Answers those whose deadline has passed with DEADLINE_EXCEEDED, and names them.
-  std::vector<uint64_t> Expire();
+  // Answers those whose deadline has passed with DEADLINE_EXCEEDED, and names them. `moved`: bytes
+  // that the connection has moved so far: while enough of them do, the deadline moves on, since it
+  // is about silence and not about a slow network.
+  std::vector<uint64_t> Expire(uint64_t moved = 0);
   // Answers all with UNAVAILABLE: the connection broke.
   void FailAll();
   // Answers all with CANCELLED. After it no `done` runs any more, unless this is called by one.
@@ -51,6 +53,7 @@ class CallTable {
     int64_t until_ms = 0;
     int64_t patience_ms = 0;
     std::shared_ptr<Landing> landing;
+    std::optional<uint64_t> moved;  // when its deadline was set
   };
   struct Serving {
     std::function<void()> on_cancel;

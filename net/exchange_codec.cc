@@ -20,7 +20,10 @@ constexpr uint64_t kOffsetTag = 2 << 3 | 0;
 constexpr uint64_t kDataTag = 3 << 3 | 2;
 
 // Everything but the pieces is copied.
-constexpr size_t kHeaderBytesMax = 64 << 20;
+constexpr size_t kHeaderBytesMax = 8 << 20;
+
+// Far more than a message of 64 GiB has, and a small part of it in memory.
+constexpr size_t kPiecesMax = 1 << 20;
 
 void AppendVarint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
@@ -122,12 +125,14 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
       ASSIGN_OR_RETURN(const uint64_t size, reader.Varint());
       ASSIGN_OR_RETURN(const absl::Cord piece_bytes, reader.Bytes(size));
       ASSIGN_OR_RETURN(PieceView piece, DecodePiece(piece_bytes));
+      if (piece.data.empty()) return Malformed("an empty piece");
+      if (pieces.size() == kPiecesMax) return Malformed("too many pieces");
       pieces.push_back(std::move(piece));
       continue;
     }
     ASSIGN_OR_RETURN(const absl::Cord value, reader.Value(tag));
     if (value.size() > kHeaderBytesMax - std::min(kHeaderBytesMax, header_bytes.size())) {
-      return Malformed("a header of more than 64 MiB");
+      return Malformed("a header of more than 8 MiB");
     }
     AppendVarint(header_bytes, tag);
     for (const absl::string_view chunk : value.Chunks()) {

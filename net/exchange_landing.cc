@@ -19,7 +19,10 @@ constexpr size_t kHeadBytesMax = 64;
 
 class ExchangeLanding : public Landing {
  public:
-  explicit ExchangeLanding(PiecePlaceFn place) : place_(std::move(place)) {}
+  ExchangeLanding(uint64_t bytes_max, PiecePlaceFn place)
+      : bytes_max_(bytes_max), place_(std::move(place)) {}
+
+  uint64_t bytes_max() const override { return bytes_max_; }
 
   Place Look(std::string_view bytes) override {
     Place next;
@@ -104,6 +107,7 @@ class ExchangeLanding : public Landing {
   static constexpr uint32_t kOffsetTag = Piece::kOffsetFieldNumber << 3 | 0;
   static constexpr uint32_t kDataTag = Piece::kDataFieldNumber << 3 | 2;
 
+  const uint64_t bytes_max_;
   const PiecePlaceFn place_;
   std::string head_;   // read in part
   uint64_t skip_ = 0;  // of a field's value
@@ -114,8 +118,8 @@ class ExchangeLanding : public Landing {
 
 }  // namespace
 
-std::shared_ptr<Landing> MakeExchangeLanding(PiecePlaceFn place) {
-  return std::make_shared<ExchangeLanding>(std::move(place));
+std::shared_ptr<Landing> MakeExchangeLanding(uint64_t bytes_max, PiecePlaceFn place) {
+  return std::make_shared<ExchangeLanding>(bytes_max, std::move(place));
 }
 
 }  // namespace paracord

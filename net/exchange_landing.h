@@ -14,6 +14,6 @@ namespace paracord {
 // Called on a thread of the network's.
 using PiecePlaceFn = std::function<char*(uint32_t partition, uint64_t offset, uint64_t bytes)>;
 
-std::shared_ptr<Landing> MakeExchangeLanding(PiecePlaceFn place);
+std::shared_ptr<Landing> MakeExchangeLanding(uint64_t bytes_max, PiecePlaceFn place);
 
 }  // namespace paracord

@@ -359,12 +359,10 @@ void SharedConnection::CloseIfUnused() {
 }
 
 void SharedConnection::Close() {
-  {
-    MutexLock lock(mu_);
-    closing_ = true;
-    CloseIfUnused();
-  }
-  table_.Close();
+  table_.Close();  // before, or the reading thread says that the connection broke
+  MutexLock lock(mu_);
+  closing_ = true;
+  CloseIfUnused();
 }
 
 void SharedConnection::Abort() {

@@ -59,7 +59,7 @@ StreamFrame Frame(StreamFrame::Kind kind, uint64_t call) {
 
 }  // namespace
 
-bool GreetStream(int fd, int64_t patience_ms) {
+bool GreetStream(int fd, int64_t patience_ms, bool* silent) {
   constexpr size_t kBytes = sizeof(kStreamGreeting) - 1;
   // So few bytes always fit into the buffer of a fresh socket.
   if (send(fd, kStreamGreeting, kBytes, MSG_NOSIGNAL) != ssize_t{kBytes}) return false;
@@ -69,7 +69,10 @@ bool GreetStream(int fd, int64_t patience_ms) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     pollfd ready{fd, POLLIN, 0};
-    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) return false;
+    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) {
+      if (silent != nullptr) *silent = have == 0;
+      return false;
+    }
     const ssize_t got = recv(fd, theirs.data() + have, kBytes - have, 0);
     if (got > 0) {
       have += static_cast<size_t>(got);
@@ -155,22 +158,37 @@ void StreamConnection::Wait() {
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
   // A call that was not answered, or a message that stopped in the middle: if nothing at all has
   // come for long, the peer has gone, though something between may acknowledge what we send.
-  const std::vector<uint64_t> late = table_.Expire();
-  const bool owes = (!late.empty() || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
+  const bool late = EndLate();
+  const bool owes = (late || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
   if (owes && NowMs() - received_ms_ > kSilentMs) return Break();
-  for (const uint64_t call : late) {
-    if (any_ && call == arriving_.frame.call()) {
-      arriving_.wanted = false;
-      arriving_.body.Forget();
-    }
-    Enqueue(Frame(StreamFrame::CANCEL, call), {});
-  }
   {
     MutexLock lock(mu_);
     if (!wants_room_ || (ready[0].revents & POLLOUT) == 0) return;
     wants_room_ = false;
   }
   Write(UINT64_MAX);
+}
+
+// Ends calls whose deadline has passed. True if there were any.
+bool StreamConnection::EndLate() {
+  looked_ms_ = NowMs();
+  uint64_t moved = body_bytes_;
+  bool sends = false;
+  {
+    MutexLock lock(mu_);
+    moved += written_bytes_;
+    sends = written_bytes_ < queued_bytes_;
+  }
+  const std::vector<uint64_t> late = table_.Expire(moved);
+  for (const uint64_t call : late) {
+    // The rest of a message that hardly moves would hold up all others.
+    if (sends || (any_ && call == arriving_.frame.call())) {
+      Break();
+      break;
+    }
+    Enqueue(Frame(StreamFrame::CANCEL, call), {});
+  }
+  return !late.empty();
 }
 
 bool StreamConnection::Full() const { return paused_ || unsent_ >= kUnsentMax; }
@@ -201,8 +219,10 @@ bool StreamConnection::ReadAll() {
     received_ms_ = NowMs();
     const size_t straight = std::min(static_cast<size_t>(got), room.size());
     if (straight > 0) arriving_.body.Filled(straight);
+    if (arriving_.wanted) body_bytes_ += straight;
     in_end_ += static_cast<size_t>(got) - straight;
     Count();
+    if (received_ms_ - looked_ms_ > kTickMs) EndLate();
   }
 }
 
@@ -215,7 +235,9 @@ bool StreamConnection::TakeIn() {
       if (!Finished()) return false;
     } else if (any_) {
       if (have == 0) return true;
-      in_begin_ += arriving_.body.Take({from, have});
+      const size_t taken = arriving_.body.Take({from, have});
+      in_begin_ += taken;
+      if (arriving_.wanted) body_bytes_ += taken;
       Count();
     } else {
       if (have < kSizeBytes) return true;
@@ -234,6 +256,7 @@ bool StreamConnection::TakeIn() {
 bool StreamConnection::Begin(StreamFrame frame) {
   const bool serves = serving_.service != nullptr;
   const uint64_t call = frame.call();
+  std::shared_ptr<Landing> landing;
   switch (frame.kind()) {
     case StreamFrame::CANCEL:
       if (!serves || frame.body_bytes() != 0) return false;
@@ -252,15 +275,18 @@ bool StreamConnection::Begin(StreamFrame frame) {
       }
       break;
     case StreamFrame::REPLY:
-      if (serves) return false;
-      arriving_.wanted = table_.Waits(call);
+      if (serves || (frame.code() != 0 && frame.body_bytes() != 0)) return false;
+      if (std::optional<std::shared_ptr<Landing>> waits = table_.LandingOf(call)) {
+        landing = *std::move(waits);
+        arriving_.wanted = true;
+      }
+      if (landing != nullptr && frame.body_bytes() > landing->bytes_max()) return false;
       break;
     default:
       return false;
   }
   any_ = true;
-  arriving_.body =
-      ArrivingBody(frame.body_bytes(), arriving_.wanted, serves ? nullptr : table_.LandingOf(call));
+  arriving_.body = ArrivingBody(frame.body_bytes(), arriving_.wanted, std::move(landing));
   arriving_.frame = std::move(frame);
   return true;
 }

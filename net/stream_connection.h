@@ -29,8 +29,9 @@ namespace paracord {
 // The first byte of a connection that speaks this, which gRPC's never have.
 inline constexpr char kStreamGreeting[] = "paracord/1\n";
 
-// Sends our greeting and waits for the peer's. `fd` does not block.
-bool GreetStream(int fd, int64_t patience_ms);
+// Sends our greeting and waits for the peer's. `fd` does not block. Of a peer that said nothing at
+// all, `silent` is set.
+bool GreetStream(int fd, int64_t patience_ms, bool* silent = nullptr);
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
@@ -67,6 +68,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   };
 
   void Wait();
+  bool EndLate();
   bool Full() const;
   bool ReadAll();
   bool TakeIn();
@@ -90,6 +92,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   // Of the reading thread.
   std::vector<char> in_;  // received and not looked at: [in_begin_, in_end_)
   int64_t received_ms_ = 0;
+  int64_t looked_ms_ = 0;    // at deadlines
+  uint64_t body_bytes_ = 0;  // received that somebody waits for, ever
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
   bool any_ = false;  // a frame is arriving

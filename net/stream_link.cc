@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kConnectMs = 1000;
 constexpr int64_t kGreetMs = 1000;
 constexpr int64_t kAgainMs = 1000;           // after a connection broke or was not to be had
+constexpr int64_t kSilentAgainMs = 5000;     // after the peer said nothing, as one that is stopped
 constexpr int64_t kNotSpokenMs = 60 * 1000;  // after the peer did not greet
 
 using Clock = std::chrono::steady_clock;
@@ -99,7 +100,10 @@ void Stream::Connect() {
   // From here on `fd` is the connection's.
   const auto connection =
       std::make_shared<StreamConnection>(*fd, StreamConnection::Serving(), address_);
-  if (!GreetStream(*fd, kGreetMs)) return Connected(nullptr, kNotSpokenMs);
+  bool silent = false;
+  if (!GreetStream(*fd, kGreetMs, &silent)) {
+    return Connected(nullptr, silent ? kSilentAgainMs : kNotSpokenMs);
+  }
   Connected(connection, kAgainMs);
   connection->Run();
 }

@@ -43,6 +43,9 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
   for (const std::vector<float>& array : values_) value_spans_.emplace_back(array);
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
+    const VariableSpec& variable = variables_[partition.variable()];
+    const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
+    if (partition.row_begin() > partition.row_end() || partition.row_end() > rows) continue;
     part_of_id_[partition.ps()].emplace(partition.id(), parts_[partition.ps()].size());
     parts_[partition.ps()].push_back(MakePart(partition));
   }
@@ -207,14 +210,24 @@ char* ParameterCopy::PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t p
   return reinterpret_cast<char*>(values_[part->variable].data() + part->first) + offset;
 }
 
+uint64_t ParameterCopy::ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) const {
+  constexpr uint64_t kAround = 256;  // what says of which partition and place it is, with room
+  uint64_t bytes = 64 << 10;
+  for (const Part& part : parts_[ps]) {
+    const uint64_t values = part.elements * ElementBytes(PullOf(part, order));
+    bytes += values + kAround * (2 + values / kPieceBytes);
+  }
+  return bytes;
+}
+
 absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
                                                          bool repeated, const absl::Cord& bytes) {
   ASSIGN_OR_RETURN(const DecodedReply reply, DecodeExchangeReply(bytes));
   const auto encoding_of = [&](const Part& part) { return PullOf(part, order); };
   ExchangeOutcome outcome;
   outcome.next = std::numeric_limits<uint32_t>::max();
-  std::vector<uint64_t> missing;  // by place in parts_[ps]
-  missing.resize(parts_[ps].size(), 0);
+  std::vector<uint64_t> missing(parts_[ps].size(), 0);   // by place in parts_[ps]
+  std::vector<bool> answered(parts_[ps].size(), false);  // the same
   for (const PartitionState& state : reply.header.partitions()) {
     Part* const part = FindPart(ps, state.partition());
     if (part == nullptr || (state.bytes() != 0 &&
@@ -237,9 +250,17 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
         part->residual.clear();
       }
     }
-    if (state.bytes() != 0) {
-      missing[static_cast<size_t>(part - parts_[ps].data())] = state.bytes();
-    }
+    const auto place = static_cast<size_t>(part - parts_[ps].data());
+    // Nothing else is current.
+    answered[place] = state.bytes() != 0 || part->elements == 0 ||
+                      (part->have == encoding_of(*part) && part->updates == state.updates());
+    missing[place] = state.bytes();
+  }
+  const auto silent = std::find(answered.begin(), answered.end(), false);
+  if (silent != answered.end()) {
+    return absl::InternalError(absl::StrCat(
+        "ps:", ps, " sends nothing of partition ",
+        parts_[ps][static_cast<size_t>(silent - answered.begin())].id, ", which is not current"));
   }
   std::vector<std::span<float>> places;  // of the pieces
   for (const PieceView& piece : reply.pieces) {

@@ -75,6 +75,7 @@ class ParameterCopy {
   // thread.
   char* PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition, uint64_t offset,
                 uint64_t bytes);
+  uint64_t ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) const;
   // Takes over the values and versions that came back. An error says what is wrong with the reply;
   // the copy is then no longer whole and the session has to end. `repeated`: it was sent before, so
   // what it says was applied already may be its own.

@@ -386,14 +386,13 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
 
 void Trainer::Send(uint32_t ps) {
   ++exchange_.tries[ps].sent;
-  std::shared_ptr<Landing> landing;
   // With overlap the values may be read while they come.
-  if (!options_.overlap) {
-    landing = MakeExchangeLanding([copy = copy_, ps, order = exchange_.order](
-                                      uint32_t partition, uint64_t offset, uint64_t bytes) {
-      return copy->PlaceOf(ps, order, partition, offset, bytes);
-    });
-  }
+  std::shared_ptr<Landing> landing = MakeExchangeLanding(
+      copy_->ReplyBytesMax(ps, exchange_.order),
+      [copy = copy_, ps, order = exchange_.order, overlap = options_.overlap](
+          uint32_t partition, uint64_t offset, uint64_t bytes) {
+        return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
+      });
   links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
                        options_.exchange_ms, std::move(landing),
                        [this, alive = alive_, &loop = environment_.loop, ps,
@@ -430,7 +429,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (absl::IsAborted(error) || absl::IsFailedPrecondition(error)) {
     return callbacks_.stale(Text(error));
   }
-  if (!error.ok()) copy_->ForgetValues(ps);
+  if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) copy_->ForgetValues(ps);
   const bool again = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) ||
                      absl::IsResourceExhausted(error);
   if (again) {

@@ -159,6 +159,7 @@ void Worker::StartSession(const Session& session) {
   last_said_.clear();
   join_again_ms_ = kJoinSoonMs;
   session_ = session.id();
+  session_began_ms_ = environment_.loop.NowMs();
   coordinator_lost_ = false;
   reports_.clear();
   evaluation_.reset();
@@ -174,6 +175,7 @@ void Worker::StartSession(const Session& session) {
   }
   TrainerCallbacks callbacks;
   callbacks.report = [this](const LeaseReport& report) {
+    if (report.problem() == PROBLEM_UNREACHABLE) SayOnce("gives a lease back: " + report.message());
     reports_[report.lease()] = report;
     SendWork();
   };
@@ -210,7 +212,9 @@ void Worker::EndSession(const std::string& why) {
   SayOnce("joins again: " + why);
   trainer_.reset();
   session_ = 0;
-  Join();
+  // A peer that ends every session at once is not asked for the next without end.
+  const bool short_lived = environment_.loop.NowMs() - session_began_ms_ < kJoinAgainMs;
+  short_lived ? JoinLater(kJoinAgainMs) : Join();
 }
 
 void Worker::Hold() {

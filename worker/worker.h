@@ -87,6 +87,7 @@ class Worker {
   std::map<std::string, PsLink> ps_links_;  // by address, kept between sessions
   std::unique_ptr<Trainer> trainer_;        // the session; null: none
   uint64_t session_ = 0;
+  int64_t session_began_ms_ = 0;
   bool coordinator_lost_ = false;            // finishes its leases, then joins again
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
   std::optional<EvaluationReport> evaluation_;

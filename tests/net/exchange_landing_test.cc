@@ -15,11 +15,12 @@ namespace {
 struct Places {
   std::map<uint32_t, std::vector<char>> partitions;
   std::shared_ptr<Landing> Land() {
-    return MakeExchangeLanding([this](uint32_t id, uint64_t offset, uint64_t bytes) -> char* {
-      const auto found = partitions.find(id);
-      if (found == partitions.end() || offset + bytes > found->second.size()) return nullptr;
-      return found->second.data() + offset;
-    });
+    return MakeExchangeLanding(
+        1 << 30, [this](uint32_t id, uint64_t offset, uint64_t bytes) -> char* {
+          const auto found = partitions.find(id);
+          if (found == partitions.end() || offset + bytes > found->second.size()) return nullptr;
+          return found->second.data() + offset;
+        });
   }
 };
 

@@ -1,10 +1,12 @@
 // Replies of which bytes are received where the caller wants them.
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,7 @@ namespace {
 class Stripes : public Landing {
  public:
   explicit Stripes(size_t bytes) : memory(bytes) {}
+  uint64_t bytes_max() const override { return 10000000; }
   Place Look(std::string_view bytes) override {
     Place next;
     const size_t until = 1000 - at % 1000;
@@ -53,55 +56,133 @@ TEST_CASE("a reply's bytes land where the caller wants them, and the reply point
   }
 }
 
+// A server of which the test plays the part, with a call to it that has a landing.
+struct Played {
+  explicit Played(int64_t deadline_ms) {
+    const absl::StatusOr<ListeningSockets> listening = ListenAt("127.0.0.1:0");
+    REQUIRE(listening.ok());
+    listeners = listening->fds;
+    link = MakeStreamLink(std::make_unique<RefusingLink>(listening->address));
+    reply = AskInto(*link, "/Echo", {}, stripes, deadline_ms);
+    REQUIRE(Soon([&] {
+      if (fd < 0) fd = accept4(listeners[0], nullptr, nullptr, SOCK_NONBLOCK);
+      return fd >= 0;
+    }));
+    REQUIRE(GreetStream(fd, 1000));
+  }
+  ~Played() {
+    for (const int listener : listeners) close(listener);
+    if (fd >= 0) close(fd);
+  }
+  void Send(const std::string& bytes) const {
+    size_t sent = 0;
+    CHECK(Soon([&] {
+      const ssize_t put = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (put > 0) sent += static_cast<size_t>(put);
+      return sent == bytes.size();
+    }));
+  }
+  static std::string ReplyOf(uint64_t body_bytes) {
+    StreamFrame frame;
+    frame.set_kind(StreamFrame::REPLY);
+    frame.set_call(1);
+    frame.set_body_bytes(body_bytes);
+    return Framed(frame);
+  }
+  bool Closed() const {
+    return Soon([&] {
+      std::array<char, 4096> rest{};
+      return recv(fd, rest.data(), rest.size(), MSG_DONTWAIT) == 0;
+    });
+  }
+
+  std::vector<int> listeners;
+  int fd = -1;
+  std::shared_ptr<Stripes> stripes = std::make_shared<Stripes>(4000000);
+  std::unique_ptr<Link> link;
+  std::future<absl::StatusOr<absl::Cord>> reply;
+};
+
 TEST_CASE("nothing is written to its place any more once a call has failed") {
   const bool deadline = GENERATE(true, false);
   CAPTURE(deadline);
-  // A server that stops in the middle of a reply, and goes on or leaves.
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(name);
-  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&name), size) == 0);
-  REQUIRE(listen(listener, 1) == 0);
-  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size) == 0);
-  const std::unique_ptr<Link> link = MakeStreamLink(
-      std::make_unique<RefusingLink>(absl::StrCat("127.0.0.1:", ntohs(name.sin_port))));
-  const auto stripes = std::make_shared<Stripes>(100000);
-  auto reply = AskInto(*link, "/Echo", {}, stripes, /*deadline_ms=*/deadline ? 500 : 30000);
-  const int fd = accept(listener, nullptr, nullptr);
-  REQUIRE(fd >= 0);
-  REQUIRE(GreetStream(fd, 1000));
-  StreamFrame frame;
-  frame.set_kind(StreamFrame::REPLY);
-  frame.set_call(1);
-  frame.set_body_bytes(100000);
-  const std::string begin = Framed(frame) + std::string(3500, 'x');
-  REQUIRE(write(fd, begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()));
-  REQUIRE(Soon([&] { return stripes->at == 4000; }));
-  if (!deadline) close(fd);
-  const absl::Status status = reply.get().status();
+  Played played(/*deadline_ms=*/deadline ? 500 : 30000);
+  played.Send(Played::ReplyOf(100000) + std::string(3500, 'x'));
+  REQUIRE(Soon([&] { return played.stripes->at == 4000; }));
+  if (!deadline) close(std::exchange(played.fd, -1));
+  const absl::Status status = played.reply.get().status();
   CHECK(status.code() ==
         (deadline ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable));
-  const std::vector<char> then = stripes->memory;
+  const std::vector<char> then = played.stripes->memory;
   CHECK(then[1999] == 'x');
   CHECK(then[3500] == 0);
   if (deadline) {
-    // The rest of it is read, and a later call answered.
-    const std::string rest(100000 - 3500, 'y');
-    REQUIRE(write(fd, rest.data(), rest.size()) == static_cast<ssize_t>(rest.size()));
-    auto next = AskLater(*link, "/Echo", {});
-    frame.set_call(2);
-    frame.set_body_bytes(1);
-    const std::string second = Framed(frame) + "z";
-    REQUIRE(write(fd, second.data(), second.size()) == static_cast<ssize_t>(second.size()));
-    const absl::StatusOr<absl::Cord> got = next.get();
-    REQUIRE(got.ok());
-    CHECK(std::string(*got) == "z");
-    close(fd);
+    // The rest of what hardly moves would hold up others, so nobody waits for it.
+    (void)!send(played.fd, then.data(), 10000, MSG_NOSIGNAL);
+    CHECK(played.Closed());
   }
-  CHECK((stripes->memory == then));
-  close(listener);
+  CHECK((played.stripes->memory == then));
+}
+
+TEST_CASE("a reply that comes slowly has the time that it takes, one that drips has not") {
+  const size_t step = GENERATE(size_t{300000}, size_t{2});
+  CAPTURE(step);
+  Played played(/*deadline_ms=*/300);
+  const std::string text = Pattern(6 * 300000);
+  played.Send(Played::ReplyOf(text.size()));
+  for (size_t at = 0; at < 6; ++at) {
+    const std::string next = text.substr(at * step, step);
+    if (step > 2) {
+      played.Send(next);
+    } else {
+      (void)!send(played.fd, next.data(), next.size(), MSG_NOSIGNAL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  }
+  const absl::StatusOr<absl::Cord> reply = played.reply.get();
+  if (step == 2) {
+    CHECK(absl::IsDeadlineExceeded(reply.status()));
+    CHECK(played.Closed());
+  } else {
+    REQUIRE(reply.ok());
+    CHECK((std::string(*reply) == text));
+  }
+}
+
+TEST_CASE("a reply larger than can be meant, or with an error and a body, breaks the connection") {
+  const bool large = GENERATE(true, false);
+  CAPTURE(large);
+  Played played(/*deadline_ms=*/30000);
+  StreamFrame frame;
+  frame.set_kind(StreamFrame::REPLY);
+  frame.set_call(1);
+  frame.set_body_bytes(large ? 10000001 : 1);
+  if (!large) frame.set_code(14);
+  played.Send(Framed(frame));
+  CHECK(absl::IsUnavailable(played.reply.get().status()));
+  CHECK(played.Closed());
+}
+
+TEST_CASE("a deadline is kept while the peer has no end of other things to say") {
+  Played played(/*deadline_ms=*/300);
+  StreamFrame frame;
+  frame.set_kind(StreamFrame::REPLY);
+  frame.set_call(99);
+  frame.set_body_bytes(100000);
+  const std::string noise = Framed(frame) + std::string(100000, 'x');
+  std::atomic<bool> over = false;
+  std::thread speaker([&] {
+    size_t at = 0;
+    while (!over) {
+      const ssize_t put = send(played.fd, noise.data() + at, noise.size() - at, MSG_NOSIGNAL);
+      if (put > 0) at = (at + static_cast<size_t>(put)) % noise.size();
+    }
+  });
+  CHECK(absl::IsDeadlineExceeded(played.reply.get().status()));
+  over = true;
+  played.link.reset();
+  shutdown(played.fd, SHUT_RDWR);
+  speaker.join();
 }
 
 }  // namespace

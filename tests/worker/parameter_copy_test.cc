@@ -69,6 +69,20 @@ Request Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order)
   return request;
 }
 
+// The copy has partition 1, of no updates.
+void Give(ParameterCopy& copy) {
+  ExchangeReply reply;
+  PartitionState& state = *reply.add_partitions();
+  state.set_partition(1);
+  state.set_bytes(400);
+  absl::Cord whole;
+  for (const absl::Cord& part :
+       EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, '\0'))}})) {
+    whole.Append(part);
+  }
+  REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
+}
+
 // The answer of a ps that has no values to send.
 absl::Cord Answer(std::initializer_list<uint32_t> partitions, PushOutcome outcome) {
   ExchangeReply reply;
@@ -173,6 +187,42 @@ TEST_CASE("only float32 values of partitions of that ps have a place to be recei
   CHECK(half.PlaceOf(0, {}, 2, 0, 12) != nullptr);  // moving averages are
 }
 
+TEST_CASE("what the copy does not have is not taken for current") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  ExchangeReply reply;
+  CHECK_FALSE(copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).ok());
+  PartitionState& state = *reply.add_partitions();
+  state.set_partition(1);
+  state.set_updates(7);
+  CHECK(
+      std::string(
+          copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).status().message()) ==
+      "ps:1 sends nothing of partition 1, which is not current");
+  state.set_bytes(400);
+  absl::Cord whole;
+  for (const absl::Cord& part :
+       EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, 'x'))}})) {
+    whole.Append(part);
+  }
+  REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
+  state.set_bytes(0);
+  CHECK(copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).ok());
+  state.set_updates(8);
+  CHECK_FALSE(copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).ok());
+}
+
+TEST_CASE("a partition beyond its variable is none, and a reply is as large as its values") {
+  Fixture fixture;
+  fixture.Add(3, 0, 3, 5, 1);  // of four rows
+  fixture.Add(4, 0, 3, 2, 1);
+  ParameterCopy copy(fixture.session, fixture.variables, {});
+  CHECK(copy.PlaceOf(1, {}, 3, 0, 4) == nullptr);
+  CHECK(copy.PlaceOf(1, {}, 4, 0, 4) == nullptr);
+  CHECK(copy.ReplyBytesMax(0, {}) > 1212);
+  CHECK(copy.ReplyBytesMax(0, {}) < 1212 + 100000);
+}
+
 TEST_CASE("after a reply was lost all its values are asked for again") {
   Fixture fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});
@@ -263,6 +313,7 @@ TEST_CASE("what was not sent goes with the next gradient, and only if this one w
     const auto next_sum = [&](auto settle) {
       ParameterCopy copy(fixture.session, fixture.variables,
                          {.wire = ENCODING_FLOAT32, .compression = {kind, 0.1}});
+      Give(copy);
       const ExchangeOrder order{.batch = Batch(0)};
       Fill(copy, 0, 1.0f);
       REQUIRE(copy.Encode(0) == nullptr);
@@ -308,6 +359,7 @@ TEST_CASE("a residual outlives a batch that was dropped, but not one of which no
     ParameterCopy copy(
         fixture.session, fixture.variables,
         {.wire = ENCODING_FLOAT32, .compression = {CompressionSpec::Kind::kTopK, 0.1}});
+    Give(copy);
     ExchangeOrder order{.batch = Batch(0)};
     Fill(copy, 0, 1.0f);
     REQUIRE(copy.Encode(0) == nullptr);

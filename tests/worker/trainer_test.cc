@@ -185,8 +185,13 @@ TEST_CASE("three calls that find nobody give the lease back, whatever had no roo
 }
 
 TEST_CASE("with overlap, where values may be read while they come, they have no place") {
-  CHECK(Fixture(1, /*overlap=*/true).link.landing == nullptr);
-  CHECK(Fixture(1, /*overlap=*/false).link.landing != nullptr);
+  for (const bool overlap : {true, false}) {
+    const Fixture test(1, overlap);
+    const std::string head("\x7a\x08\x10\x00\x1a\x04", 6);  // of a piece of four bytes
+    const Landing::Place place = test.link.landing->Look(head);
+    CHECK((place.at == nullptr) == overlap);
+    CHECK(place.wanted != overlap);
+  }
 }
 
 TEST_CASE("no batch is computed with what is left of a lost reply") {
