@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -142,6 +143,7 @@ struct Addresses {
                         const std::vector<uint64_t>& sizes, int ready) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Daemon daemon;
+  SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a ps does
   Stores stores(sizes);
   const auto listen_tcp = daemon.environment().network.Listen(at.grpc_tcp, stores);
   const auto listen_unix = daemon.environment().network.Listen(at.grpc_unix, stores);
@@ -208,7 +210,7 @@ class Client {
       char* from = reinterpret_cast<char*>(gradient_->data());
       if (!encoded_.empty()) {
         from = reinterpret_cast<char*>(encoded_.data());
-        EncodeDense(encoding_, *gradient_, from);
+        Encode(from);
       }
       pieces.push_back({0, 0,
                         absl::MakeCordFromExternal(absl::string_view(from, bytes),
@@ -222,13 +224,24 @@ class Client {
     const DecodedReply decoded = DecodeExchangeReply(*reply).value();
     if (push && decoded.header.partitions(0).outcome() != PUSH_APPLIED) Fail("not applied");
     const uint64_t element = ElementBytes(encoding_);
-    for (const PieceView& piece : decoded.pieces) {
+    ParallelFor(decoded.pieces.size(), [&](size_t i) {
+      const PieceView& piece = decoded.pieces[i];
       DecodeDense(encoding_, piece.data,
                   std::span(values_).subspan(piece.offset / element, piece.data.size() / element));
-    }
+    });
   }
 
  private:
+  void Encode(char* to) const {
+    constexpr size_t kAtOnce = 256 << 10;  // elements
+    const std::span<const float> all(*gradient_);
+    ParallelFor((all.size() + kAtOnce - 1) / kAtOnce, [&](size_t i) {
+      const size_t first = i * kAtOnce;
+      EncodeDense(encoding_, all.subspan(first, std::min(kAtOnce, all.size() - first)),
+                  to + first * ElementBytes(encoding_));
+    });
+  }
+
   std::shared_ptr<Landing> Land() const {
     if (encoding_ != ENCODING_FLOAT32) return nullptr;
     return MakeExchangeLanding(UINT64_MAX,
@@ -360,6 +373,7 @@ int Main(int argc, char** argv) {
 
   {
     Daemon daemon;
+    SetParallelThreads(static_cast<int>(std::thread::hardware_concurrency()));  // as a worker does
     GrpcNetwork sockets;
     const std::unique_ptr<Link> tcp_stream = sockets.DialBoot(bound, kBootId);
     const std::unique_ptr<Link> unix_stream = sockets.DialBoot(at.grpc_unix, kBootId);
