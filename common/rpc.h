@@ -59,6 +59,9 @@ class Link {
     Call(method, std::move(request), deadline_ms, std::move(done));
   }
   virtual const std::string& address() const = 0;
+  // The peer, on this host, reads a request where it lies: sending part of it earlier gains
+  // nothing.
+  virtual bool maps() const { return false; }
 };
 
 // One call that arrived. Reply must be called exactly once, from any thread, at any time: a

@@ -6,13 +6,14 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kProtocol = 2;
+inline constexpr uint32_t kProtocol = 3;
 
 // A message travels in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 namespace method {
 inline constexpr std::string_view kExchange = "/paracord.ParameterServer/Exchange";
+inline constexpr std::string_view kStage = "/paracord.ParameterServer/Stage";
 inline constexpr std::string_view kDescribe = "/paracord.ParameterServer/Describe";
 inline constexpr std::string_view kAdopt = "/paracord.ParameterServer/Adopt";
 inline constexpr std::string_view kLoad = "/paracord.ParameterServer/Load";

@@ -63,10 +63,12 @@ ParameterServer::Impl::Impl(PsOptions options, Environment environment,
       exit_(std::move(exit)),
       log_(absl::StrCat("ps:", options_.index)),
       boot_id_(environment.random.NextId()),
-      pinned_(std::make_shared<PinnedBytes>(options_.pinned_bytes_max)) {}
+      pinned_(std::make_shared<PinnedBytes>(options_.pinned_bytes_max)),
+      staged_(std::make_shared<StagedPushes>(options_.staged_bytes_max)) {}
 
 void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop
+  staged_->Clear();
   Answers answers;
   std::deque<Parked> parked;  // let go of without the lock
   {
@@ -85,6 +87,7 @@ void ParameterServer::Impl::Close() {
 
 void ParameterServer::Impl::Handle(std::string_view method, absl::Cord request, CallPtr call) {
   if (method == method::kExchange) return Exchange(request, call);
+  if (method == method::kStage) return Stage(request, call);
   HeardFromCoordinator();
   if (method == method::kDescribe) {
     WithRequest<DescribeRequest>(request, call, [&](auto r) { Describe(r, call); });
@@ -182,8 +185,28 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     content = CheckContent(decoded->header.fence());
   }
   if (!content.ok()) return call->Reply(content.status());
+  StagedPushes::Push staged;
+  if (decoded->header.has_staged()) {
+    absl::StatusOr<StagedPushes::Push> taken = staged_->Take(decoded->header);
+    if (!taken.ok()) return call->Reply(taken.status());
+    staged = *std::move(taken);
+    std::ranges::move(staged.pieces, std::back_inserter(decoded->pieces));
+  }
   call->Reply(RunExchange(**content, *std::move(decoded), call->maps_reply(), counters_));
+  for (const CallPtr& brought : staged.calls) brought->Reply(ToParts(StageReply()));
   FAILPOINT("ps.push.replied");
+}
+
+void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call) {
+  absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
+  if (!decoded.ok()) return call->Reply(decoded.status());
+  absl::Status fits;
+  {
+    MutexLock lock(mu_);
+    fits = CheckContent(decoded->header.fence()).status();
+  }
+  if (!fits.ok()) return call->Reply(fits);
+  staged_->Keep(*std::move(decoded), call);
 }
 
 PsDescription ParameterServer::Impl::Description(bool intervals) {

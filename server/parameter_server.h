@@ -24,6 +24,7 @@ struct PsOptions {
   uint64_t partition_bytes_max = uint64_t{1} << 30;  // above: an error that proposes max_size
   // Of values replaced while readers still have them; above it exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
+  uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
 };
 
 class ParameterServer : public Service {

@@ -17,6 +17,7 @@
 #include "server/content.h"
 #include "server/exchange.h"
 #include "server/parameter_server.h"
+#include "server/staged.h"
 
 namespace paracord {
 
@@ -73,6 +74,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   // ---- calls, parameter_server.cc
   void Exchange(const absl::Cord& request, const CallPtr& call);
   void Answer(const absl::Cord& request, const CallPtr& call);
+  void Stage(const absl::Cord& request, const CallPtr& call);
   void Describe(const DescribeRequest& request, const CallPtr& call);
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void Hold(const PsHoldRequest& request, const CallPtr& call);
@@ -120,7 +122,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
-  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
+  const std::shared_ptr<PinnedBytes> pinned_;   // thread-safe itself
+  const std::shared_ptr<StagedPushes> staged_;  // the same
 
   ExchangeCounters counters_;  // thread-safe itself
 

@@ -56,6 +56,7 @@ int Main(int argc, char** argv) {
   options.index = index;
   options.dir = shared.dir;
   options.pinned_bytes_max = static_cast<uint64_t>(pinned_mb) << 20;
+  options.staged_bytes_max = grpc.requests_bytes_max / 2;  // the others need room too
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const auto listener = daemon.environment().network.Listen(listen, ps);

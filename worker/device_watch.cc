@@ -17,6 +17,9 @@ class WatchedProgram : public GradientProgram {
   std::string Memory() const override { return program_->Memory(); }
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
 
+  void OnGradient(std::function<void(size_t)> there) override {
+    program_->OnGradient(std::move(there));
+  }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override {
     auto result = program_->ComputeGradients(batch, batch_key, values, gradients);

@@ -13,6 +13,7 @@ struct GradientClip {
   double global_clipnorm = 0;  // 0: off
   std::vector<bool> exempt;    // of each variable: a moving average is given no gradient
 
+  bool on() const { return clipnorm > 0 || global_clipnorm > 0; }
   void Apply(MutableTensors gradients) const;
 };
 

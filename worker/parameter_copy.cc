@@ -38,7 +38,8 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
       variables_(variables.begin(), variables.end()),
       transfer_(transfer),
       parts_(static_cast<size_t>(session.ps_size())),
-      part_of_id_(parts_.size()) {
+      part_of_id_(parts_.size()),
+      parts_of_(variables.size()) {
   for (const VariableSpec& variable : variables_) values_.emplace_back(Elements(variable));
   for (const std::vector<float>& array : values_) value_spans_.emplace_back(array);
   for (const PartitionSpec& partition : session.partitions()) {
@@ -48,6 +49,9 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
     if (partition.row_begin() > partition.row_end() || partition.row_end() > rows) continue;
     part_of_id_[partition.ps()].emplace(partition.id(), parts_[partition.ps()].size());
     parts_[partition.ps()].push_back(MakePart(partition));
+  }
+  for (std::vector<Part>& parts : parts_) {
+    for (Part& part : parts) parts_of_[part.variable].push_back(&part);
   }
 }
 
@@ -97,11 +101,8 @@ void ParameterCopy::RenewGradients(uint32_t buffer) {
   sent->parts.resize(places_);
 }
 
-const VariableSpec* ParameterCopy::NonFiniteGradient(uint32_t buffer) const {
-  for (size_t v = 0; v < variables_.size(); ++v) {
-    if (!AllFinite(buffers_[buffer].spans[v])) return &variables_[v];
-  }
-  return nullptr;
+bool ParameterCopy::GradientFinite(uint32_t buffer, size_t variable) const {
+  return AllFinite(buffers_[buffer].spans[variable]);
 }
 
 // Elements [first, first + count); of ENCODING_TOP_K, all.
@@ -121,7 +122,7 @@ bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t 
   return EncodeInt8(part.rest, out, first, count);
 }
 
-const VariableSpec* ParameterCopy::Encode(uint32_t buffer) {
+bool ParameterCopy::Encode(uint32_t buffer, size_t variable) {
   constexpr uint64_t kAtOnce = 256 << 10;  // elements
   static_assert(kAtOnce % kInt8Block == 0);
   struct Work {
@@ -131,33 +132,27 @@ const VariableSpec* ParameterCopy::Encode(uint32_t buffer) {
   };
   Sent& sent = *buffers_[buffer].sent;
   std::vector<Work> works;
-  for (std::vector<Part>& parts : parts_) {
-    for (Part& part : parts) {
-      if (!part.trained || part.push == ENCODING_FLOAT32 || part.elements == 0) continue;
-      sent.parts[part.place].resize(PushBytes(part));
-      if (!IsDense(part.push)) {
-        part.residual.resize(part.elements);
-        part.rest.resize(part.elements);
-      }
-      const uint64_t step = part.push == ENCODING_TOP_K ? part.elements : kAtOnce;
-      for (uint64_t first = 0; first < part.elements; first += step) {
-        works.push_back({&part, first, std::min(step, part.elements - first)});
-      }
+  for (Part* const part : parts_of_[variable]) {
+    if (!part->trained || part->push == ENCODING_FLOAT32 || part->elements == 0) continue;
+    sent.parts[part->place].resize(PushBytes(*part));
+    if (!IsDense(part->push)) {
+      part->residual.resize(part->elements);
+      part->rest.resize(part->elements);
+    }
+    const uint64_t step = part->push == ENCODING_TOP_K ? part->elements : kAtOnce;
+    for (uint64_t first = 0; first < part->elements; first += step) {
+      works.push_back({part, first, std::min(step, part->elements - first)});
     }
   }
-  std::vector<std::atomic<bool>> bad(variables_.size());
+  std::atomic<bool> finite = true;
   ParallelFor(works.size(), [&](size_t i) {
     const Work& work = works[i];
-    if (!EncodePart(*work.part, sent, work.first, work.count)) bad[work.part->variable] = true;
+    if (!EncodePart(*work.part, sent, work.first, work.count)) finite = false;
   });
-  for (size_t v = 0; v < variables_.size(); ++v) {
-    if (bad[v]) return &variables_[v];
-  }
-  return nullptr;
+  return finite;
 }
 
-Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
-                             const ExchangeOrder& order) const {
+ExchangeRequest ParameterCopy::Header(uint32_t ps, const std::string& worker) const {
   ExchangeRequest header;
   Fence& fence = *header.mutable_fence();
   fence.set_run_id(session_.run_id());
@@ -165,10 +160,44 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
   fence.set_boot_id(session_.ps(static_cast<int>(ps)).boot_id());
   fence.set_protocol(kProtocol);
   header.set_worker(worker);
+  return header;
+}
+
+// The whole of it, where it lies.
+PieceView ParameterCopy::PieceOf(const Part& part, uint32_t buffer) const {
+  const std::shared_ptr<Sent>& sent = buffers_[buffer].sent;
+  const char* const bytes =
+      part.push == ENCODING_FLOAT32
+          ? reinterpret_cast<const char*>(sent->gradients[part.variable].data() + part.first)
+          : sent->parts[part.place].data();
+  return {part.id, 0,
+          absl::MakeCordFromExternal(absl::string_view(bytes, PushBytes(part)), [held = sent] {})};
+}
+
+Parts ParameterCopy::StageRequest(uint32_t ps, const std::string& worker, const std::string& id,
+                                  uint32_t buffer, std::span<const size_t> variables) const {
+  std::vector<PieceView> pieces;
+  for (const Part& part : parts_[ps]) {
+    if (!part.trained || part.elements == 0) continue;
+    if (std::ranges::find(variables, part.variable) == variables.end()) continue;
+    pieces.push_back(PieceOf(part, buffer));
+  }
+  if (pieces.empty()) return {};
+  ExchangeRequest header = Header(ps, worker);
+  header.mutable_staged()->set_id(id);
+  return EncodeExchange(header, std::move(pieces));
+}
+
+Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order,
+                             const StagedGradients* staged) const {
+  ExchangeRequest header = Header(ps, worker);
   if (order.batch.has_value()) *header.mutable_batch() = *order.batch;
   header.set_rejected(order.rejected);
+  if (staged != nullptr) {
+    header.mutable_staged()->set_id(staged->id);
+    header.mutable_staged()->set_calls(staged->calls[ps]);
+  }
   std::vector<PieceView> pieces;
-  const std::shared_ptr<Sent>& sent = buffers_[order.buffer].sent;
   for (const Part& part : parts_[ps]) {
     const Encoding wanted = PullOf(part, order);
     PartitionPull& pull = *header.add_pull();
@@ -179,15 +208,10 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker,
     PartitionPush& push = *header.add_push();
     push.set_partition(part.id);
     if (order.rejected) continue;
-    const uint64_t size = PushBytes(part);
-    push.set_bytes(size);
+    push.set_bytes(PushBytes(part));
     push.set_encoding(part.push);
-    const char* const bytes =
-        part.push == ENCODING_FLOAT32
-            ? reinterpret_cast<const char*>(sent->gradients[part.variable].data() + part.first)
-            : sent->parts[part.place].data();
-    pieces.push_back(
-        {part.id, 0, absl::MakeCordFromExternal(absl::string_view(bytes, size), [held = sent] {})});
+    if (staged != nullptr && staged->variables[part.variable]) continue;
+    pieces.push_back(PieceOf(part, order.buffer));
   }
   return EncodeExchange(header, std::move(pieces));
 }

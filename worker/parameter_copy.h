@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "common/rpc.h"
 #include "config/job.h"
+#include "net/exchange_codec.h"
 #include "net/shared_memory.h"
 #include "proto/paracord.pb.h"
 
@@ -36,6 +37,13 @@ struct ExchangeOrder {
   bool rejected = false;
   bool exact = false;   // the values as float32 whatever the wire is, for an evaluation
   uint32_t buffer = 0;  // whose gradients are sent
+};
+
+// What has been sent of a push before its exchange.
+struct StagedGradients {
+  std::string id;
+  std::vector<bool> variables;
+  std::vector<uint32_t> calls;  // by ps
 };
 
 // What a ps said of one exchange.
@@ -60,17 +68,21 @@ class ParameterCopy {
   std::span<const std::span<float>> gradients(uint32_t buffer) const {
     return buffers_[buffer].spans;
   }
-  // The first variable with a non-finite gradient, or nullptr.
-  const VariableSpec* NonFiniteGradient(uint32_t buffer) const;
-  // Makes of the gradients what is sent. The first variable of which that is not finite, or
-  // nullptr.
-  const VariableSpec* Encode(uint32_t buffer);
+  bool GradientFinite(uint32_t buffer, size_t variable) const;
+  // Makes of a variable's gradient what is sent; false: that is not finite.
+  bool Encode(uint32_t buffer, size_t variable);
   // Encoding needs the outcome of the exchange before.
   bool KeepsResiduals() const { return transfer_.compression.kind != CompressionSpec::Kind::kNone; }
   // Gradients that a call may still be sending must not be overwritten: gives them up for new ones.
   void RenewGradients(uint32_t buffer);
 
-  Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order) const;
+  // Without what is staged there; nullptr: all.
+  Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order,
+                const StagedGradients* staged = nullptr) const;
+  // Bytes that stage these variables, encoded, of the push `id`; none if the ps has nothing of
+  // them.
+  Parts StageRequest(uint32_t ps, const std::string& worker, const std::string& id, uint32_t buffer,
+                     std::span<const size_t> variables) const;
   // Where bytes of its reply belong; nullptr where they are encoded, or not of the copy. Any
   // thread.
   char* PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition, uint64_t offset,
@@ -116,6 +128,8 @@ class ParameterCopy {
   };
 
   Part MakePart(const PartitionSpec& partition);
+  ExchangeRequest Header(uint32_t ps, const std::string& worker) const;
+  PieceView PieceOf(const Part& part, uint32_t buffer) const;
   uint64_t PushBytes(const Part& part) const;
   bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
@@ -126,6 +140,7 @@ class ParameterCopy {
   const TransferOptions transfer_;
   std::vector<std::vector<Part>> parts_;                           // by ps
   std::vector<absl::flat_hash_map<uint32_t, size_t>> part_of_id_;  // by ps: its index in parts_
+  std::vector<std::vector<Part*>> parts_of_;                       // by variable
   size_t places_ = 0;
   std::vector<std::vector<float>> values_;  // by variable
   std::vector<std::span<const float>> value_spans_;

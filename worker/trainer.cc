@@ -1,7 +1,6 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -41,18 +40,6 @@ BatchId BatchOf(const Lease& lease, uint32_t number) {
 
 }  // namespace
 
-struct Trainer::Computation {
-  BatchId batch;
-  uint32_t end_batch = 0;  // of its lease
-  uint32_t buffer = 0;
-  absl::Status data;   // reading the batch
-  absl::Status model;  // computing with it
-  uint32_t examples = 0;
-  double loss = 0;
-  const VariableSpec* nonfinite = nullptr;
-  std::string bad_input;  // where the batch holds what is not finite, if it does
-};
-
 Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Workload> workload,
                  std::vector<Link*> links, Environment environment, TrainerCallbacks callbacks)
     : options_(std::move(options)),
@@ -63,7 +50,11 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       callbacks_(std::move(callbacks)),
       alive_(std::make_shared<bool>(true)),
       copy_(std::make_shared<ParameterCopy>(session_, workload_->program->variables(),
-                                            options_.transfer)) {}
+                                            options_.transfer)),
+      // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
+      // nobody waiting.
+      pushes_early_(!options_.overlap && !copy_->KeepsResiduals() && !workload_->clip.on() &&
+                    !MUTANT("rejected_by_one_ps")) {}
 
 Trainer::~Trainer() { *alive_ = false; }
 
@@ -125,7 +116,7 @@ void Trainer::StepLease() {
     if (SameBatch(ahead_->batch, batch)) return Computed(std::exchange(ahead_, nullptr));
     DropAhead();
   }
-  if (IsRejected(lease, next_batch_)) return Push(batch, /*rejected=*/true, /*buffer=*/0);
+  if (IsRejected(lease, next_batch_)) return Push(batch, /*rejected=*/true, /*buffer=*/0, nullptr);
   const auto computation = std::make_shared<Computation>();
   computation->batch = batch;
   computation->end_batch = lease.end_batch();
@@ -145,35 +136,17 @@ void Trainer::StepLease() {
 
 void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
   copy_->BeginBatch(computation->buffer);
+  if (pushes_early_) {
+    computation->early = std::make_shared<EarlyPush>(
+        EarlyPushOptions{options_.task, options_.exchange_ms, options_.early_push_bytes}, copy_,
+        computation->buffer, links_, environment_, alive_);
+  }
   // What was not sent of the gradient before is only known when its exchange is over.
-  const bool encode = !(options_.overlap && copy_->KeepsResiduals());
+  computation->encodes = !(options_.overlap && copy_->KeepsResiduals());
   environment_.executor.Run(
-      [computation, workload = workload_, copy = copy_, encode,
+      [computation, workload = workload_, copy = copy_,
        key = BatchKey(session_.plan(), computation->batch)] {
-        const BatchId& batch = computation->batch;
-        FAILPOINT(
-            absl::StrCat("worker.batch.", batch.epoch(), ".", batch.split(), ".", batch.batch())
-                .c_str());
-        const int64_t asked = TraceBegin();
-        const absl::StatusOr<const Batch*> data =
-            workload->feed->Get(batch, computation->end_batch);
-        TraceEnd("wait for data", asked);
-        computation->data = data.status();
-        if (!data.ok()) return;
-        computation->examples = (*data)->examples;
-        const MutableTensors gradients = copy->gradients(computation->buffer);
-        const absl::StatusOr<double> loss =
-            workload->program->ComputeGradients(**data, key, copy->values(), gradients);
-        computation->model = loss.status();
-        if (!loss.ok()) return;
-        computation->loss = *loss;
-        if (!MUTANT("rejected_by_one_ps")) {
-          computation->nonfinite = copy->NonFiniteGradient(computation->buffer);
-        }
-        if (!std::isfinite(*loss)) computation->bad_input = FirstNotFinite(**data);
-        workload->clip.Apply(gradients);
-        if (!encode || !std::isfinite(*loss) || computation->nonfinite != nullptr) return;
-        computation->nonfinite = copy->Encode(computation->buffer);
+        RunComputation(*computation, *workload, *copy, key);
       },
       [this, alive = alive_, done = std::move(done)] {
         if (!*alive) return;
@@ -184,53 +157,51 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
 }
 
 void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
-  if (!computation->data.ok() || !computation->model.ok()) {
-    busy_ = false;
-    const bool data = !computation->data.ok();
-    return EndLease(data ? PROBLEM_DATA : PROBLEM_SHAPE,
-                    Text(data ? computation->data : computation->model));
+  std::string message;
+  const Problem problem = computation->problem(message);
+  if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);
+  computation->encodes ? Ready(*computation) : Encode(computation);
+}
+
+void Trainer::GiveUp(const Computation& computation, Problem problem, const std::string& message) {
+  // Of what was sent early some may be under way.
+  if (computation.early != nullptr && computation.early->any_sent()) {
+    PROBE("worker.early_push.given_up");
+    copy_->RenewGradients(computation.buffer);
   }
-  if (!std::isfinite(computation->loss) || computation->nonfinite != nullptr) {
-    busy_ = false;
-    const std::string& bad_input = computation->bad_input;
-    return EndLease(
-        PROBLEM_NONFINITE,
-        std::isfinite(computation->loss)
-            ? absl::StrCat("the gradient of ", computation->nonfinite->name(), " is not finite")
-            : absl::StrCat("the loss is ", computation->loss,
-                           bad_input.empty() ? "" : "; " + bad_input));
-  }
-  if (options_.overlap && copy_->KeepsResiduals()) return Encode(computation);
-  Ready(computation);
+  busy_ = false;
+  EndLease(problem, message);
 }
 
 // As a step of its own, because the exchange before had to be over.
 void Trainer::Encode(const std::shared_ptr<Computation>& computation) {
-  environment_.executor.Run(
-      [computation, copy = copy_] { computation->nonfinite = copy->Encode(computation->buffer); },
-      [this, alive = alive_, computation] {
-        if (!*alive) return;
-        if (computation->nonfinite == nullptr) return Ready(computation);
-        busy_ = false;
-        EndLease(PROBLEM_NONFINITE, absl::StrCat("the gradient of ", computation->nonfinite->name(),
-                                                 " is not finite when it is compressed"));
-      });
+  environment_.executor.Run([computation, workload = workload_,
+                             copy = copy_] { EncodeComputation(*computation, *workload, *copy); },
+                            [this, alive = alive_, computation] {
+                              if (!*alive) return;
+                              std::string message;
+                              const Problem problem = computation->problem(message);
+                              if (problem == PROBLEM_NONE) return Ready(*computation);
+                              GiveUp(*computation, problem, message + " when it is compressed");
+                            });
 }
 
-void Trainer::Ready(const std::shared_ptr<Computation>& computation) {
-  counters_.loss_sum += computation->loss;
+void Trainer::Ready(const Computation& computation) {
+  counters_.loss_sum += computation.loss;
   if (MUTANT("progress_believed")) {
     ++next_batch_;
     Report(false, PROBLEM_NONE, "");
     --next_batch_;
   }
-  examples_ = computation->examples;
-  Push(computation->batch, /*rejected=*/false, computation->buffer);
+  examples_ = computation.examples;
+  Push(computation.batch, /*rejected=*/false, computation.buffer, computation.early);
 }
 
-void Trainer::Push(const BatchId& batch, bool rejected, uint32_t buffer) {
-  StartExchange({.batch = batch, .rejected = rejected, .exact = false, .buffer = buffer},
-                [this, batch] { Pushed(batch); });
+void Trainer::Push(const BatchId& batch, bool rejected, uint32_t buffer,
+                   std::shared_ptr<EarlyPush> early) {
+  StartExchange(
+      {.batch = batch, .rejected = rejected, .exact = false, .buffer = buffer},
+      [this, batch] { Pushed(batch); }, std::move(early));
   if (options_.overlap && !rejected) ComputeAhead();
 }
 
@@ -279,7 +250,8 @@ void Trainer::Pushed(const BatchId& batch) {
   busy_ = false;
   const Exchange& exchange = exchange_;
   const bool rejected = exchange.order.rejected;
-  if (exchange.repeated) copy_->RenewGradients(exchange.order.buffer);
+  const bool refused_early = exchange.early != nullptr && exchange.early->any_refused();
+  if (exchange.repeated || refused_early) copy_->RenewGradients(exchange.order.buffer);
   if (!exchange.error.ok()) {
     pulled_ = false;
     const bool refused = absl::IsInvalidArgument(exchange.error);
@@ -371,11 +343,13 @@ void Trainer::RunEvaluation() {
 
 // ---- one exchange with every ps
 
-void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
+void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done,
+                            std::shared_ptr<EarlyPush> early) {
   evaluated_epoch_.reset();
   exchange_ = Exchange();
   ++exchange_id_;
   exchange_.order = std::move(order);
+  exchange_.early = std::move(early);
   exchange_.begun = TraceBegin();
   exchange_.outcome.next = std::numeric_limits<uint32_t>::max();
   exchange_.open = static_cast<uint32_t>(links_.size());
@@ -385,7 +359,10 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done) {
 }
 
 void Trainer::Send(uint32_t ps) {
-  ++exchange_.tries[ps].sent;
+  // Repeated, it carries all itself: what was sent early is used once, if it ever came.
+  const bool first = exchange_.tries[ps].sent++ == 0;
+  const StagedGradients* const staged =
+      first && exchange_.early != nullptr ? exchange_.early->For(ps) : nullptr;
   // With overlap the values may be read while they come.
   std::shared_ptr<Landing> landing = MakeExchangeLanding(
       copy_->ReplyBytesMax(ps, exchange_.order),
@@ -393,7 +370,8 @@ void Trainer::Send(uint32_t ps) {
           uint32_t partition, uint64_t offset, uint64_t bytes) {
         return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
       });
-  links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, exchange_.order),
+  links_[ps]->CallInto(method::kExchange,
+                       copy_->Request(ps, options_.task, exchange_.order, staged),
                        options_.exchange_ms, std::move(landing),
                        [this, alive = alive_, &loop = environment_.loop, ps,
                         id = exchange_id_](absl::StatusOr<absl::Cord> reply) {

@@ -19,6 +19,8 @@
 #include "common/log.h"
 #include "common/trace.h"
 #include "proto/paracord.pb.h"
+#include "worker/computation.h"
+#include "worker/early_push.h"
 #include "worker/parameter_copy.h"
 #include "worker/workload.h"
 
@@ -46,6 +48,7 @@ struct TrainerOptions {
   uint32_t tries = 3;           // of one exchange, before the lease is given back
   TransferOptions transfer;
   bool overlap = false;
+  uint64_t early_push_bytes = 1 << 20;  // early_push.h
 };
 
 class Trainer {
@@ -73,7 +76,8 @@ class Trainer {
   };
   struct Exchange {
     ExchangeOrder order;
-    uint32_t open = 0;  // ps that have not answered
+    std::shared_ptr<EarlyPush> early;  // what was sent before
+    uint32_t open = 0;                 // ps that have not answered
     int64_t begun = kTraceOff;
     std::vector<PsTries> tries;  // by ps
     ExchangeOutcome outcome;
@@ -82,15 +86,15 @@ class Trainer {
     std::function<void()> done;
     std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies of ps
   };
-  struct Computation;  // a batch and what came of it
 
   void Next();
   void StepLease();
   void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
   void Computed(const std::shared_ptr<Computation>& computation);
+  void GiveUp(const Computation& computation, Problem problem, const std::string& message);
   void Encode(const std::shared_ptr<Computation>& computation);
-  void Ready(const std::shared_ptr<Computation>& computation);
-  void Push(const BatchId& batch, bool rejected, uint32_t buffer);
+  void Ready(const Computation& computation);
+  void Push(const BatchId& batch, bool rejected, uint32_t buffer, std::shared_ptr<EarlyPush> early);
   void ComputeAhead();
   void ComputedAhead();
   void DropAhead();
@@ -100,7 +104,8 @@ class Trainer {
   void Report(bool ended, Problem problem, const std::string& message);
   void StartEvaluation();
   void RunEvaluation();
-  void StartExchange(ExchangeOrder order, std::function<void()> done);
+  void StartExchange(ExchangeOrder order, std::function<void()> done,
+                     std::shared_ptr<EarlyPush> early = nullptr);
   void Send(uint32_t ps);
   void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
   std::optional<int64_t> RetryAfter(PsTries& tries, const absl::Status& error) const;
@@ -115,6 +120,7 @@ class Trainer {
   const std::shared_ptr<bool> alive_;
   // Shared with what runs on the executor.
   const std::shared_ptr<ParameterCopy> copy_;
+  const bool pushes_early_;
 
   std::deque<Lease> leases_;  // the first is worked on
   uint32_t next_batch_ = 0;

@@ -195,6 +195,7 @@ void Worker::StartSession(const Session& session) {
   options.exchange_ms = job_->timeouts.ps_ms;
   options.transfer = {EncodingOfWire(job_->wire), job_->compression};
   options.overlap = job_->overlap;
+  options.early_push_bytes = options_.early_push_bytes;
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());
   environment_.executor.Run(

@@ -99,7 +99,8 @@ class TestPs {
   static constexpr char kRun[] = "0123456789abcdef0123456789abcdef";
 
   explicit TestPs(TestModel m = TestModel(), std::string dir = "", uint32_t index = 0,
-                  uint64_t pinned_bytes_max = PinnedBytes::kUnlimited)
+                  uint64_t pinned_bytes_max = PinnedBytes::kUnlimited,
+                  uint64_t staged_bytes_max = uint64_t{1} << 30)
       : model(std::move(m)), dir_(dir.empty() ? own_directory_.path() : dir) {
     spdlog::set_level(spdlog::level::off);
     PsOptions options;
@@ -107,6 +108,7 @@ class TestPs {
     options.dir = dir_;
     options.partition_bytes_max = uint64_t{1} << 26;
     options.pinned_bytes_max = pinned_bytes_max;
+    options.staged_bytes_max = staged_bytes_max;
     ps = std::make_unique<ParameterServer>(
         options, Environment{loop, network, files, executor, random},
         [this](int code, std::string) { exits.push_back(code); });

@@ -64,7 +64,10 @@ class SimCluster::Ps : public Role, public Service {
  public:
   Ps(SimCluster& cluster, SimNode& node, uint32_t index)
       : cluster_(cluster),
-        ps_({.index = index, .dir = kSimDir, .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
+        ps_({.index = index,
+             .dir = kSimDir,
+             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
+             .staged_bytes_max = 200},
             node.environment(), ExitFn(cluster.supervisor_, node)) {
     auto listener = node.environment().network.Listen(PsAddress(index), *this);
     if (!listener.ok()) {
@@ -180,7 +183,8 @@ class SimCluster::Trainer : public Role {
              .coordinator = std::move(coordinator),
              .device = "cpu",
              .dir = kSimDir,
-             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms},
+             .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
+             .early_push_bytes = cluster.plan_.early_push ? 1 : uint64_t{1} << 20},
             [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
               return MakeCountingWorkload(counting);
             },

@@ -24,6 +24,7 @@ struct ClusterPlan {
   uint32_t late_workers = 0;
   bool second_coordinator = false;
   bool damage = false;         // of a checkpoint at rest
+  bool early_push = false;     // whatever the size of gradients
   bool reports_ahead = false;  // some reports of progress reach the coordinator exaggerated
   int64_t drain_every_ms = 0;  // SIGTERM to somebody; 0: never
   int64_t fault_ms = 10000;

@@ -106,6 +106,7 @@ void ClusterPlan::DrawWire(SimRandom random) {
   const auto wire = random.Between(0, 3);
   if (wire > 0) job.wire = wire == 1 ? "bf16" : "f16";
   if (random.Chance(0.3)) job.compression = {CompressionSpec::Kind::kTopK, 1.0};
+  early_push = random.Chance(0.5);
 }
 
 std::string ClusterPlan::ToString() const {
@@ -115,9 +116,9 @@ std::string ClusterPlan::ToString() const {
                       ", drain_every_ms=", drain_every_ms, ", fault_ms=", fault_ms,
                       ", batches=", counting.batches, ", epochs=", job.epochs, ", wire=", job.wire,
                       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
-                      job.overlap ? " overlapped" : "", ", test_records=", counting.test_records,
-                      ", optimizer=", job.optimizer.name, TextOf(job.optimizer.options),
-                      ", done after ", epochs, " epochs",
+                      job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
+                      ", test_records=", counting.test_records, ", optimizer=", job.optimizer.name,
+                      TextOf(job.optimizer.options), ", done after ", epochs, " epochs",
                       resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
 }
 

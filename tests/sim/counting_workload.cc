@@ -1,6 +1,7 @@
 #include "sim/counting_workload.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -81,15 +82,18 @@ class CountingProgram : public GradientProgram {
                                           MutableTensors gradients) override {
     const auto place = static_cast<size_t>(batch.inputs[0].values[0]);
     const float amount = batch.inputs[0].values[1];
-    for (const std::span<float> gradient : gradients) {
-      for (size_t i = 0; i < gradient.size(); ++i) {
-        gradient[i] = i % options_.batches == place ? -amount : 0.0f;
+    for (size_t v = gradients.size(); v-- > 0;) {
+      for (size_t i = 0; i < gradients[v].size(); ++i) {
+        gradients[v][i] = i % options_.batches == place ? -amount : 0.0f;
       }
+      // In one partition only, the last that is known: the others' gradients are good.
+      if (v == 0) gradients[0][place] += batch.inputs[0].values[2];
+      if (there_ && !gradients[v].empty()) there_(v);
     }
-    // In one partition only: the others' gradients are good.
-    gradients[0][place] += batch.inputs[0].values[2];
     return static_cast<double>(amount);
   }
+
+  void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
 
   // "loss": the batches that the scored parameters have, weighted with the number of the record.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
@@ -121,6 +125,7 @@ class CountingProgram : public GradientProgram {
   const CountingOptions options_;
   std::vector<VariableSpec> variables_;
   const std::vector<std::string> metric_names_ = {"loss"};
+  std::function<void(size_t)> there_;
 };
 
 // Which batches the ledger has, by epoch * batches + place.

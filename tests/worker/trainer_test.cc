@@ -2,8 +2,10 @@
 #include "worker/trainer.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "net/exchange_codec.h"
+#include "net/protocol.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -12,20 +14,31 @@ namespace {
 // Keeps the calls; the test answers.
 class ManualLink : public Link {
  public:
-  void Call(std::string_view, Parts, int64_t, ReplyFn) override { FAIL("values have a place"); }
+  void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
+    REQUIRE(method == method::kStage);  // values have a place
+    absl::Cord bytes;
+    for (const absl::Cord& part : request) bytes.Append(part);
+    staged.push_back(DecodeExchangeRequest(bytes).value());
+    staged_done.push_back(std::move(done));
+  }
   void CallInto(std::string_view, Parts request, int64_t, std::shared_ptr<Landing> given,
                 ReplyFn done) override {
     landing = std::move(given);
     calls.push_back(std::move(done));
     absl::Cord bytes;
     for (const absl::Cord& part : request) bytes.Append(part);
-    last_request = DecodeExchangeRequest(bytes).value().header;
+    DecodedRequest decoded = DecodeExchangeRequest(bytes).value();
+    last_request = std::move(decoded.header);
+    last_pieces = std::move(decoded.pieces);
   }
   const std::string& address() const override { return address_; }
 
   std::shared_ptr<Landing> landing;  // of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
+  std::vector<PieceView> last_pieces;
+  std::vector<DecodedRequest> staged;
+  std::vector<ReplyFn> staged_done;
 
  private:
   const std::string address_ = "unix:/ps";
@@ -33,22 +46,29 @@ class ManualLink : public Link {
 
 class OneWeight : public GradientProgram {
  public:
-  // `seen`: gets the weight of each batch.
-  explicit OneWeight(std::vector<float>& seen) : seen_(seen) {
-    VariableSpec& weight = variables_.emplace_back();
-    weight.set_name("weight");
-    weight.add_shape(1);
-    weight.set_dtype(FLOAT32);
-    weight.set_trainable(true);
+  // `seen`: gets the weight of each batch. `others`: of the same kind, whose gradients are there
+  // earlier.
+  OneWeight(std::vector<float>& seen, size_t others) : seen_(seen) {
+    for (size_t i = 0; i <= others; ++i) {
+      VariableSpec& weight = variables_.emplace_back();
+      weight.set_name(i == 0 ? "weight" : "other");
+      weight.add_shape(1);
+      weight.set_dtype(FLOAT32);
+      weight.set_trainable(true);
+    }
   }
   const std::vector<VariableSpec>& variables() const override { return variables_; }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
   absl::StatusOr<double> ComputeGradients(const Batch&, uint64_t, ConstTensors values,
                                           MutableTensors gradients) override {
     seen_.push_back(values[0][0]);
-    gradients[0][0] = 1;
+    for (size_t v = gradients.size(); v-- > 0;) {
+      gradients[v][0] = v == 0 ? gradient : 2;
+      if (there_) there_(v);
+    }
     return 0.5;
   }
+  void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
   absl::Status Evaluate(const Batch&, ConstTensors, std::vector<MetricState>&) override {
     return absl::UnimplementedError("no evaluation");
   }
@@ -56,7 +76,10 @@ class OneWeight : public GradientProgram {
     return absl::UnimplementedError("no prediction");
   }
 
+  float gradient = 1;
+
  private:
+  std::function<void(size_t)> there_;
   std::vector<float>& seen_;
   std::vector<VariableSpec> variables_;
   std::vector<std::string> metric_names_;
@@ -76,24 +99,32 @@ class OneExample : public BatchFeed {
 struct Fixture {
   static constexpr int64_t kExchangeMs = 1000;
 
-  explicit Fixture(uint32_t batches = 1, bool overlap = false) {
+  explicit Fixture(uint32_t batches = 1, bool overlap = false, size_t others = 0) {
     session.set_run_id("run");
     session.add_ps()->set_boot_id("a");
-    PartitionSpec& partition = *session.add_partitions();
-    partition.set_row_end(1);
+    for (uint32_t i = 0; i <= others; ++i) {
+      PartitionSpec& partition = *session.add_partitions();
+      partition.set_id(i);
+      partition.set_variable(i);
+      partition.set_row_end(1);
+    }
     const auto workload = std::make_shared<Workload>();
-    workload->program = std::make_unique<OneWeight>(seen);
+    auto own = std::make_unique<OneWeight>(seen, others);
+    program = own.get();
+    workload->program = std::move(own);
     workload->feed = std::make_unique<OneExample>();
     TrainerCallbacks callbacks;
     callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
     callbacks.wants_task = [] {};
     callbacks.evaluated = [](const EvaluationReport&) {};
     callbacks.stale = [](const std::string& why) { FAIL(why); };
-    trainer.emplace(
-        TrainerOptions{
-            .task = "worker:0", .exchange_ms = kExchangeMs, .transfer = {}, .overlap = overlap},
-        session, workload, std::vector<Link*>{&link},
-        Environment{loop, network, files, executor, random}, std::move(callbacks));
+    trainer.emplace(TrainerOptions{.task = "worker:0",
+                                   .exchange_ms = kExchangeMs,
+                                   .transfer = {},
+                                   .overlap = overlap,
+                                   .early_push_bytes = 1},
+                    session, workload, std::vector<Link*>{&link},
+                    Environment{loop, network, files, executor, random}, std::move(callbacks));
     Lease lease;
     lease.set_id(1);
     lease.set_end_batch(batches);
@@ -112,18 +143,21 @@ struct Fixture {
   // The same with the weight's new value, after so many updates.
   void AnswerWeight(float weight, uint64_t updates) {
     ExchangeReply reply;
-    PartitionState& state = *reply.add_partitions();
-    state.set_updates(updates);
-    state.set_bytes(sizeof(weight));
-    if (link.last_request.has_batch()) {
-      state.set_outcome(PUSH_APPLIED);
-      state.set_next(link.last_request.batch().batch() + 1);
-    }
+    std::vector<PieceView> pieces;
     const absl::string_view bytes(reinterpret_cast<const char*>(&weight), sizeof(weight));
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(reply, {{0, 0, absl::Cord(bytes)}})) {
-      whole.Append(part);
+    for (uint32_t i = 0; i < static_cast<uint32_t>(link.last_request.pull_size()); ++i) {
+      PartitionState& state = *reply.add_partitions();
+      state.set_partition(i);
+      state.set_updates(updates);
+      state.set_bytes(sizeof(weight));
+      if (link.last_request.has_batch()) {
+        state.set_outcome(PUSH_APPLIED);
+        state.set_next(link.last_request.batch().batch() + 1);
+      }
+      pieces.push_back({i, 0, absl::Cord(bytes)});
     }
+    absl::Cord whole;
+    for (const absl::Cord& part : EncodeExchange(reply, std::move(pieces))) whole.Append(part);
     REQUIRE(link.calls.size() == 1);
     const ReplyFn done = std::move(link.calls[0]);
     link.calls.clear();
@@ -148,6 +182,7 @@ struct Fixture {
   SeededRandom random{1};
   ManualLink link;
   Session session;
+  OneWeight* program = nullptr;
   std::vector<float> seen;  // the weight that each batch was computed with
   std::vector<LeaseReport> reports;
   std::optional<Trainer> trainer;
@@ -222,6 +257,63 @@ TEST_CASE("no batch is computed with what is left of a lost reply") {
   test.AnswerWeight(4, 3);
   test.RunExecutor();
   CHECK(test.seen == std::vector<float>{1, 2, 4});
+}
+
+TEST_CASE("gradients leave while others are computed, and again only if the push is repeated") {
+  Fixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
+  test.AnswerWeight(1, 0);
+  for (uint32_t batch = 0; batch < 2; ++batch) {
+    test.RunExecutor();
+    REQUIRE(test.link.staged.size() == batch + 1);
+    const DecodedRequest& early = test.link.staged.back();
+    REQUIRE(early.pieces.size() == 1);
+    CHECK(early.pieces[0].partition == 1);
+    CHECK(test.BatchUnderWay() == batch);
+    CHECK(test.link.last_request.push_size() == 2);
+    CHECK(test.link.last_request.staged().id() == early.header.staged().id());
+    REQUIRE(test.link.last_pieces.size() == 1);
+    CHECK(test.link.last_pieces[0].partition == 0);
+    if (batch == 1) {
+      CHECK(early.header.staged().id() != test.link.staged[0].header.staged().id());
+      test.Answer(absl::UnavailableError("0 of 1 calls are here"), 100);
+      CHECK_FALSE(test.link.last_request.has_staged());
+      CHECK(test.link.last_pieces.size() == 2);
+    }
+    test.AnswerWeight(static_cast<float>(batch) + 2, batch + 1);
+  }
+  CHECK(test.reports.back().ended());
+  CHECK(test.reports.back().problem() == PROBLEM_NONE);
+}
+
+TEST_CASE("a batch of which something left early is given up all the same if it is not finite") {
+  Fixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
+  test.program->gradient = std::numeric_limits<float>::infinity();
+  test.AnswerWeight(1, 0);
+  test.RunExecutor();
+  CHECK(test.link.staged.size() == 1);
+  CHECK(test.link.calls.empty());
+  REQUIRE(test.reports.size() == 1);
+  CHECK(test.reports[0].problem() == PROBLEM_NONFINITE);
+  CHECK(test.reports[0].message() == "the gradient of weight is not finite");
+  // What left is never named, and what is computed next has other memory.
+  const char* const before = test.link.staged[0].pieces[0].data.Flatten().data();
+  test.program->gradient = 1;
+  Lease lease;
+  lease.set_id(2);
+  lease.set_end_batch(1);
+  test.trainer->Take(lease);
+  test.RunExecutor();
+  REQUIRE(test.link.staged.size() == 2);
+  CHECK(test.link.staged[1].pieces[0].data.Flatten().data() != before);
+  CHECK(test.link.last_request.staged().id() == test.link.staged[1].header.staged().id());
+}
+
+TEST_CASE("with overlap gradients leave with their exchange") {
+  Fixture test(/*batches=*/1, /*overlap=*/true, /*others=*/1);
+  test.AnswerWeight(1, 0);
+  test.RunExecutor();
+  CHECK(test.link.staged.empty());
+  CHECK(test.link.last_pieces.size() == 2);
 }
 
 TEST_CASE("without overlap each batch is computed with what the push before brought back") {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,11 @@ class GradientProgram {
   virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
+
+  // Within ComputeGradients, runs `there` of each variable whose gradient is in place while others
+  // are still computed, those near the losses first; of the others it may, or they just are at its
+  // end. Until it is called with nullptr.
+  virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
   // Adds the state of every metric over the batch (inference mode) to `states`, which are merged by
   // addition: states[i] belongs to metric_names()[i].

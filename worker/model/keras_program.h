@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,7 +56,10 @@ class KerasProgram : public GradientProgram {
         weight_copy_(*ops_) {
     // Parameters come as layers need them, gradients go as they are done.
     callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
-    callbacks_.final = [this](size_t variable) { gradient_copy_.Download(variable); };
+    callbacks_.final = [this](size_t variable) {
+      gradient_copy_.Download(variable);
+      if (there_ && ops_->host_memory()) there_(variable);
+    };
     if (part.group == nullptr) return;
     gradient_sum_.emplace(*ops_, *part.group, [this](size_t variable) {
       if (part_.index == 0) gradient_copy_.Download(variable);
@@ -80,6 +84,7 @@ class KerasProgram : public GradientProgram {
   // Of a part: its part of the loss, and the whole batch's gradients from the first part.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
+  void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
@@ -156,6 +161,7 @@ class KerasProgram : public GradientProgram {
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
   std::optional<GradientSum> gradient_sum_;  // of a part
   VariableCallbacks callbacks_;
+  std::function<void(size_t)> there_;
   std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;

@@ -27,6 +27,9 @@ class Replicas : public GradientProgram {
                         "an update is ", batch_, " examples; on each, ", first().Memory());
   }
 
+  void OnGradient(std::function<void(size_t)> there) override {
+    first().OnGradient(std::move(there));
+  }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,

@@ -19,6 +19,9 @@ class PreprocessedProgram : public GradientProgram {
   std::string Memory() const override { return rest_->Memory(); }
   int64_t MultiplyAdds() const override { return rest_->MultiplyAdds(); }
 
+  void OnGradient(std::function<void(size_t)> there) override {
+    rest_->OnGradient(std::move(there));
+  }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override {
     RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));

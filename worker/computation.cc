@@ -1,0 +1,88 @@
+#include "worker/computation.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/trace.h"
+
+namespace paracord {
+namespace {
+
+// Of the variables that have not been sent early, the first that is not `good` is nonfinite.
+template <class Good>
+void Check(Computation& computation, const Workload& workload, const Good& good) {
+  const std::vector<VariableSpec>& variables = workload.program->variables();
+  for (size_t v = 0; v < variables.size() && computation.nonfinite == nullptr; ++v) {
+    if (computation.early != nullptr && computation.early->added(v)) continue;
+    if (!good(v)) computation.nonfinite = &variables[v];
+  }
+}
+
+absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& batch,
+                                        GradientProgram& program, ParameterCopy& copy,
+                                        uint64_t key) {
+  if (computation.early != nullptr) {
+    program.OnGradient([&](size_t variable) {
+      if (computation.nonfinite != nullptr || computation.early->Add(variable)) return;
+      computation.nonfinite = &program.variables()[variable];
+    });
+  }
+  absl::StatusOr<double> loss =
+      program.ComputeGradients(batch, key, copy.values(), copy.gradients(computation.buffer));
+  if (computation.early != nullptr) program.OnGradient(nullptr);
+  return loss;
+}
+
+}  // namespace
+
+Problem Computation::problem(std::string& message) const {
+  if (!data.ok()) {
+    message = std::string(data.message());
+    return PROBLEM_DATA;
+  }
+  if (!model.ok()) {
+    message = std::string(model.message());
+    return PROBLEM_SHAPE;
+  }
+  if (!std::isfinite(loss)) {
+    message = absl::StrCat("the loss is ", loss, bad_input.empty() ? "" : "; " + bad_input);
+    return PROBLEM_NONFINITE;
+  }
+  if (nonfinite != nullptr) {
+    message = absl::StrCat("the gradient of ", nonfinite->name(), " is not finite");
+    return PROBLEM_NONFINITE;
+  }
+  return PROBLEM_NONE;
+}
+
+void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
+                    uint64_t key) {
+  const BatchId& id = computation.batch;
+  FAILPOINT(absl::StrCat("worker.batch.", id.epoch(), ".", id.split(), ".", id.batch()).c_str());
+  const int64_t asked = TraceBegin();
+  const absl::StatusOr<const Batch*> batch = workload.feed->Get(id, computation.end_batch);
+  TraceEnd("wait for data", asked);
+  computation.data = batch.status();
+  if (!batch.ok()) return;
+  computation.examples = (*batch)->examples;
+  const absl::StatusOr<double> loss =
+      ComputeGradients(computation, **batch, *workload.program, copy, key);
+  computation.model = loss.status();
+  if (!loss.ok()) return;
+  computation.loss = *loss;
+  if (!std::isfinite(*loss)) computation.bad_input = FirstNotFinite(**batch);
+  if (!MUTANT("rejected_by_one_ps")) {
+    Check(computation, workload,
+          [&](size_t v) { return copy.GradientFinite(computation.buffer, v); });
+  }
+  workload.clip.Apply(copy.gradients(computation.buffer));
+  if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload, copy);
+}
+
+void EncodeComputation(Computation& computation, const Workload& workload, ParameterCopy& copy) {
+  Check(computation, workload, [&](size_t v) { return copy.Encode(computation.buffer, v); });
+}
+
+}  // namespace paracord

@@ -1,0 +1,41 @@
+// A batch and what came of it: its data, its loss, and its gradients in a buffer of the worker's
+// copy, looked at and encoded. Made on the loop, run on the executor, read on the loop again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/paracord.pb.h"
+#include "worker/early_push.h"
+#include "worker/parameter_copy.h"
+#include "worker/workload.h"
+
+namespace paracord {
+
+struct Computation {
+  BatchId batch;
+  uint32_t end_batch = 0;  // of its lease
+  uint32_t buffer = 0;
+  std::shared_ptr<EarlyPush> early;  // or nullptr
+  bool encodes = true;               // else that is done later
+
+  absl::Status data;   // reading the batch
+  absl::Status model;  // computing with it
+  uint32_t examples = 0;
+  double loss = 0;
+  const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
+  std::string bad_input;  // where the batch holds what is not finite, if the loss is not
+
+  // Whether it can be pushed: PROBLEM_NONE, or why not.
+  Problem problem(std::string& message) const;
+};
+
+// On the executor. `key` is the batch's (worker/batch_plan.h).
+void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
+                    uint64_t key);
+// What was left for later of it.
+void EncodeComputation(Computation& computation, const Workload& workload, ParameterCopy& copy);
+
+}  // namespace paracord

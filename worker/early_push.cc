@@ -1,0 +1,71 @@
+#include "worker/early_push.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/probe.h"
+#include "common/trace.h"
+#include "net/protocol.h"
+
+namespace paracord {
+
+EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
+                     std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive)
+    : options_(std::move(options)),
+      copy_(std::move(copy)),
+      buffer_(buffer),
+      links_(std::move(links)),
+      environment_(environment),
+      alive_(std::move(alive)),
+      refused_(links_.size()) {
+  const auto gradients = copy_->gradients(buffer_);
+  for (const std::span<float> gradient : gradients) left_bytes_ += gradient.size_bytes();
+  added_.resize(gradients.size());
+  staged_.variables.resize(gradients.size());
+  staged_.calls.resize(links_.size());
+  for (const Link* link : links_) sends_.push_back(!link->maps());
+}
+
+bool EarlyPush::Add(size_t variable) {
+  added_[variable] = true;
+  if (!copy_->GradientFinite(buffer_, variable) || !copy_->Encode(buffer_, variable)) return false;
+  const uint64_t bytes = copy_->gradients(buffer_)[variable].size_bytes();
+  waiting_.push_back(variable);
+  waiting_bytes_ += bytes;
+  left_bytes_ -= bytes;
+  // The exchange follows at once where hardly anything is left.
+  if (waiting_bytes_ < options_.bytes || left_bytes_ * 16 < options_.bytes) return true;
+  waiting_bytes_ = 0;
+  environment_.loop.Post([self = shared_from_this(), variables = std::exchange(waiting_, {})] {
+    self->Send(variables);
+  });
+  return true;
+}
+
+void EarlyPush::Send(const std::vector<size_t>& variables) {
+  if (!*alive_ || std::ranges::find(sends_, true) == sends_.end()) return;
+  PROBE("worker.early_push");
+  const TraceSpan span("early push");
+  if (staged_.id.empty()) staged_.id = environment_.random.NextId();
+  for (const size_t variable : variables) staged_.variables[variable] = true;
+  for (uint32_t ps = 0; ps < links_.size(); ++ps) {
+    if (!sends_[ps]) continue;
+    Parts request = copy_->StageRequest(ps, options_.task, staged_.id, buffer_, variables);
+    if (request.empty()) continue;
+    ++staged_.calls[ps];
+    links_[ps]->Call(method::kStage, std::move(request), options_.deadline_ms,
+                     [self = shared_from_this(), &loop = environment_.loop,
+                      ps](const absl::StatusOr<absl::Cord>& reply) {
+                       if (reply.ok()) return;
+                       loop.Post([self, ps] { self->refused_[ps] = true; });
+                     });
+  }
+}
+
+const StagedGradients* EarlyPush::For(uint32_t ps) const {
+  return staged_.calls[ps] > 0 && !refused_[ps] ? &staged_ : nullptr;
+}
+
+bool EarlyPush::any_refused() const { return std::ranges::find(refused_, true) != refused_.end(); }
+
+}  // namespace paracord

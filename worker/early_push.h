@@ -1,0 +1,63 @@
+// The gradients of one batch on their way to the ps while others are still computed: those that are
+// final, the last layers' first, are sent as soon as they are worth a call (server/staged.h), and
+// the exchange carries the rest. What becomes of the batch is decided as always, by the exchange.
+// Made on the loop for each batch; Add runs on the executor while the batch is computed, everything
+// else on the loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/rpc.h"
+#include "worker/parameter_copy.h"
+
+namespace paracord {
+
+struct EarlyPushOptions {
+  std::string task;
+  int64_t deadline_ms = 10000;  // of a call, which waits for the exchange
+  uint64_t bytes = 1 << 20;     // that are worth a call
+};
+
+class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
+ public:
+  // `alive`: while it is true there are the links.
+  EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
+            std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive);
+
+  // The variable's gradient is final. False: it is not finite, and nothing more is to be added.
+  bool Add(size_t variable);
+  bool added(size_t variable) const { return added_[variable]; }
+
+  // What the exchange with that ps need not carry; nullptr: nothing, it carries all.
+  const StagedGradients* For(uint32_t ps) const;
+  // Calls may still be sending when no exchange has need of them.
+  bool any_refused() const;
+  bool any_sent() const { return !staged_.id.empty(); }
+
+ private:
+  void Send(const std::vector<size_t>& variables);
+
+  const EarlyPushOptions options_;
+  const std::shared_ptr<ParameterCopy> copy_;
+  const uint32_t buffer_;
+  const std::vector<Link*> links_;
+  const Environment environment_;
+  const std::shared_ptr<bool> alive_;
+
+  // Of the executor.
+  std::vector<bool> added_;
+  std::vector<size_t> waiting_;
+  uint64_t waiting_bytes_ = 0;
+  uint64_t left_bytes_ = 0;  // that are still computed
+
+  // Of the loop.
+  std::vector<bool> sends_;  // by ps: there is something to be gained
+  StagedGradients staged_;
+  std::vector<bool> refused_;  // by ps
+};
+
+}  // namespace paracord
