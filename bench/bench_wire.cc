@@ -273,7 +273,8 @@ struct Peers {
   RawPeer* raw_unix;
 };
 
-void Measure(const Peers& peers, uint64_t bytes, int rounds) {
+// `only`: the result that is wanted, without what it is compared with; empty: all.
+void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::string& only) {
   const uint64_t elements = bytes / sizeof(float);
   auto gradient = std::make_shared<SharedFloats>(elements, 0.001f);
   std::vector<float> values(elements, 0);
@@ -303,6 +304,11 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds) {
           {name, [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
            raw_way, absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix)});
     }
+    if (!only.empty()) {
+      std::erase_if(ways, [&](const Way& way) { return way.result != only; });
+      for (Way& way : ways) way.against = "";
+    }
+    if (ways.empty()) return;
     PrintTurns(absl::StrCat(size, ": ", what), bytes < 1000000 ? 0 : moved, ways, rounds);
   };
   table("pull", "pull", "sgd", false, true);
@@ -336,9 +342,12 @@ void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
 int Main(int argc, char** argv) {
   int64_t mb_max = 64;
   int64_t rounds = 15;
+  std::string only;
   Flags flags("bench_wire", "Moves parameters between two processes.");
   flags.Integer("mb-max", "N", "megabytes of the largest variable", 1, 1024, &mb_max);
   flags.Integer("rounds", "N", "repetitions of each way", 1, 1000, &rounds);
+  flags.String("only", "NAME",
+               "the result of that name alone (--json has the names), to profile it", &only);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   std::vector<uint64_t> sizes = {4000};
   for (const int64_t mb : {1, 16, 64, 256}) {
@@ -390,8 +399,8 @@ int Main(int argc, char** argv) {
                       &raw_unix};
     for (const uint64_t bytes : sizes) {
       const bool small = bytes < 1000000;
-      Measure(peers, bytes, static_cast<int>(small ? rounds * 20 : rounds));
-      if (!small) MeasureBf16(peers, bytes, static_cast<int>(rounds));
+      Measure(peers, bytes, static_cast<int>(small ? rounds * 20 : rounds), only);
+      if (!small && only.empty()) MeasureBf16(peers, bytes, static_cast<int>(rounds));
     }
   }
   kill(server, SIGKILL);
