@@ -1,6 +1,7 @@
 // Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 
 #include "common/json_text.h"
 #include "common/metric.h"
@@ -135,11 +136,19 @@ void CheckCase(const json& golden, uint32_t accumulate) {
                tolerance);
   }
   if (tolerance == 0) CheckScores(golden, program, batch, variables);
+  std::map<size_t, std::vector<float>> there;  // gradients that are said to be in place
+  program.OnGradient([&](size_t v) { CHECK(there.emplace(v, variables.gradients[v]).second); });
   for (int step = 0; step < 3; ++step) {
+    there.clear();
     const auto loss =
         program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
     INFO(loss.status());
     REQUIRE(loss.ok());
+    CHECK((!there.empty() || golden["gradients"].empty()));
+    for (const auto& [v, early] : there) {
+      INFO(variables.names[v]);
+      CHECK(early == variables.gradients[v]);  // nothing was added later
+    }
     if (step == 0) {
       CHECK(*loss == Approx(golden["loss_value"].get<double>())
                          .epsilon(std::max(1e-4, tolerance))
