@@ -195,7 +195,11 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   if (absl::IsUnimplemented(made.status())) return std::make_unique<OwnConv2D>(engine, s);
-  RETURN_IF_ERROR(made.status());
+  if (!made.ok()) {
+    // If the device is lost cuDNN says only that it failed.
+    const absl::Status device = engine.runtime().Synchronize(engine.stream());
+    return absl::IsDataLoss(device) ? device : made.status();
+  }
   return std::make_unique<CudnnConv2D>(engine, s, *std::move(made), padded);
 }
 
