@@ -1,5 +1,7 @@
 // The engine as a whole: what becomes of errors, and of the precision that is asked for.
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/worker/model_testing.h"
@@ -224,6 +226,34 @@ TEST_CASE("batches of every size have their place in the plan") {
     }
     CHECK(mallocs == 0);
   }
+}
+
+// 2^31 elements and more: the twin refuses what cuDNN refuses.
+TEST_CASE("what cuDNN's descriptors cannot hold goes to our own bodies") {
+  std::set<std::string> called;
+  cuda::HostOptions options;
+  options.called = [&called](const char* name) { called.insert(name); };
+  const auto ops = cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value();
+  ops->Enter();
+  ops->BeginPlan();
+  ConvShape s;
+  s.batch = 1 << 20;
+  s.in_channels = 1;
+  s.out_channels = 64;
+  s.height = s.width = {.in = 6, .out = 6, .size = 3, .pad_before = 1, .pad_after = 1};
+  CHECK(ops->MakeConv2D(s).ok());  // 2.4e9 outputs
+  CHECK(called.count("cudnnGetConvolutionForwardAlgorithm") == 0);
+  s.batch = 1 << 19;
+  CHECK(ops->MakeConv2D(s).ok());
+  CHECK(called.count("cudnnGetConvolutionForwardAlgorithm") == 1);
+  MatmulShape product;
+  product.m = int64_t{1} << 31;
+  product.k = product.n = 1;
+  CHECK(std::string(ops->MakeMatmul(product).status().message()) ==
+        "matmul: cuBLAS takes no size 2147483648");
+  MemoryPlan plan;
+  CHECK(ops->EndPlan(plan).ok());
+  CHECK(ops->Finish().ok());
 }
 
 // On a GPU what small products are computed with is cuBLAS' choice.
