@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/log_text.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -254,6 +255,19 @@ TEST_CASE("what cuDNN's descriptors cannot hold goes to our own bodies") {
   MemoryPlan plan;
   CHECK(ops->EndPlan(plan).ok());
   CHECK(ops->Finish().ok());
+}
+
+TEST_CASE("a convolution that cuDNN has no algorithm for is a line of the log, once") {
+  const Log log;
+  for (const bool convolutions : {true, false}) {
+    cuda::HostOptions options;
+    options.convolutions = convolutions;
+    const Outcome outcome = Train(std::move(options), true);
+    CHECK(outcome.loss.ok());
+    CHECK(log.lines() == (convolutions ? 0 : 1));
+  }
+  CHECK(log.text().find("a convolution of 2 to 3 channels by 3x3 is computed without cuDNN") !=
+        std::string::npos);
 }
 
 // On a GPU what small products are computed with is cuBLAS' choice.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/engine.h"
@@ -194,7 +195,12 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .tf32 = engine.tf32(),
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
-  if (absl::IsUnimplemented(made.status())) return std::make_unique<OwnConv2D>(engine, s);
+  if (absl::IsUnimplemented(made.status())) {
+    engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
+                                " channels by ", s.height.size, "x", s.width.size,
+                                " is computed without cuDNN, slowly: ", made.status().message()));
+    return std::make_unique<OwnConv2D>(engine, s);
+  }
   if (!made.ok()) {
     // If the device is lost cuDNN says only that it failed.
     const absl::Status device = engine.runtime().Synchronize(engine.stream());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace paracord::cuda {
@@ -47,6 +48,10 @@ bool Engine::Try(const char* what, const absl::Status& status) {
     error_ = absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
   }
   return error_.ok();
+}
+
+void Engine::SaySlow(const std::string& what) {
+  if (!std::exchange(said_slow_, true)) Logger("device").Warn("{}", what);
 }
 
 absl::Status Engine::Enter() {
