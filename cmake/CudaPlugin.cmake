@@ -29,6 +29,14 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
   target_compile_options(paracord_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow -Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -O3 -lineinfo>)
+  string(REGEX MATCHALL "[0-9]+" architecture_min "${PARACORD_CUDA_ARCHITECTURES}")
+  if(NOT architecture_min)
+    set(architecture_min 75)  # all, native: from the first that nvcc knows on
+  endif()
+  list(SORT architecture_min COMPARE NATURAL)
+  list(GET architecture_min 0 architecture_min)
+  target_compile_definitions(paracord_cuda PRIVATE
+    PARACORD_CUDA_ARCHITECTURE_MIN=${architecture_min})
   set_target_properties(paracord_cuda PROPERTIES
     CUDA_STANDARD 20
     CUDA_ARCHITECTURES "${PARACORD_CUDA_ARCHITECTURES}"

@@ -2,6 +2,7 @@
 // prints what its README promises and says of each goal whether it is met.
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
@@ -19,15 +20,17 @@ struct Output {
   std::string text;
 };
 
-Output Run(const std::string& command) {
+Output Shell(const std::string& command) {
   Output output;
-  FILE* const pipe = popen((PARACORD_BIN_DIR "/" + command + " 2>&1").c_str(), "r");
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
   REQUIRE(pipe != nullptr);
   char buffer[4096];
   while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe)) output.text.append(buffer, got);
   output.status = pclose(pipe);
   return output;
 }
+
+Output Run(const std::string& program) { return Shell(PARACORD_BIN_DIR "/" + program); }
 
 void CheckRuns(const std::string& command, const std::string& prints) {
   const Output output = Run(command);
@@ -108,6 +111,27 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
   CHECK(skipped.text.find("skipped: --device cuda:0: no CUDA plug-in") != std::string::npos);
   CHECK(WEXITSTATUS(refused.status) == 2);
   CHECK(refused.text.find("no CUDA plug-in at /none") != std::string::npos);
+}
+
+TEST_CASE("gpu-check and versus/gpu say what they lack, in a line") {
+  const std::string check = PARACORD_SOURCE_DIR "/deploy/gpu-check ";
+  const auto lacks = [](const std::string& command, const std::string& what) {
+    const Output output = Shell(command);
+    INFO(output.text);
+    CHECK(WEXITSTATUS(output.status) == 2);
+    CHECK(output.text.find("gpu-check: ") == 0);
+    CHECK(output.text.find(what) != std::string::npos);
+    CHECK(std::count(output.text.begin(), output.text.end(), '\n') == 1);
+  };
+  lacks(check + "pack /tmp/paracord_gpu_check /", "/bin/gpu_test is missing: build it first");
+  lacks(check + "pack", "pack where to?");
+  lacks(check + "here", "is not a folder that gpu-check packed");
+  CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
+  const std::string versus = "python3 " PARACORD_SOURCE_DIR "/bench/versus/gpu ";
+  const Output skipped = Shell(versus), unknown = Shell(versus + "--cases none");
+  if (skipped.text.find("skipped: PyTorch ") == 0) CHECK(skipped.status == 0);
+  CHECK(WEXITSTATUS(unknown.status) == 2);
+  CHECK(unknown.text.find("no such case: none; there are cnn, resnet18, mlp") != std::string::npos);
 }
 
 TEST_CASE("with --json each result is a line of its own, beside what ran with it") {

@@ -1,7 +1,10 @@
 // The engine as a whole: what becomes of errors, and of the precision that is asked for.
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/log_text.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -26,13 +29,14 @@ const char* const kSparse = "sparse_categorical_crossentropy";
 struct Outcome {
   bool trained = false;  // as far as a step
   absl::StatusOr<double> loss = absl::UnknownError("not run");
-  absl::Status predicted;
+  absl::Status evaluated = absl::UnknownError("not run"), predicted = evaluated;
+  double score = 0;  // the loss of the evaluation
   std::string wrong;
   int64_t calls = 0;
 };
 
-// Builds the small model, takes a step and predicts; then once more, which must do what is right
-// unless the error stays.
+// Builds the small model, takes a step, evaluates and predicts; then once more, which must do what
+// is right unless the error stays.
 Outcome Train(cuda::HostOptions options, bool again) {
   Outcome outcome;
   options.at_end = [&outcome](int64_t calls, const std::string& wrong) {
@@ -52,11 +56,18 @@ Outcome Train(cuda::HostOptions options, bool again) {
   }
   Variables variables(**program);
   variables.Randomise(3);
+  for (size_t i = 0; i < variables.names.size(); ++i) {
+    const bool variance = variables.names[i].find("moving_variance") != std::string::npos;
+    for (float& x : variables.values[i]) x = variance ? 1.f : x;
+  }
   const Batch batch = RandomBatch(schema, 4, 4, 5);
   outcome.trained = true;
   for (int run = 0; run < (again ? 2 : 1); ++run) {
     outcome.loss =
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    std::vector<MetricState> states;
+    outcome.evaluated = (*program)->Evaluate(batch, variables.value_spans(), states);
+    if (outcome.evaluated.ok()) outcome.score = MetricValue("loss", states.at(0));
     outcome.predicted = (*program)->Predict(batch, variables.value_spans()).status();
   }
   return outcome;
@@ -65,27 +76,59 @@ Outcome Train(cuda::HostOptions options, bool again) {
 TEST_CASE("an error of any call is reported, and the next step is right") {
   const Outcome whole = Train({}, false);
   REQUIRE(whole.loss.ok());
+  REQUIRE(whole.evaluated.ok());
   REQUIRE(whole.wrong.empty());
   REQUIRE(whole.calls > 100);
+  int steps = 0, evaluations = 0, predictions = 0;  // that failed
   for (int64_t call = 0; call < whole.calls; ++call) {
     INFO("call " << call);
     cuda::HostOptions options;
     options.fail_call = call;
     const Outcome once = Train(options, false);
     CHECK(once.wrong.empty());
-    options.sticky = true;
-    const Outcome stuck = Train(options, true);
-    CHECK(stuck.wrong.empty());
-    options.sticky = false;
+    if (once.trained) {
+      for (const absl::Status& status : {once.loss.status(), once.evaluated, once.predicted}) {
+        if (!status.ok()) CHECK(status.message().find("failed as asked") != std::string::npos);
+      }
+      steps += once.loss.ok() ? 0 : 1;
+      evaluations += once.evaluated.ok() ? 0 : 1;
+      predictions += once.predicted.ok() ? 0 : 1;
+      // What went well is right.
+      if (once.loss.ok()) CHECK(*once.loss == Approx(*whole.loss).epsilon(1e-6));
+      if (once.evaluated.ok()) CHECK(once.score == Approx(whole.score).epsilon(1e-6));
+    }
     const Outcome later = Train(options, true);
     CHECK(later.wrong.empty());
-    if (!stuck.loss.ok()) {
-      CHECK(std::string(stuck.loss.status().message()).find("failed as asked") !=
-            std::string::npos);
-    }
     // What could not even be built, or failed at the second run, says so.
     if (later.loss.ok()) CHECK(*later.loss == Approx(*whole.loss).epsilon(1e-6));
+    if (later.evaluated.ok()) CHECK(later.score == Approx(whole.score).epsilon(1e-6));
   }
+  CHECK(steps > 50);
+  CHECK(evaluations > 20);
+  CHECK(predictions > 20);
+}
+
+// So that the worker ends, whichever library was the first to notice.
+TEST_CASE("a device that is lost is known as that at once") {
+  const Outcome whole = Train({}, false);
+  int64_t steps = 0, evaluations = 0;
+  for (int64_t call = 0; call < whole.calls; ++call) {
+    INFO("call " << call);
+    cuda::HostOptions options;
+    options.fail_call = call;
+    options.sticky = true;
+    const Outcome lost = Train(options, false);
+    CHECK(lost.wrong.empty());
+    if (!lost.trained) continue;
+    if (!lost.loss.ok()) CHECK(absl::IsDataLoss(lost.loss.status()));
+    if (!lost.evaluated.ok()) CHECK(absl::IsDataLoss(lost.evaluated));
+    if (!lost.predicted.ok()) CHECK(absl::IsDataLoss(lost.predicted));
+    steps += lost.loss.ok() ? 0 : 1;
+    evaluations += lost.evaluated.ok() ? 0 : 1;
+    CHECK_FALSE(Train(options, true).loss.ok());
+  }
+  CHECK(steps > 50);
+  CHECK(evaluations > steps + 20);
 }
 
 TEST_CASE("a model fits into exactly the memory that its plan needs") {
@@ -184,6 +227,47 @@ TEST_CASE("batches of every size have their place in the plan") {
     }
     CHECK(mallocs == 0);
   }
+}
+
+// 2^31 elements and more: the twin refuses what cuDNN refuses.
+TEST_CASE("what cuDNN's descriptors cannot hold goes to our own bodies") {
+  std::set<std::string> called;
+  cuda::HostOptions options;
+  options.called = [&called](const char* name) { called.insert(name); };
+  const auto ops = cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value();
+  ops->Enter();
+  ops->BeginPlan();
+  ConvShape s;
+  s.batch = 1 << 20;
+  s.in_channels = 1;
+  s.out_channels = 64;
+  s.height = s.width = {.in = 6, .out = 6, .size = 3, .pad_before = 1, .pad_after = 1};
+  CHECK(ops->MakeConv2D(s).ok());  // 2.4e9 outputs
+  CHECK(called.count("cudnnGetConvolutionForwardAlgorithm") == 0);
+  s.batch = 1 << 19;
+  CHECK(ops->MakeConv2D(s).ok());
+  CHECK(called.count("cudnnGetConvolutionForwardAlgorithm") == 1);
+  MatmulShape product;
+  product.m = int64_t{1} << 31;
+  product.k = product.n = 1;
+  CHECK(std::string(ops->MakeMatmul(product).status().message()) ==
+        "matmul: cuBLAS takes no size 2147483648");
+  MemoryPlan plan;
+  CHECK(ops->EndPlan(plan).ok());
+  CHECK(ops->Finish().ok());
+}
+
+TEST_CASE("a convolution that cuDNN has no algorithm for is a line of the log, once") {
+  const Log log;
+  for (const bool convolutions : {true, false}) {
+    cuda::HostOptions options;
+    options.convolutions = convolutions;
+    const Outcome outcome = Train(std::move(options), true);
+    CHECK(outcome.loss.ok());
+    CHECK(log.lines() == (convolutions ? 0 : 1));
+  }
+  CHECK(log.text().find("a convolution of 2 to 3 channels by 3x3 is computed without cuDNN") !=
+        std::string::npos);
 }
 
 // On a GPU what small products are computed with is cuBLAS' choice.

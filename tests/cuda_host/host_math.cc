@@ -23,6 +23,11 @@ float Operand(const GemmCall& call, float x) {
 absl::Status CheckGemm(const GemmCall& call) {
   const int64_t rows_a = call.transpose_a ? call.k : call.m;
   const int64_t rows_b = call.transpose_b ? call.n : call.k;
+  for (const int64_t size : {call.m, call.n, call.k, call.lda, call.ldb, call.ldc, call.batch}) {
+    if (size > std::numeric_limits<int32_t>::max()) {
+      return absl::InternalError("cublasSgemmStridedBatched: an int that is none");
+    }
+  }
   if (call.m < 1 || call.n < 1 || call.k < 1 || call.lda < rows_a || call.ldb < rows_b ||
       call.ldc < call.m || call.batch < 1) {
     return absl::InternalError("cublasSgemmStridedBatched: CUBLAS_STATUS_INVALID_VALUE");
@@ -35,6 +40,12 @@ absl::Status CheckConv(const ConvCall& call) {
   const auto out = [](int64_t in, int64_t pad, int64_t size, int64_t stride, int64_t dilation) {
     return 1 + (in + 2 * pad - ((size - 1) * dilation + 1)) / stride;
   };
+  // cudnnSetTensor4dDescriptor: at most 2 giga-elements.
+  const int64_t images[] = {call.batch * call.in_height * call.in_width * call.in_channels,
+                            call.batch * call.out_height * call.out_width * call.out_channels};
+  if (std::max(images[0], images[1]) > std::numeric_limits<int32_t>::max()) {
+    return absl::InternalError("cudnn: CUDNN_STATUS_NOT_SUPPORTED: a tensor is too large");
+  }
   if (call.out_height != out(call.in_height, call.pad_height, call.height, call.stride_height,
                              call.dilation_height) ||
       call.out_width !=

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,8 @@ namespace {
 // Whose kernel runs, for MayRead and MayWrite.
 thread_local HostMemory* running_memory = nullptr;
 thread_local const char* running_kernel = "";
+// As cudaSetDevice's.
+thread_local size_t current_device = 0;
 
 class HostRuntime : public Runtime {
  public:
@@ -26,11 +29,15 @@ class HostRuntime : public Runtime {
       : options_(std::move(options)), streams_(memory_, options_.seed, options_.done) {}
   ~HostRuntime() override;
 
-  absl::Status UseDevice() override { return Call("cudaSetDevice"); }
+  absl::Status UseDevice() override {
+    RETURN_IF_ERROR(Call("cudaSetDevice"));
+    current_device = options_.rank;
+    return absl::OkStatus();
+  }
   absl::StatusOr<void*> Malloc(size_t bytes) override;
   absl::Status Free(void* memory) override;
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
-    RETURN_IF_ERROR(Call("cudaMemGetInfo"));
+    RETURN_IF_ERROR(CallHere("cudaMemGetInfo"));
     return MemoryInfo{options_.memory_bytes_max - bytes_, options_.memory_bytes_max};
   }
   void Part(void* allocation) override { memory_.Part(allocation); }
@@ -40,7 +47,7 @@ class HostRuntime : public Runtime {
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                     Stream stream) override;
   absl::StatusOr<Stream> CreateStream() override {
-    RETURN_IF_ERROR(Call("cudaStreamCreate"));
+    RETURN_IF_ERROR(CallHere("cudaStreamCreate"));
     return streams_.CreateStream();
   }
   absl::Status DestroyStream(Stream stream) override {
@@ -54,11 +61,11 @@ class HostRuntime : public Runtime {
   absl::Status PinHost(const void* memory, size_t bytes) override;
   absl::Status UnpinHost(const void* memory) override;
   absl::StatusOr<Event> CreateEvent() override {
-    RETURN_IF_ERROR(Call("cudaEventCreate"));
+    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
     return streams_.CreateEvent(/*timed=*/false);
   }
   absl::StatusOr<Event> CreateTimedEvent() override {
-    RETURN_IF_ERROR(Call("cudaEventCreate"));
+    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
     return streams_.CreateEvent(/*timed=*/true);
   }
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override;
@@ -89,8 +96,10 @@ class HostRuntime : public Runtime {
   absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override;
   void AbortGroup() override { options_.group->Abort(); }
 
-  // For convolutions too.
   absl::Status Call(const char* name);
+  // One that is of the device that the thread uses, whichever runtime it is asked of. For
+  // convolutions too.
+  absl::Status CallHere(const char* name);
   absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0) {
     return streams_.Ask(stream, what, std::move(work), bytes);
   }
@@ -98,6 +107,8 @@ class HostRuntime : public Runtime {
 
  private:
   bool IsPinned(const void* at, size_t bytes) const;
+  // Any of it is pinned.
+  bool Overlaps(const char* begin, size_t bytes) const;
 
   const HostOptions options_;
   HostMemory memory_;
@@ -125,14 +136,24 @@ absl::Status HostRuntime::Call(const char* name) {
   if (options_.called) options_.called(name);
   if (number == options_.fail_call || (options_.sticky && failed_)) {
     failed_ = true;
-    const auto code = options_.sticky ? absl::StatusCode::kDataLoss : absl::StatusCode::kInternal;
+    // cuBLAS and cuDNN have no error of their own for a device that is lost.
+    const bool says = options_.sticky && std::string_view(name).starts_with("cuda");
+    const auto code = says ? absl::StatusCode::kDataLoss : absl::StatusCode::kInternal;
     return absl::Status(code, absl::StrCat(name, ": failed as asked, call ", number));
   }
   return absl::OkStatus();
 }
 
+absl::Status HostRuntime::CallHere(const char* name) {
+  if (current_device != options_.rank) {
+    memory_.Note(absl::StrCat(name, ": the thread uses device ", current_device, ", this is ",
+                              options_.rank));
+  }
+  return Call(name);
+}
+
 absl::StatusOr<void*> HostRuntime::Malloc(size_t bytes) {
-  RETURN_IF_ERROR(Call("cudaMalloc"));
+  RETURN_IF_ERROR(CallHere("cudaMalloc"));
   RETURN_IF_ERROR(streams_.Forbidden("cudaMalloc"));
   if (bytes > options_.memory_bytes_max - bytes_) {
     return absl::ResourceExhaustedError(
@@ -146,6 +167,7 @@ absl::StatusOr<void*> HostRuntime::Malloc(size_t bytes) {
 
 absl::Status HostRuntime::Free(void* memory) {
   RETURN_IF_ERROR(Call("cudaFree"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaFree"));
   if (!memory_.Free(memory)) {
     memory_.Note("cudaFree of what is not there");
     return absl::InternalError("cudaFree: invalid argument");
@@ -156,6 +178,7 @@ absl::Status HostRuntime::Free(void* memory) {
 
 absl::StatusOr<void*> HostRuntime::AllocateHost(size_t bytes) {
   RETURN_IF_ERROR(Call("cudaHostAlloc"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaHostAlloc"));
   if (!options_.pinned) return absl::ResourceExhaustedError("cudaHostAlloc: no memory");
   auto memory = std::make_unique<char[]>(bytes);
   char* const at = memory.get();
@@ -166,6 +189,7 @@ absl::StatusOr<void*> HostRuntime::AllocateHost(size_t bytes) {
 
 absl::Status HostRuntime::FreeHost(void* memory) {
   RETURN_IF_ERROR(Call("cudaFreeHost"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaFreeHost"));
   if (host_memory_.erase(memory) == 0) memory_.Note("cudaFreeHost of what is not there");
   pinned_.erase(static_cast<char*>(memory));
   return absl::OkStatus();
@@ -173,14 +197,19 @@ absl::Status HostRuntime::FreeHost(void* memory) {
 
 absl::Status HostRuntime::PinHost(const void* memory, size_t bytes) {
   RETURN_IF_ERROR(Call("cudaHostRegister"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaHostRegister"));
   if (!options_.pinned) return absl::InternalError("cudaHostRegister: not supported");
-  if (IsPinned(memory, 1)) return absl::AlreadyExistsError("cudaHostRegister: already registered");
-  pinned_[static_cast<const char*>(memory)] = bytes;
+  const auto* const begin = static_cast<const char*>(memory);
+  if (Overlaps(begin, bytes)) {
+    return absl::AlreadyExistsError("cudaHostRegister: already registered");
+  }
+  pinned_[begin] = bytes;
   return absl::OkStatus();
 }
 
 absl::Status HostRuntime::UnpinHost(const void* memory) {
   RETURN_IF_ERROR(Call("cudaHostUnregister"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaHostUnregister"));
   if (pinned_.erase(static_cast<const char*>(memory)) == 0) {
     memory_.Note("cudaHostUnregister of what is not there");
   }
@@ -195,10 +224,20 @@ bool HostRuntime::IsPinned(const void* at, size_t bytes) const {
   return begin + bytes <= found->first + found->second;
 }
 
+bool HostRuntime::Overlaps(const char* begin, size_t bytes) const {
+  const auto after = pinned_.lower_bound(begin + bytes);
+  return after != pinned_.begin() && std::prev(after)->first + std::prev(after)->second > begin;
+}
+
 absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                                Stream stream) {
   RETURN_IF_ERROR(Call("cudaMemcpyAsync"));
-  const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
+  const auto* const at = static_cast<const char*>(kind == CopyKind::kToDevice ? from : to);
+  const bool pinned = IsPinned(at, bytes);
+  if (!pinned && Overlaps(at, bytes)) {
+    memory_.Note("cudaMemcpyAsync: memory that is pinned in part");
+    return absl::InternalError("cudaMemcpyAsync: invalid argument");
+  }
   if (!pinned) RETURN_IF_ERROR(streams_.Forbidden("cudaMemcpyAsync of pageable memory"));
   const auto lives = [this, pinned, bytes](const void* host) {
     if (!pinned || IsPinned(host, bytes)) return true;
@@ -256,6 +295,7 @@ absl::Status HostRuntime::AllReduce(std::span<const DeviceFloats> arrays, Stream
 
 absl::StatusOr<float> HostRuntime::ElapsedMs(Event from, Event to) {
   RETURN_IF_ERROR(Call("cudaEventElapsedTime"));
+  RETURN_IF_ERROR(streams_.Forbidden("cudaEventElapsedTime"));
   ASSIGN_OR_RETURN(const int64_t tasks, streams_.Between(from, to));
   return static_cast<float>(tasks);
 }
@@ -281,7 +321,7 @@ absl::Status HostRuntime::LaunchGraph(StepGraph graph, Stream stream) {
 }
 
 absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
-  RETURN_IF_ERROR(Call("cudaLaunchKernel"));
+  RETURN_IF_ERROR(CallHere("cudaLaunchKernel"));
   if (launch.blocks_x < 1 || launch.blocks_x > 0x7fffffff || launch.blocks_y < 1 ||
       launch.blocks_y > 65535 || launch.threads < 1 || launch.threads > 1024 ||
       launch.args_size > 4096) {
@@ -306,7 +346,7 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
 }
 
 absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
-  RETURN_IF_ERROR(Call("cublasSgemmStridedBatched"));
+  RETURN_IF_ERROR(CallHere("cublasSgemmStridedBatched"));
   RETURN_IF_ERROR(CheckGemm(call));
   return Ask(stream, "matmul", [this, call] {
     const char* const who = "cublasSgemmStridedBatched";
@@ -338,7 +378,7 @@ class HostConvolution : public Convolution {
   size_t workspace_bytes() const override { return workspace_; }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
-    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionForward"));
+    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionForward"));
     return runtime_.Ask(stream, "convolution", [this, x, w, y, workspace] {
       if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
         math_.Forward(x, w, y);
@@ -347,7 +387,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
-    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardData"));
+    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionBackwardData"));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
       if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
         math_.BackwardData(w, dy, dx);
@@ -356,7 +396,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
-    RETURN_IF_ERROR(runtime_.Call("cudnnConvolutionBackwardFilter"));
+    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionBackwardFilter"));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
       if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
         math_.BackwardFilter(x, dy, dw);
@@ -378,10 +418,18 @@ class HostConvolution : public Convolution {
   int64_t call_filter() const {
     return call_.out_channels * call_.height * call_.width * (call_.in_channels / call_.groups);
   }
+  // Whose vectors and tensor cores read so many at once.
+  static bool Aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
   bool May(void* workspace, std::initializer_list<Operand> operands, const float* result,
            int64_t floats) {
     const char* const who = "cudnnConvolution";
     HostMemory& memory = runtime_.memory();
+    for (const Operand& operand : operands) {
+      if (!Aligned(operand.at)) memory.Note("cudnnConvolution: an operand at no 16 bytes");
+    }
+    if (!Aligned(result) || !Aligned(workspace)) {
+      memory.Note("cudnnConvolution: a result at no 16 bytes");
+    }
     if (!memory.Allows(workspace, workspace_, false, who)) return false;
     std::memset(workspace, 0x5a, workspace_);
     for (const Operand& operand : operands) {
@@ -399,7 +447,7 @@ class HostConvolution : public Convolution {
 };
 
 absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const ConvCall& call) {
-  RETURN_IF_ERROR(Call("cudnnGetConvolutionForwardAlgorithm"));
+  RETURN_IF_ERROR(CallHere("cudnnGetConvolutionForwardAlgorithm"));
   RETURN_IF_ERROR(CheckConv(call));
   if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
   // The quickest asks for so much, others for less.

@@ -78,6 +78,104 @@ TEST_CASE("what a kernel may not do is found") {
   }
 }
 
+TEST_CASE("what the libraries refuse is refused") {
+  const auto refused = [](const absl::Status& status, const char* part) {
+    INFO(status);
+    CHECK_FALSE(status.ok());
+    CHECK(status.message().find(part) != std::string::npos);
+  };
+  const auto capture = [&](const char* part, const auto& ask) {
+    Table table;
+    std::vector<float> host(64);
+    CHECK(table.runtime->PinHost(host.data(), 128).ok());
+    float* x = table.New(4);
+    CHECK(table.runtime->BeginCapture(table.one).ok());
+    refused(ask(*table.runtime, host.data(), x), part);
+    refused(table.runtime->EndCapture(table.one).status(), "invalidated by");
+    CHECK(table.runtime->UnpinHost(host.data()).ok());
+  };
+  capture("cudaMalloc", [](Runtime& r, float*, float*) { return r.Malloc(4).status(); });
+  capture("cudaFree", [](Runtime& r, float*, float* x) { return r.Free(x); });
+  capture("cudaHostAlloc", [](Runtime& r, float*, float*) { return r.AllocateHost(4).status(); });
+  capture("cudaHostRegister",
+          [](Runtime& r, float* host, float*) { return r.PinHost(host + 40, 4); });
+  capture("cudaHostUnregister", [](Runtime& r, float* host, float*) { return r.UnpinHost(host); });
+
+  Table table;
+  std::vector<float> host(64);
+  float* x = table.New(64);
+  CHECK(table.runtime->PinHost(host.data() + 8, 64).ok());
+  // Overlaps, from either end; a neighbour does not.
+  refused(table.runtime->PinHost(host.data(), 36), "already registered");
+  refused(table.runtime->PinHost(host.data() + 20, 64), "already registered");
+  CHECK(table.runtime->PinHost(host.data() + 24, 64).ok());
+  refused(table.runtime->Copy(CopyKind::kToDevice, host.data(), x, 256, table.one),
+          "invalid argument");
+  const int64_t much = int64_t{1} << 31;
+  refused(table.runtime->Gemm({.m = much, .n = 1, .k = 1, .lda = much, .ldb = 1, .ldc = much},
+                              table.one),
+          "an int");
+  refused(table.runtime
+              ->MakeConvolution({.batch = much / 4,
+                                 .in_channels = 4,
+                                 .out_channels = 1,
+                                 .in_height = 1,
+                                 .in_width = 1,
+                                 .out_height = 1,
+                                 .out_width = 1})
+              .status(),
+          "NOT_SUPPORTED");
+}
+
+TEST_CASE("what the libraries would do wrong is found") {
+  const auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  {  // an event of a capture that has ended
+    Table table;
+    float* x = table.New(4);
+    const Event event = table.runtime->CreateEvent().value();
+    CHECK(table.runtime->BeginCapture(table.one).ok());
+    table.Map(4, FillBody{1, x}, table.one);
+    CHECK(table.runtime->Record(event, table.one).ok());
+    CHECK(table.runtime->EndCapture(table.one).ok());
+    CHECK_FALSE(table.runtime->Wait(table.two, event).ok());
+    has(table.Wrong(table.two), "recorded in a capture");
+  }
+  {
+    Table table;
+    float *x = table.New(9), *w = table.New(4), *y = table.New(4), *space = table.New(64);
+    table.Map(9, FillBody{1, x}, table.one);
+    table.Map(4, FillBody{1, w}, table.one);
+    const ConvCall call{.batch = 1,
+                        .in_channels = 4,
+                        .out_channels = 1,
+                        .in_height = 1,
+                        .in_width = 1,
+                        .out_height = 1,
+                        .out_width = 1,
+                        .workspace_max = 64};
+    const auto convolution = table.runtime->MakeConvolution(call).value();
+    CHECK(convolution->Forward(x + 4, w, y, space, table.one).ok());
+    CHECK(table.Wrong(table.one).empty());
+    CHECK(convolution->Forward(x + 5, w, y, space, table.one).ok());
+    has(table.Wrong(table.one), "at no 16 bytes");
+  }
+  {
+    HostOptions options;
+    options.rank = 1;
+    const auto other = MakeHostRuntime(std::move(options));
+    Table table;
+    CHECK(table.runtime->UseDevice().ok());
+    CHECK(other->Malloc(4).ok());
+    CHECK(other->UseDevice().ok());
+    const Stream stream = other->CreateStream().value();
+    has(std::string(other->Synchronize(stream).message()), "the thread uses device 0, this is 1");
+    CHECK(table.runtime->UseDevice().ok());
+  }
+}
+
 TEST_CASE("of an allocation in parts, only a part may be used, and as what was written to it") {
   const auto wrong = [](bool again, int64_t n, bool write) {
     Table table;

@@ -59,9 +59,11 @@ absl::Status HostStreams::Record(Event event, Stream stream) {
     if (found->second->timed) return Forbidden("cudaEventRecord of a timed event");
     auto& own = capture_->events[found->second.get()];
     own = std::make_shared<HostEvent>();
+    found->second->captured = true;
     kept->push_back({"", 0, nullptr, own, nullptr, 1});
     return absl::OkStatus();
   }
+  found->second->captured = false;
   at->push_back({"", 0, nullptr, found->second, nullptr, ++found->second->recorded});
   return absl::OkStatus();
 }
@@ -80,6 +82,10 @@ absl::Status HostStreams::Wait(Stream stream, Event event) {
       return absl::OkStatus();
     }
     if (Captured(at) != nullptr) return Forbidden("cudaStreamWaitEvent of an event of before");
+  }
+  if (found->second->captured) {
+    memory_.Note("cudaStreamWaitEvent: an event that was recorded in a capture last");
+    return absl::InternalError("cudaStreamWaitEvent: operation not permitted on a captured event");
   }
   at->push_back({"", 0, nullptr, nullptr, found->second, found->second->recorded});
   return absl::OkStatus();

@@ -55,7 +55,8 @@ class HostStreams {
   struct HostEvent {
     uint64_t recorded = 0, done = 0;
     bool timed = false;
-    int64_t at = 0;  // by the count of tasks
+    bool captured = false;  // by its last record, which nothing but that capture may wait for
+    int64_t at = 0;         // by the count of tasks
   };
   struct Task {
     const char* what = "";

@@ -3,13 +3,11 @@
 
 #include <catch2/catch.hpp>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "spdlog/sinks/ostream_sink.h"
-#include "spdlog/spdlog.h"
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/log_text.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cuda/bodies.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -82,25 +80,6 @@ struct Training {
   Ops* raw = nullptr;
   std::unique_ptr<GradientProgram> program;
   std::optional<Variables> variables;
-};
-
-// What is logged in its life.
-class Log {
- public:
-  Log() : usual_(spdlog::default_logger()) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
-  }
-  ~Log() { spdlog::set_default_logger(usual_); }
-  std::string text() const { return text_.str(); }
-  int lines() const {
-    const std::string text = text_.str();
-    return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
-  }
-
- private:
-  std::ostringstream text_;
-  const std::shared_ptr<spdlog::logger> usual_;
 };
 
 TEST_CASE("from the third time on a step is one launch, and has the numbers of its own") {

@@ -242,7 +242,7 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
   int lost = 0, again = 0;
   for (const bool sticky : {false, true}) {
     for (size_t failing = 0; failing < 2; ++failing) {
-      for (int64_t call = static_cast<int64_t>(failing); call < whole.calls[failing]; call += 3) {
+      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
         INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
         Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
           if (rank != failing) return;
@@ -265,7 +265,7 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
           }
           CheckSame(*got, wanted[step]);
         }
-        CHECK(group.Wrong().empty());
+        CHECK(group.Wrong() == "");
       }
     }
   }

@@ -1,6 +1,7 @@
 // The same training as on the CPU.
 #include <catch2/catch.hpp>
 
+#include "tests/cuda_host/cuda_under_test.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
 
@@ -33,6 +34,7 @@ TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
   ours.Initialise(1);
   theirs.Initialise(1);
   double first = 0, last = 0;
+  const std::optional<int64_t> before = GraphLaunches();
   for (uint32_t step = 0; step < 200; ++step) {
     INFO("step " << step);
     const Batch batch = RandomBatch(schema, 4, 10, step % 8);
@@ -51,6 +53,8 @@ TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
     theirs.Descend(0.02f);
   }
   CHECK(last < 0.7 * first);  // it learns
+  // The steps are those that users take: from the third on as a graph.
+  if (before.has_value()) CHECK(*GraphLaunches() - *before == 198);
 }
 
 }  // namespace

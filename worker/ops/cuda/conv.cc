@@ -1,6 +1,11 @@
 // Convolution by cuDNN. Its filter is (out, h, w, in / groups), ours has out last; it pads both
-// ends alike, so that other padding goes into a copy of the image. What it has no algorithm for is
-// done by bodies of our own, which are slow.
+// ends alike, so that other padding goes into a copy of the image, and it reads and writes 16 bytes
+// at once, so that an image which does not begin at a multiple of them (the second slice of a
+// batch) is copied, too. What it has no algorithm for is done by bodies of our own, which are slow.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
@@ -14,6 +19,8 @@ int64_t Inputs(const ConvShape& s) { return s.batch * s.height.in * s.width.in *
 int64_t Outputs(const ConvShape& s) {
   return s.batch * s.height.out * s.width.out * s.out_channels;
 }
+constexpr int64_t kTogether = 16;  // bytes
+bool Aligned(const float* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
 int64_t KernelSize(const ConvShape& s) {
   return s.height.size * s.width.size * (s.in_channels / s.groups) * s.out_channels;
 }
@@ -57,14 +64,15 @@ class OwnConv2D : public AnyConv2D {
   }
 };
 
-class CudnnConv2D : public AnyConv2D {
+class CudnnConv2D : public OwnConv2D {
  public:
   CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution,
               bool padded)
-      : AnyConv2D(engine, s), convolution_(std::move(convolution)), padded_(padded) {}
+      : OwnConv2D(engine, s), convolution_(std::move(convolution)), padded_(padded) {}
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    const float* image = Padded(x);
+    if (!Aligned(y)) return OwnConv2D::Forward(x, kernel, bias, y);
+    const float* image = Image(x);
     const float* filter = Filter(kernel);
     Call("convolution", filter != nullptr && image != nullptr, [&](void* workspace) {
       return convolution_->Forward(image, filter, y, workspace, engine_.stream());
@@ -72,6 +80,7 @@ class CudnnConv2D : public AnyConv2D {
     FinishForward(bias, y);
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
+    if (!Aligned(dy) || !(padded_ || Aligned(dx))) return OwnConv2D::BackwardInput(dy, kernel, dx);
     const float* filter = Filter(kernel);
     float* image = padded_ ? engine_.Work<float>(Scratch::kRows, PaddedSize()) : dx;
     Call("convolution, gradient of the input", filter != nullptr && image != nullptr,
@@ -83,7 +92,8 @@ class CudnnConv2D : public AnyConv2D {
     CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    const float* image = Padded(x);
+    if (!Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
+    const float* image = Image(x);
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     Call("convolution, gradient of the kernel", filter != nullptr && image != nullptr,
          [&](void* workspace) {
@@ -111,12 +121,22 @@ class CudnnConv2D : public AnyConv2D {
             {},
             {PaddedHeight() * padded, padded, 1}};
   }
-  const float* Padded(const float* x) {
-    if (!padded_) return x;
+  const float* Image(const float* x) {
+    if (!padded_) return AlignedImage(x);
     float* image = engine_.Work<float>(Scratch::kRows, PaddedSize());
     if (image == nullptr) return nullptr;
     engine_.Map("fill", PaddedSize(), FillBody{0, image});
     CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
+    return image;
+  }
+  // A plan of memory has a place for the copy wherever examples are such that one may be needed.
+  const float* AlignedImage(const float* x) {
+    const int64_t all = Inputs(s_);
+    const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
+    if (!copied && !slices_may_be) return x;
+    float* image = engine_.Work<float>(Scratch::kRows, all);
+    if (image == nullptr || !copied) return image == nullptr ? nullptr : x;
+    CopyWalk(engine_, {{all}, {1}, {}, {1}}, false, x, image);
     return image;
   }
   const float* Filter(const float* kernel) {
@@ -148,32 +168,44 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
     return axis.out == (axis.in + 2 * axis.pad_before - reach) / axis.stride + 1;
   };
   const bool padded = !alike(s.height) || !alike(s.width);
-  ConvCall call{.batch = s.batch,
-                .in_channels = s.in_channels,
-                .out_channels = s.out_channels,
-                .groups = s.groups,
-                .in_height = s.height.in,
-                .in_width = s.width.in,
-                .out_height = s.height.out,
-                .out_width = s.width.out,
-                .height = s.height.size,
-                .width = s.width.size,
-                .pad_height = s.height.pad_before,
-                .pad_width = s.width.pad_before,
-                .stride_height = s.height.stride,
-                .stride_width = s.width.stride,
-                .dilation_height = s.height.dilation,
-                .dilation_width = s.width.dilation,
-                .tf32 = engine.tf32(),
-                .workspace_max = engine.workspace_max()};
-  if (padded) {
-    call.in_height += s.height.pad_before + s.height.pad_after;
-    call.in_width += s.width.pad_before + s.width.pad_after;
-    call.pad_height = call.pad_width = 0;
+  const int64_t padded_height =
+      s.height.in + (padded ? s.height.pad_before + s.height.pad_after : 0);
+  const int64_t padded_width = s.width.in + (padded ? s.width.pad_before + s.width.pad_after : 0);
+  const int64_t image = s.batch * padded_height * padded_width * s.in_channels;
+  // Its descriptors count no further.
+  if (std::max(image, Outputs(s)) > std::numeric_limits<int32_t>::max()) {
+    return std::make_unique<OwnConv2D>(engine, s);
   }
+  const ConvCall call{.batch = s.batch,
+                      .in_channels = s.in_channels,
+                      .out_channels = s.out_channels,
+                      .groups = s.groups,
+                      .in_height = padded_height,
+                      .in_width = padded_width,
+                      .out_height = s.height.out,
+                      .out_width = s.width.out,
+                      .height = s.height.size,
+                      .width = s.width.size,
+                      .pad_height = padded ? 0 : s.height.pad_before,
+                      .pad_width = padded ? 0 : s.width.pad_before,
+                      .stride_height = s.height.stride,
+                      .stride_width = s.width.stride,
+                      .dilation_height = s.height.dilation,
+                      .dilation_width = s.width.dilation,
+                      .tf32 = engine.tf32(),
+                      .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
-  if (absl::IsUnimplemented(made.status())) return std::make_unique<OwnConv2D>(engine, s);
-  RETURN_IF_ERROR(made.status());
+  if (absl::IsUnimplemented(made.status())) {
+    engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
+                                " channels by ", s.height.size, "x", s.width.size,
+                                " is computed without cuDNN, slowly: ", made.status().message()));
+    return std::make_unique<OwnConv2D>(engine, s);
+  }
+  if (!made.ok()) {
+    // If the device is lost cuDNN says only that it failed.
+    const absl::Status device = engine.runtime().Synchronize(engine.stream());
+    return absl::IsDataLoss(device) ? device : made.status();
+  }
   return std::make_unique<CudnnConv2D>(engine, s, *std::move(made), padded);
 }
 

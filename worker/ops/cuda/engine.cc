@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace paracord::cuda {
@@ -40,11 +41,17 @@ absl::Status Engine::Init() {
   return absl::OkStatus();
 }
 
+// A device that is lost says so when it is waited for; a library that noticed before does not.
 bool Engine::Try(const char* what, const absl::Status& status) {
-  if (error_.ok() && !status.ok()) {
+  const bool lost = absl::IsDataLoss(status) && !absl::IsDataLoss(error_);
+  if (lost || (error_.ok() && !status.ok())) {
     error_ = absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
   }
   return error_.ok();
+}
+
+void Engine::SaySlow(const std::string& what) {
+  if (!std::exchange(said_slow_, true)) Logger("device").Warn("{}", what);
 }
 
 absl::Status Engine::Enter() {
@@ -88,6 +95,7 @@ void Engine::Release(void* memory) {
 }
 
 absl::StatusOr<DeviceArray> Engine::Allocate(int64_t floats) {
+  RETURN_IF_ERROR(error_);  // the device may not even be that of this thread
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
   if (keep_to_plan_ && !memory_.HasPlace(bytes)) {
     return absl::ResourceExhaustedError(
@@ -209,6 +217,7 @@ void Engine::AllReduce(std::span<const DeviceFloats> arrays) {
   if (memory_.planning() || group_lost_) return;
   const auto ask = [&]() -> absl::Status {
     if (reduce_ == nullptr) {
+      RETURN_IF_ERROR(runtime_->UseDevice());  // an Enter may have failed
       ASSIGN_OR_RETURN(reduce_, runtime_->CreateStream());
     }
     if (reduced_ == nullptr) {

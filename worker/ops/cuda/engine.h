@@ -65,6 +65,9 @@ class Engine {
   absl::Status Enter();
   absl::Status Finish();
 
+  // A warning in the log, of what is slow: the first.
+  void SaySlow(const std::string& what);
+
   // For the products and convolutions that are made from now on.
   void AllowTf32(bool allow) { tf32_ = allow; }
   bool tf32() const { return tf32_; }
@@ -151,7 +154,7 @@ class Engine {
   std::vector<double*> results_;   // the same, by place on the device
   std::vector<double> unpinned_results_;
   absl::Status error_;
-  bool tf32_ = false, keep_to_plan_ = false;
+  bool tf32_ = false, keep_to_plan_ = false, said_slow_ = false;
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 

@@ -29,13 +29,16 @@ int DeviceCount(char* why, size_t why_size) {
   return -1;
 }
 
-bool GraphsWanted() {
-  const char* const graphs = std::getenv("PARACORD_CUDA_GRAPHS");
-  return graphs == nullptr || std::string_view(graphs) != "off";
+// Of the environment.
+bool Wanted(const char* setting) {
+  const char* const value = std::getenv(setting);
+  return value == nullptr || std::string_view(value) != "off";
 }
+bool GraphsWanted() { return Wanted("PARACORD_CUDA_GRAPHS"); }
+ToolkitOptions Options() { return {.deterministic = Wanted("PARACORD_CUDA_DETERMINISTIC")}; }
 
 absl::StatusOr<std::unique_ptr<Ops>> OpsOf(int device) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, MakeToolkitRuntime(device, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, MakeToolkitRuntime(device, Options()));
   return MakeOps(std::move(runtime), GraphsWanted());
 }
 
@@ -47,7 +50,8 @@ void* NewOps(int device, char* why, size_t why_size) {
 }
 
 absl::Status FillGroup(Replica* replicas, int count) {
-  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Runtime>> runtimes, MakeToolkitGroup(count, {}));
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Runtime>> runtimes,
+                   MakeToolkitGroup(count, Options()));
   for (int i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(replicas[i],
                      MakeReplica(std::move(runtimes[static_cast<size_t>(i)]), GraphsWanted()));

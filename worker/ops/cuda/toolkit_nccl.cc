@@ -1,5 +1,7 @@
 #include "worker/ops/cuda/toolkit_nccl.h"
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/toolkit_library.h"
@@ -10,6 +12,9 @@ const char* const kNccl = "libnccl.so.2";
 
 absl::StatusOr<const Nccl*> OpenNccl(const std::string& name) {
   static Nccl nccl;  // of the process, as the library is
+  // All connections at the start, so that asking for a sum waits for nobody. Read when it is
+  // opened.
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   ASSIGN_OR_RETURN(void* const library, OpenLibrary("NCCL", name));
 #define PARACORD_FIND(function) \
   RETURN_IF_ERROR(FindFunction(library, name, #function, nccl.function));

@@ -2,9 +2,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
 
 #include "common/status_macros.h"
+#include "worker/ops/cuda/elementwise.h"
+#include "worker/ops/cuda/launch.h"
 #include "worker/ops/cuda/toolkit_convolution.h"
 #include "worker/ops/cuda/toolkit_library.h"
 #include "worker/ops/cuda/toolkit_nccl.h"
@@ -14,6 +19,7 @@ namespace paracord::cuda {
 namespace {
 
 constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the largest GPUs
+constexpr std::chrono::seconds kAskingMax(2);  // asking for sums, which waits for nobody
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
 
@@ -22,13 +28,15 @@ class ToolkitRuntime : public Runtime {
   ToolkitRuntime(int device, const ToolkitOptions& options, const Libraries& libraries)
       : device_(device), options_(options), libraries_(libraries) {}
   ~ToolkitRuntime() override {
-    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) nccl_->ncclCommDestroy(comm);
+    if (comm_ != nullptr) nccl_->ncclCommDestroy(comm_);
     if (cudnn_ != nullptr) libraries_.cudnnDestroy(cudnn_);
     if (cublas_ != nullptr) libraries_.cublasDestroy_v2(cublas_);
     if (workspace_ != nullptr) (void)cudaFree(workspace_);
   }
   absl::Status Init() {
     RETURN_IF_ERROR(UseDevice());
+    cudaFuncAttributes kernel;  // of which there may be none for this GPU
+    RETURN_IF_CUDA(cudaFuncGetAttributes, &kernel, MapKernel<FillBody>());
     ASSIGN_OR_RETURN(workspace_, Malloc(kCublasWorkspace));
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
@@ -197,6 +205,7 @@ class ToolkitRuntime : public Runtime {
   }
 
   absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
+    const std::lock_guard lock(comm_mu_);
     const NcclComm comm = comm_;
     if (comm == nullptr) return absl::DataLossError("the group of GPUs was given up");
     RETURN_IF_ERROR(StatusOf(*nccl_, "ncclGroupStart", nccl_->ncclGroupStart()));
@@ -211,8 +220,11 @@ class ToolkitRuntime : public Runtime {
     const absl::Status ended = StatusOf(*nccl_, "ncclGroupEnd", nccl_->ncclGroupEnd());
     return asked.ok() ? ended : asked;
   }
+  // It frees the communicator, which a thread that asks for a sum just now still uses. Should that
+  // wait for the others against expectation, only this ends it.
   void AbortGroup() override {
-    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) nccl_->ncclCommAbort(comm);
+    const std::unique_lock lock(comm_mu_, kAskingMax);
+    if (NcclComm comm = std::exchange(comm_, nullptr); comm != nullptr) nccl_->ncclCommAbort(comm);
   }
 
  private:
@@ -238,8 +250,20 @@ class ToolkitRuntime : public Runtime {
   void* workspace_ = nullptr;
   Stream cublas_stream_ = nullptr;
   const Nccl* nccl_ = nullptr;  // of a group
-  std::atomic<NcclComm> comm_ = nullptr;
+  std::timed_mutex comm_mu_;
+  NcclComm comm_ = nullptr;
 };
+
+// Without a context of the device, which takes long.
+absl::Status CheckArchitecture(int device) {
+  int major = 0, minor = 0;
+  RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device);
+  RETURN_IF_CUDA(cudaDeviceGetAttribute, &minor, cudaDevAttrComputeCapabilityMinor, device);
+  if (10 * major + minor >= PARACORD_CUDA_ARCHITECTURE_MIN) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "GPU ", device, " has compute capability ", major, ".", minor, ", the plug-in is for ",
+      PARACORD_CUDA_ARCHITECTURE_MIN / 10, ".", PARACORD_CUDA_ARCHITECTURE_MIN % 10, " or later"));
+}
 
 }  // namespace
 
@@ -257,6 +281,9 @@ absl::StatusOr<int> CountDevices() {
   }
   if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
   RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
+  for (int device = 0; device < count; ++device) {
+    RETURN_IF_ERROR(CheckArchitecture(device));
+  }
   RETURN_IF_ERROR(OpenLibraries(kCublas, kCudnn).status());
   return count;
 }

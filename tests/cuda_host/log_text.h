@@ -1,0 +1,32 @@
+// What is logged in the life of a Log, for tests.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+
+namespace paracord {
+
+class Log {
+ public:
+  Log() : usual_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
+  }
+  ~Log() { spdlog::set_default_logger(usual_); }
+  std::string text() const { return text_.str(); }
+  int lines() const {
+    const std::string text = text_.str();
+    return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+ private:
+  std::ostringstream text_;
+  const std::shared_ptr<spdlog::logger> usual_;
+};
+
+}  // namespace paracord
