@@ -281,9 +281,7 @@ absl::StatusOr<int> CountDevices() {
   }
   if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
   RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
-  for (int device = 0; device < count; ++device) {
-    RETURN_IF_ERROR(CheckArchitecture(device));
-  }
+  RETURN_IF_ERROR(CheckArchitecture(0));  // others are found out when they are used
   RETURN_IF_ERROR(OpenLibraries(kCublas, kCudnn).status());
   return count;
 }
