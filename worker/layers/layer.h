@@ -55,7 +55,8 @@ struct BackwardCall {
   std::span<float* const> d_parameters;
   uint64_t key = 0;
   int64_t first_example = 0;
-  float share = 1;  // of these examples in the batch, which may be computed in slices
+  float share = 1;      // of these examples in the batch, which may be computed in slices
+  int later_calls = 0;  // of the same layer, in this run
 };
 
 class Kernel {

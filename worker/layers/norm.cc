@@ -19,18 +19,30 @@ struct NormVariables {
   }
 };
 
+// The calls of a layer in a run, each of which moves the averages on after the one before.
+struct Calls {
+  double momentum = 0;
+  int count = 0;
+  // What a call's observation counts among those of all, which are one to the moving average.
+  float Weight(int later) const {
+    if (count <= 1) return 1;
+    return static_cast<float>((1 - momentum) * std::pow(momentum, later) /
+                              (1 - std::pow(momentum, count)));
+  }
+};
+
 class NormKernel : public Kernel {
  public:
   // `kept`: mean, then variance, of the last forward pass.
-  // What the moving averages are given is multiplied by `weight`, the variance by `correction`,
-  // too. `masked`: null where no mask comes after the input.
-  NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, float weight,
+  // The variance that the moving average is given is multiplied by `correction`. `masked`: null
+  // where no mask comes after the input.
+  NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, Calls calls,
              float correction, DeviceArray kept, std::unique_ptr<MaskedMoments> masked)
       : ops_(ops),
         shape_(shape),
         at_(at),
         batch_statistics_(batch_statistics),
-        weight_(weight),
+        calls_(calls),
         correction_(correction),
         kept_(std::move(kept)),
         masked_(std::move(masked)),
@@ -67,11 +79,12 @@ class NormKernel : public Kernel {
                              call.d_output, call.d_inputs[0], d_scale, d_offset);
     }
     // What a moving average is given is the observation.
+    const float weight = call.share * calls_.Weight(call.later_calls);
     if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
-      ops_.Affine(count_, call.share * weight_, 0, mean, observed);
+      ops_.Affine(count_, weight, 0, mean, observed);
     }
     if (float* observed = NormVariables::At(call.d_parameters, at_.variance)) {
-      ops_.Affine(count_, call.share * weight_ * correction_, 0, variance, observed);
+      ops_.Affine(count_, weight * correction_, 0, variance, observed);
     }
   }
 
@@ -80,7 +93,8 @@ class NormKernel : public Kernel {
   const NormShape shape_;
   const NormVariables at_;
   const bool batch_statistics_;
-  const float weight_, correction_;
+  const Calls calls_;
+  const float correction_;
   const DeviceArray kept_;
   const std::unique_ptr<MaskedMoments> masked_;
   const int64_t count_;
@@ -163,20 +177,11 @@ class NormLayer : public Layer {
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), NextWeight(), correction,
-                                        std::move(kept), std::move(masked));
+    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), Calls{momentum_, calls_},
+                                        correction, std::move(kept), std::move(masked));
   }
 
  private:
-  // What a call's observation counts among those of all calls, which are one to the moving average.
-  // Kernels are made in the order of the calls, again and again.
-  float NextWeight() {
-    if (!batch_ || calls_ <= 1) return 1;
-    const int after = calls_ - 1 - made_;
-    made_ = (made_ + 1) % calls_;
-    return static_cast<float>((1 - momentum_) * std::pow(momentum_, after) /
-                              (1 - std::pow(momentum_, calls_)));
-  }
   // A mask is of all axes but the last, or of all, with 1 where it does not tell elements apart.
   static bool Covers(const Shape& mask, const Shape& input) {
     bool covers = mask.size() == input.size() || mask.size() + 1 == input.size();
@@ -224,7 +229,7 @@ class NormLayer : public Layer {
   std::vector<int64_t> axes_{-1};
   bool fused_ = true;
   NormVariables at_;
-  int calls_ = 0, made_ = 0;
+  int calls_ = 0;
 };
 
 // (x - mean) / max(sqrt(variance), 1e-7), with constants: in the file, or as variables `mean` and

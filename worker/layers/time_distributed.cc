@@ -140,6 +140,8 @@ class TimeDistributedLayer : public Layer {
         inner.output = At(y_, i);
         inner.d_output = At(dy_, i);
         inner.d_parameters = d_variables;
+        const auto steps = static_cast<int>(inner_.size());
+        inner.later_calls = call.later_calls * steps + steps - 1 - static_cast<int>(i);
         inner_[i]->Backward(inner);
         for (size_t v = 0; i > 0 && v < d_variables.size(); ++v) {
           if (d_variables[v] == nullptr) continue;

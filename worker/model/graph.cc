@@ -217,10 +217,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (last_writer_[v] != kNone) continue;
     if (!variable_written_[v] && d_parameters[v] != nullptr) {
-      const int64_t n = VariableElements(variables_[v]);
-      ops_.Fill(n, 0, d_parameters[v]);
-      const bool once = variables_[v].moving_average() > 0 && call.first_example == 0;
-      if (once) ops_.Add(n, call.parameters[v], d_parameters[v]);
+      ops_.Fill(VariableElements(variables_[v]), 0, d_parameters[v]);
     }
     EndVariable(v, call, d_parameters, loss);
   }
@@ -292,12 +289,13 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
     const Value input = node.inputs[i];
     call_inputs_.push_back(Data(input));
     float* to = nullptr;
-    if (i < node.data_inputs && nodes_[input].needs_gradient) {
+    if (i < node.data_inputs && !node.observes && nodes_[input].needs_gradient) {
       const size_t storage = nodes_[input].storage;
       to = target(call.batch * storages_[storage].size, Gradient(input), storage_written_, storage);
     }
     call_d_inputs_.push_back(to);
   }
+  if (node.observes) ops_.Fill(call.batch * Elements(node.shape), 0, Gradient(index));
   const size_t count = node.layer->variables().size();
   call_d_parameters_.clear();
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
@@ -313,7 +311,8 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
        .d_parameters = call_d_parameters_,
        .key = Mix64(call.key, node.salt),
        .first_example = call.first_example,
-       .share = call.share});
+       .share = call.share,
+       .later_calls = node.later_calls});
   RoundVariableGradients(node, call_d_parameters_);
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
   for (size_t i = 0; i < node.data_inputs; ++i) {

@@ -103,8 +103,8 @@ class Graph {
   std::vector<MemoryRow> Memory() const;
   void Release();
 
-  // Inference computes the outputs and all before them, training what the losses need. The batch
-  // size must be prepared.
+  // Inference computes the outputs and all before them, training what the losses and the moving
+  // averages need. The batch size must be prepared.
   void Forward(const GraphCall& call, bool training);
   const float* value(Value value) const { return Data(value); }
   // Where the gradient of the loss by the loss value goes before Backward.
@@ -135,8 +135,10 @@ class Graph {
     size_t first_variable = 0;
     uint64_t salt = 0;            // sets the node's random numbers apart
     bool needs_gradient = false;  // a trainable variable lies before it or in it
-    bool in_training = false;     // a loss value depends on it
+    bool in_training = false;     // a loss value or a moving average depends on it
     bool in_backward = false;     // its gradient is computed
+    bool observes = false;        // that is zero: only moving averages want to know of it
+    int later_calls = 0;          // of its layer
   };
   struct PenaltyOn {
     size_t variable = 0;
@@ -178,6 +180,7 @@ class Graph {
   explicit Graph(Ops& ops) : ops_(ops) {}
   absl::StatusOr<Value> AddCall(Layer& layer, std::vector<Value> inputs, size_t data_inputs);
   void AddVariables(Layer& layer, Node& node);
+  static bool Observes(const Node& node);
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);

@@ -101,7 +101,7 @@ void Graph::PlanScratch(bool add) {
     int64_t inputs = 0, parameters = 0;
     for (size_t k = 0; k < node.data_inputs; ++k) {
       const size_t storage = nodes_[node.inputs[k]].storage;
-      if (!nodes_[node.inputs[k]].needs_gradient) continue;
+      if (node.observes || !nodes_[node.inputs[k]].needs_gradient) continue;
       if (storage_written[storage]) inputs += RoundUp(storages_[storage].size);
       storage_written[storage] = true;
     }
@@ -115,7 +115,16 @@ void Graph::PlanScratch(bool add) {
   }
 }
 
+// Whether the layer keeps moving averages, which see all calls in training.
+bool Graph::Observes(const Node& node) {
+  if (node.layer == nullptr) return false;
+  const std::vector<VariableSpec>& variables = node.layer->variables();
+  return std::any_of(variables.begin(), variables.end(),
+                     [](const VariableSpec& v) { return v.moving_average() > 0; });
+}
+
 void Graph::MarkTraining(std::span<const Value> loss_values) {
+  for (Node& node : nodes_) node.in_training = Observes(node);
   for (const Value value : loss_values) {
     nodes_[value].in_training = true;
     nodes_[value].in_backward = nodes_[value].needs_gradient;
@@ -139,6 +148,13 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
       }
     }
   }
+  std::map<const Layer*, int> calls;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node& node = nodes_[i];
+    node.later_calls = calls[node.layer]++;
+    node.observes = !node.in_backward && Observes(node);
+    node.in_backward = node.in_backward || node.observes;
+  }
 }
 
 void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
@@ -157,11 +173,12 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     if (!node.in_backward || node.layer == nullptr) continue;
+    if (node.observes) take(i);
     for (const PenaltyOnValue& on : activities_) {
       if (on.value == i) take(i);
     }
     for (size_t k = 0; k < node.data_inputs; ++k) {
-      if (nodes_[node.inputs[k]].needs_gradient) take(node.inputs[k]);
+      if (!node.observes && nodes_[node.inputs[k]].needs_gradient) take(node.inputs[k]);
     }
     const Storage& own = storages_[node.storage];
     if (!node.layer->is_view() && own.gradient_slot.has_value()) {

@@ -162,12 +162,17 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
   }
 }
 
+// Without a threshold the largest of a row, and all that are equal to it, but for zeros.
+bool SaysClass(const MetricSpec& m, float y, float largest) {
+  if (m.by_argmax) return y >= largest && std::abs(y) > 1e-9f;
+  return y > static_cast<float>(m.threshold);
+}
+
 void AddToClasses(const MetricSpec& m, const float* y, const float* t, double weight,
                   double* values) {
-  const int64_t best = m.by_argmax ? ArgMax(y, m.columns) : -1;
+  const float largest = *std::max_element(y, y + m.columns);
   for (int64_t c = 0; c < m.columns; ++c, values += 4) {
-    const bool one = m.columns == 1 && m.by_argmax;  // one class: above 0.5, as Keras rounds
-    const bool said = m.by_argmax && !one ? c == best : static_cast<double>(y[c]) > m.threshold;
+    const bool said = SaysClass(m, y[c], largest);
     const double is = static_cast<double>(t[c]);
     values[0] += said ? weight * is : 0;
     values[1] += said ? weight * (1 - is) : 0;
@@ -190,7 +195,7 @@ void AddToResiduals(const MetricSpec& m, const float* y, const float* t, double 
 void AddToConfusion(const MetricSpec& m, const float* y, const float* t, double weight,
                     double* values) {
   for (int64_t c = 0; c < m.columns; ++c) {
-    const bool said = static_cast<double>(y[c]) > m.threshold, is = t[c] > 0;
+    const bool said = y[c] > static_cast<float>(m.threshold), is = t[c] > 0;
     if (said && is) values[0] += weight;
     if (said && !is) values[1] += weight;
     if (!said && is) values[2] += weight;

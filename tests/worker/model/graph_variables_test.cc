@@ -27,11 +27,16 @@ json Named(const std::string& class_name, const std::string& name, json config, 
   return layer;
 }
 
+json SecondCall(const std::string& of) {
+  json call = Call(of);
+  call["args"][0]["config"]["keras_history"] = {of, 1, 0};
+  return call;
+}
+
 // "shared" is called twice, with a regularizer; no loss depends on "aside".
 json Model() {
   json twice = {Call("in"), Call("between")};
-  json second = Call("shared");
-  second["args"][0]["config"]["keras_history"] = {"shared", 1, 0};
+  const json second = SecondCall("shared");
   return {{"class_name", "Functional"},
           {"config",
            {{"name", "m"},
@@ -49,8 +54,8 @@ json Model() {
 }
 
 struct Run {
-  Run() : ops(MakeCpuOps(1)) {
-    const ModelSpec spec = ReadKerasModel(Model()).value();
+  explicit Run(const json& model = Model()) : ops(MakeCpuOps(1)) {
+    const ModelSpec spec = ReadKerasModel(model).value();
     const std::vector<std::optional<Shape>> shapes = {Shape{4}};
     Problems problems;
     graph = Graph::Build(*ops, spec, shapes, problems);
@@ -144,6 +149,87 @@ TEST_CASE("with another slice to come no gradient is final, and no regularizer's
   CHECK(run.Train(false).Total() == 0);
   CHECK(run.final.empty());
   CHECK(run.needed.size() == run.names.size());
+}
+
+// "norm" sees the input, on the way to the loss, and what it makes of that through "aside", on the
+// way to an output that no loss is taken of; so does "other", once.
+json NormsAside() {
+  json wide = json::array({Call("in"), Call("aside")});
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "m"},
+            {"layers",
+             {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),
+              Named("BatchNormalization", "norm", {{"momentum", 0.5}}, wide),
+              Named("Dense", "aside", {{"units", 4}}, {Call("norm")}),
+              Named("BatchNormalization", "other", {{"momentum", 0.9}}, {SecondCall("norm")}),
+              Named("Dense", "head", {{"units", 3}}, {Call("norm")})}},
+            {"input_layers", {{"in", 0, 0}}},
+            {"output_layers", {{"head", 0, 0}, {"other", 0, 0}}}}}};
+}
+
+TEST_CASE("a moving average sees every call in training, also those that no loss depends on") {
+  Run run(NormsAside());
+  run.Train(true);
+  const auto at = [&](const std::string& name) {
+    return static_cast<size_t>(std::find(run.names.begin(), run.names.end(), name) -
+                               run.names.begin());
+  };
+  const auto mean_of = [](const std::vector<double>& x) {
+    std::vector<double> mean(4);
+    for (size_t i = 0; i < x.size(); ++i) mean[i % 4] += x[i] / Run::kBatch;
+    return mean;
+  };
+  const auto variance_of = [&](const std::vector<double>& x) {
+    std::vector<double> squares, mean = mean_of(x);
+    for (size_t i = 0; i < x.size(); ++i) squares.push_back(std::pow(x[i] - mean[i % 4], 2));
+    return mean_of(squares);
+  };
+  const auto norm = [&](const std::vector<double>& x) {
+    std::vector<double> y, mean = mean_of(x), variance = variance_of(x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      y.push_back((x[i] - mean[i % 4]) / std::sqrt(variance[i % 4] + 1e-3) *
+                      static_cast<double>(run.values[at("norm/gamma")][i % 4]) +
+                  static_cast<double>(run.values[at("norm/beta")][i % 4]));
+    }
+    return y;
+  };
+  const std::vector<double> x(run.input.begin(), run.input.end());
+  std::vector<double> aside;
+  const std::vector<double> once = norm(x);
+  for (size_t i = 0; i < once.size(); ++i) {
+    double sum = static_cast<double>(run.values[at("aside/bias")][i % 4]);
+    for (size_t k = 0; k < 4; ++k) {
+      sum +=
+          once[i / 4 * 4 + k] * static_cast<double>(run.values[at("aside/kernel")][k * 4 + i % 4]);
+    }
+    aside.push_back(sum);
+  }
+  // m <- m / 2 + a / 2, and then with b: m / 4 + 3 / 4 (a + 2 b) / 3.
+  for (size_t c = 0; c < 4; ++c) {
+    const auto both = [&](const std::vector<double>& a, const std::vector<double>& b) {
+      return Approx((a[c] + 2 * b[c]) / 3).margin(1e-4);
+    };
+    CHECK(run.gradients[at("norm/moving_mean")][c] == both(mean_of(x), mean_of(aside)));
+    CHECK(run.gradients[at("norm/moving_variance")][c] == both(variance_of(x), variance_of(aside)));
+    const std::vector<double> last = norm(aside);
+    CHECK(run.gradients[at("other/moving_mean")][c] == Approx(mean_of(last)[c]).margin(1e-4));
+    CHECK(run.gradients[at("other/moving_variance")][c] ==
+          Approx(variance_of(last)[c]).margin(1e-4));
+    CHECK(run.gradients[at("other/gamma")][c] == 0);
+    CHECK(run.gradients[at("aside/bias")][c] == 0);
+  }
+  CHECK(std::count(run.final.begin(), run.final.end(), "other/moving_mean") == 1);
+  CHECK(run.final.size() == run.names.size());
+  // What the loss gives is as if the rest was not there.
+  json alone = NormsAside();
+  alone["config"]["output_layers"] = {{"head", 0, 0}};
+  Run other(alone);
+  other.values = run.values;
+  for (size_t v = 0; v < other.values.size(); ++v) other.parameters[v] = other.values[v].data();
+  other.Train(true);
+  CHECK(other.gradients[at("norm/gamma")] == run.gradients[at("norm/gamma")]);
+  CHECK(other.gradients[at("head/kernel")] == run.gradients[at("head/kernel")]);
 }
 
 }  // namespace

@@ -83,6 +83,35 @@ TEST_CASE("loops give the same bits with any number of threads") {
   });
 }
 
+TEST_CASE("pooling gives the same bits with any number of threads") {
+  for (const bool max : {true, false}) {
+    const WindowAxis rows{.in = 40, .out = 20, .size = 3, .stride = 2, .pad_after = 1};
+    const WindowAxis columns{
+        .in = 41, .out = 41, .size = 3, .dilation = 2, .pad_before = 2, .pad_after = 2};
+    const PoolShape shape{max, 3, 17, rows, columns};
+    constexpr int64_t kIn = 3 * 40 * 41 * 17, kOut = 3 * 20 * 41 * 17;
+    const Values x = Noise(kIn, 1), dy = Noise(kOut, 2);
+    std::vector<Values> expected;
+    for (const int threads : kThreads) {
+      const auto ops = MakeCpuOps(threads);
+      ops->Enter();
+      auto pool = ops->MakePool2D(shape);
+      REQUIRE(pool.ok());
+      Values y(kOut), dx = Noise(kIn, 3);
+      (*pool)->Forward(x.data(), y.data());
+      (*pool)->Backward(dy.data(), dx.data());
+      REQUIRE(ops->Finish().ok());
+      if (threads == 1) expected = {y, dx};
+      CHECK(std::vector<Values>{y, dx} == expected);
+    }
+    CHECK(expected[0] != Values(kOut));
+    double given = 0, taken = 0;
+    for (const float d : dy) given += d;
+    for (const float d : expected[1]) taken += d;
+    CHECK(taken == Approx(given).margin(0.01));
+  }
+}
+
 TEST_CASE("norms give the same bits with any number of threads") {
   const Values x = Noise(kAll, 1), dy = Noise(kAll, 2);
   for (const bool by_column : {true, false}) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 #include "worker/ops/cpu/ranges.h"
 
@@ -12,8 +13,6 @@ namespace paracord {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
-// Floats of work below which threads cost more than they bring.
-constexpr int64_t kRange = 16 << 10;
 
 class CpuOps : public Ops {
  public:
@@ -58,7 +57,9 @@ class CpuOps : public Ops {
     return cpu::MakeConv2D(device_, shape);
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
-    return cpu::MakePool2D(device_, shape);
+    const int64_t outputs = shape.batch * shape.height.out * shape.width.out * shape.channels;
+    ASSIGN_OR_RETURN(DeviceArray taps, Allocate(shape.max ? outputs : 0));
+    return cpu::MakePool2D(threads_, shape, std::move(taps));
   }
   void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
                 float* y) override {
@@ -189,7 +190,7 @@ class CpuOps : public Ops {
   // Of n pieces of work of so many floats each.
   template <class Body>
   void InRanges(int64_t n, int64_t each, const Body& body) const {
-    cpu::InRanges(threads_, n, kRange / std::max<int64_t>(each, 1), body);
+    cpu::InRanges(threads_, n, cpu::kRange / std::max<int64_t>(each, 1), body);
   }
   // Of columns, so many together that two threads do not write to one cache line.
   template <class Body>

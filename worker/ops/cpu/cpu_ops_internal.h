@@ -30,7 +30,8 @@ struct Device {
 
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
-absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Device& device, const PoolShape& shape);
+// `taps`: a float an output, of a maximum.
+std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray taps);
 
 // Plain loops (loops.cc, loss.cc).
 void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);

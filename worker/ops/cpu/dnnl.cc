@@ -1,4 +1,4 @@
-// Matmul, convolution and pooling by oneDNN 2.6. Primitives and their dnnl::memory objects are made
+// Matmul and convolution by oneDNN 2.6. Primitives and their dnnl::memory objects are made
 // once; a run only points them at other data. Plain row-major matmul is faster than inner_product
 // with any format, and convolutions want the kernel in oneDNN's own layout (DESIGN: the
 // arithmetic).
@@ -243,59 +243,6 @@ class DnnlConv2D : public Conv2D {
   Args forward_args_, input_args_, kernel_args_;
 };
 
-class DnnlPool2D : public Pool2D {
- public:
-  DnnlPool2D(Device& device, const PoolShape& s) : device_(device) {
-    const auto x = Image(s.batch, s.channels, s.height.in, s.width.in);
-    const auto y = Image(s.batch, s.channels, s.height.out, s.width.out);
-    const auto kind =
-        s.max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
-    const memory::dims strides{s.height.stride, s.width.stride};
-    const memory::dims size{s.height.size, s.width.size};
-    const memory::dims before{s.height.pad_before, s.width.pad_before};
-    const memory::dims after{s.height.pad_after, s.width.pad_after};
-    const dnnl::pooling_forward::primitive_desc forward(
-        dnnl::pooling_forward::desc(dnnl::prop_kind::forward_training, kind, x, y, strides, size,
-                                    before, after),
-        device.engine);
-    const dnnl::pooling_backward::primitive_desc backward(
-        dnnl::pooling_backward::desc(kind, x, y, strides, size, before, after), device.engine,
-        forward);
-    forward_ = dnnl::pooling_forward(forward);
-    backward_ = dnnl::pooling_backward(backward);
-    x_ = WithoutData(x, device.engine);
-    y_ = WithoutData(y, device.engine);
-    forward_args_ = {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DST, y_}};
-    backward_args_ = {{DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_SRC, x_}};
-    if (s.max) {  // where each maximum was
-      workspace_ = memory(forward.workspace_desc(), device.engine);
-      forward_args_.emplace(DNNL_ARG_WORKSPACE, workspace_);
-      backward_args_.emplace(DNNL_ARG_WORKSPACE, workspace_);
-    }
-  }
-
-  void Forward(const float* x, float* y) override { Run("pooling", forward_, forward_args_, x, y); }
-  void Backward(const float* dy, float* dx) override {
-    Run("pooling, gradient", backward_, backward_args_, dx, dy);
-  }
-
- private:
-  void Run(const char* what, dnnl::primitive& primitive, const Args& args, const float* x,
-           const float* y) {
-    device_.Guard(what, [&] {
-      Point(x_, x);
-      Point(y_, y);
-      primitive.execute(device_.stream, args);
-    });
-  }
-
-  Device& device_;
-  dnnl::pooling_forward forward_;
-  dnnl::pooling_backward backward_;
-  memory x_, y_, workspace_;
-  Args forward_args_, backward_args_;
-};
-
 template <class Interface, class Implementation, class Shape>
 absl::StatusOr<std::unique_ptr<Interface>> Make(const char* what, Device& device,
                                                 const Shape& shape) {
@@ -313,9 +260,6 @@ absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulS
 }
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape) {
   return Make<Conv2D, DnnlConv2D>("convolution", device, shape);
-}
-absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Device& device, const PoolShape& shape) {
-  return Make<Pool2D, DnnlPool2D>("pooling", device, shape);
 }
 
 }  // namespace paracord::cpu

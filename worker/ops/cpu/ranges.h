@@ -16,6 +16,9 @@ void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned f
 
 namespace paracord::cpu {
 
+// Floats of work below which threads cost more than they bring.
+constexpr int64_t kRange = 16 << 10;
+
 // body(begin, count) for ranges that make up [0, n), of at least `least` each, so that small work
 // stays in this thread.
 template <class Body>

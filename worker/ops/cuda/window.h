@@ -59,7 +59,7 @@ struct PoolBody {
             x[((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel];
         sum += value;
         ++count;
-        if (tap >= 0 && !(value > best)) continue;
+        if (tap >= 0 && !(value > best || value != value)) continue;
         best = value;
         tap = static_cast<int>(v * s.width.size + u);
       }

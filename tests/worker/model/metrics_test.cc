@@ -1,0 +1,55 @@
+// Metrics of outputs that lie on the edge: equal ones, zeros, and those at a threshold. Numbers are
+// Keras' own (3.15).
+#include "worker/model/metrics.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "common/metric.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+double Measure(const nlohmann::json& options, const std::string& name, int64_t columns,
+               const Floats& outputs, const Floats& targets) {
+  NamedSpec spec;
+  spec.name = name;
+  spec.options = options;
+  const auto metric = ResolveMetric(spec, {columns}, {columns});
+  INFO(metric.status());
+  REQUIRE(metric.ok());
+  MetricState state;
+  // In two parts, as two workers have them.
+  const auto half = static_cast<size_t>(columns);
+  AddToMetric(*metric, 1, outputs.data(), targets.data(), {}, state);
+  AddToMetric(*metric, static_cast<int64_t>(outputs.size()) / columns - 1, outputs.data() + half,
+              targets.data() + half, {}, state);
+  return MetricValue(name, state);
+}
+
+TEST_CASE("F1 without a threshold takes all that are largest in their row, but no zeros") {
+  const Floats outputs = {.5f, .5f, .1f, 0, 0, 0, .2f, .7f, .7f, -1, -2, -3};
+  const Floats targets = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0};
+  const auto f1 = [&](const char* average) {
+    return Measure({{"average", average}}, "f1_score", 3, outputs, targets);
+  };
+  CHECK(f1("macro") == Approx(0.666666567));
+  CHECK(f1("micro") == Approx(0.666666627));
+  CHECK(f1("weighted") == Approx(0.74999994));
+  CHECK(Measure({{"average", "micro"}}, "f1_score", 1, {.2f, .9f, 0, .4f}, {1, 0, 1, 1}) ==
+        Approx(0.666666627));
+}
+
+TEST_CASE("what is at a threshold is not above it, in float32") {
+  const Floats outputs = {.3f, .31f, .7f, .2f}, targets = {1, 1, 0, 1};
+  CHECK(Measure({{"thresholds", .3}}, "precision", 1, outputs, targets) == Approx(0.5));
+  CHECK(Measure({{"thresholds", .3}}, "recall", 1, outputs, targets) == Approx(0.333333343));
+  CHECK(Measure({{"average", "micro"}, {"threshold", .3}}, "f1_score", 1, outputs, targets) ==
+        Approx(0.399999946));
+  CHECK(Measure({{"threshold", .3}}, "binary_accuracy", 1, outputs, targets) == Approx(0.25));
+}
+
+}  // namespace
+}  // namespace paracord
