@@ -1,6 +1,5 @@
 // The serving side.
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -212,9 +211,8 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   SetWindows([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
-  grpc::ResourceQuota quota("paracord");
-  quota.Resize(options.quota_bytes);
-  builder.SetResourceQuota(quota);
+  // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request, which
+  // is bounded by the intake anyway.
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ struct GrpcOptions {
   uint64_t request_bytes_max = uint64_t{64} << 30;  // one request, all parts
   // All requests that are arriving or being answered; above it their peers wait (net/intake.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
-  uint64_t quota_bytes = uint64_t{512} << 20;  // gRPC's own buffers
 };
 
 class GrpcNetwork : public Network {

@@ -1,6 +1,7 @@
 #include "server/parameter_server.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,11 +65,11 @@ ParameterServer::Impl::Impl(PsOptions options, Environment environment,
       log_(absl::StrCat("ps:", options_.index)),
       boot_id_(environment.random.NextId()),
       pinned_(std::make_shared<PinnedBytes>(options_.pinned_bytes_max)),
-      staged_(std::make_shared<StagedPushes>(options_.staged_bytes_max)) {}
+      staged_(options_.staged_bytes_max) {}
 
 void ParameterServer::Impl::Close() {
   pinned_->Watch(nullptr);  // replies may outlive the loop
-  staged_->Clear();
+  staged_.Clear();
   Answers answers;
   std::deque<Parked> parked;  // let go of without the lock
   {
@@ -185,15 +186,12 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     content = CheckContent(decoded->header.fence());
   }
   if (!content.ok()) return call->Reply(content.status());
-  StagedPushes::Push staged;
   if (decoded->header.has_staged()) {
-    absl::StatusOr<StagedPushes::Push> taken = staged_->Take(decoded->header);
-    if (!taken.ok()) return call->Reply(taken.status());
-    staged = *std::move(taken);
-    std::ranges::move(staged.pieces, std::back_inserter(decoded->pieces));
+    absl::StatusOr<std::vector<PieceView>> staged = staged_.Take(decoded->header);
+    if (!staged.ok()) return call->Reply(staged.status());
+    std::ranges::move(*staged, std::back_inserter(decoded->pieces));
   }
   call->Reply(RunExchange(**content, *std::move(decoded), call->maps_reply(), counters_));
-  for (const CallPtr& brought : staged.calls) brought->Reply(ToParts(StageReply()));
   FAILPOINT("ps.push.replied");
 }
 
@@ -205,8 +203,9 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
     MutexLock lock(mu_);
     fits = CheckContent(decoded->header.fence()).status();
   }
+  if (fits.ok()) fits = staged_.Keep(*std::move(decoded), environment_.loop.NowMs());
   if (!fits.ok()) return call->Reply(fits);
-  staged_->Keep(*std::move(decoded), call);
+  call->Reply(ToParts(StageReply()));
 }
 
 PsDescription ParameterServer::Impl::Description(bool intervals) {
@@ -263,6 +262,7 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
     written_.reset();
+    staged_.Clear();
     const absl::Status why = absl::AbortedError(
         absl::StrCat("generation ", generation_, " of coordinator ", coordinator_, " took over"));
     VoidLoading(why, answers);

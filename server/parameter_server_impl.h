@@ -122,8 +122,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::function<void(int, std::string)> exit_;
   const Logger log_;
   const std::string boot_id_;
-  const std::shared_ptr<PinnedBytes> pinned_;   // thread-safe itself
-  const std::shared_ptr<StagedPushes> staged_;  // the same
+  const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
+  StagedPushes staged_;                        // the same
 
   ExchangeCounters counters_;  // thread-safe itself
 

@@ -1,71 +1,94 @@
 #include "server/staged.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/probe.h"
 
 namespace paracord {
+namespace {
 
-void StagedPushes::Keep(DecodedRequest request, const std::shared_ptr<ServerCall>& call) {
-  const ExchangeRequest& header = request.header;
-  const std::string& worker = header.worker();
-  const std::string& id = header.staged().id();
-  if (id.empty() || header.has_batch() || header.rejected() || header.push_size() != 0 ||
-      header.pull_size() != 0) {
-    return call->Reply(
-        absl::InvalidArgumentError("what is staged has an id and pieces and nothing else"));
-  }
-  uint64_t bytes = 0;
-  for (const PieceView& piece : request.pieces) bytes += piece.data.size();
-  Push another;  // let go of without the lock
-  bool room = false;
-  {
-    MutexLock lock(mu_);
-    const auto there = kept_.find(worker);
-    if (there != kept_.end() && there->second.push.id != id) another = Remove(worker);
-    room = bytes <= bytes_max_ - std::min(bytes_, bytes_max_);
-    if (room) {
-      Kept& kept = kept_[worker];
-      kept.push.id = id;
-      kept.bytes += bytes;
-      bytes_ += bytes;
-      std::ranges::move(request.pieces, std::back_inserter(kept.push.pieces));
-      kept.push.calls.push_back(call);
-    }
-  }
-  if (!room) {
-    PROBE("ps.staged.no_room");
-    return call->Reply(absl::ResourceExhaustedError(
-        absl::StrCat("no room for ", bytes, " bytes before their exchange")));
-  }
-  // Without the lock, because it may run at once. By the address, since a reference here would keep
-  // the call for ever.
-  call->OnCancel([weak = weak_from_this(), worker, gone = call.get()] {
-    if (const auto self = weak.lock()) self->Forget(worker, gone);
-  });
+constexpr size_t kNameMax = 256;         // bytes of an id and of a worker
+constexpr int64_t kForgottenMs = 30000;  // after which nobody will come for it, most likely
+
+uint64_t BytesOf(const DecodedRequest& request) {
+  constexpr uint64_t kAround = 256;
+  uint64_t bytes = 2 * kNameMax + kAround;
+  for (const PieceView& piece : request.pieces) bytes += kAround + piece.data.size();
+  return bytes;
 }
 
-absl::StatusOr<StagedPushes::Push> StagedPushes::Take(const ExchangeRequest& header) {
+absl::Status Check(const DecodedRequest& request) {
+  const ExchangeRequest& header = request.header;
+  if (header.staged().id().empty() || request.pieces.empty() || header.has_batch() ||
+      header.rejected() || header.push_size() != 0 || header.pull_size() != 0) {
+    return absl::InvalidArgumentError("what is staged has an id and pieces and nothing else");
+  }
+  if (header.staged().id().size() <= kNameMax && header.worker().size() <= kNameMax) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the worker or the id has more than ", kNameMax, " bytes"));
+}
+
+}  // namespace
+
+absl::Status StagedPushes::Keep(DecodedRequest request, int64_t now_ms) {
+  const absl::Status fits = Check(request);
+  if (!fits.ok()) return fits;
+  const ExchangeRequest& header = request.header;
+  const uint64_t bytes = BytesOf(request);
+  std::vector<Push> dropped;  // let go of without the lock
+  MutexLock lock(mu_);
+  const auto there = pushes_.find(header.worker());
+  if (there != pushes_.end() && there->second.id != header.staged().id()) {
+    dropped.push_back(Remove(there));
+  }
+  const auto no_room = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return bytes > bytes_max_ || bytes_ > bytes_max_ - bytes;
+  };
+  for (auto push = pushes_.begin(); no_room() && push != pushes_.end();) {
+    const auto next = std::next(push);
+    if (now_ms - push->second.kept_ms > kForgottenMs) dropped.push_back(Remove(push));
+    push = next;
+  }
+  if (no_room()) {
+    PROBE("ps.staged.no_room");
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room for ", bytes, " bytes before their exchange"));
+  }
+  Push& push = pushes_[header.worker()];
+  push.id = header.staged().id();
+  ++push.calls;
+  push.bytes += bytes;
+  push.kept_ms = now_ms;
+  bytes_ += bytes;
+  std::ranges::move(request.pieces, std::back_inserter(push.pieces));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<PieceView>> StagedPushes::Take(const ExchangeRequest& header) {
+  if (header.staged().id().empty() || header.staged().calls() == 0) {
+    return absl::InvalidArgumentError("a push that was staged by nobody");
+  }
   Push push;
   {
     MutexLock lock(mu_);
-    const auto there = kept_.find(header.worker());
-    if (there != kept_.end() && there->second.push.id == header.staged().id()) {
-      push = Remove(header.worker());
-    }
+    const auto there = pushes_.find(header.worker());
+    if (there != pushes_.end() && there->second.id == header.staged().id()) push = Remove(there);
   }
-  if (!push.calls.empty() && push.calls.size() == header.staged().calls()) return push;
+  if (push.calls == header.staged().calls()) return std::move(push.pieces);
   PROBE("ps.staged.missing");
-  return absl::UnavailableError(absl::StrCat(push.calls.size(), " of ", header.staged().calls(),
-                                             " calls that staged this push are here"));
+  return absl::NotFoundError(absl::StrCat(push.calls, " of ", header.staged().calls(),
+                                          " calls that staged this push are here"));
 }
 
 void StagedPushes::Clear() {
-  std::map<std::string, Kept> kept;  // let go of without the lock
+  Pushes pushes;  // let go of without the lock
   MutexLock lock(mu_);
-  kept.swap(kept_);
+  pushes.swap(pushes_);
   bytes_ = 0;
 }
 
@@ -74,22 +97,11 @@ uint64_t StagedPushes::bytes() const {
   return bytes_;
 }
 
-void StagedPushes::Forget(const std::string& worker, const ServerCall* call) {
-  Push dropped;  // let go of without the lock
-  MutexLock lock(mu_);
-  const auto there = kept_.find(worker);
-  if (there == kept_.end()) return;
-  const auto& calls = there->second.push.calls;
-  const bool its = std::ranges::any_of(calls, [&](const auto& kept) { return kept.get() == call; });
-  if (its) dropped = Remove(worker);
-}
-
-StagedPushes::Push StagedPushes::Remove(const std::string& worker) {
-  const auto there = kept_.find(worker);
-  Kept kept = std::move(there->second);
-  kept_.erase(there);
-  bytes_ -= kept.bytes;
-  return std::move(kept.push);
+StagedPushes::Push StagedPushes::Remove(Pushes::iterator push) {
+  Push removed = std::move(push->second);
+  pushes_.erase(push);
+  bytes_ -= removed.bytes;
+  return removed;
 }
 
 }  // namespace paracord

@@ -1,57 +1,51 @@
 // Gradients that have come before their push: a worker sends those that are final while it still
-// computes others, and the exchange of the batch names them. They are kept as they came, with the
-// call that brought them, which is answered when they are used; whoever gives it up (its process
-// died, its deadline passed) takes all of that push back. One push a worker; what does not fit is
-// refused, and then comes with the exchange. Thread-safe.
+// computes others, and the exchange of the batch names them. They are kept as they came, one push a
+// worker, until that exchange, another push of the worker, or a new generation; what nobody came
+// for in time makes room for others. What has no room is refused, and then comes with the exchange.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
-#include "common/rpc.h"
 #include "net/exchange_codec.h"
 
 namespace paracord {
 
-class StagedPushes : public std::enable_shared_from_this<StagedPushes> {
+class StagedPushes {
  public:
-  // Of one push.
-  struct Push {
-    std::string id;
-    std::vector<PieceView> pieces;
-    std::vector<std::shared_ptr<ServerCall>> calls;
-  };
-
   explicit StagedPushes(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Keeps the pieces, instead of another push of that worker. Answers the call itself:
-  // RESOURCE_EXHAUSTED there is no room, INVALID_ARGUMENT.
-  void Keep(DecodedRequest request, const std::shared_ptr<ServerCall>& call);
-  // UNAVAILABLE: it is not all here, and has to come with the exchange.
-  absl::StatusOr<Push> Take(const ExchangeRequest& header);
-  // None is used any more.
+  // Keeps the pieces, instead of another push of that worker. RESOURCE_EXHAUSTED: no room;
+  // INVALID_ARGUMENT.
+  absl::Status Keep(DecodedRequest request, int64_t now_ms);
+  // What was staged of this push. NOT_FOUND: it is not all here, and has to come with the exchange;
+  // INVALID_ARGUMENT.
+  absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
 
-  uint64_t bytes() const;
+  uint64_t bytes() const;  // of pieces, and what it takes to keep them
 
  private:
-  struct Kept {
-    Push push;
+  struct Push {
+    std::string id;
+    uint32_t calls = 0;
+    std::vector<PieceView> pieces;
     uint64_t bytes = 0;
+    int64_t kept_ms = 0;  // the last of it
   };
-  void Forget(const std::string& worker, const ServerCall* call);
-  Push Remove(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  using Pushes = std::map<std::string, Push>;
+  Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t bytes_max_;
   mutable Mutex mu_;
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<std::string, Kept> kept_ ABSL_GUARDED_BY(mu_);  // by worker
+  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // by worker
 };
 
 }  // namespace paracord

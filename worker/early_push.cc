@@ -8,22 +8,32 @@
 #include "net/protocol.h"
 
 namespace paracord {
+namespace {
+
+constexpr int64_t kPauseMs = 30000;  // after a refusal: what it sends in vain, it sends twice
+
+}  // namespace
 
 EarlyPush::EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-                     std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive)
+                     std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive,
+                     std::shared_ptr<EarlyPushPauses> pauses)
     : options_(std::move(options)),
       copy_(std::move(copy)),
       buffer_(buffer),
       links_(std::move(links)),
       environment_(environment),
       alive_(std::move(alive)),
+      pauses_(std::move(pauses)),
       refused_(links_.size()) {
   const auto gradients = copy_->gradients(buffer_);
   for (const std::span<float> gradient : gradients) left_bytes_ += gradient.size_bytes();
   added_.resize(gradients.size());
   staged_.variables.resize(gradients.size());
   staged_.calls.resize(links_.size());
-  for (const Link* link : links_) sends_.push_back(!link->maps());
+  for (size_t ps = 0; ps < links_.size(); ++ps) {
+    sends_.push_back(!links_[ps]->maps() && environment_.loop.NowMs() >= (*pauses_)[ps]);
+    if (sends_[ps]) enough_ += options_.bytes;
+  }
 }
 
 bool EarlyPush::Add(size_t variable) {
@@ -34,7 +44,7 @@ bool EarlyPush::Add(size_t variable) {
   waiting_bytes_ += bytes;
   left_bytes_ -= bytes;
   // The exchange follows at once where hardly anything is left.
-  if (waiting_bytes_ < options_.bytes || left_bytes_ * 16 < options_.bytes) return true;
+  if (enough_ == 0 || waiting_bytes_ < enough_ || left_bytes_ * 16 < options_.bytes) return true;
   waiting_bytes_ = 0;
   environment_.loop.Post([self = shared_from_this(), variables = std::exchange(waiting_, {})] {
     self->Send(variables);
@@ -43,7 +53,7 @@ bool EarlyPush::Add(size_t variable) {
 }
 
 void EarlyPush::Send(const std::vector<size_t>& variables) {
-  if (!*alive_ || std::ranges::find(sends_, true) == sends_.end()) return;
+  if (!*alive_) return;
   PROBE("worker.early_push");
   const TraceSpan span("early push");
   if (staged_.id.empty()) staged_.id = environment_.random.NextId();
@@ -56,14 +66,18 @@ void EarlyPush::Send(const std::vector<size_t>& variables) {
     links_[ps]->Call(method::kStage, std::move(request), options_.deadline_ms,
                      [self = shared_from_this(), &loop = environment_.loop,
                       ps](const absl::StatusOr<absl::Cord>& reply) {
-                       if (reply.ok()) return;
-                       loop.Post([self, ps] { self->refused_[ps] = true; });
+                       if (!reply.ok()) loop.Post([self, ps] { self->Refused(ps); });
                      });
   }
 }
 
 const StagedGradients* EarlyPush::For(uint32_t ps) const {
   return staged_.calls[ps] > 0 && !refused_[ps] ? &staged_ : nullptr;
+}
+
+void EarlyPush::Refused(uint32_t ps) {
+  refused_[ps] = true;
+  (*pauses_)[ps] = environment_.loop.NowMs() + kPauseMs;
 }
 
 bool EarlyPush::any_refused() const { return std::ranges::find(refused_, true) != refused_.end(); }

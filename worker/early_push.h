@@ -18,15 +18,19 @@ namespace paracord {
 
 struct EarlyPushOptions {
   std::string task;
-  int64_t deadline_ms = 10000;  // of a call, which waits for the exchange
-  uint64_t bytes = 1 << 20;     // that are worth a call
+  int64_t deadline_ms = 10000;  // of a call
+  uint64_t bytes = 1 << 20;     // that are worth a call, for each ps
 };
+
+// Until when nothing leaves early for a ps that had no room, by ps, in ms. Of a session.
+using EarlyPushPauses = std::vector<int64_t>;
 
 class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
  public:
   // `alive`: while it is true there are the links.
   EarlyPush(EarlyPushOptions options, std::shared_ptr<ParameterCopy> copy, uint32_t buffer,
-            std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive);
+            std::vector<Link*> links, Environment environment, std::shared_ptr<bool> alive,
+            std::shared_ptr<EarlyPushPauses> pauses);
 
   // The variable's gradient is final. False: it is not finite, and nothing more is to be added.
   bool Add(size_t variable);
@@ -34,6 +38,8 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
 
   // What the exchange with that ps need not carry; nullptr: nothing, it carries all.
   const StagedGradients* For(uint32_t ps) const;
+  // That ps has not kept it: the exchange carries all, and for a while nothing leaves early.
+  void Refused(uint32_t ps);
   // Calls may still be sending when no exchange has need of them.
   bool any_refused() const;
   bool any_sent() const { return !staged_.id.empty(); }
@@ -47,6 +53,9 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
   const std::vector<Link*> links_;
   const Environment environment_;
   const std::shared_ptr<bool> alive_;
+  const std::shared_ptr<EarlyPushPauses> pauses_;
+  std::vector<bool> sends_;  // by ps: there is something to be gained
+  uint64_t enough_ = 0;      // bytes
 
   // Of the executor.
   std::vector<bool> added_;
@@ -55,7 +64,6 @@ class EarlyPush : public std::enable_shared_from_this<EarlyPush> {
   uint64_t left_bytes_ = 0;  // that are still computed
 
   // Of the loop.
-  std::vector<bool> sends_;  // by ps: there is something to be gained
   StagedGradients staged_;
   std::vector<bool> refused_;  // by ps
 };

@@ -54,7 +54,8 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
       pushes_early_(!options_.overlap && !copy_->KeepsResiduals() && !workload_->clip.on() &&
-                    !MUTANT("rejected_by_one_ps")) {}
+                    !MUTANT("rejected_by_one_ps")),
+      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
 
 Trainer::~Trainer() { *alive_ = false; }
 
@@ -139,7 +140,7 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
   if (pushes_early_) {
     computation->early = std::make_shared<EarlyPush>(
         EarlyPushOptions{options_.task, options_.exchange_ms, options_.early_push_bytes}, copy_,
-        computation->buffer, links_, environment_, alive_);
+        computation->buffer, links_, environment_, alive_, early_pauses_);
   }
   // What was not sent of the gradient before is only known when its exchange is over.
   computation->encodes = !(options_.overlap && copy_->KeepsResiduals());
@@ -363,6 +364,7 @@ void Trainer::Send(uint32_t ps) {
   const bool first = exchange_.tries[ps].sent++ == 0;
   const StagedGradients* const staged =
       first && exchange_.early != nullptr ? exchange_.early->For(ps) : nullptr;
+  exchange_.tries[ps].staged = staged != nullptr;
   // With overlap the values may be read while they come.
   std::shared_ptr<Landing> landing = MakeExchangeLanding(
       copy_->ReplyBytesMax(ps, exchange_.order),
@@ -403,6 +405,12 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     } else {
       return callbacks_.stale(Text(error));
     }
+  }
+  if (absl::IsNotFound(error) && exchange_.tries[ps].staged) {
+    // Nothing has changed there, and this was no try.
+    exchange_.early->Refused(ps);
+    --exchange_.tries[ps].sent;
+    return Send(ps);
   }
   if (absl::IsAborted(error) || absl::IsFailedPrecondition(error)) {
     return callbacks_.stale(Text(error));

@@ -73,6 +73,7 @@ class Trainer {
     uint32_t sent = 0;
     uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
     int64_t no_room_since_ms = 0;
+    bool staged = false;  // the last named what was sent early
   };
   struct Exchange {
     ExchangeOrder order;
@@ -121,6 +122,7 @@ class Trainer {
   // Shared with what runs on the executor.
   const std::shared_ptr<ParameterCopy> copy_;
   const bool pushes_early_;
+  const std::shared_ptr<EarlyPushPauses> early_pauses_;
 
   std::deque<Lease> leases_;  // the first is worked on
   uint32_t next_batch_ = 0;

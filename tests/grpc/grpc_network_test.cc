@@ -23,6 +23,8 @@ class EchoService : public Service {
       parked.set_value(call);
     } else if (method == "/t/drop") {
       return;
+    } else if (method == "/t/size") {
+      call->Reply(Parts{absl::Cord(std::to_string(request.size()))});
     } else if (method == "/t/parts") {
       Parts parts;
       for (int i = 0; i < 5; ++i) parts.push_back(request);
@@ -240,6 +242,21 @@ TEST_CASE("requests beyond what may be in flight wait for each other, and all ar
   CHECK(gone.get().status().code() != absl::StatusCode::kDeadlineExceeded);
   CHECK(first.get().ok());
   CHECK(Call(*links[2], "/t/echo", large, 30000).get().ok());
+}
+
+TEST_CASE("a request of many hundreds of megabytes arrives over gRPC") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto link = network.Dial((*listener)->address());
+  const Parts parts(700, absl::Cord(std::string(1 << 20, 'x')));
+  for (int i = 0; i < 2; ++i) {
+    const Reply got = Call(*link, "/t/size", parts, 60000).get();
+    INFO(got.status().ToString());
+    REQUIRE(got.ok());
+    CHECK(*got == std::to_string(700 << 20));
+  }
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kAllBytes = 17 * sizeof(float);  // of a push to every trained partition
-
 // A push cut in two: the pieces of `early` partitions, and the exchange without them.
 struct Halves {
   DecodedRequest staged, exchange;
@@ -45,19 +43,18 @@ TEST_CASE("what came early and what the exchange brings are one push") {
   ps.Ready();
   const Halves halves = Cut(ps.PushOf(0, 0, 2.0f), {0, 2}, "a");
   const auto call = Stage(ps, halves.staged);
-  CHECK(call->answered == 0);  // kept
+  CHECK(call->answered == 1);
+  CHECK(call->reply.ok());
   CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
   const auto reply = ps.Exchange(halves.exchange);
   REQUIRE(reply.ok());
   CHECK(reply->State(0).outcome() == PUSH_APPLIED);
-  CHECK(call->answered == 1);
-  CHECK(call->reply.ok());
   const Pulled pulled = ps.PullAll();
   CHECK(pulled.values.at(0) == Floats(9, -2.0f));
   CHECK(pulled.values.at(1) == Floats(6, -2.0f));
   CHECK(pulled.values.at(2) == Floats(2, -2.0f));
   // It is used once.
-  CHECK(absl::IsUnavailable(ps.Exchange(halves.exchange).status()));
+  CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
 }
 
 TEST_CASE("several calls stage one push, and it is only used if all have come") {
@@ -78,7 +75,7 @@ TEST_CASE("several calls stage one push, and it is only used if all have come") 
       CHECK(reply->State(1).outcome() == PUSH_APPLIED);
       continue;
     }
-    CHECK(absl::IsUnavailable(reply.status()));
+    CHECK(absl::IsNotFound(reply.status()));
     CHECK(std::string(reply.status().message()).find("1 of 2 calls") != std::string::npos);
     CHECK(ps.PullAll().values.at(0) == Floats(9, 0.0f));
     REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());  // repeated whole
@@ -92,46 +89,49 @@ TEST_CASE("nobody's gradients but those that an exchange names are used") {
   const Halves old = Cut(ps.PushOf(0, 0, 100.0f), {0}, "old");
   const Halves halves = Cut(ps.PushOf(0, 0, 1.0f), {0}, "new");
   const Halves other = Cut(ps.PushOf(0, 0, 50.0f), {0}, "other", "worker:1");
-  const auto old_call = Stage(ps, old.staged);
-  const auto other_call = Stage(ps, other.staged);
-  CHECK(absl::IsUnavailable(ps.Exchange(halves.exchange).status()));
-  const auto call = Stage(ps, halves.staged);  // instead of the old one of this worker
-  CHECK(old_call.use_count() == 1);
-  CHECK(other_call->answered == 0);
-  CHECK(other_call.use_count() == 2);
-  CHECK(absl::IsUnavailable(ps.Exchange(old.exchange).status()));
+  Stage(ps, old.staged);
+  Stage(ps, other.staged);
+  CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
+  Stage(ps, halves.staged);  // instead of the old one of this worker
+  CHECK(absl::IsNotFound(ps.Exchange(old.exchange).status()));
   REQUIRE(ps.Exchange(halves.exchange).ok());
   CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
-  CHECK(call->answered == 1);
 }
 
-TEST_CASE("a caller that goes away takes back all of its push") {
+TEST_CASE("a new generation has nothing of the one before") {
   TestPs ps;
   ps.Ready();
-  const Halves halves = Cut(ps.PushOf(0, 0, 1.0f), {0, 1}, "a");
-  const auto call = Stage(ps, halves.staged);
-  CHECK(call.use_count() == 2);
-  call->Cancel();
-  CHECK(call.use_count() == 1);
-  CHECK(absl::IsUnavailable(ps.Exchange(halves.exchange).status()));
+  Halves halves = Cut(ps.PushOf(0, 0, 1.0f), {0}, "a");
+  CHECK(Stage(ps, halves.staged)->reply.ok());
+  REQUIRE(ps.Adopt(2).ok());
+  halves.exchange.header.mutable_fence()->set_generation(2);
+  CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
 }
 
-TEST_CASE("there is room for so much, and what has no room comes with the exchange") {
-  TestPs ps(TestModel(), "", 0, PinnedBytes::kUnlimited, kAllBytes);
+TEST_CASE("there is room for so much, and what nobody came for makes room") {
+  TestPs ps(TestModel(), "", 0, PinnedBytes::kUnlimited, 2000);  // two pushes have more
   ps.Ready();
+  const auto status = [&](const Halves& halves) {
+    const auto call = Stage(ps, halves.staged);
+    CHECK(call->answered == 1);
+    return call->reply.status();
+  };
   const std::vector<uint32_t> all = {0, 1, 2};
-  const auto first = Stage(ps, Cut(ps.PushOf(0, 0, 1.0f), all, "a").staged);
-  CHECK(first->answered == 0);
-  const auto second = Stage(ps, Cut(ps.PushOf(0, 0, 1.0f), {2}, "b", "worker:1").staged);
-  CHECK(second->answered == 1);
-  CHECK(absl::IsResourceExhausted(second->reply.status()));
+  CHECK(status(Cut(ps.PushOf(0, 0, 1.0f), all, "a")).ok());
+  CHECK(absl::IsResourceExhausted(status(Cut(ps.PushOf(0, 0, 1.0f), all, "b", "worker:1"))));
   // Its own next push takes the place.
   const Halves next = Cut(ps.PushOf(0, 0, 1.0f), all, "c");
-  const auto third = Stage(ps, next.staged);
-  CHECK(third->answered == 0);
+  CHECK(status(next).ok());
   REQUIRE(ps.Exchange(next.exchange).ok());
-  const auto fourth = Stage(ps, Cut(ps.PushOf(0, 1, 1.0f), all, "d", "worker:1").staged);
-  CHECK(fourth->answered == 0);
+  const Halves other = Cut(ps.PushOf(0, 1, 1.0f), all, "d", "worker:1");
+  CHECK(status(other).ok());
+  ps.loop.Advance(29000);
+  CHECK(absl::IsResourceExhausted(status(Cut(ps.PushOf(0, 1, 1.0f), all, "e"))));
+  ps.loop.Advance(2000);
+  const Halves late = Cut(ps.PushOf(0, 1, 1.0f), all, "f");
+  CHECK(status(late).ok());
+  CHECK(absl::IsNotFound(ps.Exchange(other.exchange).status()));
+  CHECK(ps.Exchange(late.exchange).ok());
 }
 
 TEST_CASE("what is staged is checked with the push, whole") {
@@ -156,6 +156,8 @@ TEST_CASE("what is staged is checked with the push, whole") {
        },
        "a piece at offset 0 where 36 was expected"},
       {"unknown partition", [](Halves& h) { h.staged.pieces[0].partition = 77; }, "pieces"},
+      {"staged by nobody", [](Halves& h) { h.exchange.header.mutable_staged()->set_calls(0); },
+       "staged by nobody"},
       {"without a batch",
        [](Halves& h) {
          h.exchange.header.clear_batch();
@@ -168,11 +170,10 @@ TEST_CASE("what is staged is checked with the push, whole") {
     INFO(one.what);
     Halves halves = Cut(ps.PushOf(0, 0, 1.0f), {0}, one.what);
     one.spoil(halves);
-    const auto call = Stage(ps, halves.staged);
+    Stage(ps, halves.staged);
     const auto reply = ps.Exchange(halves.exchange);
     CHECK(absl::IsInvalidArgument(reply.status()));
     CHECK(std::string(reply.status().message()).find(one.says) != std::string::npos);
-    CHECK(call->answered == 1);
     CHECK(ps.PullAll().values.at(1) == Floats(6, 0.0f));
   }
 }
@@ -196,20 +197,15 @@ TEST_CASE("staging is for who is let in, and for pieces alone") {
   CHECK(absl::IsInvalidArgument(refused([](auto& h) { h.mutable_batch(); })));
   CHECK(absl::IsInvalidArgument(refused([](auto& h) { h.set_rejected(true); })));
   CHECK(absl::IsInvalidArgument(refused([](auto& h) { h.add_pull(); })));
+  CHECK(absl::IsInvalidArgument(refused([](auto& h) { h.set_worker(std::string(257, 'w')); })));
+  CHECK(absl::IsInvalidArgument(
+      refused([](auto& h) { h.mutable_staged()->set_id(std::string(257, 'i')); })));
+  DecodedRequest nothing = halves.staged;
+  nothing.pieces.clear();
+  CHECK(absl::IsInvalidArgument(Stage(ps, nothing)->reply.status()));
   const auto garbage = std::make_shared<FakeCall>();
   ps.ps->Handle(method::kStage, absl::Cord("\xff\xff"), garbage);
   CHECK(absl::IsInvalidArgument(garbage->reply.status()));
-}
-
-TEST_CASE("a ps that leaves lets go of what was staged") {
-  std::shared_ptr<FakeCall> call;
-  {
-    TestPs ps;
-    ps.Ready();
-    call = Stage(ps, Cut(ps.PushOf(0, 0, 1.0f), {0}, "a").staged);
-    CHECK(call.use_count() == 2);
-  }
-  CHECK(call.use_count() == 1);
 }
 
 }  // namespace

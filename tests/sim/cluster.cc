@@ -67,7 +67,7 @@ class SimCluster::Ps : public Role, public Service {
         ps_({.index = index,
              .dir = kSimDir,
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
-             .staged_bytes_max = 200},
+             .staged_bytes_max = 1500},
             node.environment(), ExitFn(cluster.supervisor_, node)) {
     auto listener = node.environment().network.Listen(PsAddress(index), *this);
     if (!listener.ok()) {

@@ -12,8 +12,8 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kRow = 1024;  // elements
-constexpr uint64_t kEnough = 2 * kRow * sizeof(float);
+constexpr uint64_t kRow = 1024;                     // elements
+constexpr uint64_t kEnough = kRow * sizeof(float);  // for each ps
 
 struct Sent {
   std::string method;
@@ -73,7 +73,8 @@ struct Fixture {
   std::shared_ptr<EarlyPush> Begin() {
     return std::make_shared<EarlyPush>(EarlyPushOptions{"worker:0", 1000, kEnough}, copy, 0,
                                        std::vector<Link*>{&links[0], &links[1]},
-                                       Environment{loop, network, files, executor, random}, alive);
+                                       Environment{loop, network, files, executor, random}, alive,
+                                       pauses);
   }
   // What the exchange with that ps carries.
   DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
@@ -96,6 +97,7 @@ struct Fixture {
   std::vector<VariableSpec> variables;
   std::shared_ptr<ParameterCopy> copy;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+  std::shared_ptr<EarlyPushPauses> pauses = std::make_shared<EarlyPushPauses>(2);
 };
 
 // Partitions and bytes of the pieces.
@@ -152,6 +154,24 @@ TEST_CASE("a ps that has no room gets everything with the exchange, the other on
   CHECK(BytesOf(test.Exchange(*early, 0)).size() == 3);
   CHECK_FALSE(test.Exchange(*early, 0).header.has_staged());
   CHECK(early->For(1) != nullptr);
+}
+
+TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
+  Fixture test;
+  test.Begin()->Refused(0);
+  const auto calls_of_a_batch = [&] {
+    for (KeepingLink& link : test.links) link.calls.clear();
+    const auto early = test.Begin();
+    for (const size_t v : {3, 1, 2, 0}) CHECK(early->Add(v));
+    test.loop.RunPosted();
+    CHECK((early->For(0) != nullptr) == !test.links[0].calls.empty());
+    return std::pair(test.links[0].calls.size(), test.links[1].calls.size());
+  };
+  CHECK(calls_of_a_batch() == std::pair<size_t, size_t>(0, 2));
+  test.loop.Advance(29000);
+  CHECK(calls_of_a_batch().first == 0);
+  test.loop.Advance(1000);
+  CHECK(calls_of_a_batch() == std::pair<size_t, size_t>(1, 1));
 }
 
 TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {

@@ -275,7 +275,13 @@ TEST_CASE("gradients leave while others are computed, and again only if the push
     CHECK(test.link.last_pieces[0].partition == 0);
     if (batch == 1) {
       CHECK(early.header.staged().id() != test.link.staged[0].header.staged().id());
-      test.Answer(absl::UnavailableError("0 of 1 calls are here"), 100);
+      // At once, and as often as ever, also where it is known by then that there was no room.
+      test.link.staged_done[1](absl::ResourceExhaustedError("no room"));
+      test.loop.RunPosted();
+      test.Answer(absl::NotFoundError("0 of 1 calls are here"), 0);
+      CHECK(test.link.last_request.pull(0).has_have_updates());
+      test.Answer(absl::UnavailableError("no connection"), 100);
+      test.Answer(absl::UnavailableError("no connection"), 100);
       CHECK_FALSE(test.link.last_request.has_staged());
       CHECK(test.link.last_pieces.size() == 2);
     }
