@@ -211,8 +211,8 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   SetWindows([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
-  // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request, which
-  // is bounded by the intake anyway.
+  // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request. The
+  // intake bounds those anyway.
 }
 
 }  // namespace
