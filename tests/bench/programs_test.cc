@@ -113,7 +113,7 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
   CHECK(refused.text.find("no CUDA plug-in at /none") != std::string::npos);
 }
 
-TEST_CASE("gpu-check and versus/gpu say what they lack, in a line") {
+TEST_CASE("gpu-check says what it lacks, in a line") {
   const std::string check = PARACORD_SOURCE_DIR "/deploy/gpu-check ";
   const auto lacks = [](const std::string& command, const std::string& what) {
     const Output output = Shell(command);
@@ -127,6 +127,9 @@ TEST_CASE("gpu-check and versus/gpu say what they lack, in a line") {
   lacks(check + "pack", "pack where to?");
   lacks(check + "here", "is not a folder that gpu-check packed");
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
+}
+
+TEST_CASE("versus/gpu says what it lacks, in a line", "[.slow]") {  // needs Python
   const std::string versus = "python3 " PARACORD_SOURCE_DIR "/bench/versus/gpu ";
   const Output skipped = Shell(versus), unknown = Shell(versus + "--cases none");
   if (skipped.text.find("skipped: PyTorch ") == 0) CHECK(skipped.status == 0);
