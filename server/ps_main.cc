@@ -20,9 +20,10 @@ int Main(int argc, char** argv) {
   flags.Switch("shared-memory", "serve workers on this host through shared memory", &shared_memory);
   GrpcOptions grpc;
   auto in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
-  flags.Integer("in-flight-mb", "N",
-                "MiB of requests that arrive or are answered; above it their senders wait", 1,
-                1 << 20, &in_flight_mb);
+  flags.Integer(
+      "in-flight-mb", "N",
+      "MiB of requests that arrive or are answered, half as much of early gradients beside", 1,
+      1 << 20, &in_flight_mb);
   PsOptions options;
   auto pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
   flags.Integer("pinned-mb", "N",

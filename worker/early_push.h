@@ -16,10 +16,13 @@
 
 namespace paracord {
 
+// Of gradients that are worth a call, for each ps.
+inline constexpr uint64_t kEarlyPushBytes = 1 << 20;
+
 struct EarlyPushOptions {
   std::string task;
   int64_t deadline_ms = 10000;  // of a call
-  uint64_t bytes = 1 << 20;     // that are worth a call, for each ps
+  uint64_t bytes = kEarlyPushBytes;
 };
 
 // Until when nothing leaves early for a ps that had no room, by ps, in ms. Of a session.

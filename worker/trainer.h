@@ -48,7 +48,7 @@ struct TrainerOptions {
   uint32_t tries = 3;           // of one exchange, before the lease is given back
   TransferOptions transfer;
   bool overlap = false;
-  uint64_t early_push_bytes = 1 << 20;  // early_push.h
+  uint64_t early_push_bytes = kEarlyPushBytes;
 };
 
 class Trainer {

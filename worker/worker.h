@@ -26,7 +26,7 @@ struct WorkerOptions {
   std::string device = "cpu";  // as it is shown
   std::string dir;             // of the job, to see whether it is done; empty: not known
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
-  uint64_t early_push_bytes = 1 << 20;  // worker/early_push.h
+  uint64_t early_push_bytes = kEarlyPushBytes;
 };
 
 class Worker {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/cuda_host/host_runtime.h"
-#include "tests/worker/model_testing.h"
+#include "tests/worker/graph_json.h"
 #include "worker/model/graph.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -14,20 +14,6 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-json Call(const std::string& of, int call) {
-  const json tensor = {{"class_name", "__keras_tensor__"},
-                       {"config", {{"keras_history", {of, call, 0}}}}};
-  return {{"args", {tensor}}, {"kwargs", json::object()}};
-}
-
-json Named(const std::string& class_name, const std::string& name, json config, json calls) {
-  config["name"] = name;
-  json layer = LayerJson(class_name, std::move(config));
-  layer["name"] = name;
-  layer["inbound_nodes"] = std::move(calls);
-  return layer;
-}
 
 // "norm" twice, with a layer between that needs memory of its own.
 json Model() {

@@ -184,7 +184,7 @@ class SimCluster::Trainer : public Role {
              .device = "cpu",
              .dir = kSimDir,
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
-             .early_push_bytes = cluster.plan_.early_push ? 1 : uint64_t{1} << 20},
+             .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes},
             [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
               return MakeCountingWorkload(counting);
             },

@@ -76,6 +76,14 @@ struct Fixture {
                                        Environment{loop, network, files, executor, random}, alive,
                                        pauses);
   }
+  // v3 and v1 are final, which is enough for a call.
+  std::shared_ptr<EarlyPush> BeginAndSend() {
+    std::shared_ptr<EarlyPush> early = Begin();
+    CHECK(early->Add(3));
+    CHECK(early->Add(1));
+    loop.RunPosted();
+    return early;
+  }
   // What the exchange with that ps carries.
   DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
     ExchangeOrder order;
@@ -142,10 +150,7 @@ TEST_CASE("gradients leave when there are enough of them, and the exchange carri
 
 TEST_CASE("a ps that has no room gets everything with the exchange, the other one does not") {
   Fixture test;
-  const auto early = test.Begin();
-  CHECK(early->Add(3));
-  CHECK(early->Add(1));
-  test.loop.RunPosted();
+  const auto early = test.BeginAndSend();
   CHECK_FALSE(early->any_refused());
   test.links[0].calls.at(0).done(absl::ResourceExhaustedError("no room"));
   test.loop.RunPosted();
@@ -177,10 +182,7 @@ TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
 TEST_CASE("nothing leaves early for a ps that reads gradients where they lie") {
   Fixture test;
   test.links[1].maps_memory = true;
-  const auto early = test.Begin();
-  CHECK(early->Add(3));
-  CHECK(early->Add(1));
-  test.loop.RunPosted();
+  const auto early = test.BeginAndSend();
   CHECK(test.links[0].calls.size() == 1);
   CHECK(test.links[1].calls.empty());
   CHECK(early->For(1) == nullptr);
@@ -201,10 +203,7 @@ TEST_CASE("a gradient that is not finite does not leave, nor what overflows in t
 
 TEST_CASE("gradients leave as the wire has them") {
   Fixture test({.wire = ENCODING_BF16, .compression = {}});
-  const auto early = test.Begin();
-  CHECK(early->Add(3));
-  CHECK(early->Add(1));
-  test.loop.RunPosted();
+  const auto early = test.BeginAndSend();
   CHECK(BytesOf(test.links[1].calls.at(0).request) ==
         std::map<uint32_t, uint64_t>{{12, kRow}, {14, 2 * kRow}});
   CHECK(std::string(test.links[1].calls[0].request.pieces[1].data).substr(0, 2) == "\x80\x40");

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/worker/model_testing.h"
+#include "tests/worker/graph_json.h"
 #include "worker/model/graph.h"
 #include "worker/ops/cpu/cpu_ops.h"
 
@@ -13,30 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-json Call(const std::string& of) {
-  const json tensor = {{"class_name", "__keras_tensor__"},
-                       {"config", {{"keras_history", {of, 0, 0}}}}};
-  return {{"args", {tensor}}, {"kwargs", json::object()}};
-}
-
-json Named(const std::string& class_name, const std::string& name, json config, json calls) {
-  config["name"] = name;
-  json layer = LayerJson(class_name, std::move(config));
-  layer["name"] = name;
-  layer["inbound_nodes"] = std::move(calls);
-  return layer;
-}
-
-json SecondCall(const std::string& of) {
-  json call = Call(of);
-  call["args"][0]["config"]["keras_history"] = {of, 1, 0};
-  return call;
-}
-
 // "shared" is called twice, with a regularizer; no loss depends on "aside".
 json Model() {
   json twice = {Call("in"), Call("between")};
-  const json second = SecondCall("shared");
+  const json second = Call("shared", 1);
   return {{"class_name", "Functional"},
           {"config",
            {{"name", "m"},
@@ -162,7 +142,7 @@ json NormsAside() {
              {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),
               Named("BatchNormalization", "norm", {{"momentum", 0.5}}, wide),
               Named("Dense", "aside", {{"units", 4}}, {Call("norm")}),
-              Named("BatchNormalization", "other", {{"momentum", 0.9}}, {SecondCall("norm")}),
+              Named("BatchNormalization", "other", {{"momentum", 0.9}}, {Call("norm", 1)}),
               Named("Dense", "head", {{"units", 3}}, {Call("norm")})}},
             {"input_layers", {{"in", 0, 0}}},
             {"output_layers", {{"head", 0, 0}, {"other", 0, 0}}}}}};
