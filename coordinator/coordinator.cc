@@ -226,15 +226,14 @@ absl::Status Coordinator::Begin() {
         RemoveLeftovers(files, dir, generation);
       },
       [] {});
-  for (const std::string& address : options_.ps_addresses) {
-    links_.push_back(environment_.network.Dial(address));
-  }
-  CoreOptions core{options_.job,
-                   options_.ps_addresses,
-                   environment_.random.NextId(),
-                   environment_.random.NextId(),
-                   options_.dir,
-                   environment_.loop.UnixMs()};
+  CoreOptions core{.job = options_.job,
+                   .ps_addresses = options_.ps_addresses,
+                   .workers = options_.workers,
+                   .boot_id = environment_.random.NextId(),
+                   .new_run_id = environment_.random.NextId(),
+                   .dir = options_.dir,
+                   .started_unix_ms = environment_.loop.UnixMs()};
+  for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {
     events_ = std::make_shared<EventFile>(files, Path("tensorboard"), found.generation);
   }

@@ -21,6 +21,7 @@ namespace paracord {
 struct CoordinatorOptions {
   Job job;
   std::vector<std::string> ps_addresses;  // by index
+  std::vector<std::string> workers = {};  // tasks, as in CoreOptions
   std::string dir;                        // shared DIR of the job; absolute
   bool charts = false;                    // to be written to DIR/tensorboard
 };

@@ -63,6 +63,9 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
   if (!ps.ok()) return configuration(ps.status());
   options.ps_addresses = *std::move(ps);
+  for (const auto& [index, address] : cluster->workers) {
+    options.workers.push_back(Task{Role::kWorker, index}.ToString());
+  }
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], own.shared.dir)) {
     return *code;
   }

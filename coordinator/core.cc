@@ -27,6 +27,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       phase_since_ms_(now_ms),
       generation_(found.generation),
       newest_generation_(found.generation),
+      untold_(options_.workers.begin(), options_.workers.end()),
       failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
                                                                    : std::vector<RejectedBatch>()),
       manifests_(std::move(found.manifests)),
@@ -68,7 +69,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   now_ms_ = now_ms;
-  if (!exit_.has_value() || !std::holds_alternative<TickEvent>(event)) {
+  if (phase_ != Phase::kEnded || !std::holds_alternative<TickEvent>(event)) {
     std::visit([this](const auto& e) { Handle(e); }, event);
   }
   if (phase_ != Phase::kEnded) {
@@ -76,7 +77,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     DriveFormation();
     DriveRounds();
     ServeParked(std::holds_alternative<TickEvent>(event));
-  } else if (exit_.has_value()) {
+  } else if (!exited_) {
     const bool tell = !leaves_alone_;
     if (tell) TellPs();
     const bool all_told = std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
@@ -84,22 +85,21 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     });
     const bool written = !summary_pending_ && !save_pending_;
     if ((all_told && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
-      Emit(*std::exchange(exit_, std::nullopt));
+      exited_ = true;
+      Emit(*exit_);
     }
   }
   return std::exchange(effects_, {});
 }
 
-// After the end. Workers between two attempts to join have no session: they hear of it when they
-// ask. Of one that is done DIR tells them later; of one that failed nobody does, and if it failed
-// soon, some are only starting.
+// After the end. Workers that are only starting, between two attempts to join or just joined hear
+// of it when they ask. If the job is done, DIR tells those that come later.
 bool CoordinatorCore::AllAsked() const {
   constexpr int64_t kAskMs = 500;
-  if (exit_->code == static_cast<int>(ExitCode::kDone)) {
-    return outside_.empty() || now_ms_ - ended_ms_ > kAskMs;
-  }
+  const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
   const bool soon = !formed_ms_.has_value() || ended_ms_ - *formed_ms_ < kTellMs;
-  return outside_.empty() && !soon;
+  if (soon && options_.workers.empty()) return false;  // nobody knows who else comes
+  return untold_.empty() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
 }
 
 void CoordinatorCore::Handle(const TickEvent&) {
@@ -447,7 +447,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   ended_ms_ = now_ms_;
   exit_ = Exit{static_cast<int>(code), reason};
   leaves_alone_ = code == ExitCode::kDrained || code == ExitCode::kFenced;
-  if (leaves_alone_) return outside_.clear();
+  if (leaves_alone_) return untold_.clear();
   for (auto& [id, session] : sessions_) {
     WorkerHoldReply leave;
     leave.mutable_leave()->set_exit_code(static_cast<int>(code));
@@ -458,6 +458,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
       *reply.mutable_leave() = leave.leave();
       Emit(AnswerWork{*session.parked, reply});
     }
+    if (!session.hold.has_value() && !session.parked.has_value()) untold_.insert(session.task);
     session.hold.reset();
     session.parked.reset();
   }

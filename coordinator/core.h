@@ -34,9 +34,10 @@ inline constexpr int64_t kRepeatMs = 1000;  // what failed on the disk is tried 
 struct CoreOptions {
   Job job;
   std::vector<std::string> ps_addresses;
-  std::string boot_id;     // of this coordinator
-  std::string new_run_id;  // taken if the job is new
-  std::string dir;         // of the job, for messages alone
+  std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
+  std::string boot_id;               // of this coordinator
+  std::string new_run_id;            // taken if the job is new
+  std::string dir;                   // of the job, for messages alone
   int64_t started_unix_ms = 0;
 };
 
@@ -306,7 +307,9 @@ class CoordinatorCore {
   Window window_, window_before_;               // under way, and the newest whole one
   std::map<std::string, uint64_t> session_of_;  // by task
   std::set<uint64_t> parked_;                   // sessions that are parked, or were
-  std::set<std::string> outside_;               // tasks that asked to join and have no session
+  // Tasks that an end of the job would not reach: they have no session, but the cluster names them,
+  // or they asked to join. Once it has ended: that have not been told.
+  std::set<std::string> untold_;
   std::map<std::string, std::string> boot_of_;  // of the newest life of each task
   std::set<std::string> displaced_;             // boot ids of the lives before
   uint64_t last_id_ = 0;                        // of sessions and leases
@@ -342,7 +345,8 @@ class CoordinatorCore {
   int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
   int64_t ended_ms_ = 0;
   bool leaves_alone_ = false;  // drained or fenced: workers and ps stay for the next coordinator
-  std::optional<Exit> exit_;
+  std::optional<Exit> exit_;   // of a job that has ended
+  bool exited_ = false;        // it has been told
 };
 
 }  // namespace paracord

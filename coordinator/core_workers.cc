@@ -70,12 +70,12 @@ std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) c
 void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (phase_ == Phase::kEnded) {
-    outside_.erase(request.task());
+    untold_.erase(request.task());
     if (leaves_alone_) {
       return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
     }
-    const ExitCode code = exit_.has_value() ? static_cast<ExitCode>(exit_->code) : ExitCode::kDone;
-    return AnswerJoinWith(event.call, LeaveReply(code, "the job has ended"));
+    return AnswerJoinWith(event.call,
+                          LeaveReply(static_cast<ExitCode>(exit_->code), "the job has ended"));
   }
   if (request.protocol() != kProtocol) {
     return AnswerJoinWith(
@@ -96,7 +96,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     Warn(absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
     return AnswerJoinWith(event.call, LeaveReply(ExitCode::kInUse, reason));
   }
-  if (outside_.size() < kSessionsMax) outside_.insert(request.task());
+  if (untold_.size() < kSessionsMax) untold_.insert(request.task());
   if (!request.has_facts()) {
     JoinReply reply;
     reply.set_job_json(JobToJson(job_));
@@ -158,7 +158,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   }
   for (const PartitionSpec& partition : layout_) *opened.add_partitions() = partition;
   *opened.mutable_plan() = state_.plan;
-  outside_.erase(session.task);
+  untold_.erase(session.task);
   Info(absl::StrCat(session.task, " joined (", session.device, ")"));
   session_of_[session.task] = session.id;
   sessions_.emplace(session.id, std::move(session));
@@ -175,8 +175,15 @@ void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
   if (it->second.hold.has_value()) {
     Emit(AnswerHold{*it->second.hold, absl::CancelledError("held again")});
   }
-  it->second.hold = event.call;
   it->second.last_seen_ms = now_ms_;
+  if (phase_ == Phase::kEnded && !leaves_alone_) {
+    untold_.erase(it->second.task);
+    WorkerHoldReply reply;
+    reply.mutable_leave()->set_exit_code(exit_->code);
+    reply.mutable_leave()->set_reason(exit_->reason);
+    return Emit(AnswerHold{event.call, reply});
+  }
+  it->second.hold = event.call;
 }
 
 void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
@@ -194,7 +201,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
   if (it == sessions_.end()) {
     if (ended) {
-      reply.mutable_leave()->set_exit_code(exit_.has_value() ? exit_->code : 0);
+      reply.mutable_leave()->set_exit_code(exit_->code);
       reply.mutable_leave()->set_reason("the job has ended");
     } else {
       reply.set_rejoin("no such session");
@@ -236,7 +243,9 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();
   CheckRejected();
   if (phase_ == Phase::kEnded && !leaves_alone_) {
-    if (exit_.has_value()) reply.mutable_leave()->set_exit_code(exit_->code);
+    untold_.erase(session.task);
+    reply.mutable_leave()->set_exit_code(exit_->code);
+    reply.mutable_leave()->set_reason(exit_->reason);
     return Emit(AnswerWork{event.call, std::move(reply)});
   }
   if (request.leaving()) {

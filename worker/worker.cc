@@ -73,7 +73,8 @@ void Worker::Join() {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
                                                   " for ", orphan_ms, " ms"));
   }
-  if (environment_.loop.NowMs() - coordinator_seen_ms_ > kLookMs && !looked_in_dir_) LookInDir();
+  LookInDir();
+  environment_.loop.PostAfter(kLookMs, Guarded([this] { LookInDir(); }));
   JoinRequest request;
   request.set_task(options_.task);
   request.set_boot_id(boot_id_);
@@ -92,8 +93,9 @@ void Worker::Join() {
 
 // A job that is done has no coordinator any more.
 void Worker::LookInDir() {
+  if (looked_in_dir_ || exiting_ || options_.dir.empty()) return;
+  if (environment_.loop.NowMs() - coordinator_seen_ms_ < kLookMs) return;
   looked_in_dir_ = true;
-  if (options_.dir.empty()) return;
   const auto complete = std::make_shared<bool>(false);
   environment_.executor.Run([complete, &files = environment_.files,
                              dir = options_.dir] { *complete = JobIsComplete(files, dir); },
@@ -109,10 +111,14 @@ void Worker::JoinLater(int64_t delay_ms) {
 
 void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
   if (exiting_) return;
+  const auto wait = [this](const std::string& what) {
+    SayOnce("waits" + what);
+    JoinLater(join_again_ms_);
+    join_again_ms_ = std::min(2 * join_again_ms_, kJoinAgainMs);
+  };
   if (!reply.ok()) {
-    SayOnce(absl::StrCat("waits for the coordinator at ", options_.coordinator, ": ",
-                         Text(reply.status())));
-    return JoinLater(kJoinAgainMs);
+    return wait(
+        absl::StrCat(" for the coordinator at ", options_.coordinator, ": ", Text(reply.status())));
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
   looked_in_dir_ = false;
@@ -124,9 +130,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     case JoinReply::kLeave:
       return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
     default:
-      SayOnce("waits: " + reply->wait());
-      JoinLater(join_again_ms_);
-      join_again_ms_ = std::min(2 * join_again_ms_, kJoinAgainMs);
+      wait(": " + reply->wait());
   }
 }
 

@@ -37,6 +37,7 @@ class CoreHarness {
     if (edit) edit(options.job);
     if (found.generation == 0) found.generation = 1;
     options.ps_addresses = {"unix:/ps-0", "unix:/ps-1"};
+    options.workers = {"worker:0", "worker:1"};
     options.boot_id = "c";
     options.new_run_id = "run";
     options.dir = "/job";
@@ -88,6 +89,7 @@ class CoreHarness {
   }
   void Take(WriteSummary& e) {
     summary = e.contents;
+    summary_ms = now;
     if (!hold_summary) queue.push_back(SummaryWrittenEvent{absl::OkStatus()});
   }
   void Take(Log& e) { log += e.text + "\n"; }
@@ -103,6 +105,7 @@ class CoreHarness {
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return;
+      if (load->checkpoint() == damaged) return Answer(e, absl::DataLossError(damaged));
       if (!load_status.ok()) return Answer(e, load_status);
       mine.set_run_id(load->fence().run_id());
       mine.clear_partitions();
@@ -157,6 +160,7 @@ class CoreHarness {
     WorkRequest request;
     request.set_session(session);
     request.set_want_task(want);
+    request.set_computed(reports.size());
     for (const LeaseReport& report : reports) *request.add_leases() = report;
     Feed(WorkEvent{++call, request});
     return works[call];
@@ -193,9 +197,10 @@ class CoreHarness {
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
   bool silent_load = false;
-  absl::Status load_status;  // what a ps says to a Load
-  bool hold_commit = false;  // a commit does not end
-  bool hold_state = false;   // a write of job.state does not end
+  absl::Status load_status;   // what a ps says to a Load
+  std::string damaged = "-";  // a checkpoint that no ps can load
+  bool hold_commit = false;   // a commit does not end
+  bool hold_state = false;    // a write of job.state does not end
   absl::Status round_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;
@@ -207,6 +212,7 @@ class CoreHarness {
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
   std::string summary;
+  int64_t summary_ms = 0;
   bool hold_summary = false;  // WriteSummary is not answered
   std::string job_state;
   std::string log;

@@ -1,7 +1,8 @@
 // Lives of workers and coordinators that overlap or follow each other, and ends of jobs.
 #include <catch2/catch.hpp>
 
-#include "tests/coordinator/core_harness.h"
+#include "common/json_text.h"
+#include "coordinator/core_harness.h"
 
 namespace paracord {
 namespace {
@@ -69,6 +70,59 @@ TEST_CASE("a ps that holds what was trained keeps the job alive past the start-u
   REQUIRE(later.exit.has_value());
   CHECK(later.exit->reason == "SIGTERM, after a checkpoint");
   CHECK(later.committed.size() == 1);
+}
+
+TEST_CASE("a job that is soon over waits for workers that are only starting, but not for ever") {
+  const std::string other = GENERATE("never comes", "comes late", "has just joined");
+  CAPTURE(other);
+  CoreHarness harness([](Job& job) { job.epochs = 1; });
+  const uint64_t session = harness.Join("worker:0");
+  std::vector<LeaseReport> reports;
+  for (int split = 0; split < 2; ++split) {
+    const WorkReply reply = harness.Work(session, std::exchange(reports, {}));
+    REQUIRE(reply.has_lease());
+    harness.Enter(reply.lease());
+    reports.push_back(CoreHarness::Done(reply.lease()));
+  }
+  const uint64_t second = other == "has just joined" ? harness.Join("worker:1") : 0;
+  harness.Work(session, reports);
+  harness.Run(1000);
+  CHECK(JsonOf(harness.summary).at("status") == "done");
+  CHECK_FALSE(harness.exit.has_value());
+  if (other == "comes late") {
+    CHECK(harness.Join("worker:1") == 0);
+    CHECK(harness.joins[harness.call].leave().exit_code() == 0);
+  } else if (other == "has just joined") {
+    CHECK(harness.Work(second).leave().reason() == "the job is done");
+  }
+  harness.Run(other == "never comes" ? 1500 : 100);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 0);
+}
+
+TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") {
+  const auto job = [](Job& edited) { edited.checkpoint.every_seconds = 1; };
+  CoreHarness first(job);
+  const uint64_t session = first.Join("worker:0");
+  WorkReply work = first.Work(session);
+  for (int round = 1; round <= 2; ++round) {
+    REQUIRE(work.has_lease());
+    first.Enter(work.lease());
+    work = first.Work(session, {CoreHarness::Done(work.lease())});
+    first.Run(1500);
+  }
+  REQUIRE(first.committed.size() == 2);
+  FoundInDir found = After(first);
+  found.manifests = {first.committed[1], first.committed[0]};
+  CoreHarness second(job, std::move(found), nullptr, {0, 1});
+  second.damaged = first.committed[1].name.ToString();
+  second.dead.clear();
+  second.Run(3000);
+  REQUIRE_FALSE(second.loads.empty());
+  CHECK(second.loads.front().checkpoint() == first.committed[1].name.ToString());
+  CHECK(second.loads.back().checkpoint() == first.committed[0].name.ToString());
+  CHECK(second.log.find("trying the one before it") != std::string::npos);
+  CHECK(second.Join("worker:0") != 0);
 }
 
 }  // namespace

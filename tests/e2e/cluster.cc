@@ -69,11 +69,13 @@ Cluster::Cluster(ClusterOptions options) : options_(std::move(options)) {
 
 Cluster::~Cluster() {
   if (std::uncaught_exceptions() == 0) return;
-  for (const auto& [task, process] : processes_) {
-    const std::string log = Log(task);
-    constexpr size_t kTail = 3000;
-    std::cerr << "---- " << task << "\n" << log.substr(log.size() - std::min(log.size(), kTail));
-  }
+  for (const auto& [task, process] : processes_) ShowEndOfLog(task);
+}
+
+void Cluster::ShowEndOfLog(const std::string& task) const {
+  const std::string log = Log(task);
+  constexpr size_t kTail = 3000;
+  std::cerr << "---- " << task << "\n" << log.substr(log.size() - std::min(log.size(), kTail));
 }
 
 void Cluster::WriteJob(const json& patch) { WriteCountingJob(root(), patch); }
@@ -118,6 +120,10 @@ void Cluster::Start(const std::string& task, const Variables& environment,
   for (uint32_t i = 0; i < options_.ps; ++i) {
     cluster["ps"].push_back(announced_.at(absl::StrCat("ps:", i)));
   }
+  // Nobody calls a worker.
+  for (uint32_t i = 0; i < options_.workers; ++i) {
+    cluster["worker"].push_back(absl::StrCat("127.0.0.1:", i + 1));
+  }
   Variables all = environment;
   all["TF_CONFIG"] = TextOf(json({{"cluster", cluster}}));
   if (task.starts_with("worker") && options_.batch_ms > 0 && !all.contains("PARACORD_FAILPOINTS")) {
@@ -158,10 +164,13 @@ int Cluster::Finish(int64_t wait_ms) {
 }
 
 bool Cluster::WaitAllGone(int64_t wait_ms) {
-  return WaitUntil(wait_ms, [this] {
-    return std::all_of(processes_.begin(), processes_.end(),
-                       [](auto& item) { return !item.second->running(); });
-  });
+  const auto gone = [](auto& item) { return !item.second->running(); };
+  const bool all =
+      WaitUntil(wait_ms, [&] { return std::all_of(processes_.begin(), processes_.end(), gone); });
+  for (auto& item : processes_) {
+    if (!gone(item)) ShowEndOfLog(item.first);
+  }
+  return all;
 }
 
 void Cluster::KillAll() {

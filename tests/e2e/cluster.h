@@ -55,7 +55,7 @@ class Cluster {
   std::vector<std::pair<std::string, Exit>> Supervise();
   // Supervises until the coordinator leaves with a code below 128; that code, or -1 in time-out.
   int Finish(int64_t wait_ms = 60000);
-  bool WaitAllGone(int64_t wait_ms);
+  bool WaitAllGone(int64_t wait_ms);  // of who is left, the end of its log is shown
   void KillAll();
 
   // What `paracord status` would show; null without an answer.
@@ -72,6 +72,7 @@ class Cluster {
   std::vector<std::string> Command(const std::string& task) const;
   Link& LinkTo(const std::string& address);
   std::string LogPath(const std::string& task) const;
+  void ShowEndOfLog(const std::string& task) const;
 
   const ClusterOptions options_;
   TestDirectory temp_;

@@ -167,6 +167,10 @@ class SimCluster::Chief : public Role, public Service {
     options.job = cluster.plan_.job;
     options.dir = kSimDir;
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
+    // Workers have the places behind the coordinator's and the ps'.
+    for (uint32_t i = 0; i < cluster.plan_.workers; ++i) {
+      options.workers.push_back(absl::StrCat("worker:", 1 + cluster.plan_.ps + i));
+    }
     return options;
   }
 
