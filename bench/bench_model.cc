@@ -114,9 +114,8 @@ int Main(int argc, char** argv) {
   std::printf("  forward and backward %8.3f ms (%.3f - %.3f)  %9.0f samples/s\n",
               timings[0].median * 1e3, timings[0].low * 1e3, timings[0].high * 1e3,
               rate(timings[0].median));
-  // Forward once and backward twice: by the inputs and by the parameters.
   const double flops =
-      6 * static_cast<double>(step.program->MultiplyAdds()) * examples / timings[0].median / 1e9;
+      2 * static_cast<double>(step.program->MultiplyAdds()) * examples / timings[0].median / 1e9;
   const double peak = 2 * static_cast<double>(kSide * kSide * kSide) / timings[1].median / 1e9;
   std::printf("  %.1f GFLOP/s; a product of %ld x %ld: %.1f GFLOP/s\n", flops, kSide, kSide, peak);
   const std::string name = absl::StrCat("step_", job.name, "_", step.batch.examples);

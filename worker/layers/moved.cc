@@ -139,11 +139,10 @@ class MovedLayer : public Layer {
     outputs_[moved[0]] = output;
     return MovedBack(output, order);
   }
-  int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
+  int64_t Arithmetic(std::span<const Shape> inputs, const Shape&) const override {
     const auto order = OrderFor(inputs[0]);
-    if (!order.ok() || inputs[0].size() != output.size()) return Elements(inputs[0]);
-    const Shape moved[] = {Moved(inputs[0], *order)};
-    return inner_->Arithmetic(moved, Moved(output, *order));
+    const auto moved = order.ok() ? InputsFor(inputs, *order) : order.status();
+    return moved.ok() ? inner_->Arithmetic(*moved, outputs_.at((*moved)[0])) : 0;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

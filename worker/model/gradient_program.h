@@ -57,7 +57,7 @@ class GradientProgram {
   virtual std::string Summary() const { return ""; }
   // What it takes of the device's memory, in one line for people; empty where that is not known.
   virtual std::string Memory() const { return ""; }
-  // Of a forward pass over one example; 0 where that is not known.
+  // Of a training step, forward and backward, over one example; 0 where that is not known.
   virtual int64_t MultiplyAdds() const { return 0; }
 };
 

@@ -51,7 +51,9 @@ struct LayerRow {
   Shape output;
   int64_t parameters = 0;     // 0 where an earlier row has them
   int64_t multiply_adds = 0;  // forward, one example
-  int64_t floats = 0;         // kept for one example
+  // And backward: as many for the gradients of variables, and for those of inputs, where wanted.
+  int64_t training_multiply_adds = 0;
+  int64_t floats = 0;  // kept for one example
 };
 
 // A use of the device's memory, in bytes.
@@ -188,6 +190,7 @@ class Graph {
   absl::Status NoMemory(const absl::Status& status, size_t storage, int64_t batch) const;
   std::string StorageTitle(size_t storage, int64_t batch) const;
   void PlanScratch(bool add);
+  int64_t PassesOver(const Node& node) const;
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;
   float* Gradient(Value value) const;

@@ -40,6 +40,17 @@ std::optional<int64_t> Graph::ids_below(size_t input) const {
   return least;
 }
 
+// In a training step: forward, and backward for variables and for inputs.
+int64_t Graph::PassesOver(const Node& node) const {
+  if (!node.needs_gradient) return 1;
+  const auto& variables = node.layer->variables();
+  const auto data = std::span(node.inputs).first(node.data_inputs);
+  return 1 +
+         std::any_of(variables.begin(), variables.end(),
+                     [](const VariableSpec& v) { return v.trainable(); }) +
+         std::any_of(data.begin(), data.end(), [&](Value v) { return nodes_[v].needs_gradient; });
+}
+
 std::vector<LayerRow> Graph::Describe() const {
   std::vector<LayerRow> rows;
   std::vector<bool> counted(variables_.size(), false);
@@ -53,12 +64,14 @@ std::vector<LayerRow> Graph::Describe() const {
     }
     if (!node.layer->is_view()) {
       row.multiply_adds = node.layer->Arithmetic(node.input_shapes, node.shape);
+      row.training_multiply_adds = row.multiply_adds * PassesOver(node);
       row.floats = Elements(node.shape);
     }
     // An activation is part of the layer that asked for it.
     if (!rows.empty() && rows.back().name == row.name && row.parameters == 0) {
       rows.back().output = row.output;
       rows.back().multiply_adds += row.multiply_adds;
+      rows.back().training_multiply_adds += row.training_multiply_adds;
       rows.back().floats += row.floats;
     } else {
       rows.push_back(std::move(row));

@@ -96,7 +96,7 @@ class KerasProgram : public GradientProgram {
   std::string Memory() const override;
   int64_t MultiplyAdds() const override {
     int64_t all = 0;
-    for (const LayerRow& row : graph_->Describe()) all += row.multiply_adds;
+    for (const LayerRow& row : graph_->Describe()) all += row.training_multiply_adds;
     return all;
   }
 

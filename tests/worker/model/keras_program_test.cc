@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/finite.h"
+#include "tests/worker/graph_json.h"
 #include "tests/worker/model_testing.h"
 
 namespace paracord {
@@ -118,6 +119,31 @@ TEST_CASE("the example jobs can be read and their models built for the shape of 
     REQUIRE(program.ok());
     CHECK((*program)->metric_names() == std::vector<std::string>{"loss", "accuracy"});
   }
+}
+
+TEST_CASE(
+    "a step's multiply-adds are those forward, of the variables and of inputs that want them") {
+  json self = Call("in");
+  self["args"].push_back(self["args"][0]);
+  const json model = {
+      {"class_name", "Functional"},
+      {"config",
+       {{"name", "m"},
+        {"layers",
+         {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4, 6}}}, json::array()),
+          Named("MultiHeadAttention", "mha", {{"num_heads", 2}, {"key_dim", 3}}, {self}),
+          Named("Dense", "dense", {{"units", 5}}, {Call("mha")}),
+          Named("Flatten", "flat", json::object(), {Call("dense")}),
+          Named("Dense", "frozen", {{"units", 3}, {"trainable", false}}, {Call("flat")})}},
+        {"input_layers", {{"in", 0, 0}}},
+        {"output_layers", {{"frozen", 0, 0}}}}}};
+  const Job job = JobFor(model, "sparse_categorical_crossentropy", 8);
+  const auto program = BuildKerasProgram(job, SchemaOf({4, 6}, {}), TestOps());
+  REQUIRE(program.ok());
+  // Two heads: four projections of 4 steps, 6 to 3 or back, and two products of 4 x 4 x 3.
+  const int64_t attention = 2 * (4 * 4 * 6 * 3 + 2 * 4 * 4 * 3);
+  const int64_t dense = 4 * 6 * 5, frozen = 20 * 3;
+  CHECK((*program)->MultiplyAdds() == 2 * attention + 3 * dense + 2 * frozen);
 }
 
 TEST_CASE("the loss is taken of the logits of a softmax or a sigmoid, as Keras does") {
