@@ -51,7 +51,13 @@ class CpuOps : public Ops {
   }
 
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
-    return cpu::MakeMatmul(device_, shape);
+    const std::array<int64_t, 2> apart = cpu::ApartFloats(shape);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      if (apart[i] <= apart_floats_[i]) continue;
+      ASSIGN_OR_RETURN(device_.apart[i], Allocate(apart[i]));
+      apart_floats_[i] = apart[i];
+    }
+    return cpu::MakeMatmul(device_, threads_, shape);
   }
   absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
     return cpu::MakeConv2D(device_, shape);
@@ -216,8 +222,9 @@ class CpuOps : public Ops {
   }
 
   const int threads_;
-  cpu::Device device_;
   int64_t allocated_bytes_ = 0;
+  cpu::Device device_;
+  int64_t apart_floats_[2] = {};  // of device_.apart
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the files of the CPU implementation share. Included by the files of this folder alone.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -15,6 +16,7 @@ struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
+  DeviceArray apart[2];  // for copies of a product's operands, of all products
 
   // oneDNN reports by exceptions; they end here.
   template <class Work>
@@ -28,7 +30,10 @@ struct Device {
   }
 };
 
-absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, const MatmulShape& shape);
+// Floats that Device::apart needs for the product; 0: none.
+std::array<int64_t, 2> ApartFloats(const MatmulShape& shape);
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
+                                                   const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
 // `taps`: a float an output, of a maximum.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray taps);
