@@ -136,10 +136,9 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   } else if (compiled.losses.empty() && job_.model.is_object()) {
     fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
   }
-  // One loss is that of every output, however it was written.
+  // Without an output it is that of every output.
   if (job_.losses.size() == 1) {
     job_.loss = std::move(job_.losses[0]);
-    if (job_.loss.output == "#0") job_.loss.output.clear();
     job_.losses.clear();
   }
   const json* weights = fields_.FindValue("loss_weights");
@@ -192,16 +191,7 @@ void JobReader::ReadMetrics(const CompileConfig& compiled) {
   if (!metrics->is_structured() || metrics->contains("name")) {
     return fields_.Problem("metrics", absl::StrCat("must be a list, is ", JsonExcerpt(*metrics)));
   }
-  std::vector<NamedSpec> read = ReadByOutput(NamedKind::kMetric, *metrics, "metrics", problems_);
-  for (size_t i = 0; i < read.size(); ++i) {
-    for (const NamedSpec& earlier : job_.metrics) {
-      if (earlier.name == read[i].name && earlier.output == read[i].output &&
-          earlier.options == read[i].options) {
-        problems_.Add(absl::StrCat("metrics[", i, "]"), read[i].name + " occurs twice");
-      }
-    }
-    job_.metrics.push_back(std::move(read[i]));
-  }
+  job_.metrics = ReadByOutput(NamedKind::kMetric, *metrics, "metrics", problems_);
 }
 
 void JobReader::ReadStopWhen() {

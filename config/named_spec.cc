@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "config/keras_class.h"
 
 namespace paracord {
 namespace {
@@ -55,7 +56,7 @@ bool IsOff(const std::string& key, const json& config) {
     if (key == off) return true;
   }
   const json& value = config.at(key);
-  if (value.is_null()) return true;
+  if (value.is_null()) return key != "class_aggregation";  // null there: a score for each column
   const bool average = config.contains("use_ema") && config.at("use_ema") == true;
   // These two tell a config of Keras 2, which averages otherwise than Keras 3.
   if (!average && key == "is_legacy_optimizer") return value == false;
@@ -86,6 +87,7 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
   JsonFields fields(object, path, problems);
   std::string class_name;
   fields.String("class_name", class_name);
+  if (!class_name.empty()) class_name = KerasClass(object);
   const json* config = fields.FindValue("config");
   for (const char* skipped :
        {"module", "registered_name", "build_config", "shared_object_id", "compile_config"}) {
@@ -169,7 +171,8 @@ std::optional<NamedSpec> ReadNamedSpec(NamedKind kind, const json& value, const 
   if (fields.FindValue("output") != nullptr) fields.String("output", spec.output);
   if (fields.FindValue("weighted") != nullptr) fields.Bool("weighted", spec.weighted);
   for (const auto& [key, option] : value.items()) {
-    if (key == "name" || key == "output" || key == "weighted" || option.is_null()) continue;
+    if (key == "name" || key == "output" || key == "weighted") continue;
+    if (option.is_null() && key != "class_aggregation") continue;
     spec.options[key] = PlainOption(option, absl::StrCat(path, ".", key), problems);
   }
   return spec;
@@ -184,11 +187,12 @@ std::vector<NamedSpec> ReadByOutput(NamedKind kind, const json& value, const std
     }
     return specs;
   }
-  // A list of losses is by output. One of metrics is if its entries are lists; else whoever knows
-  // how many outputs there are decides.
-  const bool nested = value.is_array() && (kind == NamedKind::kLoss ||
-                                           std::any_of(value.begin(), value.end(),
-                                                       [](const json& e) { return e.is_array(); }));
+  // A list of losses is by output, unless it is one for all. One of metrics is if some entries are
+  // lists, or null; else whoever knows how many outputs there are decides.
+  const auto nests = [](const json& entry) { return entry.is_array() || entry.is_null(); };
+  const bool nested = value.is_array() &&
+                      (kind == NamedKind::kLoss ? value.size() > 1
+                                                : std::any_of(value.begin(), value.end(), nests));
   if (!nested) {
     AddSpecs(kind, value, path, "", specs, problems);
     return specs;
@@ -239,7 +243,6 @@ CompileConfig ReadCompileConfig(const json& model, Problems& problems) {
   }
   if (const json* loss = fields.FindValue("loss")) {
     result.losses = ReadByOutput(NamedKind::kLoss, *loss, base + ".loss", problems);
-    if (result.losses.size() == 1) result.losses[0].output.clear();
   }
   if (const json* weights = fields.FindValue("loss_weights")) {
     result.loss_weights = ReadNumbersByOutput(*weights, base + ".loss_weights", problems);

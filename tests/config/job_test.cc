@@ -232,7 +232,6 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/optimizer", "{\"class_name\": \"Adam\", \"conf\": {}}", "did you mean `config`"},
       {"/metrics", "\"accuracy\"", "metrics: must be a list"},
       {"/metrics", "[1]", "metrics[0]: must be a name"},
-      {"/metrics", "[\"acc\", \"accuracy\"]", "metrics[1]: accuracy occurs twice"},
       {"/evaluate", "3", "evaluate: must be an object"},
       {"/evaluate", "{\"every_epoch\": 1}", "evaluate.every_epoch: unknown key; did you mean"},
       {"/evaluate", "{\"every_epochs\": -1}", "evaluate.every_epochs: must be an integer"},
@@ -387,6 +386,26 @@ TEST_CASE("a model's compile_config fills in what the job leaves out, and nothin
   const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));
   REQUIRE(again.ok());
   CHECK(JobToJson(*again) == JobToJson(*job));
+  // Of several outputs one alone has a loss, and keeps its name.
+  for (const auto& [loss, output] :
+       std::map<json, std::string>{{{"mse", nullptr}, "#0"},
+                                   {{nullptr, "mse"}, "#1"},
+                                   {json{{"b", "mse"}}, "b"},
+                                   {json{{"a", nullptr}, {"b", "mse"}}, "b"},
+                                   {json::array({"mse"}), ""},
+                                   {"mse", ""}}) {
+    for (const bool compiled : {true, false}) {
+      CAPTURE(loss, compiled);
+      json one = document;
+      (compiled ? one["model"]["compile_config"] : one)["loss"] = loss;
+      job = ParseJob(TextOf(one));
+      REQUIRE(job.ok());
+      CHECK(job->losses.empty());
+      CHECK(job->loss.name == "mean_squared_error");
+      CHECK(job->loss.output == output);
+      CHECK(ParseJob(JobToJson(*job))->loss.output == output);
+    }
+  }
   document["model"]["compile_config"]["loss"] = 3;
   CHECK(absl::StrContains(ParseJob(TextOf(document)).status().message(),
                           "model.compile_config.loss: must be a name"));

@@ -177,6 +177,20 @@ TEST_CASE("compile_config gives losses, weights and metrics by output") {
   CHECK((*placed.metrics)[2].options["label"] == "area");
 }
 
+TEST_CASE(
+    "metrics of which some outputs have none are by output, and a class of one's own is none") {
+  const CompileConfig config = Compiled(R"({"metrics": [null, "mae"], "optimizer": "sgd"})");
+  REQUIRE(config.metrics->size() == 1);
+  CHECK((*config.metrics)[0].output == "#1");
+  CHECK(Compiled(R"({"optimizer": {"module": "__main__", "class_name": "Adam", "config": {},
+      "registered_name": "pkg>Adam"}})")
+            .optimizer->name == "pkg>adam");
+  CHECK(Compiled(R"({"metrics": [{"class_name": "R2Score",
+      "config": {"class_aggregation": null}}]})")
+            .metrics->at(0)
+            .options.contains("class_aggregation"));
+}
+
 TEST_CASE("a model that was not compiled sets nothing") {
   for (const char* text : {"{}", "null"}) {
     const CompileConfig config = Compiled(text);

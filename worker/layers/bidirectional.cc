@@ -3,6 +3,7 @@
 #include "absl/strings/strip.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "config/keras_class.h"
 #include "worker/layers/inner_layer.h"
 #include "worker/layers/walks.h"
 #include "worker/unknown_name.h"
@@ -175,7 +176,7 @@ class BidirectionalLayer : public Layer {
           !config.keras2() || forward["config"].value("go_backwards", json(false)) != true;
     }
     static constexpr std::string_view kKinds[] = {"GRU", "LSTM", "SimpleRNN"};
-    const std::string class_name = ClassOf(forward);
+    const std::string class_name = KerasClass(forward);
     if (std::find(std::begin(kKinds), std::end(kKinds), class_name) == std::end(kKinds)) {
       config.Fail("layer", absl::StrCat("\"", class_name, "\"", NotSupported(class_name, kKinds)));
       return;
@@ -187,7 +188,7 @@ class BidirectionalLayer : public Layer {
     for (json* spec : {&forward, &backward}) {
       (*spec)["config"]["zero_output_for_mask"] = sequences_;  // Keras insists
       const bool same =
-          ClassOf(*spec) == class_name &&
+          KerasClass(*spec) == class_name &&
           ((*spec)["config"].value("return_sequences", json(false)) == true) == sequences_ &&
           ((*spec)["config"].value("return_state", json(false)) == true) == state;
       if (!same) config.Fail("backward_layer", "must be of the kind of the forward layer");

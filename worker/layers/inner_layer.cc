@@ -1,6 +1,7 @@
 #include "worker/layers/inner_layer.h"
 
 #include "absl/strings/str_cat.h"
+#include "config/keras_class.h"
 
 namespace paracord {
 namespace {
@@ -10,11 +11,6 @@ constexpr int kDepthMax = 8;
 }  // namespace
 
 using nlohmann::json;
-
-std::string ClassOf(const json& spec) {
-  const auto found = spec.find("class_name");
-  return found != spec.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std::string& name,
                                  const json& spec) {
@@ -29,7 +25,7 @@ std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std:
     outer.Fail(key, "has too many layers within layers");
     return nullptr;
   }
-  LayerConfig config(ClassOf(spec), name, spec["config"], outer.keras2());
+  LayerConfig config(KerasClass(spec), name, spec["config"], outer.keras2());
   absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(config, /*operation=*/false);
   if (layer.ok()) return *std::move(layer);
   outer.Fail(key, std::string(layer.status().message()));

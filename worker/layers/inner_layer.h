@@ -9,7 +9,6 @@
 
 namespace paracord {
 
-std::string ClassOf(const nlohmann::json& spec);
 std::string NameIn(const nlohmann::json& spec);
 
 // The value, or an object without a class where there is none.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "config/keras_class.h"
 #include "config/nearest.h"
 #include "worker/unknown_name.h"
 
@@ -98,11 +99,6 @@ std::string Shown(const json& value) {
 const json* ConfigOf(const json& object) {
   const auto config = object.find("config");
   return config != object.end() && config->is_object() ? &*config : nullptr;
-}
-
-std::string ClassOf(const json& object) {
-  const auto name = object.find("class_name");
-  return name != object.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
 double NumberIn(const json* config, const char* key, double fallback) {
@@ -300,7 +296,7 @@ std::vector<std::pair<int64_t, int64_t>> LayerConfig::Frame(absl::string_view ke
 }
 
 void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
-  const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
+  const std::string name = value.is_string() ? value.get<std::string>() : KerasClass(value);
   if (name == "NonNeg" || name == "non_neg" || name == "nonneg") {
     Ignore(key);
     non_neg_.push_back(VariableOf(*this, key, "_constraint"));
@@ -318,7 +314,7 @@ void LayerConfig::ReadRegularizers() {
     constexpr std::string_view kSuffix = "_regularizer";
     if (!key.ends_with(kSuffix) || it.value().is_null()) continue;
     const json& value = it.value();
-    const std::string name = value.is_string() ? value.get<std::string>() : ClassOf(value);
+    const std::string name = value.is_string() ? value.get<std::string>() : KerasClass(value);
     const json* config = ConfigOf(value);
     const bool l1 = name == "L1" || name == "l1", l2 = name == "L2" || name == "l2";
     const bool both = name == "L1L2" || name == "l1_l2";
@@ -362,7 +358,7 @@ Activation LayerConfig::ActivationOf(absl::string_view key, absl::string_view fa
     return activation;
   }
   if (value->is_object() && ConfigOf(*value) != nullptr) {
-    LayerConfig own(ClassOf(*value), name_, *ConfigOf(*value), keras2_);
+    LayerConfig own(KerasClass(*value), name_, *ConfigOf(*value), keras2_);
     if (own.ActivationOfClass(activation)) {
       const absl::Status status = own.Finish();
       if (!status.ok() && error_.ok()) error_ = status;
@@ -371,7 +367,7 @@ Activation LayerConfig::ActivationOf(absl::string_view key, absl::string_view fa
   }
   std::vector<std::string_view> known;
   for (const NamedActivation& entry : kActivations) known.push_back(entry.name);
-  const std::string wrong = value->is_string() ? value->get<std::string>() : ClassOf(*value);
+  const std::string wrong = value->is_string() ? value->get<std::string>() : KerasClass(*value);
   Fail(key, absl::StrCat("activation ", Shown(*value), NotSupported(wrong, known)));
   return activation;
 }
@@ -406,7 +402,7 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
   const json* value = Find(key);
   if (value == nullptr) return result;
   const std::string wanted = value->is_string()   ? value->get<std::string>()
-                             : value->is_object() ? ClassOf(*value)
+                             : value->is_object() ? KerasClass(*value)
                                                   : "";
   const json* config = value->is_object() ? ConfigOf(*value) : nullptr;
   std::vector<std::string_view> known;

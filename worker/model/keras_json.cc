@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "config/keras_class.h"
 #include "worker/model/keras_calls.h"
 
 namespace paracord {
@@ -80,7 +81,7 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
   std::string name = StringAt(layer, "name");  // Functional
   if (name.empty() && has_config) name = StringAt(*config, "name");
   if (!name.empty() && taken.count(name) == 0) spec.name = name;
-  spec.class_name = StringAt(layer, "class_name");
+  spec.class_name = KerasClass(layer);
   if (spec.class_name.empty()) return Invalid(absl::StrCat(place, " has no class_name"));
   if (!has_config) {
     return Invalid(absl::StrCat(place, " (", spec.class_name, ") has no config object"));
@@ -428,7 +429,7 @@ absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const j
 
 absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   if (!model.is_object()) return Invalid("must be a JSON object, as model.to_json() writes it");
-  const std::string class_name = StringAt(model, "class_name");
+  const std::string class_name = KerasClass(model);
   if (!IsModel(class_name)) {
     return Invalid(absl::StrCat("class_name \"", class_name,
                                 "\" is not supported; supported: Sequential, Functional"));

@@ -102,8 +102,12 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
     }
     case Kind::kResiduals:
       options.Number("num_regressors", 0);
-      if (options.Text("class_aggregation", "uniform_average") != "uniform_average") {
-        return absl::InvalidArgumentError(title + ": class_aggregation must be uniform_average");
+      // Null is a number for each column.
+      if (options.Text("class_aggregation", "uniform_average") != "uniform_average" ||
+          (spec.options.contains("class_aggregation") &&
+           spec.options["class_aggregation"].is_null())) {
+        return absl::InvalidArgumentError(
+            title + ": class_aggregation must be uniform_average, for a single number");
       }
       break;
     case Kind::kSparseMatch:

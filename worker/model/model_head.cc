@@ -99,6 +99,20 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   }
 }
 
+// As Keras tells metrics of one name apart.
+std::string UniqueName(const std::vector<MetricSpec>& metrics, const std::string& prefix,
+                       const MetricSpec& metric) {
+  const auto taken = [&](const std::string& name) {
+    return std::any_of(metrics.begin(), metrics.end(),
+                       [&](const MetricSpec& other) { return other.name == name; });
+  };
+  std::string name = absl::StrCat(prefix, metric.name);
+  if (metric.weighted && taken(name)) name = absl::StrCat(prefix, "weighted_", metric.name);
+  const std::string base = name;
+  for (int i = 1; taken(name); ++i) name = absl::StrCat(base, "_", i);
+  return name;
+}
+
 // All that is wrong with the loss and the metrics of an output, a line each.
 std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
                                      size_t index, const NamedSpec* loss, ModelHead& head) {
@@ -124,7 +138,8 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
       problems.emplace_back(metric.status().message());
       continue;
     }
-    if (model.outputs.size() > 1) metric->name = absl::StrCat(head.name, "_", metric->name);
+    const std::string prefix = model.outputs.size() > 1 ? absl::StrCat(head.name, "_") : "";
+    metric->name = UniqueName(head.metrics, prefix, *metric);
     sparse = sparse || IsSparse(*metric);
     head.metrics.push_back(*std::move(metric));
   }

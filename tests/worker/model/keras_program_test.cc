@@ -180,6 +180,35 @@ TEST_CASE("the loss is taken of the logits of a softmax or a sigmoid, as Keras d
         Approx(loss_of("binary_crossentropy", none, "softmax", {})));
 }
 
+TEST_CASE("metrics of one name are told apart as Keras does") {
+  Job job = JobFor(Mlp(), "sparse_categorical_crossentropy", 8);
+  job.metrics = {{"accuracy"}, {"accuracy"}, {"accuracy"}, {"accuracy"}};
+  job.metrics[2].weighted = job.metrics[3].weighted = true;
+  const auto program = BuildKerasProgram(job, SchemaOf({8, 8}, {}), TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  CHECK((*program)->metric_names() == std::vector<std::string>{"loss", "accuracy", "accuracy_1",
+                                                               "weighted_accuracy",
+                                                               "weighted_accuracy_1"});
+}
+
+TEST_CASE("a layer, an optimizer or an initializer that is not Keras' own is not taken for it") {
+  json model = Mlp();
+  json& layer = model["config"]["layers"][1];
+  layer["module"] = "__main__";
+  layer["registered_name"] = "pkg>Dense";
+  const auto program = BuildKerasProgram(JobFor(model, "sparse_categorical_crossentropy", 8),
+                                         SchemaOf({8, 8}, {}), TestOps());
+  CHECK(std::string(program.status().message()).find("pkg>Dense") != std::string::npos);
+  layer.erase("registered_name");
+  layer["module"] = "keras.layers";
+  layer["config"]["kernel_initializer"] = {
+      {"class_name", "Zeros"}, {"config", json::object()}, {"registered_name", "pkg>Zeros"}};
+  const auto second = BuildKerasProgram(JobFor(model, "sparse_categorical_crossentropy", 8),
+                                        SchemaOf({8, 8}, {}), TestOps());
+  CHECK(std::string(second.status().message()).find("pkg>Zeros") != std::string::npos);
+}
+
 TEST_CASE("stop_when must name something that is measured") {
   Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 2}})}), "mse");
   job.metrics = {{"mean_absolute_error"}};

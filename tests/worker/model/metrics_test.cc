@@ -29,6 +29,15 @@ double Measure(const nlohmann::json& options, const std::string& name, int64_t c
   return MetricValue(name, state);
 }
 
+TEST_CASE("a score for each column is refused, not averaged") {
+  NamedSpec spec;
+  spec.name = "r2_score";
+  spec.options = {{"class_aggregation", nullptr}};
+  const auto metric = ResolveMetric(spec, {2}, {2});
+  REQUIRE_FALSE(metric.ok());
+  CHECK(metric.status().message().find("class_aggregation") != std::string::npos);
+}
+
 TEST_CASE("F1 without a threshold takes all that are largest in their row, but no zeros") {
   const Floats outputs = {.5f, .5f, .1f, 0, 0, 0, .2f, .7f, .7f, -1, -2, -3};
   const Floats targets = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0};

@@ -1,0 +1,35 @@
+#include "config/keras_class.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+std::string StringAt(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string KerasClass(const json& object) {
+  static constexpr std::string_view kPackages[] = {"", "builtins", "keras", "tensorflow",
+                                                   "tf_keras"};
+  if (!object.is_object()) return "";
+  const std::string name = StringAt(object, "class_name");
+  const std::string registered = StringAt(object, "registered_name");
+  const std::string module = StringAt(object, "module");
+  const std::string_view package = std::string_view(module).substr(0, module.find('.'));
+  if (registered.find('>') != std::string::npos) return registered;
+  const bool known =
+      std::find(std::begin(kPackages), std::end(kPackages), package) != std::end(kPackages);
+  return known || name.empty() ? name : absl::StrCat(module, ">", name);
+}
+
+}  // namespace paracord
