@@ -87,7 +87,8 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
   JsonFields fields(object, path, problems);
   std::string class_name;
   fields.String("class_name", class_name);
-  if (!class_name.empty()) class_name = KerasClass(object);
+  // Keras has no perplexity: who uses one has a class of their own.
+  if (!class_name.empty() && SnakeCase(class_name) != "perplexity") class_name = KerasClass(object);
   const json* config = fields.FindValue("config");
   for (const char* skipped :
        {"module", "registered_name", "build_config", "shared_object_id", "compile_config"}) {

@@ -432,6 +432,9 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
 }
 
 absl::Status LayerConfig::Finish() {
+  if (!arrays_taken_ && (HoldsArray(args_) || HoldsArray(kwargs_))) {
+    Fail("args", "an array of numbers is only supported on one side of +, -, *, /, max and min");
+  }
   std::vector<std::string_view> known(read_.begin(), read_.end());
   for (auto it = config_.begin(); it != config_.end(); ++it) {
     if (read_.count(it.key()) != 0 || IsOff(it.value())) continue;

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
+#include "worker/layers/number_array.h"
 #include "worker/ops/ops.h"
 
 namespace paracord {
@@ -53,6 +54,14 @@ class LayerConfig {
   // The arguments of the (first) call: see NodeSpec.
   const nlohmann::json& args() const { return args_; }
   const nlohmann::json& kwargs() const { return kwargs_; }
+  static bool IsTensor(const nlohmann::json& argument) {
+    return argument.is_object() && !argument.contains("class_name");
+  }
+  // The numbers of an argument that is a number or an array of them; nullopt: it is neither.
+  std::optional<NumberArray> TakeArray(const nlohmann::json& argument) {
+    arrays_taken_ = true;
+    return ReadNumberArray(argument);
+  }
   void SetCall(const nlohmann::json& args, const nlohmann::json& kwargs) {
     args_ = args;
     kwargs_ = kwargs;
@@ -88,7 +97,8 @@ class LayerConfig {
 
   // Records a mistake: "<what>" gets the layer's name in front.
   void Fail(absl::string_view key, absl::string_view what);
-  // The first mistake, or the first key that was not read and is not off.
+  // The first mistake, or the first key that was not read and is not off. Nor may there be an array
+  // among the arguments that nobody takes.
   absl::Status Finish();
 
  private:
@@ -108,6 +118,7 @@ class LayerConfig {
   std::vector<std::string> non_neg_;
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
+  bool arrays_taken_ = false;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;
 };

@@ -1,4 +1,6 @@
 // Layers that join tensors element by element, and the operators x + y, x * y and so on.
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +109,8 @@ class BinaryKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
+constexpr size_t kNone = 2;
+
 Operand MakeOperand(int64_t batch, const Shape& shape, const Shape& output) {
   Operand operand;
   operand.whole = Elements(shape) == Elements(output);
@@ -114,6 +118,31 @@ Operand MakeOperand(int64_t batch, const Shape& shape, const Shape& output) {
   const Shape all = WithBatch(batch, output);
   operand.reduce = Shorten({all, RowMajor(all), {}, BroadcastSteps(batch, shape, output)});
   return operand;
+}
+
+// `constant`: the operand that has no batch, or kNone.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind kind, int64_t batch,
+                                                         std::span<const Shape> inputs,
+                                                         const Shape& output,
+                                                         size_t constant = kNone) {
+  const Shape all = WithBatch(batch, output);
+  const std::vector<int64_t> y = RowMajor(all);
+  std::vector<int64_t> a = BroadcastSteps(batch, inputs[0], output);
+  std::vector<int64_t> b = BroadcastSteps(batch, inputs[1], output);
+  if (constant != kNone) (constant == 0 ? a : b)[0] = 0;
+  BinaryKernel::Plan plan;
+  plan.kind = kind;
+  plan.n = Elements(all);
+  plan.forward = Shorten({all, a, b, y});
+  plan.a_with_y = Shorten({all, y, a, y});
+  plan.b_with_y = Shorten({all, y, b, y});
+  plan.a = MakeOperand(batch, inputs[0], output);
+  plan.b = MakeOperand(batch, inputs[1], output);
+  DeviceArray scratch;
+  if (!plan.a.whole || !plan.b.whole) {
+    ASSIGN_OR_RETURN(scratch, ops.Allocate(plan.n));
+  }
+  return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
 }
 
 class BinaryLayer : public Layer {
@@ -149,23 +178,7 @@ class BinaryLayer : public Layer {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Shape output, OutputShape(inputs));
-    const Shape all = WithBatch(batch, output);
-    const std::vector<int64_t> y = RowMajor(all);
-    const std::vector<int64_t> a = BroadcastSteps(batch, inputs[0], output);
-    const std::vector<int64_t> b = BroadcastSteps(batch, inputs[1], output);
-    BinaryKernel::Plan plan;
-    plan.kind = kind_;
-    plan.n = Elements(all);
-    plan.forward = Shorten({all, a, b, y});
-    plan.a_with_y = Shorten({all, y, a, y});
-    plan.b_with_y = Shorten({all, y, b, y});
-    plan.a = MakeOperand(batch, inputs[0], output);
-    plan.b = MakeOperand(batch, inputs[1], output);
-    DeviceArray scratch;
-    if (!plan.a.whole || !plan.b.whole) {
-      ASSIGN_OR_RETURN(scratch, ops.Allocate(plan.n));
-    }
-    return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
+    return MakeBinaryKernel(ops, kind_, batch, inputs, output);
   }
 
  private:
@@ -181,6 +194,80 @@ class OrLayer : public BinaryLayer {
   bool differentiable() const override { return false; }
 };
 
+// An operator with numbers on one side.
+class ArrayOperatorLayer : public Layer {
+ public:
+  ArrayOperatorLayer(LayerConfig& config, BinaryKind kind, NumberArray array, bool first)
+      : Layer(config), binary_(config, kind, false), kind_(kind), first_(first) {
+    shape_ = std::move(array.shape);
+    values_ = std::move(array.values);
+  }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const auto both, Both(inputs));
+    return binary_.OutputShape(both);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const auto both, Both(inputs));
+    ASSIGN_OR_RETURN(const Shape output, binary_.OutputShape(both));
+    ASSIGN_OR_RETURN(auto binary,
+                     MakeBinaryKernel(ops, kind_, batch, both, output, first_ ? 0 : 1));
+    const auto n = static_cast<int64_t>(values_.size());
+    ASSIGN_OR_RETURN(DeviceArray values, ops.Allocate(n));
+    ops.Upload(n, values_.data(), values.get());
+    return std::make_unique<ArrayKernel>(std::move(binary), std::move(values), first_);
+  }
+
+ private:
+  class ArrayKernel : public Kernel {
+   public:
+    ArrayKernel(std::unique_ptr<Kernel> binary, DeviceArray values, bool first)
+        : binary_(std::move(binary)), values_(std::move(values)), first_(first) {}
+    void Forward(const ForwardCall& call) override {
+      ForwardCall both = call;
+      const auto inputs = Both<const float*>(call.inputs[0], values_.get());
+      both.inputs = inputs;
+      binary_->Forward(both);
+    }
+    void Backward(const BackwardCall& call) override {
+      BackwardCall both = call;
+      const auto inputs = Both<const float*>(call.inputs[0], values_.get());
+      const auto d_inputs = Both<float*>(call.d_inputs[0], nullptr);
+      both.inputs = inputs;
+      both.d_inputs = d_inputs;
+      binary_->Backward(both);
+    }
+
+   private:
+    template <class T>
+    std::array<T, 2> Both(T x, T array) const {
+      return first_ ? std::array<T, 2>{array, x} : std::array<T, 2>{x, array};
+    }
+    const std::unique_ptr<Kernel> binary_;
+    const DeviceArray values_;
+    const bool first_;
+  };
+
+  // The array has as many axes as the input has with its batch, of which it can have but one.
+  absl::StatusOr<std::array<Shape, 2>> Both(std::span<const Shape> inputs) const {
+    Shape array = shape_;
+    if (array.size() == inputs[0].size() + 1 && array[0] == 1) array.erase(array.begin());
+    if (array.size() > inputs[0].size()) {
+      return absl::InvalidArgumentError(absl::StrCat("an array of ", ShapeName(shape_),
+                                                     " does not go with examples of ",
+                                                     ShapeName(inputs[0])));
+    }
+    array.insert(array.begin(), inputs[0].size() - array.size(), 1);
+    return first_ ? std::array<Shape, 2>{array, inputs[0]} : std::array<Shape, 2>{inputs[0], array};
+  }
+
+  BinaryLayer binary_;
+  const BinaryKind kind_;
+  const bool first_;
+  Shape shape_;
+  std::vector<float> values_;
+};
+
 struct NamedKind {
   std::string_view class_name;
   BinaryKind kind;
@@ -191,6 +278,13 @@ constexpr NamedKind kKinds[] = {
     {"Divide", BinaryKind::kDivide},     {"TrueDivide", BinaryKind::kDivide},
     {"Maximum", BinaryKind::kMaximum},   {"Minimum", BinaryKind::kMinimum},
 };
+
+std::optional<BinaryKind> KindOf(const std::string& class_name) {
+  for (const NamedKind& known : kKinds) {
+    if (known.class_name == class_name) return known.kind;
+  }
+  return std::nullopt;
+}
 
 // What an operator does to its tensor when the other side is the number c.
 std::optional<Activation> WithNumber(const std::string& op, float c, bool number_first) {
@@ -214,38 +308,41 @@ std::optional<Activation> WithNumber(const std::string& op, float c, bool number
 }  // namespace
 
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
-  const std::string& name = config.class_name();
-  for (const NamedKind& known : kKinds) {
-    if (known.class_name == name) {
-      return std::make_unique<BinaryLayer>(config, known.kind, name == "Average");
-    }
-  }
-  return nullptr;
+  const auto kind = KindOf(config.class_name());
+  if (!kind.has_value()) return nullptr;
+  return std::make_unique<BinaryLayer>(config, *kind, config.class_name() == "Average");
 }
 
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
   const nlohmann::json& args = config.args();
+  std::unique_ptr<Layer> layer;
+  const auto with_numbers = [&](NumberArray array, bool first) -> std::unique_ptr<Layer> {
+    if (array.shape.empty()) {
+      const auto activation = WithNumber(config.class_name(), array.values[0], first);
+      return activation.has_value() ? MakeActivationLayer(config, *activation) : nullptr;
+    }
+    const auto kind = KindOf(config.class_name());
+    if (!kind.has_value()) return nullptr;
+    return std::make_unique<ArrayOperatorLayer>(config, *kind, std::move(array), first);
+  };
   if (!args.is_array() || args.size() != 2) {
     config.Fail("args", "must be two operands");
     return MakeIdentity(config);
   }
-  const bool numbers[] = {args[0].is_number(), args[1].is_number()};
-  if (numbers[0] || numbers[1]) {
-    const auto c = args[numbers[0] ? 0 : 1].get<float>();
-    if (const auto activation = WithNumber(config.class_name(), c, numbers[0])) {
-      return MakeActivationLayer(config, *activation);
-    }
-    config.Fail("args", "this operator is not supported with a number there");
+  if (std::optional<NumberArray> left = config.TakeArray(args[0])) {
+    layer = with_numbers(*std::move(left), true);
+  } else if (std::optional<NumberArray> right = config.TakeArray(args[1])) {
+    layer = with_numbers(*std::move(right), false);
+  } else if (!std::all_of(args.begin(), args.end(), LayerConfig::IsTensor)) {
+    config.Fail("args", "must be tensors, numbers or arrays of numbers");
     return MakeIdentity(config);
-  }
-  std::unique_ptr<Layer> layer;
-  if (config.class_name() == "LogicalOr") {
+  } else if (config.class_name() == "LogicalOr") {
     layer = std::make_unique<OrLayer>(config);
   } else {
     layer = MakeMerge(config);
   }
   if (layer != nullptr) return layer;
-  config.Fail("args", "this operator is only supported with a number");
+  config.Fail("args", "this operator is not supported with these operands");
   return MakeIdentity(config);
 }
 

@@ -215,7 +215,10 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
               absl::InvalidArgumentError("is called with other arguments than before"));
   }
   first_kwargs_[node.layer] = node.kwargs;
-  LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
+  nlohmann::json options = spec.config;
+  // Keras 2 calls a function; what Keras 3 has in an operation's config is an argument there.
+  if (spec.operation && model_.keras2) options.update(node.kwargs);
+  LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
   config.SetCall(node.args, node.kwargs);
   absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
   failed_[node.layer] = !made.ok();

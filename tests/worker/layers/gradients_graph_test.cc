@@ -34,6 +34,10 @@ class FunctionalJson {
     }
     layers_.push_back(std::move(layer));
   }
+  void Operation(const std::string& class_name, const std::string& name, json args) {
+    Add(class_name, name, json::object(), std::move(args));
+    layers_.back()["module"] = "keras.src.ops.numpy";
+  }
   json Model(const std::string& output) const {
     return {{"class_name", "Functional"},
             {"config",
@@ -83,6 +87,91 @@ TEST_CASE("gradients of merges agree with differences, broadcast or not") {
                      seed);
     }
   }
+}
+
+// An array as Keras 3 writes it among the arguments of a call.
+json Array(json values) {
+  return {{"class_name", "__numpy__"},
+          {"config", {{"value", std::move(values)}, {"dtype", "float32"}}}};
+}
+
+FunctionalJson WithArray(const std::string& operation, json array, bool first) {
+  FunctionalJson model;
+  model.Input("a");
+  model.Add("Dense", "p", {{"units", 3}, {"activation", "sigmoid"}}, {Tensor("a")});
+  json args = json::array({Tensor("p"), std::move(array)});
+  if (first) std::swap(args[0], args[1]);
+  model.Operation(operation, "op", args);
+  return model;
+}
+
+TEST_CASE("operators with an array of numbers on either side, and their gradients") {
+  const std::vector<float> kernel(6, 0), bias = {-1, 0, 1};
+  const float p[] = {0.26894142f, 0.5f, 0.73105858f};
+  for (const char* name : {"Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum"}) {
+    for (const bool first : {false, true}) {
+      for (const json& values : {json{2, 4, 0.25}, json{{2, 4, 0.25}}, json{{{2, 4, 0.25}}},
+                                 json{{2}, {0.25}}, json{{2, 4, 0.25}, {1, 0.5, 8}}}) {
+        const std::string operation = name;
+        CAPTURE(operation, first, values);
+        FunctionalJson model = WithArray(name, Array(values), first);
+        const Batch schema = Schema({{"a", {2, 2}}}, {2, 3});
+        const auto program =
+            BuildKerasProgram(JobFor(model.Model("op"), "mse", 2), schema, TestOps());
+        INFO(program.status());
+        REQUIRE(program.ok());
+        const std::vector<std::span<const float>> parameters = {kernel, bias};
+        const auto columns = (*program)->Predict(RandomBatch(schema, 2, 0, 1), parameters);
+        REQUIRE(columns.ok());
+        REQUIRE(columns->at(0).values.size() == 12);
+        for (size_t i = 0; i < 12; ++i) {
+          const json* array = &values;
+          while (array->size() == 1) array = &(*array)[0];
+          if ((*array)[0].is_array()) array = &(*array)[i / 3 % 2];
+          const float c = (*array)[array->size() == 1 ? 0 : i % 3].get<float>();
+          const float x = first ? c : p[i % 3], y = first ? p[i % 3] : c;
+          const float expected = operation == "Add"        ? x + y
+                                 : operation == "Subtract" ? x - y
+                                 : operation == "Multiply" ? x * y
+                                 : operation == "Divide"   ? x / y
+                                 : operation == "Maximum"  ? std::max(x, y)
+                                                           : std::min(x, y);
+          CHECK(columns->at(0).values[i] == Approx(expected));
+        }
+        model.Add("Dense", "last", {{"units", 2}}, {Tensor("op")});
+        CheckGradients(model.Model("last"), "mse", Schema({{"a", {2, 2}}}, {2, 2}), 0, 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("an array of numbers that a call cannot take is refused, never left out") {
+  const auto status = [](const FunctionalJson& model, const char* output) {
+    return std::string(BuildKerasProgram(JobFor(model.Model(output), "mse", 2),
+                                         Schema({{"a", {2, 2}}}, {2, 3}), TestOps())
+                           .status()
+                           .message());
+  };
+  const json one = Array({2, 4, 0.25});
+  for (const auto& [operation, array] :
+       std::vector<std::pair<std::string, json>>{{"Add", Array({{2, 4, 0.25}, {1, 2}})},
+                                                 {"Add", Array({"x"})},
+                                                 {"Add", json()},
+                                                 {"Add", Array({2, 4})},
+                                                 {"Add", Array({{{1, 1, 1}}, {{1, 1, 1}}})},
+                                                 {"Power", one},
+                                                 {"NotEqual", one},
+                                                 {"Matmul", one}}) {
+    CAPTURE(operation, array);
+    CHECK(status(WithArray(operation, array, false), "op").find("\"op\"") != std::string::npos);
+  }
+  FunctionalJson model = WithArray("Add", one, false);
+  model.Add("Add", "layer", json::object(), {json::array({Tensor("op"), one})});
+  CHECK(status(model, "layer").find("layer \"layer\" (Add)") != std::string::npos);
+  FunctionalJson ids = WithArray("Add", one, false);
+  ids.Add("Embedding", "places", {{"input_dim", 5}, {"output_dim", 3}}, {Array({0, 1})});
+  ids.Add("Add", "sum", json::object(), {json::array({Tensor("op"), Tensor("places")})});
+  CHECK(status(ids, "sum").find("\"places\"") != std::string::npos);
 }
 
 TEST_CASE("gradients of attention agree with differences, with masks, dropout and scores") {
