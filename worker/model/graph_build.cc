@@ -143,6 +143,9 @@ class Graph::Builder {
                              std::span<const Value> inputs) const;
   absl::StatusOr<Value> AddMaskedProduct(Layer& layer, std::vector<Value> inputs,
                                          std::span<const Value> masks, Value output_mask);
+  absl::StatusOr<Value> AddMaskedExtreme(Layer& layer, std::span<const Value> inputs,
+                                         std::span<const Value> masks);
+  absl::StatusOr<Value> AddChoice(Layer& layer, Value mask, Value x, Value other);
   absl::StatusOr<Value> AndMask(const Layer& layer, std::span<const Value> masks);
   absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
   absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
@@ -285,6 +288,41 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
   return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
 }
 
+// x where the mask is not zero, else the other.
+absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask, Value x,
+                                                       Value other) {
+  const Activation negation{ActivationKind::kAffine, -1, 1, 0};
+  ASSIGN_OR_RETURN(const Value rest,
+                   graph_.AddCall(Own(MakeActivationLayer(layer, negation)), {mask}, 0));
+  ASSIGN_OR_RETURN(x, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {x, mask}, 1));
+  ASSIGN_OR_RETURN(other, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {other, rest}, 1));
+  return graph_.AddCall(Own(MakeAddLayer(layer)), {x, other}, 2);
+}
+
+// Keras 3's Maximum and Minimum leave out what a mask hides; where all is hidden, the first input
+// counts.
+absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
+                                                              std::span<const Value> inputs,
+                                                              std::span<const Value> masks) {
+  Value value = inputs[0], mask = masks[0];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    Value next = inputs[i];
+    if (masks[i] != kNone) {
+      ASSIGN_OR_RETURN(next, AddChoice(layer, masks[i], next, value));
+    }
+    if (mask != kNone) {
+      ASSIGN_OR_RETURN(value, AddChoice(layer, mask, value, next));
+    }
+    if (mask == kNone || masks[i] == kNone) {
+      mask = kNone;
+    } else if (i + 1 < inputs.size()) {
+      ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
+    }
+    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, {value, next}, 2));
+  }
+  return value;
+}
+
 // Of those that are there, as Keras 2 has it.
 absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
                                                      std::span<const Value> masks) {
@@ -358,8 +396,11 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer
   for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
   RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
-  if (layer.class_name() == "Multiply" && !operation && !model_.keras2) {
+  const bool masked_merge = layer.folds() && !operation && !model_.keras2;
+  if (masked_merge && layer.class_name() == "Multiply") {
     ASSIGN_OR_RETURN(value, AddMaskedProduct(layer, std::move(inputs), masked, mask));
+  } else if (masked_merge && (layer.class_name() == "Maximum" || layer.class_name() == "Minimum")) {
+    ASSIGN_OR_RETURN(value, AddMaskedExtreme(layer, inputs, masked));
   } else if (layer.folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(layer, inputs));
   } else {

@@ -1,0 +1,40 @@
+"""Models for make_graphs.py, as those of graph_cases.py: what masks do to a merge, what is frozen
+from outside, and what a call says of training."""
+from graph_cases import draw, steps
+
+CASES = {}
+
+
+def case(build):
+    CASES[build.__name__] = build
+    return build
+
+
+def masked(keras, rng, merge):
+    """Both masked, one masked (on either side), three inputs, and one that is broadcast."""
+    L = keras.layers
+    a, b = L.Input((5, 3), name="a"), L.Input((5, 3), name="b")
+    m = L.Dense(3, name="d")(L.Masking(name="ma")(a))
+    n = L.Dense(3, name="e")(L.Masking(name="mb")(b))
+    one = L.Dense(1, name="f")(m)
+    merged = [merge(name="both")([m, n]), merge(name="first")([m, b]),
+              merge(name="second")([b, m]), merge(name="three")([m, n, m]),
+              merge(name="gap")([n, b, m]), merge(name="wide")([m, one])]
+    flat = [L.Flatten(name=f"flat{i}")(v) for i, v in enumerate(merged)]
+    last = [L.GRU(2, name=f"g{i}")(v) for i, v in enumerate(merged)]
+    out = L.Dense(2, name="out")(L.Concatenate(name="cat")(flat + last))
+    x = {"a": steps(rng, 3, 5, 3), "b": steps(rng, 3, 5, 3)[::-1].copy()}
+    x["a"][2, 3:] = 0
+    x["b"][2, 1:] = 0
+    return {"model": keras.Model([a, b], out, name="m"), "x": x, "y": draw(rng, 3, 2),
+            "loss": "mse", "scale": 0.5}
+
+
+@case
+def maximum_under_masks(keras, keras2, rng):
+    return masked(keras, rng, keras.layers.Maximum)
+
+
+@case
+def minimum_under_masks(keras, keras2, rng):
+    return masked(keras, rng, keras.layers.Minimum)
