@@ -38,3 +38,19 @@ def maximum_under_masks(keras, keras2, rng):
 @case
 def minimum_under_masks(keras, keras2, rng):
     return masked(keras, rng, keras.layers.Minimum)
+
+
+@case
+def frozen_wrappers(keras, keras2, rng):
+    """In Keras 2 a wrapper that is frozen freezes what it wraps, whatever that says, but for the
+    mode of a BatchNormalization and its averages. In Keras 3 the layer within says."""
+    L = keras.layers
+    a = L.Input((5, 3), name="a")
+    h = L.TimeDistributed(L.Dense(3, kernel_regularizer="l2", name="d"), name="t",
+                          trainable=False)(L.Dense(3, name="p")(a))
+    h = L.TimeDistributed(L.BatchNormalization(momentum=0.75, name="n"), name="u",
+                          trainable=False)(h)
+    h = L.Bidirectional(L.GRU(2, kernel_regularizer="l2", name="g"), name="b",
+                        trainable=False)(h)
+    return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
+            "x": {"a": draw(rng, 3, 5, 3)}, "y": draw(rng, 3, 2), "loss": "mse"}

@@ -160,6 +160,8 @@ class Layer {
                        const Initializer& initializer);
   // The variables, and their regularizers, are those of layers within.
   void Adopt(std::initializer_list<const Layer*> layers);
+  // Of what was adopted: no variable takes gradients, averages go on moving.
+  void FreezeAdopted();
   // The variable just declared takes no gradients: it is constant, or a moving average that keeps
   // so much at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
