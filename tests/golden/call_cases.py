@@ -54,3 +54,42 @@ def frozen_wrappers(keras, keras2, rng):
                         trainable=False)(h)
     return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
             "x": {"a": draw(rng, 3, 5, 3)}, "y": draw(rng, 3, 2), "loss": "mse"}
+
+
+@case
+def training_of_calls(keras, keras2, rng):
+    """In Keras 2 what a call says of training counts, in Keras 3 the run's mode does."""
+    L = keras.layers
+    a = L.Input((4,), name="a")
+    if keras2:  # Keras 3 would draw
+        h = L.Dropout(0.5, name="drop")(a, training=False)
+        h = L.GaussianNoise(1.0, name="noise")(h, training=False)
+    else:
+        h = a
+    h = L.Dense(4, activation="tanh", name="d")(h)
+    h = L.BatchNormalization(momentum=0.75, name="off")(h, training=False)
+    h = L.BatchNormalization(momentum=0.75, name="free")(h)
+    return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
+            "x": {"a": draw(rng, 5, 4)}, "y": draw(rng, 5, 2), "loss": "mse"}
+
+
+@case
+def training_of_inner_models(keras, keras2, rng):
+    """It counts for all layers within, but for those that say otherwise."""
+    L = keras.layers
+    i = L.Input((3, 4), name="i")
+    h = L.TimeDistributed(L.BatchNormalization(momentum=0.75, name="n"), name="t")(i)
+    h = L.Bidirectional(L.LSTM(2, return_sequences=True, name="l",
+                               **({"dropout": 0.5, "recurrent_dropout": 0.5} if keras2 else {})),
+                        name="b")(h)
+    h = L.MultiHeadAttention(1, 2, dropout=0.5 if keras2 else 0.0, name="h")(h, h)
+    h = L.Attention(dropout=0.5 if keras2 else 0.0, name="s")([h, h])
+    deep = keras.Sequential([L.Input((3, 4)), L.BatchNormalization(momentum=0.75, name="k"),
+                             L.Dense(2, name="f")], name="deep")
+    h = deep(h)
+    base = keras.Model(i, L.BatchNormalization(momentum=0.75, name="on")(h, training=True),
+                       name="base")
+    a = L.Input((3, 4), name="a")
+    h = L.Flatten(name="flat")(base(a, training=False))
+    return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
+            "x": {"a": draw(rng, 4, 3, 4)}, "y": draw(rng, 4, 2), "loss": "mse"}

@@ -37,6 +37,7 @@ class TimeDistributedLayer : public Layer {
   std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
   bool is_view() const override { return inner_->is_view(); }
   bool differentiable() const override { return inner_->differentiable(); }
+  bool one_mode() const override { return inner_->one_mode(); }
   std::optional<int64_t> ids_below() const override { return inner_->ids_below(); }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {

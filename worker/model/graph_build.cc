@@ -164,7 +164,7 @@ class Graph::Builder {
   Problems& problems_;
   std::vector<Layer*> layers_;
   std::vector<bool> failed_;                       // by layer: it cannot be made
-  std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
+  std::map<size_t, const NodeSpec*> first_calls_;  // by layer
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
@@ -213,13 +213,16 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   Layer*& layer = layers_[node.layer];
   const LayerSpec& spec = model_.layers[node.layer];
   if (layer != nullptr) {
-    if (Meaning(node.kwargs) == Meaning(first_kwargs_[node.layer])) return layer;
+    const NodeSpec& first = *first_calls_[node.layer];
+    const bool mode = !layer->one_mode() || node.training == first.training;
+    if (mode && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
               absl::InvalidArgumentError("is called with other arguments than before"));
   }
-  first_kwargs_[node.layer] = node.kwargs;
+  first_calls_[node.layer] = &node;
   LayerConfig config(spec.class_name, spec.name, spec.config, model_.keras2);
   config.SetCall(node.args, node.kwargs);
+  config.SetTraining(node.training);
   absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
   failed_[node.layer] = !made.ok();
   RETURN_IF_ERROR(made.status());
@@ -239,7 +242,11 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
   if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
-  return InputsKnown(node) ? AddNode(node, *layer) : kUnknown;
+  if (!InputsKnown(node)) return kUnknown;
+  const size_t first = graph_.nodes_.size();
+  ASSIGN_OR_RETURN(const Value value, AddNode(node, *layer));
+  for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].training = node.training;
+  return value;
 }
 
 // The mask of each input: the one that the call names, or else the one that came with the input.
