@@ -311,13 +311,17 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
     sum.y = steps(true);
     const Floats a = random.Numbers(all, 0.5f, 2), b = random.Numbers(all, 0.5f, 2);
     const Floats y = random.Numbers(all);
+    Floats mask = b;
+    for (size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
     Compare([&](Side& side) {
       Ops& ops = side.ops();
       float *pa = side.Put(a), *pb = side.Put(b), *py = side.Put(y);
-      for (int kind = 0; kind <= static_cast<int>(BinaryKind::kGreater); ++kind) {
+      for (int kind = 0; kind < static_cast<int>(BinaryKind::kKeep); ++kind) {
         ops.Binary(static_cast<BinaryKind>(kind), walk, pa, pb, py);
         side.Take(py, all);
       }
+      ops.Binary(BinaryKind::kKeep, walk, pa, side.Put(mask), py);
+      side.Take(py, all);
       Walk copy = walk;
       copy.b.clear();
       ops.Copy(copy, false, pa, py);

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Writes graphs3.json, graphs4.json and graphs6.json (or, with --keras2, graphs2.json, graphs5.json
-and graphs7.json): compiled
-models of any shape with Keras' own numbers: outputs, the loss in training mode, its gradients, the
+"""Writes graphs3.json, graphs4.json, graphs6.json and graphs8.json (or, with --keras2, graphs2.json,
+graphs5.json, graphs7.json and graphs9.json): compiled models of any shape with Keras' own numbers: outputs, the loss in training mode, its gradients, the
 variables after three steps of SGD, and the scores of an evaluation. Loss and metrics are in their
 compile_config (Keras 3), or beside them (Keras 2, which does not write them). As make_models.py,
 but for any inputs and outputs:
@@ -17,6 +16,7 @@ import sys
 import numpy as np
 
 from batch_cases import CASES as BATCH_CASES
+from call_cases import CASES as CALL_CASES
 from graph_cases import CASES
 from oracle import KERAS2, keras, tf
 from sequence_cases import CASES as SEQUENCE_CASES
@@ -162,8 +162,9 @@ def write(cases, name):
     return good
 
 
-FILES = (["graphs2.json", "graphs5.json", "graphs7.json"] if KERAS2 else
-         ["graphs3.json", "graphs4.json", "graphs6.json"])
-good = [write(cases, name) for cases, name in zip([CASES, SEQUENCE_CASES, BATCH_CASES], FILES)
+FILES = (["graphs2.json", "graphs5.json", "graphs7.json", "graphs9.json"] if KERAS2 else
+         ["graphs3.json", "graphs4.json", "graphs6.json", "graphs8.json"])
+ALL = [CASES, SEQUENCE_CASES, BATCH_CASES, CALL_CASES]
+good = [write(cases, name) for cases, name in zip(ALL, FILES)
         if not ONLY or any(wanted in cases for wanted in ONLY)]
 sys.exit(0 if all(good) else 1)

@@ -106,6 +106,7 @@ class AttentionKernel : public Kernel {
   std::unique_ptr<Matmul> d_query_, d_key_, d_weights_, d_value_, d_output_kernel_, d_output_;
   DeviceArray mask_, term_;  // (batch, queries, keys), and one mask of ones and zeros
   DeviceArray scores_, dropped_, d_scores_;  // (batch, heads, queries, keys)
+  bool drew_ = false;                        // in the last forward pass
   DeviceArray weighted_;                     // (batch * queries, heads * value_width)
   DeviceArray flat_;                         // scratch
   DeviceArray own_output_;                   // where scores lie beside it
@@ -176,7 +177,8 @@ void AttentionKernel::Forward(const ForwardCall& call) {
   score_->Run(projections_[kQuery].heads(), projections_[kKey].heads(), nullptr, scores_.get());
   ops_.MaskedSoftmax(softmax_, mask_.get(), scores_.get(), scores_.get());
   const int64_t n = p_.batch * p_.scores();
-  if (dropped_ != nullptr && call.training) {
+  drew_ = dropped_ != nullptr && call.training;
+  if (drew_) {
     ops_.Dropout(call.key, p_.dropout, call.first_example * scores_each_, n, scores_.get(),
                  dropped_.get());
   } else if (dropped_ != nullptr) {
@@ -212,7 +214,7 @@ void AttentionKernel::Backward(const BackwardCall& call) {
             flat_.get());
   d_weights_->Run(flat_.get(), projections_[kValue].heads(), nullptr, d_scores_.get());
   d_value_->Run(Dropped(), flat_.get(), nullptr, projections_[kValue].heads());
-  if (dropped_ != nullptr) {
+  if (drew_) {
     ops_.Dropout(call.key, p_.dropout, call.first_example * scores_each_, n, d_scores_.get(),
                  d_scores_.get());
   }

@@ -156,7 +156,8 @@ class BidirectionalKernel : public Kernel {
 
 class BidirectionalLayer : public Layer {
  public:
-  explicit BidirectionalLayer(LayerConfig& config) : Layer(config) {
+  explicit BidirectionalLayer(LayerConfig& config)
+      : Layer(config), freezes_(FreezesWithin(config)) {
     const json* mode = config.Value("merge_mode");
     if (mode == nullptr) {
       merge_ = config.Says("merge_mode") ? Merge::kNone : Merge::kConcat;
@@ -225,6 +226,7 @@ class BidirectionalLayer : public Layer {
       return absl::InvalidArgumentError("both directions must have as many units");
     }
     Adopt({inner_[0].get(), inner_[1].get()});
+    if (freezes_) FreezeAdopted();
     output_ = out[0];
     units_ = output_.back();
     if (merge_ == Merge::kConcat) output_.back() *= 2;
@@ -281,6 +283,7 @@ class BidirectionalLayer : public Layer {
     return own;
   }
 
+  const bool freezes_;
   Merge merge_ = Merge::kConcat;
   bool sequences_ = false;
   int64_t states_ = 0;  // that a direction returns

@@ -14,6 +14,9 @@ std::string NameIn(const nlohmann::json& spec);
 // The value, or an object without a class where there is none.
 nlohmann::json SpecOf(LayerConfig& config, const char* key);
 
+// In Keras 2 a frozen wrapper freezes what it wraps; in Keras 3 the layer within says it.
+inline bool FreezesWithin(const LayerConfig& outer) { return outer.keras2() && !outer.trainable(); }
+
 // Null: `outer` says why.
 std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std::string& name,
                                  const nlohmann::json& spec);

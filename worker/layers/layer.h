@@ -40,8 +40,8 @@ struct ForwardCall {
   std::span<const float* const> inputs;      // (batch, input shape)
   std::span<const float* const> parameters;  // in the order of Layer::variables()
   float* output = nullptr;                   // (batch, output shape)
-  bool training = false;
-  uint64_t key = 0;           // training: of this batch and this node
+  bool training = false;                     // the run's mode, or what the call asks for instead
+  uint64_t key = 0;                          // of this batch and this node
   int64_t first_example = 0;  // place within the batch, which may be computed in slices
 };
 
@@ -63,7 +63,7 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void Forward(const ForwardCall& call) = 0;
-  // Of the last Forward, which was in training mode.
+  // Of the last Forward, which was of a training step.
   virtual void Backward(const BackwardCall& call) = 0;
 };
 
@@ -109,6 +109,8 @@ class Layer {
   }
   // Set: its input is ids, which must be whole numbers from 0 to below this.
   virtual std::optional<int64_t> ids_below() const { return std::nullopt; }
+  // True: all its calls must ask for the same mode, or for none.
+  virtual bool one_mode() const { return false; }
   // False: no gradient goes through it.
   virtual bool differentiable() const { return true; }
   // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
@@ -160,6 +162,8 @@ class Layer {
                        const Initializer& initializer);
   // The variables, and their regularizers, are those of layers within.
   void Adopt(std::initializer_list<const Layer*> layers);
+  // Of what was adopted: no variable takes gradients, averages go on moving.
+  void FreezeAdopted();
   // The variable just declared takes no gradients: it is constant, or a moving average that keeps
   // so much at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }

@@ -66,6 +66,9 @@ class LayerConfig {
     args_ = args;
     kwargs_ = kwargs;
   }
+  // The mode that the (first) call asks for, whatever the run's is.
+  std::optional<bool> training() const { return training_; }
+  void SetTraining(std::optional<bool> training) { training_ = training; }
 
   // A key that is not there gives `fallback`.
   double Number(absl::string_view key, double fallback);
@@ -119,6 +122,7 @@ class LayerConfig {
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
   bool arrays_taken_ = false;
+  std::optional<bool> training_;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;
 };

@@ -228,6 +228,12 @@ void Layer::Adopt(std::initializer_list<const Layer*> layers) {
   }
 }
 
+void Layer::FreezeAdopted() {
+  for (VariableSpec& variable : variables_) {
+    if (variable.moving_average() == 0) variable.set_trainable(false);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool operation) {
   std::vector<std::string_view> known;
   if (!operation) known.push_back("InputLayer");

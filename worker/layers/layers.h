@@ -64,6 +64,8 @@ std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
 // The part of each example that has this shape and begins there.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
+// The sum of two inputs.
+std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
 // 1 where either of two masks is.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 

@@ -17,14 +17,14 @@ class MaskFillKernel : public Kernel {
         by_row_{{rows, columns}, {columns, 1}, {1, 0}, {columns, 1}},
         fill_(std::move(fill)) {}
   void Forward(const ForwardCall& call) override {
-    ops_.Binary(BinaryKind::kMultiply, by_row_, call.inputs[0], call.inputs[1], call.output);
+    ops_.Binary(BinaryKind::kKeep, by_row_, call.inputs[0], call.inputs[1], call.output);
     if (outside_ == 0) return;
     ops_.Affine(rows_, -outside_, outside_, call.inputs[1], fill_.get());
     ops_.Binary(BinaryKind::kAdd, by_row_, call.output, fill_.get(), call.output);
   }
   void Backward(const BackwardCall& call) override {
     if (call.d_inputs[0] == nullptr) return;
-    ops_.Binary(BinaryKind::kMultiply, by_row_, call.d_output, call.inputs[1], call.d_inputs[0]);
+    ops_.Binary(BinaryKind::kKeep, by_row_, call.d_output, call.inputs[1], call.d_inputs[0]);
   }
 
  private:

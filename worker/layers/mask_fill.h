@@ -1,5 +1,5 @@
-// A layer within the graph that puts a number where a mask is zero: what Keras 3's Multiply does to
-// its inputs (1) and output (0).
+// A layer within the graph that puts a number where a mask is zero: what Keras 3's merge
+// layers do to inputs and outputs. NaN and infinities there go, too.
 #pragma once
 
 #include <memory>

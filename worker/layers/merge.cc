@@ -346,6 +346,10 @@ std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
   return MakeIdentity(config);
 }
 
+std::unique_ptr<Layer> MakeAddLayer(const Layer& of) {
+  return std::make_unique<BinaryLayer>(of, BinaryKind::kAdd, false);
+}
+
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of) {
   return std::make_unique<OrLayer>(static_cast<const Layer&>(of));
 }

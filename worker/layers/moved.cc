@@ -116,6 +116,7 @@ class MovedLayer : public Layer {
 
   MaskRule mask_rule() const override { return inner_->mask_rule(); }
   bool takes_masks() const override { return inner_->takes_masks(); }
+  bool one_mode() const override { return inner_->one_mode(); }
   bool removes_masks() const override { return inner_->removes_masks(); }
   bool differentiable() const override { return inner_->differentiable(); }
   std::vector<Shape> parts() const override { return inner_->parts(); }
@@ -247,6 +248,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, cons
   if (by_row && config.class_name() == "BatchNormalization") values["fused"] = false;
   LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
   moved.SetCall(config.args(), config.kwargs());
+  moved.SetTraining(config.training());
   ASSIGN_OR_RETURN(std::unique_ptr<Layer> inner, MakeLayer(moved, /*operation=*/false));
   return std::make_unique<MovedLayer>(config, std::move(inner), key, std::move(axes));
 }

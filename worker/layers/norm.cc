@@ -106,6 +106,7 @@ class NormLayer : public Layer {
   NormLayer(LayerConfig& config, bool batch)
       : Layer(config),
         batch_(batch),
+        observes_(trainable() && config.training() != false),
         keras2_(config.keras2()),
         scale_(config.Flag("scale", true)),
         center_(config.Flag("center", true)),
@@ -129,6 +130,7 @@ class NormLayer : public Layer {
   bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return batch_; }
+  bool one_mode() const override { return batch_; }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
@@ -149,7 +151,7 @@ class NormLayer : public Layer {
     if (!batch_) return inputs[0];
     RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
     RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
-    if (trainable()) {
+    if (observes_) {
       // Each call moves the averages on, one after the other.
       const double kept = std::pow(momentum_, ++calls_);
       MakeMoving(*at_.mean, kept);
@@ -171,13 +173,13 @@ class NormLayer : public Layer {
     }
     ASSIGN_OR_RETURN(auto kept, ops.Allocate(2 * (batch_ ? shape.columns : shape.rows)));
     std::unique_ptr<MaskedMoments> masked;
-    if (UsesMask(inputs) && trainable()) {
+    if (UsesMask(inputs) && observes_) {
       ASSIGN_OR_RETURN(masked, MaskedMoments::Make(ops, shape, SpreadMask(batch, inputs)));
     }
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    return std::make_unique<NormKernel>(ops, shape, at_, trainable(), Calls{momentum_, calls_},
+    return std::make_unique<NormKernel>(ops, shape, at_, observes_, Calls{momentum_, calls_},
                                         correction, std::move(kept), std::move(masked));
   }
 

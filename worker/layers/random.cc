@@ -73,7 +73,8 @@ class RandomKernel : public Kernel {
 
   void Forward(const ForwardCall& call) override {
     const int64_t n = plan_.batch * plan_.each;
-    if (!call.training) return ops_.Affine(n, 1, 0, call.inputs[0], call.output);
+    drew_ = call.training;
+    if (!drew_) return ops_.Affine(n, 1, 0, call.inputs[0], call.output);
     const int64_t first = plan_.together ? 0 : call.first_example * plan_.drawn;
     switch (plan_.kind) {
       case Kind::kDropout:
@@ -98,6 +99,7 @@ class RandomKernel : public Kernel {
     float* d = call.d_inputs[0];
     if (d == nullptr) return;
     const int64_t n = plan_.batch * plan_.each;
+    if (!drew_) return ops_.Affine(n, 1, 0, call.d_output, d);
     switch (plan_.kind) {
       case Kind::kDropout:
         return ops_.Dropout(call.key, plan_.amount, call.first_example * plan_.drawn, n,
@@ -130,6 +132,7 @@ class RandomKernel : public Kernel {
   const Plan plan_;
   const DeviceArray drawn_;
   double alpha_scale_ = 1;
+  bool drew_ = false;  // in the last forward pass
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> RandomLayer::MakeKernel(Ops& ops, int64_t batch,

@@ -265,7 +265,7 @@ void RecurrentKernel::StepBackward(int64_t t, const float* recurrent, bool first
     recurrent_back_[1]->Run(d_candidate, split_.get() + 2 * u * u, nullptr, part_.get());
     shape.kind = CellKind::kGruGates;
     CellStep gates = step;
-    if (p_.recurrent_dropout > 0) gates.h0 = dropped_.get() + t * n;
+    if (training_ && p_.recurrent_dropout > 0) gates.h0 = dropped_.get() + t * n;
     ops_.CellBackward(shape, gates, d_reset, part_.get(), dz, dr);
   } else {
     ops_.CellBackward(shape, step, dh_.get(), dc_.get(), dz, dr);
@@ -273,7 +273,7 @@ void RecurrentKernel::StepBackward(int64_t t, const float* recurrent, bool first
   if (t == 0 && !first_states) return;
   recurrent_back_[0]->Run(dr, recurrent, nullptr, part_.get());
   if (p_.reset_before()) ops_.Add(n, r_.get(), part_.get());
-  if (p_.recurrent_dropout > 0) {
+  if (training_ && p_.recurrent_dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, {{n}, {1}, {1}, {1}}, part_.get(), drop_h_.get(),
                 part_.get());
   }
@@ -322,7 +322,7 @@ void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
 
 void RecurrentKernel::RecurrentGradient(float* d_kernel) {
   const int64_t u = p_.units, rows = p_.steps * p_.batch;
-  const float* h = p_.recurrent_dropout > 0 ? dropped_.get() : h_.get();
+  const float* h = training_ && p_.recurrent_dropout > 0 ? dropped_.get() : h_.get();
   const float* dr = p_.own_product() ? dr_.get() : dz_.get();
   if (!p_.reset_before()) return recurrent_kernel_[0]->Run(h, dr, nullptr, d_kernel);
   float* part = split_.get() + 3 * u * u;
@@ -335,7 +335,7 @@ void RecurrentKernel::RecurrentGradient(float* d_kernel) {
 void RecurrentKernel::InputGradient(const BackwardCall& call) {
   float* dx = x_.get();  // no longer needed
   input_back_->Run(dz_.get(), call.parameters[0], nullptr, dx);
-  if (p_.dropout > 0) {
+  if (training_ && p_.dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), dx, drop_x_.get(), dx);
   }
   const Walk way = InWalk();

@@ -174,7 +174,8 @@ class ScoreAttentionKernel : public Kernel {
     scored_.Forward(call.inputs[0], Key(call.inputs), call.parameters, scores_.get());
     ops_.MaskedSoftmax(softmax_, mask_.get(), scores_.get(), scores_.get());
     const float* weights = scores_.get();
-    if (dropped_ != nullptr && call.training) {
+    drew_ = dropped_ != nullptr && call.training;
+    if (drew_) {
       ops_.Dropout(call.key, p_.dropout, call.first_example * p_.scores(), p_.pairs(),
                    scores_.get(), dropped_.get());
       weights = dropped_.get();
@@ -199,14 +200,14 @@ class ScoreAttentionKernel : public Kernel {
     } else {
       ops_.Copy({out.dims, out.a, {}, out.y}, false, call.d_output, own_.get());
     }
-    const float* weights = dropped_ == nullptr ? scores_.get() : dropped_.get();
+    const float* weights = drew_ ? dropped_.get() : scores_.get();
     d_weigh_->Run(own_.get(), call.inputs[1], nullptr, d_scores_.get());
     if (float* d = call.d_inputs[1]) d_value_->Run(weights, own_.get(), nullptr, d);
     if (p_.return_scores) {
       ops_.Copy({{b, p_.scores()}, {p_.each(), 1}, {}, {p_.scores(), 1}}, true,
                 call.d_output + p_.own(), d_scores_.get());
     }
-    if (dropped_ != nullptr) {
+    if (drew_) {
       ops_.Dropout(call.key, p_.dropout, call.first_example * p_.scores(), p_.pairs(),
                    d_scores_.get(), d_scores_.get());
     }
@@ -230,6 +231,7 @@ class ScoreAttentionKernel : public Kernel {
   Scores scored_;
   std::unique_ptr<Matmul> weigh_, d_weigh_, d_value_;
   DeviceArray scores_, d_scores_, dropped_, mask_;  // (batch, queries, keys)
+  bool drew_ = false;                               // in the last forward pass
   DeviceArray own_;                                 // (batch, queries, out), without the scores
   DeviceArray d_key_;                               // of a value that is the key too
 };

@@ -12,7 +12,9 @@ using nlohmann::json;
 class TimeDistributedLayer : public Layer {
  public:
   explicit TimeDistributedLayer(LayerConfig& config)
-      : Layer(config), own_(activity().value_or(ActivityPenalty())) {
+      : Layer(config),
+        freezes_(FreezesWithin(config)),
+        own_(activity().value_or(ActivityPenalty())) {
     const json spec = SpecOf(config, "layer");
     // Keras 2 leaves the inner layer's name out of those of variables.
     const std::string name =
@@ -35,6 +37,7 @@ class TimeDistributedLayer : public Layer {
   std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
   bool is_view() const override { return inner_->is_view(); }
   bool differentiable() const override { return inner_->differentiable(); }
+  bool one_mode() const override { return inner_->one_mode(); }
   std::optional<int64_t> ids_below() const override { return inner_->ids_below(); }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
@@ -49,6 +52,7 @@ class TimeDistributedLayer : public Layer {
       ASSIGN_OR_RETURN(output, inner_->OutputShape(within));
     }
     Adopt({inner_.get()});
+    if (freezes_) FreezeAdopted();
     if (within_.has_value()) {  // of which every step is an example
       const auto n = static_cast<float>(steps);
       SetActivity({own_.l1 + within_->l1 / n, own_.l2 + within_->l2 / n});
@@ -219,6 +223,7 @@ class TimeDistributedLayer : public Layer {
     return within;
   }
 
+  const bool freezes_;
   const ActivityPenalty own_;
   std::optional<ActivityPenalty> within_;
   std::unique_ptr<Layer> inner_;

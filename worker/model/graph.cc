@@ -184,7 +184,7 @@ void Graph::Forward(const GraphCall& call, bool training) {
          .parameters =
              std::span(parameters_).subspan(node.first_variable, node.layer->variables().size()),
          .output = storages_[node.storage].data.get(),
-         .training = training,
+         .training = node.training.value_or(training),
          .key = Mix64(call.key, node.salt),
          .first_example = call.first_example});
     RoundValue(i, call.batch);

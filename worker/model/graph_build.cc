@@ -143,6 +143,9 @@ class Graph::Builder {
                              std::span<const Value> inputs) const;
   absl::StatusOr<Value> AddMaskedProduct(Layer& layer, std::vector<Value> inputs,
                                          std::span<const Value> masks, Value output_mask);
+  absl::StatusOr<Value> AddMaskedExtreme(Layer& layer, std::span<const Value> inputs,
+                                         std::span<const Value> masks);
+  absl::StatusOr<Value> AddChoice(Layer& layer, Value mask, Value x, Value other);
   absl::StatusOr<Value> AndMask(const Layer& layer, std::span<const Value> masks);
   absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
   absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
@@ -161,7 +164,7 @@ class Graph::Builder {
   Problems& problems_;
   std::vector<Layer*> layers_;
   std::vector<bool> failed_;                       // by layer: it cannot be made
-  std::map<size_t, nlohmann::json> first_kwargs_;  // of the first call, by layer
+  std::map<size_t, const NodeSpec*> first_calls_;  // by layer
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
@@ -210,16 +213,19 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   Layer*& layer = layers_[node.layer];
   const LayerSpec& spec = model_.layers[node.layer];
   if (layer != nullptr) {
-    if (Meaning(node.kwargs) == Meaning(first_kwargs_[node.layer])) return layer;
+    const NodeSpec& first = *first_calls_[node.layer];
+    const bool mode = !layer->one_mode() || node.training == first.training;
+    if (mode && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
               absl::InvalidArgumentError("is called with other arguments than before"));
   }
-  first_kwargs_[node.layer] = node.kwargs;
+  first_calls_[node.layer] = &node;
   nlohmann::json options = spec.config;
   // Keras 2 calls a function; what Keras 3 has in an operation's config is an argument there.
   if (spec.operation && model_.keras2) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
   config.SetCall(node.args, node.kwargs);
+  config.SetTraining(node.training);
   absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
   failed_[node.layer] = !made.ok();
   RETURN_IF_ERROR(made.status());
@@ -239,7 +245,11 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
   if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
-  return InputsKnown(node) ? AddNode(node, *layer) : kUnknown;
+  if (!InputsKnown(node)) return kUnknown;
+  const size_t first = graph_.nodes_.size();
+  ASSIGN_OR_RETURN(const Value value, AddNode(node, *layer));
+  for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].training = node.training;
+  return value;
 }
 
 // The mask of each input: the one that the call names, or else the one that came with the input.
@@ -286,6 +296,41 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
   ASSIGN_OR_RETURN(const Value product, AddFolded(layer, inputs));
   if (output_mask == kNone) return product;
   return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
+}
+
+// x where the mask is not zero, else the other.
+absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask, Value x,
+                                                       Value other) {
+  const Activation negation{ActivationKind::kAffine, -1, 1, 0};
+  ASSIGN_OR_RETURN(const Value rest,
+                   graph_.AddCall(Own(MakeActivationLayer(layer, negation)), {mask}, 0));
+  ASSIGN_OR_RETURN(x, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {x, mask}, 1));
+  ASSIGN_OR_RETURN(other, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {other, rest}, 1));
+  return graph_.AddCall(Own(MakeAddLayer(layer)), {x, other}, 2);
+}
+
+// Keras 3's Maximum and Minimum leave out what a mask hides; where all is hidden, the first input
+// counts.
+absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
+                                                              std::span<const Value> inputs,
+                                                              std::span<const Value> masks) {
+  Value value = inputs[0], mask = masks[0];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    Value next = inputs[i];
+    if (masks[i] != kNone) {
+      ASSIGN_OR_RETURN(next, AddChoice(layer, masks[i], next, value));
+    }
+    if (mask != kNone) {
+      ASSIGN_OR_RETURN(value, AddChoice(layer, mask, value, next));
+    }
+    if (mask == kNone || masks[i] == kNone) {
+      mask = kNone;
+    } else if (i + 1 < inputs.size()) {
+      ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
+    }
+    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, {value, next}, 2));
+  }
+  return value;
 }
 
 // Of those that are there, as Keras 2 has it.
@@ -361,8 +406,11 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer
   for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
   RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
-  if (layer.class_name() == "Multiply" && !operation && !model_.keras2) {
+  const bool masked_merge = layer.folds() && !operation && !model_.keras2;
+  if (masked_merge && layer.class_name() == "Multiply") {
     ASSIGN_OR_RETURN(value, AddMaskedProduct(layer, std::move(inputs), masked, mask));
+  } else if (masked_merge && (layer.class_name() == "Maximum" || layer.class_name() == "Minimum")) {
+    ASSIGN_OR_RETURN(value, AddMaskedExtreme(layer, inputs, masked));
   } else if (layer.folds()) {
     ASSIGN_OR_RETURN(value, AddFolded(layer, inputs));
   } else {

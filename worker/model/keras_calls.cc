@@ -56,7 +56,8 @@ class CallReader {
     for (const json& entry : value) list.push_back(Args(entry));
     return list;
   }
-  void Kwargs(const json& kwargs) {
+  absl::Status Kwargs(const json& kwargs) {
+    if (keras2_) RETURN_IF_ERROR(Training(kwargs));
     // Data before everything else, in the order in which layers take it.
     static constexpr std::array<const char*, 10> kData{
         "inputs", "sequences", "query", "value", "key", "x", "x1", "y", "x2", "initial_state"};
@@ -67,12 +68,14 @@ class CallReader {
     }
     for (const auto& [name, value] : kwargs.items()) {
       if (std::find(kData.begin(), kData.end(), name) != kData.end()) continue;
+      if (name == "name" || name == "training") continue;
       if (const auto tensor = Tensor(value)) {
         call_.masks.emplace_back(name, *tensor);
-      } else if (name != "name" && name != "training") {
+      } else {
         call_.kwargs[name] = Plain(value);
       }
     }
+    return absl::OkStatus();
   }
   CallSpec Take() { return std::move(call_); }
   CallSpec& call() { return call_; }
@@ -82,6 +85,15 @@ class CallReader {
   }
 
  private:
+  absl::Status Training(const json& kwargs) {
+    const auto training = kwargs.find("training");
+    if (training == kwargs.end() || training->is_null()) return absl::OkStatus();
+    if (!training->is_boolean() && !training->is_number()) {
+      return Bad("training must be true, false or null");
+    }
+    call_.training = *training != false && *training != 0;
+    return absl::OkStatus();
+  }
   std::optional<TensorRef> Tensor(const json& value) const {
     return keras2_ ? History(value) : Keras3Tensor(value);
   }
@@ -122,7 +134,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     if (kwargs->contains("slice_spec")) reader.call().args.push_back((*kwargs)["slice_spec"]);
     json rest = *kwargs;
     rest.erase("slice_spec");
-    reader.Kwargs(rest);
+    RETURN_IF_ERROR(reader.Kwargs(rest));
   }
   return reader.Take();
 }
@@ -142,7 +154,7 @@ absl::StatusOr<CallSpec> ReadCall(const json& node) {
     }
   }
   const auto kwargs = node.find("kwargs");
-  if (kwargs != node.end() && kwargs->is_object()) reader.Kwargs(*kwargs);
+  if (kwargs != node.end() && kwargs->is_object()) RETURN_IF_ERROR(reader.Kwargs(*kwargs));
   return reader.Take();
 }
 

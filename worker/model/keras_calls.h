@@ -2,6 +2,7 @@
 // brought into one form. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct CallSpec {
   std::vector<std::pair<std::string, TensorRef>> masks;  // tensors given as "mask", "query_mask"
   nlohmann::json args = nlohmann::json::array();         // with {kTensorKey: i} for inputs[i]
   nlohmann::json kwargs = nlohmann::json::object();      // without tensors
+  // The mode that the call asks for. Only of Keras 2: in Keras 3 the run's mode counts.
+  std::optional<bool> training;
 };
 
 // Of any dialect. The error does not name the layer.

@@ -151,6 +151,7 @@ class Reader {
 
   ModelSpec spec_;
   std::map<std::string, size_t> layers_;  // by full name
+  std::optional<bool> training_;          // that the call of the model asks for
   int depth_ = 0;
 };
 
@@ -165,8 +166,12 @@ size_t Reader::AddInput(LayerSpec layer) {
 absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::string& prefix,
                                               NodeSpec node, size_t outputs) {
   const std::string name = prefix + layer.spec.name;
+  if (!node.training.has_value()) node.training = training_;
   if (IsModel(layer.spec.class_name) && !layer.spec.unusable) {
-    return Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
+    const std::optional<bool> outside = std::exchange(training_, node.training);
+    auto nodes = Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
+    training_ = outside;
+    return nodes;
   }
   if (spec_.nodes.size() >= kNodesMax) return Invalid("has too many calls of layers");
   const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
@@ -339,6 +344,7 @@ bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
   }
   node.args = call.args;
   node.kwargs = call.kwargs;
+  node.training = call.training;
   return true;
 }
 

@@ -36,6 +36,7 @@ struct NodeSpec {
   bool mask_off = false;                // "mask": null was written, which says nothing
   nlohmann::json args;                  // of an operation: a list
   nlohmann::json kwargs;                // what else the call says
+  std::optional<bool> training;         // the mode it asks for, whatever the run's is
   bool unknown = false;  // what it gives cannot be said, because of a problem that is known
 };
 

@@ -109,6 +109,7 @@ enum class BinaryKind {
   kLess,
   kLessEqual,
   kGreater,
+  kKeep,  // a where b is not 0, else 0: whatever a is
 };
 
 // Mean and variance over the rows of each column, or over the columns of each row; scale and offset

@@ -207,5 +207,13 @@ TEST_CASE("statistics of batches, ties and focal losses are those of Keras 2") {
   CheckFile("graphs7.json", 13);
 }
 
+TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 3") {
+  CheckFile("graphs8.json", 5);
+}
+
+TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 2") {
+  CheckFile("graphs9.json", 5);
+}
+
 }  // namespace
 }  // namespace paracord

@@ -83,6 +83,8 @@ void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, f
       return by([](float p, float q) { return p <= q ? 1.f : 0.f; });
     case BinaryKind::kGreater:
       return by([](float p, float q) { return p > q ? 1.f : 0.f; });
+    case BinaryKind::kKeep:
+      return by([](float p, float q) { return q != 0 ? p : 0.f; });
   }
 }
 

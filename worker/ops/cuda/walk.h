@@ -94,6 +94,8 @@ PARACORD_HD inline float BinaryOf(BinaryKind kind, float p, float q) {
       return p <= q ? 1.f : 0.f;
     case BinaryKind::kGreater:
       return p > q ? 1.f : 0.f;
+    case BinaryKind::kKeep:
+      return q != 0 ? p : 0.f;
   }
   return 0;
 }
