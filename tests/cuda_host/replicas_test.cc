@@ -104,13 +104,17 @@ void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
           for (float& x : variables->values[i]) x += variance ? 1.f : 0.f;
         }
       }
+      std::map<size_t, Floats> early;
+      group.program->OnGradient([&](size_t v) { early[v] = ours.gradients[v]; });
       for (const uint32_t examples : {12u, 7u, 12u, 1u, 2u, 12u}) {
         INFO("ranks " << ranks << " seed " << seed << " examples " << examples);
+        early.clear();
         const Batch batch = RandomBatch(schema, examples, classes, examples);
         const auto got = Step(*group.program, ours, batch, examples);
         INFO(got.status());
         REQUIRE(got.ok());
         CheckSame(*got, Step(*cpu, theirs, batch, examples).value());
+        for (size_t v = 0; v < ours.gradients.size(); ++v) CHECK(early[v] == ours.gradients[v]);
       }
       std::vector<MetricState> states, wanted;
       const Batch batch = RandomBatch(schema, 11, classes, 9);
@@ -250,6 +254,8 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
           options.sticky = sticky;
         });
         if (!group.built.ok()) continue;
+        std::map<size_t, Floats> early;
+        group.program->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
         for (uint32_t step = 0; step < 3; ++step) {
           auto got = Step(*group.program, variables, batch(step), step);
           if (!got.ok() && !absl::IsDataLoss(got.status())) {
@@ -264,6 +270,8 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
             break;
           }
           CheckSame(*got, wanted[step]);
+          CHECK(early.size() == variables.gradients.size());
+          for (const auto& [v, gradient] : early) CHECK(gradient == variables.gradients[v]);
         }
         CHECK(group.Wrong() == "");
       }

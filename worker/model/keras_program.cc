@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -342,6 +343,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
   }
   part.End();
+  while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
     TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));

@@ -57,12 +57,12 @@ class KerasProgram : public GradientProgram {
     // Parameters come as layers need them, gradients go as they are done.
     callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
     callbacks_.final = [this](size_t variable) {
-      gradient_copy_.Download(variable);
+      gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
       if (there_ && ops_->host_memory()) there_(variable);
     };
     if (part.group == nullptr) return;
     gradient_sum_.emplace(*ops_, *part.group, [this](size_t variable) {
-      if (part_.index == 0) gradient_copy_.Download(variable);
+      if (part_.index == 0) gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
     });
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
