@@ -28,6 +28,7 @@
 #include "server/partition.h"
 #include "worker/batch_plan.h"
 #include "worker/gradient_clip.h"
+#include "worker/model/device_program.h"
 #include "worker/model/gradient_program.h"
 #include "worker/ops/device.h"
 #include "worker/preprocessing/preprocessor.h"
@@ -308,7 +309,7 @@ absl::Status WriteResults(Files& files, const std::string& path,
   return WriteTensors(files, path, tensors, {});
 }
 
-absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
+absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err) {
   ASSIGN_OR_RETURN(const std::string device, ChooseDevice(flags.device, nullptr));
   PosixFiles files;
   RETURN_IF_ERROR(CheckOutFile(files, flags.out));
@@ -326,9 +327,10 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out) {
   }
   job.batch = batch.examples;
   job.accumulate = std::min(job.accumulate, job.batch);
-  ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, MakeOps(device, /*threads=*/1));
-  ASSIGN_OR_RETURN(const std::unique_ptr<GradientProgram> program,
-                   BuildKerasProgram(job, schema, std::move(ops)));
+  ASSIGN_OR_RETURN(const DeviceProgram built,
+                   BuildOnDevice(job, schema, {device, flags.device == "auto", /*threads=*/1}));
+  if (!built.note.empty()) err << "paracord compute: " << built.note << "\n";
+  const std::unique_ptr<GradientProgram>& program = built.program;
   ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
                    ReadWeights(files, flags.weights, program->variables()));
   ASSIGN_OR_RETURN(
@@ -372,7 +374,7 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
       *path = Absolute(*path);
     }
     if (!own.job.empty()) own.job = Absolute(own.job);
-    status = Run(own, out);
+    status = Run(own, out, err);
   }
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   err << "paracord compute: " << std::string(status.message()) << "\n";

@@ -11,10 +11,12 @@
 #include "common/files.h"
 #include "common/json_text.h"
 #include "common/random.h"
+#include "common/status_macros.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/kept_bytes.h"
+#include "worker/model/device_program.h"
 #include "worker/ops/device.h"
 #include "worker/score.h"
 #include "worker/workload.h"
@@ -59,11 +61,16 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
   if (!chosen.ok()) return fail(chosen.status(), ExitCodeOfChoice(chosen.status()));
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  absl::StatusOr<std::unique_ptr<Ops>> ops = MakeOps(*device, static_cast<int>(threads));
-  if (!ops.ok()) return fail(ops.status(), ExitCode::kConfiguration);
+  const auto build = [&](const Job& of,
+                         const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
+    ASSIGN_OR_RETURN(
+        DeviceProgram built,
+        BuildOnDevice(of, schema, {*device, own.device == "auto", static_cast<int>(threads)}));
+    if (!built.note.empty()) err << "paracord evaluate: " << built.note << "\n";
+    return std::move(built.program);
+  };
   SystemRandom random;
-  absl::StatusOr<Workload> workload =
-      OpenWorkload(files, *job, *std::move(ops), PlaceIn(own.dir, random));
+  absl::StatusOr<Workload> workload = OpenWorkload(files, *job, build, PlaceIn(own.dir, random));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =

@@ -80,7 +80,10 @@ void Worker::Join() {
   request.set_boot_id(boot_id_);
   request.set_protocol(kProtocol);
   request.set_device(options_.device);
-  if (workload_ != nullptr) *request.mutable_facts() = workload_->facts;
+  if (workload_ != nullptr) {
+    *request.mutable_facts() = workload_->facts;
+    if (!workload_->device.empty()) request.set_device(workload_->device);
+  }
   request.set_error(open_error_);
   CallProto<JoinReply>(
       *coordinator_, method::kJoin, request, kJoinMs,

@@ -17,7 +17,7 @@
 #include "worker/data/kept_bytes.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
-#include "worker/model/replicas.h"
+#include "worker/model/device_program.h"
 #include "worker/ops/device.h"
 #include "worker/worker.h"
 #include "worker/workload.h"
@@ -27,9 +27,8 @@ namespace {
 
 // What computes, as --device and --threads say.
 struct Computer {
-  std::string device;
+  DeviceUse use;
   std::string note;  // why it is not a GPU
-  int64_t threads = 1;
 };
 
 // Everything that computes. A device that is lost ends the process.
@@ -41,19 +40,18 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
   const KeepPlace keep = PlaceIn(dir, daemon.environment().random);
   return [&daemon, computer, lost, keep](const Job& job) -> absl::StatusOr<Workload> {
+    std::string device;
     const auto build =
         [&](const Job& of,
             const Batch& schema) -> absl::StatusOr<std::unique_ptr<GradientProgram>> {
-      if (computer.device == kAllGpus) {
-        ASSIGN_OR_RETURN(std::vector<Replica> replicas, MakeAllGpus());
-        return BuildReplicas(of, schema, std::move(replicas));
-      }
-      ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
-                       MakeOps(computer.device, static_cast<int>(computer.threads)));
-      return BuildKerasProgram(of, schema, std::move(ops));
+      ASSIGN_OR_RETURN(DeviceProgram built, BuildOnDevice(of, schema, computer.use));
+      if (!built.note.empty()) Logger("device").Warn("{}", built.note);
+      device = built.device;
+      return std::move(built.program);
     };
     ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
-    Logger("device").Info("{}: {}", computer.device, workload.program->Memory());
+    Logger("device").Info("{}: {}", device, workload.program->Memory());
+    workload.device = device;
     workload.program = WatchDevice(std::move(workload.program), lost);
     return workload;
   };
@@ -61,7 +59,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
 
 int RunWorker(WorkerOptions options, const Computer& computer) {
   Daemon daemon;  // first of all: it blocks the signals for every thread that is started later
-  SetParallelThreads(static_cast<int>(computer.threads));  // that encode gradients
+  SetParallelThreads(computer.use.threads);  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
@@ -87,10 +85,10 @@ int Main(int argc, char** argv) {
   WorkerOptions options;
   std::string device = "auto";
   Computer computer;
-  computer.threads = std::max(1u, std::thread::hardware_concurrency());
+  int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.String("device", "DEVICE", "auto, cpu, cuda:N or cuda:all, each GPU a part of every batch",
                &device);
-  flags.Integer("threads", "N", "threads that compute", 1, 1024, &computer.threads);
+  flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
@@ -99,7 +97,7 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<std::string> chosen = ChooseDevice(device, &computer.note);
   if (!chosen.ok()) return refuse(chosen.status());
-  computer.device = *chosen;
+  computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
   const std::string task = cluster->task->ToString();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
@@ -34,6 +35,7 @@ struct Workload {
   std::unique_ptr<BatchFeed> feed;
   std::unique_ptr<DataSource> test;  // null: the job has no test data
   GradientClip clip;
+  std::string device;  // which computes, where that is known
 };
 
 // Opens the data, builds the model: everything that can be wrong with a job on this machine.

@@ -228,6 +228,23 @@ TEST_CASE("evaluate scores a checkpoint on the job's test data") {
   CHECK(Run(RunEvaluate, {job, "--dir", dir, "--device=gpu"}).code == 2);
 }
 
+TEST_CASE("evaluate goes to the CPU by itself where there is a GPU of no use, and says so") {
+  ExampleJob example;
+  example.Commit(2, 1, {.bias = 1});
+  const std::string job = example.path("job.json");
+  const std::string dir = example.directory.path();
+  setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so", 1);
+  const Ran automatic = Run(RunEvaluate, {job, "--dir", dir});
+  const Ran named = Run(RunEvaluate, {job, "--dir", dir, "--device=cuda:0"});
+  unsetenv("PARACORD_CUDA_PLUGIN");
+  const std::string why = "cuda:0 cannot be used: cuBLAS is missing: no such file\n";
+  CHECK(automatic.code == 0);
+  CHECK(automatic.err == "paracord evaluate: computing on the CPU: " + why);
+  CHECK(Has(automatic.out, "test accuracy: 0.333"));
+  CHECK(named.code == 2);
+  CHECK(named.err == "paracord evaluate: " + why);
+}
+
 TEST_CASE("evaluate refuses a job of another model, naming the variable") {
   ExampleJob example;
   example.Commit(2, 1, {});

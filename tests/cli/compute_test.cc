@@ -204,6 +204,20 @@ TEST_CASE("files cut short anywhere are errors that name the file") {
   }
 }
 
+TEST_CASE("auto computes on the CPU where there is a GPU of no use, and says so") {
+  Linear linear;
+  setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so", 1);
+  const int automatic = linear.Run();
+  const std::string said = linear.err;
+  const int named = linear.Run({"--device=cuda:1"});
+  unsetenv("PARACORD_CUDA_PLUGIN");
+  const std::string why = " cannot be used: cuBLAS is missing: no such file\n";
+  CHECK(automatic == 0);
+  CHECK(said == "paracord compute: computing on the CPU: cuda:0" + why);
+  CHECK(named == 2);
+  CHECK(linear.err == "paracord compute: cuda:1" + why);
+}
+
 TEST_CASE("wrong arguments, a model that is not compiled, and what is not finite") {
   Linear linear;
   CHECK(linear.Run({"--device=cuda:99"}) == 2);

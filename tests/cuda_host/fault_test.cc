@@ -1,6 +1,7 @@
 // Every call that the engine makes fails once, alone and for good.
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,13 +52,20 @@ class Life {
     for (Floats& values : variables.values) {
       device.Pin(values.data(), values.size() * sizeof(float));
     }
+    std::map<size_t, Floats> early;
+    (*program)->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
     for (uint32_t step = 0; step < 5; ++step) {  // from the third on as a graph
       if (step == 4) (void)device.TakeSpans(true);
       Twice([&]() -> absl::StatusOr<Floats> {
+        early.clear();
         const auto loss =
             (*program)->ComputeGradients(RandomBatch(schema_, 4, 3, step % 2), step % 2,
                                          variables.value_spans(), variables.gradient_spans());
         if (!loss.ok()) return loss.status();
+        reported += early.size();
+        for (const auto& [v, gradient] : early) {
+          if (gradient != variables.gradients[v]) ++reported_wrong;
+        }
         Floats all{static_cast<float>(*loss)};
         for (const Floats& g : variables.gradients) all.insert(all.end(), g.begin(), g.end());
         return all;
@@ -84,6 +92,7 @@ class Life {
   std::vector<absl::Status> failed;  // and was done once more
   std::set<std::string> names;
   int64_t calls = 0;
+  size_t reported = 0, reported_wrong = 0;  // gradients of steps that did not fail
   std::string wrong;
 
  private:
@@ -114,6 +123,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
   REQUIRE(whole.started.ok());
   REQUIRE(whole.failed.empty());
   REQUIRE(whole.wrong == "");
+  REQUIRE(whole.reported == 5 * 6);
   for (const char* name : {"cudaSetDevice",
                            "cudaMalloc",
                            "cudaFree",
@@ -130,6 +140,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
                            "cudaEventElapsedTime",
                            "cudaEventDestroy",
                            "cudaEventRecord",
+                           "cudaEventSynchronize",
                            "cudaStreamWaitEvent",
                            "cudaStreamBeginCapture",
                            "cudaStreamEndCapture",
@@ -165,6 +176,8 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
       REQUIRE(life.results[i].ok());
       CHECK(*life.results[i] == *whole.results[i]);
     }
+    CHECK(life.reported == whole.reported);
+    CHECK(life.reported_wrong == 0);
   }
   CHECK(refused > 10);
   CHECK(said > 100);
@@ -187,6 +200,7 @@ TEST_CASE("whichever call is the first of a lost device, the worker learns that 
       REQUIRE(life.results[i].ok() != gone);
       if (!gone) CHECK(*life.results[i] == *whole.results[i]);
     }
+    CHECK(life.reported_wrong == 0);
     for (const absl::Status& status : life.failed) {
       INFO(status);
       CHECK(absl::IsDataLoss(status));

@@ -62,15 +62,23 @@ class HostRuntime : public Runtime {
   absl::Status UnpinHost(const void* memory) override;
   absl::StatusOr<Event> CreateEvent() override {
     RETURN_IF_ERROR(CallHere("cudaEventCreate"));
-    return streams_.CreateEvent(/*timed=*/false);
+    return streams_.CreateEvent(HostStreams::EventKind::kPlain);
   }
   absl::StatusOr<Event> CreateTimedEvent() override {
     RETURN_IF_ERROR(CallHere("cudaEventCreate"));
-    return streams_.CreateEvent(/*timed=*/true);
+    return streams_.CreateEvent(HostStreams::EventKind::kTimed);
   }
+  absl::StatusOr<Event> CreateHostEvent() override {
+    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
+    return streams_.CreateEvent(HostStreams::EventKind::kOfHost);
+  }
+  absl::Status AwaitEvent(Event event) override;
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override;
   absl::Status DestroyEvent(Event event) override {
     RETURN_IF_ERROR(Call("cudaEventDestroy"));
+    if (!failed_ && streams_.GraphRecords(event)) {
+      memory_.Note("cudaEventDestroy of an event that a graph records");
+    }
     streams_.DestroyEvent(event);
     return absl::OkStatus();
   }
@@ -273,6 +281,15 @@ absl::Status HostRuntime::Synchronize(Stream stream) {
   const absl::Status status = Call("cudaStreamSynchronize");
   if (options_.sticky && failed_) return status;
   RETURN_IF_ERROR(streams_.Run(stream));
+  if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
+  RETURN_IF_ERROR(group_status_);
+  return status;
+}
+
+absl::Status HostRuntime::AwaitEvent(Event event) {
+  const absl::Status status = Call("cudaEventSynchronize");
+  if (options_.sticky && failed_) return status;
+  RETURN_IF_ERROR(streams_.Await(event));
   if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
   RETURN_IF_ERROR(group_status_);
   return status;

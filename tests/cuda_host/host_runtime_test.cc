@@ -1,7 +1,9 @@
 // The table itself: what it is there to find it does find.
 #include "tests/cuda_host/host_runtime.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "worker/ops/cuda/bodies.h"
@@ -204,6 +206,53 @@ TEST_CASE("of an allocation in parts, only a part may be used, and as what was w
   table.runtime->Unuse(whole);
   table.Map(1, FillBody{1, whole}, table.one);
   CHECK(table.Wrong(table.one).find("freed") != std::string::npos);
+}
+
+TEST_CASE("the host waits for as much as an event says, of a graph that records it too") {
+  int more = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Table table(seed);
+    Runtime& runtime = *table.runtime;
+    float* const x = table.New(10);
+    float* const y = table.New(10);
+    auto* const host = static_cast<float*>(runtime.AllocateHost(80).value());
+    const Event event = runtime.CreateHostEvent().value();
+    CHECK(runtime.AwaitEvent(event).ok());  // never recorded
+    const auto ask = [&] {
+      table.Map(10, FillBody{3, x}, table.one);
+      CHECK(runtime.Copy(CopyKind::kToHost, x, host, 40, table.one).ok());
+      CHECK(runtime.Record(event, table.one).ok());
+      table.Map(10, FillBody{4, y}, table.one);
+      CHECK(runtime.Copy(CopyKind::kToHost, y, host + 10, 40, table.one).ok());
+    };
+    ask();
+    CHECK(runtime.AwaitEvent(event).ok());
+    CHECK(host[9] == 3);
+    more += std::isnan(host[19]) ? 1 : 0;
+    CHECK(runtime.Synchronize(table.one).ok());
+    CHECK(host[19] == 4);
+    REQUIRE(runtime.BeginCapture(table.one).ok());
+    ask();
+    CHECK_FALSE(runtime.AwaitEvent(event).ok());
+    CHECK_FALSE(runtime.EndCapture(table.one).ok());
+    REQUIRE(runtime.BeginCapture(table.one).ok());
+    ask();
+    const StepGraph graph = runtime.EndCapture(table.one).value();
+    for (int launch = 0; launch < 3; ++launch) {
+      std::fill_n(host, 20, 0.f);
+      CHECK(runtime.AwaitEvent(event).ok());  // of before
+      CHECK(host[9] == 0);
+      CHECK(runtime.LaunchGraph(graph, table.one).ok());
+      CHECK(runtime.AwaitEvent(event).ok());
+      CHECK(host[9] == 3);
+      CHECK(host[19] == 0);
+      CHECK(runtime.Synchronize(table.one).ok());
+      CHECK(host[19] == 4);
+    }
+    CHECK(runtime.DestroyEvent(event).ok());
+    CHECK(table.Wrong(table.one) == "cudaEventDestroy of an event that a graph records");
+  }
+  CHECK(more == 20);
 }
 
 TEST_CASE("streams run in any order that events allow, and in no other") {

@@ -15,12 +15,24 @@ Stream HostStreams::CreateStream() {
   return name;
 }
 
-Event HostStreams::CreateEvent(bool timed) {
+Event HostStreams::CreateEvent(EventKind kind) {
   auto event = std::make_shared<HostEvent>();
-  event->timed = timed;
+  event->kind = kind;
   void* name = event.get();
   events_[name] = std::move(event);
   return name;
+}
+
+bool HostStreams::GraphRecords(Event event) const {
+  const auto records = [event](const Task& task) {
+    return task.outside && task.record.get() == event;
+  };
+  for (const auto& [name, graph] : graphs_) {
+    for (const auto& [queue, tasks] : graph->tasks) {
+      if (std::any_of(tasks.begin(), tasks.end(), records)) return true;
+    }
+  }
+  return false;
 }
 
 HostStreams::Queue* HostStreams::Find(Stream stream) {
@@ -47,7 +59,8 @@ absl::Status HostStreams::Ask(Stream stream, const char* what, std::function<voi
   Queue* const at = Find(stream);
   if (at == nullptr) return absl::InternalError("no such stream");
   Queue* const kept = Captured(at);
-  (kept != nullptr ? kept : at)->push_back({what, bytes, std::move(work), nullptr, nullptr, 0});
+  (kept != nullptr ? kept : at)
+      ->push_back({what, bytes, std::move(work), nullptr, nullptr, 0, false});
   return absl::OkStatus();
 }
 
@@ -56,15 +69,21 @@ absl::Status HostStreams::Record(Event event, Stream stream) {
   const auto found = events_.find(event);
   if (at == nullptr || found == events_.end()) return absl::InternalError("cudaEventRecord");
   if (Queue* const kept = Captured(at)) {
-    if (found->second->timed) return Forbidden("cudaEventRecord of a timed event");
+    if (found->second->kind == EventKind::kTimed) {
+      return Forbidden("cudaEventRecord of a timed event");
+    }
+    if (found->second->kind == EventKind::kOfHost) {
+      kept->push_back({"", 0, nullptr, found->second, nullptr, 0, /*outside=*/true});
+      return absl::OkStatus();
+    }
     auto& own = capture_->events[found->second.get()];
     own = std::make_shared<HostEvent>();
     found->second->captured = true;
-    kept->push_back({"", 0, nullptr, own, nullptr, 1});
+    kept->push_back({"", 0, nullptr, own, nullptr, 1, false});
     return absl::OkStatus();
   }
   found->second->captured = false;
-  at->push_back({"", 0, nullptr, found->second, nullptr, ++found->second->recorded});
+  at->push_back({"", 0, nullptr, found->second, nullptr, ++found->second->recorded, false});
   return absl::OkStatus();
 }
 
@@ -78,7 +97,7 @@ absl::Status HostStreams::Wait(Stream stream, Event event) {
       if (Captured(at) == nullptr && !at->empty()) {
         return Forbidden("cudaStreamWaitEvent of a stream with work of before");
       }
-      capture_->tasks[at].push_back({"", 0, nullptr, nullptr, own->second, 1});
+      capture_->tasks[at].push_back({"", 0, nullptr, nullptr, own->second, 1, false});
       return absl::OkStatus();
     }
     if (Captured(at) != nullptr) return Forbidden("cudaStreamWaitEvent of an event of before");
@@ -87,15 +106,15 @@ absl::Status HostStreams::Wait(Stream stream, Event event) {
     memory_.Note("cudaStreamWaitEvent: an event that was recorded in a capture last");
     return absl::InternalError("cudaStreamWaitEvent: operation not permitted on a captured event");
   }
-  at->push_back({"", 0, nullptr, nullptr, found->second, found->second->recorded});
+  at->push_back({"", 0, nullptr, nullptr, found->second, found->second->recorded, false});
   return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> HostStreams::Between(Event from, Event to) {
   const auto a = events_.find(from), b = events_.find(to);
   for (const auto& event : {a, b}) {
-    if (event == events_.end() || !event->second->timed || event->second->recorded == 0 ||
-        event->second->done < event->second->recorded) {
+    if (event == events_.end() || event->second->kind != EventKind::kTimed ||
+        event->second->recorded == 0 || event->second->done < event->second->recorded) {
       memory_.Note("cudaEventElapsedTime of an event that is not timed, or not done");
       return absl::InternalError("cudaEventElapsedTime: invalid resource handle");
     }
@@ -110,8 +129,8 @@ bool HostStreams::Ready(const Queue& queue) {
   return queue.front().wait == nullptr || queue.front().wait->done >= queue.front().number;
 }
 
-// One task of any stream that may go on.
-void HostStreams::RunOne() {
+// One task of any stream that may go on. False: none may.
+bool HostStreams::RunOne() {
   std::erase_if(branches_, [](const auto& branch) { return branch->empty(); });
   std::vector<Queue*> ready;
   for (const auto& [name, queue] : streams_) {
@@ -124,7 +143,7 @@ void HostStreams::RunOne() {
     memory_.Note("streams wait for ever");
     for (const auto& [name, queue] : streams_) queue->clear();
     branches_.clear();
-    return;
+    return false;
   }
   Queue& queue = *ready[random_() % ready.size()];
   const Task task = std::move(queue.front());
@@ -133,10 +152,11 @@ void HostStreams::RunOne() {
     task.record->done = std::max(task.record->done, task.number);
     task.record->at = tasks_done_;
   }
-  if (!task.work) return;
+  if (!task.work) return true;
   ++tasks_done_;
   if (done_) done_(task.what, task.bytes);
   task.work();
+  return true;
 }
 
 absl::Status HostStreams::Run(Stream stream) {
@@ -145,6 +165,21 @@ absl::Status HostStreams::Run(Stream stream) {
   RETURN_IF_ERROR(Forbidden("cudaStreamSynchronize"));
   memory_.Show(true);
   while (!at->empty()) RunOne();
+  memory_.Show(false);
+  return absl::OkStatus();
+}
+
+absl::Status HostStreams::Await(Event event) {
+  RETURN_IF_ERROR(Forbidden("cudaEventSynchronize"));
+  const auto found = events_.find(event);
+  if (found == events_.end() || found->second->kind != EventKind::kOfHost) {
+    memory_.Note("cudaEventSynchronize of an event that is not for that");
+    return absl::InternalError("cudaEventSynchronize: invalid resource handle");
+  }
+  const HostEvent& awaited = *found->second;
+  memory_.Show(true);
+  while (awaited.done < awaited.recorded && RunOne()) {
+  }
   memory_.Show(false);
   return absl::OkStatus();
 }
@@ -208,7 +243,11 @@ absl::Status HostStreams::LaunchGraph(StepGraph graph, Stream stream) {
       to = branches_.back().get();
     }
     for (const Task& task : tasks) {
-      to->push_back({task.what, task.bytes, task.work, own(task.record), own(task.wait), 1});
+      if (task.outside) {
+        to->push_back({"", 0, nullptr, task.record, nullptr, ++task.record->recorded, false});
+        continue;
+      }
+      to->push_back({task.what, task.bytes, task.work, own(task.record), own(task.wait), 1, false});
     }
   }
   return absl::OkStatus();

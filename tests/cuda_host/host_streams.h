@@ -33,10 +33,14 @@ class HostStreams {
   // All that was asked of it.
   absl::Status Run(Stream stream);
 
-  Event CreateEvent(bool timed);
+  enum class EventKind { kPlain, kTimed, kOfHost };
+  Event CreateEvent(EventKind kind);
   void DestroyEvent(Event event) { events_.erase(event); }
+  bool GraphRecords(Event event) const;
   absl::Status Record(Event event, Stream stream);
   absl::Status Wait(Stream stream, Event event);
+  // Until it is as recorded last.
+  absl::Status Await(Event event);
   // In tasks.
   absl::StatusOr<int64_t> Between(Event from, Event to);
 
@@ -54,7 +58,7 @@ class HostStreams {
  private:
   struct HostEvent {
     uint64_t recorded = 0, done = 0;
-    bool timed = false;
+    EventKind kind = EventKind::kPlain;
     bool captured = false;  // by its last record, which nothing but that capture may wait for
     int64_t at = 0;         // by the count of tasks
   };
@@ -63,7 +67,8 @@ class HostStreams {
     size_t bytes = 0;
     std::function<void()> work;
     std::shared_ptr<HostEvent> record, wait;
-    uint64_t number = 0;  // of the record
+    uint64_t number = 0;   // of the record
+    bool outside = false;  // of a graph: it records the event itself
   };
   using Queue = std::deque<Task>;
   struct HostGraph {
@@ -77,7 +82,7 @@ class HostStreams {
   Queue* Captured(Queue* queue);
   bool Joined(const HostGraph& graph, const Queue* queue) const;
   static bool Ready(const Queue& queue);
-  void RunOne();
+  bool RunOne();
 
   HostMemory& memory_;
   std::mt19937_64 random_;

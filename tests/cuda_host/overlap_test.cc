@@ -83,6 +83,42 @@ TEST_CASE("layers compute while later parameters are still copied and gradients 
   CHECK(gone_early > 5);
 }
 
+TEST_CASE("gradients are handed out while the device still computes, in graphs too") {
+  int early = 0, launched = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<Done> done;
+    std::vector<size_t> reported;  // after so much was done
+    cuda::HostOptions options;
+    options.seed = seed;
+    options.done = [&](const char* what, size_t bytes) { done.push_back({what, bytes}); };
+    options.called = [&](const char* name) {
+      launched += std::string(name) == "cudaGraphLaunch" ? 1 : 0;
+    };
+    const Batch schema = SchemaOf({40}, {10});
+    const auto program =
+        BuildKerasProgram(JobFor(Layers(), "mse", 8), schema, OpsWith(std::move(options))).value();
+    Variables variables(*program);
+    variables.Randomise(3);
+    program->OnGradient([&](size_t) { reported.push_back(done.size()); });
+    for (uint32_t step = 0; step < 5; ++step) {
+      done.clear();
+      reported.clear();
+      REQUIRE(program
+                  ->ComputeGradients(RandomBatch(schema, 8, 0, step), 1, variables.value_spans(),
+                                     variables.gradient_spans())
+                  .ok());
+      REQUIRE(reported.size() == 6);
+      const auto computes = [](const Done& each) { return each.what == "matmul"; };
+      for (const size_t at : reported) {
+        const auto from = done.begin() + static_cast<std::ptrdiff_t>(at);
+        early += std::any_of(from, done.end(), computes) ? 1 : 0;
+      }
+    }
+  }
+  CHECK(launched == 20 * 3);
+  CHECK(early > 100);
+}
+
 TEST_CASE("without pinned memory the same is computed") {
   const Floats wanted = Step(MakeCpuOps(1), nullptr);
   cuda::HostOptions options;

@@ -86,6 +86,27 @@ void CheckSame(const Floats& got, const Floats& wanted) {
   }
 }
 
+// Over batches of which some have no part for each.
+void CheckSameScores(GradientProgram& ours, GradientProgram& theirs, const Variables& variables,
+                     const Batch& schema, uint32_t classes) {
+  std::vector<MetricState> states, wanted;
+  for (const uint32_t examples : {11u, 1u, 12u, 2u}) {
+    const Batch batch = RandomBatch(schema, examples, classes, 9 + examples);
+    REQUIRE(ours.Evaluate(batch, variables.value_spans(), states).ok());
+    REQUIRE(theirs.Evaluate(batch, variables.value_spans(), wanted).ok());
+  }
+  REQUIRE(states.size() == wanted.size());
+  for (size_t m = 0; m < states.size(); ++m) {
+    const std::string& name = theirs.metric_names()[m];
+    INFO(name);
+    CHECK(states[m].kind() == wanted[m].kind());
+    REQUIRE(states[m].values_size() == wanted[m].values_size());
+    CHECK(states[m].values(1) == wanted[m].values(1));  // how many
+    if (m > 0) CHECK(states[m].values(0) == wanted[m].values(0));
+    CHECK(MetricValue(name, states[m]) == Approx(MetricValue(name, wanted[m])).epsilon(1e-4));
+  }
+}
+
 // The same as one processor that computes every batch whole, or in as many slices.
 void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
   for (const size_t ranks : {2u, 3u}) {
@@ -104,19 +125,19 @@ void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
           for (float& x : variables->values[i]) x += variance ? 1.f : 0.f;
         }
       }
+      std::map<size_t, Floats> early;
+      group.program->OnGradient([&](size_t v) { early[v] = ours.gradients[v]; });
       for (const uint32_t examples : {12u, 7u, 12u, 1u, 2u, 12u}) {
         INFO("ranks " << ranks << " seed " << seed << " examples " << examples);
+        early.clear();
         const Batch batch = RandomBatch(schema, examples, classes, examples);
         const auto got = Step(*group.program, ours, batch, examples);
         INFO(got.status());
         REQUIRE(got.ok());
         CheckSame(*got, Step(*cpu, theirs, batch, examples).value());
+        for (size_t v = 0; v < ours.gradients.size(); ++v) CHECK(early[v] == ours.gradients[v]);
       }
-      std::vector<MetricState> states, wanted;
-      const Batch batch = RandomBatch(schema, 11, classes, 9);
-      REQUIRE(group.program->Evaluate(batch, ours.value_spans(), states).ok());
-      REQUIRE(cpu->Evaluate(batch, theirs.value_spans(), wanted).ok());
-      CHECK(MetricValue("loss", states[0]) == Approx(MetricValue("loss", wanted[0])).epsilon(1e-4));
+      CheckSameScores(*group.program, *cpu, theirs, schema, classes);
       CHECK(group.nccl->sums() >= 6);
       CHECK(group.Wrong().empty());
     }
@@ -136,7 +157,34 @@ json Regularized() {
 }
 
 TEST_CASE("several devices have the loss and the gradients of one with the whole batch") {
-  CheckGroups(JobFor(Regularized(), kSparse, 12), SchemaOf({5, 5, 2}, {}), 4, true);
+  Job job = JobFor(Regularized(), kSparse, 12);
+  job.metrics = {{"accuracy"}};
+  CheckGroups(job, SchemaOf({5, 5, 2}, {}), 4, true);
+}
+
+TEST_CASE("an evaluation is the work of all devices, and errors of any end it for all") {
+  const Batch schema = SchemaOf({5, 5, 2}, {});
+  std::vector<int> products(3);
+  Group group(JobFor(Regularized(), kSparse, 12), schema, 3, 1,
+              [&](size_t rank, cuda::HostOptions& options) {
+                options.done = [&products, rank](const char* what, size_t) {
+                  products[rank] += std::string(what) == "matmul" ? 1 : 0;
+                };
+              });
+  REQUIRE(group.built.ok());
+  Variables variables(*group.program);
+  variables.Randomise(3);
+  std::vector<MetricState> states;
+  Batch batch = RandomBatch(schema, 12, 4, 1);
+  REQUIRE(group.program->Evaluate(batch, variables.value_spans(), states).ok());
+  CHECK(products == std::vector<int>{2, 2, 2});
+  CHECK(states[0].values(1) == 12);
+  batch.targets[0].values[11] = 17;
+  const absl::Status wrong = group.program->Evaluate(batch, variables.value_spans(), states);
+  CHECK(absl::IsInvalidArgument(wrong));
+  CHECK(wrong.message().find("GPU") == std::string::npos);  // it is the batch's
+  CHECK(states[0].values(1) == 12);
+  CHECK(group.Wrong().empty());
 }
 
 TEST_CASE("batch normalization sees the part of its device, as it sees a slice") {
@@ -171,6 +219,12 @@ TEST_CASE("where a mask says how many rows count, it is those of all devices") {
       }
       for (float& x : batch.targets[0].values) x = std::abs(x);
       CheckSame(Step(*group.program, ours, batch, 1).value(), Step(*cpu, theirs, batch, 1).value());
+      std::vector<MetricState> states, wanted;
+      REQUIRE(group.program->Evaluate(batch, ours.value_spans(), states).ok());
+      REQUIRE(cpu->Evaluate(batch, theirs.value_spans(), wanted).ok());
+      CHECK(MetricValue("loss", states[0]) == Approx(MetricValue("loss", wanted[0])).epsilon(1e-4));
+      CHECK(group.program->Evaluate(schema, ours.value_spans(), states).message() ==
+            "the batch has no examples");
     }
     CHECK(group.Wrong().empty());
   }
@@ -226,6 +280,67 @@ TEST_CASE("what is wrong with a batch is said, and the next one is computed") {
   CHECK(few.built.message() == "batches of 2 examples have no part for each of 3 GPUs");
 }
 
+absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variables,
+                              const Batch& batch) {
+  std::vector<MetricState> states;
+  const absl::Status status = program.Evaluate(batch, variables.value_spans(), states);
+  if (!status.ok()) return status;
+  return MetricValue("loss", states.at(0));
+}
+
+TEST_CASE("an error of any call of an evaluation is reported, and nobody waits for ever") {
+  const json model =
+      SequentialJson({LayerJson("Masking", {{"mask_value", 0.0}}),
+                      LayerJson("GRU", {{"units", 4}, {"return_sequences", true}}),
+                      LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
+  const Batch schema = SchemaOf({5, 2}, {5, 3});
+  const Job job = JobFor(model, "categorical_crossentropy", 6);
+  const auto batch = [&](uint32_t at) {
+    Batch made = RandomBatch(schema, 6, 0, at);
+    for (float& x : made.targets[0].values) x = std::abs(x);
+    return made;
+  };
+  Group whole(job, schema, 2, 1);
+  Variables variables(*whole.program);
+  variables.Randomise(3);
+  std::vector<double> wanted;
+  for (uint32_t at = 0; at < 3; ++at) {
+    wanted.push_back(LossOf(*whole.program, variables, batch(at)).value());
+  }
+  REQUIRE(whole.Wrong().empty());
+  int failed = 0;
+  for (const bool sticky : {false, true}) {
+    for (size_t failing = 0; failing < 2; ++failing) {
+      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
+        INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
+        Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
+          if (rank != failing) return;
+          options.fail_call = call;
+          options.sticky = sticky;
+        });
+        if (!group.built.ok()) continue;
+        for (uint32_t at = 0; at < 3; ++at) {
+          auto got = LossOf(*group.program, variables, batch(at));
+          if (!got.ok()) {
+            INFO(got.status());
+            ++failed;
+            CHECK(got.status().message().find("GPU " + std::to_string(failing) + ": ") == 0);
+            if (sticky) {
+              CHECK(absl::IsDataLoss(got.status()));
+              break;
+            }
+            got = LossOf(*group.program, variables, batch(at));
+          }
+          REQUIRE(got.ok());
+          CHECK(*got == Approx(wanted[at]).epsilon(1e-6));
+        }
+        CHECK(group.Wrong() == "");
+      }
+    }
+  }
+  CHECK(failed > 100);
+}
+
 // No step hangs or is wrong: it is computed again, or the group is lost for good.
 TEST_CASE("an error of any call of any device is reported, and nobody waits for ever") {
   const Batch schema = SchemaOf({5, 5, 2}, {});
@@ -250,6 +365,8 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
           options.sticky = sticky;
         });
         if (!group.built.ok()) continue;
+        std::map<size_t, Floats> early;
+        group.program->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
         for (uint32_t step = 0; step < 3; ++step) {
           auto got = Step(*group.program, variables, batch(step), step);
           if (!got.ok() && !absl::IsDataLoss(got.status())) {
@@ -264,6 +381,8 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
             break;
           }
           CheckSame(*got, wanted[step]);
+          CHECK(early.size() == variables.gradients.size());
+          for (const auto& [v, gradient] : early) CHECK(gradient == variables.gradients[v]);
         }
         CHECK(group.Wrong() == "");
       }

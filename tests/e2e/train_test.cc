@@ -212,6 +212,30 @@ TEST_CASE("train that is killed leaves no process and no folder behind, and the 
   CHECK(train.SocketDirs() == 0);
 }
 
+TEST_CASE(
+    "where a GPU is of no use workers say why and compute on the CPU, or fail if it was asked "
+    "for") {
+  const std::string why = "cuda:0 cannot be used: cuBLAS is missing: no such file";
+  setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libtwo.so", 1);
+  Train automatic(50), named(50);
+  const auto trained = automatic.Start({"--ps", "1", "--workers", "1"}, "")->Wait(60000);
+  const auto failed =
+      named.Start({"--ps", "1", "--workers", "1", "--device", "cuda:0"}, "")->Wait(60000);
+  unsetenv("PARACORD_CUDA_PLUGIN");
+  const std::string log = ReadText(automatic.dir() + "/logs/worker-0.log");
+  INFO(log);
+  CHECK(trained == 0);
+  CheckCounted(automatic.dir(), 50);
+  const size_t said = log.find("computing on the CPU: " + why + "\n");
+  CHECK(said != std::string::npos);
+  CHECK(log.find(why, said + why.size()) == std::string::npos);  // once
+  CHECK(ReadText(automatic.dir() + "/logs/coordinator.log").find("joined (cpu)") !=
+        std::string::npos);
+  INFO(named.log());
+  CHECK(failed == 2);
+  CHECK(named.Said(why));
+}
+
 TEST_CASE("train gives up a daemon that dies again and again") {
   Train train;
   const auto command = train.Start({"--ps", "1", "--workers", "1"}, "ps.load.begin=kill");

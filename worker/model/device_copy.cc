@@ -54,10 +54,15 @@ absl::StatusOr<float*> DeviceCopy::Reserve(size_t slot, std::span<float> host) {
   return at->data.get();
 }
 
-void DeviceCopy::Download(size_t slot) {
+void DeviceCopy::Download(size_t slot, bool awaited) {
   if (slot >= slots_.size() || slots_[slot].host.empty()) return;
   Slot& at = slots_[slot];
-  ops_.Download(static_cast<int64_t>(at.host.size()), at.data.get(), at.host.data());
+  const auto n = static_cast<int64_t>(at.host.size());
+  if (awaited) {
+    ops_.DownloadAwaited(n, at.data.get(), at.host.data(), slot);
+  } else {
+    ops_.Download(n, at.data.get(), at.host.data());
+  }
   at.host = {};
 }
 

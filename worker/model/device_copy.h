@@ -23,9 +23,9 @@ class DeviceCopy {
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
   // Where the device is to write what is wanted in `host`: Download then brings it there. It is
-  // there after Ops::Finish.
+  // there after Ops::Finish, or when Ops::AwaitDownload says the slot's number.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
-  void Download(size_t slot);
+  void Download(size_t slot, bool awaited);
   // Of the slots together; giving them back.
   int64_t bytes() const;
   void Release() { slots_.clear(); }

@@ -41,9 +41,10 @@ class GradientProgram {
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
 
-  // Within ComputeGradients, runs `there` of each variable whose gradient is in place while others
-  // are still computed, those near the losses first; of the others it may, or they just are at its
-  // end. Until it is called with nullptr.
+  // Within ComputeGradients and on its thread, runs `there` of each variable whose gradient is in
+  // place while others are still computed, those near the losses first; of the others it may, or
+  // they just are at its end. (Of a GPU: those whose copy has come while it goes on.) Those of a
+  // ComputeGradients that fails after all are of no use. Until it is called with nullptr.
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
   // Adds the state of every metric over the batch (inference mode) to `states`, which are merged by

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -31,13 +32,30 @@ class Run {
 
 }  // namespace
 
-// Whatever becomes of a part, others get what they wait for.
+// Whatever becomes of a part, others get the divisors that they wait for.
+class OwedSum {
+ public:
+  explicit OwedSum(KerasProgram& program) : program_(program) {
+    program_.owes_sum_ = program_.SumsDivisors() && !program_.rehearsing_;
+  }
+  ~OwedSum() { Pay(); }
+  OwedSum(const OwedSum&) = delete;
+  OwedSum& operator=(const OwedSum&) = delete;
+  void Pay() {
+    if (!std::exchange(program_.owes_sum_, false)) return;
+    const std::vector<double> none(program_.heads_.size(), 0);
+    program_.part_.sums->Sum(program_.part_.index, none).status().IgnoreError();
+  }
+
+ private:
+  KerasProgram& program_;
+};
+
+// The same of what training adds up.
 class PartRun {
  public:
-  explicit PartRun(KerasProgram& program) : program_(program) {
-    if (!program_.gradient_sum_) return;
-    program_.gradient_sum_->Begin();
-    program_.owes_sum_ = program_.SumsDivisors() && !program_.rehearsing_;
+  explicit PartRun(KerasProgram& program) : program_(program), owed_(program) {
+    if (program_.gradient_sum_) program_.gradient_sum_->Begin();
   }
   ~PartRun() {
     End();
@@ -47,16 +65,13 @@ class PartRun {
   PartRun(const PartRun&) = delete;
   PartRun& operator=(const PartRun&) = delete;
   void End() {
-    if (!program_.gradient_sum_) return;
-    if (std::exchange(program_.owes_sum_, false)) {
-      const std::vector<double> none(program_.heads_.size(), 0);
-      program_.part_.sums->Sum(program_.part_.index, none).status().IgnoreError();
-    }
-    program_.gradient_sum_->End();
+    owed_.Pay();
+    if (program_.gradient_sum_) program_.gradient_sum_->End();
   }
 
  private:
   KerasProgram& program_;
+  OwedSum owed_;
 };
 
 namespace {
@@ -72,14 +87,9 @@ bool KerasProgram::SumsDivisors() const {
   return part_.sums != nullptr && std::any_of(heads_.begin(), heads_.end(), CountsRows);
 }
 
-KerasProgram::Slices KerasProgram::AllSlices(const Batch& batch) const {
-  const int64_t all = std::min<int64_t>(SliceCount(), batch.examples);
-  return {all, 0, all};
-}
-
 // None, where there are fewer examples than parts.
 KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
-  const int64_t all = AllSlices(batch).all;
+  const int64_t all = std::min<int64_t>(SliceCount(), batch.examples);
   const auto index = static_cast<int64_t>(part_.index), count = static_cast<int64_t>(part_.count);
   return {all, all * index / count, all * (index + 1) / count};
 }
@@ -342,6 +352,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
   }
   part.End();
+  while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
     TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
@@ -378,17 +389,18 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   PendingSum penalties;
   std::vector<PendingSum> losses(heads_.size());
   const Run run(*ops_);
+  OwedSum owed(*this);
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
   const int64_t examples = batch.examples;
-  const Slices slices = AllSlices(batch);
+  const Slices slices = OwnSlices(batch);
   std::vector<double> divisors;
-  if (slices.count() > 1) {
+  if (slices.count() != 1) {
     ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
   }
   std::vector<MetricState> added(metric_names_.size());
-  for (int64_t slice = 0; slice < slices.all; ++slice) {
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     const int64_t first = examples * slice / slices.all;
     const int64_t count = examples * (slice + 1) / slices.all - first;
     RETURN_IF_ERROR(graph_->Prepare(count));
@@ -413,7 +425,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   RETURN_IF_ERROR(ops_->Finish());
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
-    added[i].add_values(static_cast<double>(examples));
+    added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);  // once
   };
   // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
   const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();

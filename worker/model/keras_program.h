@@ -23,6 +23,7 @@
 
 namespace paracord {
 
+class OwedSum;
 class PartRun;
 
 // Of the trace, a line for each of the device's lanes; from 1000 on there are the ps.
@@ -57,12 +58,12 @@ class KerasProgram : public GradientProgram {
     // Parameters come as layers need them, gradients go as they are done.
     callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
     callbacks_.final = [this](size_t variable) {
-      gradient_copy_.Download(variable);
+      gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
       if (there_ && ops_->host_memory()) there_(variable);
     };
     if (part.group == nullptr) return;
     gradient_sum_.emplace(*ops_, *part.group, [this](size_t variable) {
-      if (part_.index == 0) gradient_copy_.Download(variable);
+      if (part_.index == 0) gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
     });
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
@@ -85,6 +86,7 @@ class KerasProgram : public GradientProgram {
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
+  // Of a part: states whose sums over the parts are the batch's; some may have no values.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
@@ -101,6 +103,7 @@ class KerasProgram : public GradientProgram {
   }
 
  private:
+  friend class OwedSum;
   friend class PartRun;
   // Where the memory is not the host's: finds out what is needed and takes it, before anything is
   // computed. RESOURCE_EXHAUSTED says of what there is too much.
@@ -114,7 +117,6 @@ class KerasProgram : public GradientProgram {
     int64_t count() const { return end - begin; }
   };
   int64_t SliceCount() const { return accumulate_ * static_cast<int64_t>(part_.count); }
-  Slices AllSlices(const Batch& batch) const;
   Slices OwnSlices(const Batch& batch) const;
   bool SumsDivisors() const;
   // Of the usual batch, computed at a time.

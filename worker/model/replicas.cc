@@ -1,16 +1,22 @@
 #include "worker/model/replicas.h"
 
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/metric.h"
 #include "common/status_macros.h"
 #include "worker/model/keras_program.h"
 #include "worker/model/part_sum.h"
 
 namespace paracord {
 namespace {
+
+absl::Status Of(size_t part, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("GPU ", part, ": ", status.message()));
+}
 
 class Replicas : public GradientProgram {
  public:
@@ -33,15 +39,19 @@ class Replicas : public GradientProgram {
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
-                        std::vector<MetricState>& states) override {
-    return first().Evaluate(batch, values, states);
-  }
+                        std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
     return first().Predict(batch, values);
   }
 
  private:
   KerasProgram& first() const { return *parts_[0].program; }
+  // Each in a thread of its own, the first in this one.
+  void OnAll(const std::function<void(size_t part)>& run) const {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < parts_.size(); ++i) threads.emplace_back([&run, i] { run(i); });
+    run(0);
+  }
   void Abort() {
     sums_->Abort();
     for (const ReplicaPart& part : parts_) part.group->Abort();
@@ -59,23 +69,18 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
   RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
   std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
   std::atomic<int> culprit = -1;  // without which the others cannot go on
-  const auto run = [&](size_t i) {
+  OnAll([&](size_t i) {
     KerasProgram& program = *parts_[i].program;
     losses[i] = program.ComputeGradients(batch, batch_key, values, gradients);
     if (losses[i].ok()) return;
     if (program.part_ended() && !absl::IsDataLoss(losses[i].status())) return;
     int none = -1;
     if (culprit.compare_exchange_strong(none, static_cast<int>(i))) Abort();
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < parts_.size(); ++i) threads.emplace_back([&run, i] { run(i); });
-    run(0);
+  });
+  if (culprit >= 0) {
+    const auto part = static_cast<size_t>(culprit);
+    lost_ = absl::DataLossError(Of(part, losses[part].status()).message());
   }
-  const auto of = [&](size_t i) {
-    return absl::StrCat("GPU ", i, ": ", losses[i].status().message());
-  };
-  if (culprit >= 0) lost_ = absl::DataLossError(of(static_cast<size_t>(culprit)));
   RETURN_IF_ERROR(lost_);
   double loss = 0;
   absl::Status failed;
@@ -83,11 +88,33 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
     if (losses[i].ok()) {
       loss += *losses[i];
     } else if (failed.ok()) {
-      failed = absl::Status(losses[i].status().code(), of(i));
+      failed = Of(i, losses[i].status());
     }
   }
   RETURN_IF_ERROR(failed);
   return loss;
+}
+
+absl::Status Replicas::Evaluate(const Batch& batch, ConstTensors values,
+                                std::vector<MetricState>& states) {
+  RETURN_IF_ERROR(lost_);
+  RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
+  std::vector<absl::Status> done(parts_.size());
+  std::vector<std::vector<MetricState>> own(parts_.size());
+  OnAll([&](size_t i) { done[i] = parts_[i].program->Evaluate(batch, values, own[i]); });
+  absl::Status failed;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const bool lost = absl::IsDataLoss(done[i]) && !absl::IsDataLoss(failed);
+    if (lost || (failed.ok() && !done[i].ok())) failed = Of(i, done[i]);
+  }
+  RETURN_IF_ERROR(failed);
+  states.resize(metric_names().size());
+  for (const std::vector<MetricState>& each : own) {
+    for (size_t m = 0; m < states.size(); ++m) {
+      if (each[m].values_size() > 0) MergeMetric(each[m], states[m]);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // One Keras program on several devices of this process: each computes a part of every batch, in a
 // thread of its own, with the same parameters; the gradients are added on the devices, and what the
 // caller gets is that of the whole batch. What looks at a whole batch (BatchNormalization) sees its
-// device's part, as slices of `accumulate` do. Evaluation and prediction are the first device's.
+// device's part, as slices of `accumulate` do. Evaluation is shared in the same way; a
+// prediction is the first device's.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -275,6 +276,11 @@ class Ops {
   // Beside what is computed later: `host` has the numbers after the next Finish that is OK, and
   // `device` must stay as it is until then.
   virtual void Download(int64_t n, const float* device, float* host) = 0;
+  // The same of numbers that AwaitDownload waits for, and calls by this name.
+  virtual void DownloadAwaited(int64_t n, const float* device, float* host, size_t name) = 0;
+  // Waits until the numbers of a DownloadAwaited since the last Finish are in `host`, of each in
+  // turn, while the device goes on; says which. Nothing: there are no more, or an error of Finish.
+  virtual std::optional<size_t> AwaitDownload() = 0;
   // Memory of the host for as long as the Ops lives, of which copies will be direct if that can be
   // had. Again and again the same is nothing.
   virtual void Pin(const void* host, size_t bytes) = 0;

@@ -1,6 +1,7 @@
 #include "worker/ops/cpu/cpu_ops.h"
 
 #include <algorithm>
+#include <deque>
 #include <new>
 #include <utility>
 
@@ -36,7 +37,10 @@ class CpuOps : public Ops {
   absl::Status EndPlan(MemoryPlan&) override { return absl::OkStatus(); }
   // The count belongs to the calling thread.
   void Enter() override { omp_set_num_threads(threads_); }
-  absl::Status Finish() override { return std::exchange(device_.error, absl::OkStatus()); }
+  absl::Status Finish() override {
+    awaited_.clear();
+    return std::exchange(device_.error, absl::OkStatus());
+  }
   bool host_memory() const override { return true; }
   void Upload(int64_t n, const float* host, float* device) override {
     std::copy(host, host + n, device);
@@ -48,6 +52,16 @@ class CpuOps : public Ops {
   std::vector<DeviceSpan> TakeSpans(bool) override { return {}; }
   void Download(int64_t n, const float* device, float* host) override {
     std::copy(device, device + n, host);
+  }
+  void DownloadAwaited(int64_t n, const float* device, float* host, size_t name) override {
+    Download(n, device, host);
+    awaited_.push_back(name);
+  }
+  std::optional<size_t> AwaitDownload() override {
+    if (awaited_.empty()) return std::nullopt;
+    const size_t name = awaited_.front();
+    awaited_.pop_front();
+    return name;
   }
 
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
@@ -225,6 +239,7 @@ class CpuOps : public Ops {
   int64_t allocated_bytes_ = 0;
   cpu::Device device_;
   int64_t apart_floats_[2] = {};  // of device_.apart
+  std::deque<size_t> awaited_;    // since the last Finish
 };
 
 }  // namespace

@@ -39,6 +39,10 @@ class CudaOps : public Ops, public GroupOps {
   void Download(int64_t n, const float* device, float* host) override {
     engine_.Download(device, host, static_cast<size_t>(n) * sizeof(float));
   }
+  void DownloadAwaited(int64_t n, const float* device, float* host, size_t name) override {
+    engine_.DownloadAwaited(device, host, static_cast<size_t>(n) * sizeof(float), name);
+  }
+  std::optional<size_t> AwaitDownload() override { return engine_.AwaitDownload(); }
 
   void AllowShortOperands(bool allow) override { engine_.AllowTf32(allow); }
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {

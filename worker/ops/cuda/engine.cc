@@ -26,6 +26,7 @@ Engine::~Engine() {
   for (const Event event : {computed_, uploaded_, reduced_}) {
     if (event != nullptr) (void)runtime_->DestroyEvent(event);
   }
+  for (const Event event : host_events_) (void)runtime_->DestroyEvent(event);
   for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) (void)runtime_->DestroyStream(stream);
   }
@@ -61,25 +62,33 @@ absl::Status Engine::Enter() {
 }
 
 absl::Status Engine::Finish() {
-  double* host = nullptr;
-  if (!results_.empty() && runs()) {
-    const size_t bytes = results_.size() * sizeof(double);
-    host = static_cast<double*>(staging_.Take(bytes));
-    if (host == nullptr) {
-      unpinned_results_.resize(results_.size());
-      host = unpinned_results_.data();
-    }
-    Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, host, bytes, compute_));
-  }
+  AskForResults();
   Wait();
-  for (size_t i = 0; i < results_.size() && ok() && host != nullptr; ++i) *results_[i] = host[i];
+  for (size_t i = 0; i < asked_count_ && ok(); ++i) *results_[i] = asked_[i];
   for (const Staged& download : downloads_) {
     if (ok()) std::memcpy(download.to, download.from, download.bytes);
   }
   results_.clear();
+  asked_count_ = 0;
   downloads_.clear();
+  awaited_.clear();
+  next_awaited_ = 0;
   staging_.Reset();
   return std::exchange(error_, absl::OkStatus());
+}
+
+// Those that are not yet on their way.
+void Engine::AskForResults() {
+  if (results_.size() == asked_count_ || !runs()) return;
+  asked_count_ = results_.size();
+  const size_t bytes = asked_count_ * sizeof(double);
+  auto* to = static_cast<double*>(staging_.Take(bytes));
+  if (to == nullptr) {
+    unpinned_results_.resize(kResultsMax);
+    to = unpinned_results_.data();
+  }
+  asked_ = to;
+  Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, to, bytes, compute_));
 }
 
 // For all streams, whatever became of the first: nothing is under way when this returns.
@@ -191,24 +200,55 @@ void Engine::UploadBeside(const void* host, void* device, size_t bytes) {
 }
 
 void Engine::Download(const void* device, void* host, size_t bytes) {
-  if (!runs() || bytes == 0) return;
+  (void)CopyToHost(device, host, bytes);
+}
+
+void Engine::DownloadAwaited(const void* device, void* host, size_t bytes, size_t name) {
+  if (!CopyToHost(device, host, bytes)) return;
+  if (awaited_.size() == host_events_.size()) {
+    const absl::StatusOr<Event> event = runtime_->CreateHostEvent();
+    if (!Try("download", event.status())) return;
+    host_events_.push_back(*event);
+  }
+  const Event event = host_events_[awaited_.size()];
+  if (Try("download", runtime_->Record(event, to_host_))) awaited_.push_back({name, event, host});
+}
+
+std::optional<size_t> Engine::AwaitDownload() {
+  if (!runs() || next_awaited_ == awaited_.size()) return std::nullopt;
+  AskForResults();  // which are of the same step as all before (replay.h)
+  const Awaited& next = awaited_[next_awaited_++];
+  if (!ok() || !Try("download", runtime_->AwaitEvent(next.event))) return std::nullopt;
+  const auto staged = std::find_if(downloads_.begin(), downloads_.end(),
+                                   [&](const Staged& each) { return each.to == next.host; });
+  if (staged != downloads_.end()) {
+    std::memcpy(staged->to, staged->from, staged->bytes);
+    downloads_.erase(staged);
+  }
+  return next.name;
+}
+
+// False: it was not asked for.
+bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
+  if (!runs() || bytes == 0) return false;
   void* to = host;
   if (!staging_.IsPinned(host, bytes)) {
     if (void* const staged = staging_.Take(bytes)) to = staged;
   }
   if (!Try("download", runtime_->Record(computed_, compute_)) ||
       !Try("download", runtime_->Wait(to_host_, computed_))) {
-    return;
+    return false;
   }
   // The last sum that was asked for, too; those before it are done by then.
   if (reduce_ != nullptr && (!Try("download", runtime_->Record(reduced_, reduce_)) ||
                              !Try("download", runtime_->Wait(to_host_, reduced_)))) {
-    return;
+    return false;
   }
   spans_.Begin("copies to the host", kToHost, to_host_);
   Try("download", runtime_->Copy(CopyKind::kToHost, device, to, bytes, to_host_));
   spans_.End(kToHost, to_host_);
   if (to != host) downloads_.push_back({to, host, bytes});
+  return ok();
 }
 
 // After an error the sums are of anything, and the others, which do not know yet, do not wait. What
@@ -262,6 +302,7 @@ void Engine::TakeOver() {
   Try("result", runtime_->Synchronize(compute_));
   for (size_t i = 0; i < results_.size() && ok(); ++i) *results_[i] = unpinned_results_[i];
   results_.clear();
+  asked_count_ = 0;
 }
 
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {

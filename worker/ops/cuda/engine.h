@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,6 +84,8 @@ class Engine {
   void Upload(const void* host, void* device, size_t bytes);
   void UploadBeside(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
+  void DownloadAwaited(const void* device, void* host, size_t bytes, size_t name);
+  std::optional<size_t> AwaitDownload();
   // As in group_ops.h.
   void AllReduce(std::span<const DeviceFloats> arrays);
   void Pin(const void* host, size_t bytes) { staging_.Pin(host, bytes); }
@@ -129,7 +132,9 @@ class Engine {
   void* WorkBytes(Scratch name, size_t bytes);
   void Release(void* memory);
   void Wait();
+  void AskForResults();
   void TakeOver();
+  bool CopyToHost(const void* device, void* host, size_t bytes);
   void CopyToDevice(const void* from, void* device, size_t bytes);
 
   struct Buffer {
@@ -141,6 +146,11 @@ class Engine {
     void* to = nullptr;
     size_t bytes = 0;
   };
+  struct Awaited {
+    size_t name = 0;
+    Event event = nullptr;
+    void* host = nullptr;
+  };
   const std::unique_ptr<Runtime> runtime_;
   DeviceMemory memory_;
   Staging staging_;
@@ -150,8 +160,14 @@ class Engine {
   Stream reduce_ = nullptr;  // from the first AllReduce on
   Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
   bool group_lost_ = false;
-  std::vector<Staged> downloads_;  // since then, that are not yet where they belong
+  std::vector<Event> host_events_;
+  // Since the last Finish.
+  std::vector<Awaited> awaited_;
+  size_t next_awaited_ = 0;
+  std::vector<Staged> downloads_;  // that are not yet where they belong
   std::vector<double*> results_;   // the same, by place on the device
+  const double* asked_ = nullptr;  // where the first `asked_count_` of them will be on the host
+  size_t asked_count_ = 0;
   std::vector<double> unpinned_results_;
   absl::Status error_;
   bool tf32_ = false, keep_to_plan_ = false, said_slow_ = false;

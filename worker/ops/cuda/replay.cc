@@ -86,7 +86,13 @@ class Replay : public Runtime {
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override {
     return runtime_->ElapsedMs(from, to);
   }
+  absl::StatusOr<Event> CreateHostEvent() override {
+    ASSIGN_OR_RETURN(const Event event, runtime_->CreateHostEvent());
+    host_events_.insert(event);
+    return event;
+  }
   absl::Status DestroyEvent(Event event) override {
+    if (host_events_.erase(event) == 1) RETURN_IF_ERROR(DropAll());  // which record it
     timed_.erase(event);
     return runtime_->DestroyEvent(event);
   }
@@ -163,6 +169,10 @@ class Replay : public Runtime {
   void AbortGroup() override { runtime_->AbortGroup(); }
 
   absl::Status Synchronize(Stream stream) override;
+  absl::Status AwaitEvent(Event event) override {
+    RETURN_IF_ERROR(EndStep());
+    return runtime_->AwaitEvent(event);
+  }
 
   // For convolutions too. `may`: it can be part of a graph.
   absl::Status Ask(Key key, Stream stream, bool may, std::function<absl::Status(Runtime&)> ask);
@@ -170,7 +180,7 @@ class Replay : public Runtime {
  private:
   bool IsPinned(const void* memory, size_t bytes) const;
   absl::Status DoAll();
-  absl::Status EndStep(bool& launched);
+  absl::Status EndStep();
   void Remember();
   absl::StatusOr<StepGraph> Capture();
   bool Launch(size_t graph);
@@ -182,7 +192,7 @@ class Replay : public Runtime {
   Stream main_ = nullptr;                  // the first
   Event fork_ = nullptr, join_ = nullptr;  // of other streams, within a graph
   std::map<const char*, size_t> pinned_;
-  std::set<Event> timed_;
+  std::set<Event> timed_, host_events_;
 
   // Of this step.
   std::vector<Call> calls_;
@@ -197,6 +207,7 @@ class Replay : public Runtime {
   std::vector<size_t> never_;  // of those whose capture failed
   uint64_t uses_ = 0;
   std::set<Stream> busy_;  // but the first: what was asked of them was not waited for
+  bool launched_ = false;  // a graph, with the work of all streams, that was not waited for
   bool complained_ = false;
 };
 
@@ -292,19 +303,19 @@ absl::Status Replay::DoAll() {
 }
 
 absl::Status Replay::Synchronize(Stream stream) {
-  bool launched = false;
-  const absl::Status ended = EndStep(launched);
+  const absl::Status ended = EndStep();
   const absl::Status done = runtime_->Synchronize(stream);
   busy_.erase(stream);
-  // A graph has the work of all streams.
-  if (launched && stream != main_) RETURN_IF_ERROR(runtime_->Synchronize(main_));
+  if (launched_ && stream != main_) RETURN_IF_ERROR(runtime_->Synchronize(main_));
+  launched_ = false;
   RETURN_IF_ERROR(ended);
   return done;
 }
 
-absl::Status Replay::EndStep(bool& launched) {
+absl::Status Replay::EndStep() {
   if (calls_.empty()) return absl::OkStatus();
   absl::Status status;
+  bool launched = false;
   if (waits_) {
     const auto whole = std::find_if(candidates_.begin(), candidates_.end(), [&](size_t graph) {
       return graphs_[graph].keys.size() == calls_.size();
@@ -328,6 +339,7 @@ bool Replay::Launch(size_t graph) {
   busy_.clear();
   graphs_[graph].last_used = ++uses_;
   if (launched.ok()) launched = runtime_->LaunchGraph(graphs_[graph].graph, main_);
+  launched_ = launched_ || launched.ok();
   if (launched.ok()) return true;
   Drop(graph);
   may_ = false;

@@ -110,11 +110,17 @@ class Runtime {
   // Between two timed events that were recorded and are done.
   virtual absl::StatusOr<float> ElapsedMs(Event from, Event to) = 0;
   virtual absl::Status DestroyEvent(Event event) = 0;
+  // For AwaitEvent. In a capture its record is one of every launch of the graph, which must go
+  // first.
+  virtual absl::StatusOr<Event> CreateHostEvent() = 0;
+  // Until what was asked of the stream before the event's last record is done. Sleeps.
+  virtual absl::Status AwaitEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;
   // From Begin to End what is asked of the stream, and of those that wait for its events, is kept
   // instead of done; the stream must wait for them all at the end. Copies are of pinned memory, and
-  // events are of the same capture. After an error End is needed all the same.
+  // events that streams wait for are of the same capture. After an error End is needed all the
+  // same.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
   // All of it, when the stream has come to it, with the arguments it had.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -125,6 +126,17 @@ class ToolkitRuntime : public Runtime {
     RETURN_IF_CUDA(cudaEventCreateWithFlags, &event, cudaEventDefault);
     return static_cast<Event>(event);
   }
+  absl::StatusOr<Event> CreateHostEvent() override {
+    cudaEvent_t event = nullptr;
+    RETURN_IF_CUDA(cudaEventCreateWithFlags, &event,
+                   cudaEventDisableTiming | cudaEventBlockingSync);
+    host_events_.insert(event);
+    return static_cast<Event>(event);
+  }
+  absl::Status AwaitEvent(Event event) override {
+    RETURN_IF_CUDA(cudaEventSynchronize, static_cast<cudaEvent_t>(event));
+    return absl::OkStatus();
+  }
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override {
     float ms = 0;
     RETURN_IF_CUDA(cudaEventElapsedTime, &ms, static_cast<cudaEvent_t>(from),
@@ -132,12 +144,15 @@ class ToolkitRuntime : public Runtime {
     return ms;
   }
   absl::Status DestroyEvent(Event event) override {
+    host_events_.erase(event);
     RETURN_IF_CUDA(cudaEventDestroy, static_cast<cudaEvent_t>(event));
     return absl::OkStatus();
   }
   absl::Status Record(Event event, Stream stream) override {
-    RETURN_IF_CUDA(cudaEventRecord, static_cast<cudaEvent_t>(event),
-                   static_cast<cudaStream_t>(stream));
+    const bool outside = capturing_ && host_events_.count(event) == 1;
+    RETURN_IF_CUDA(cudaEventRecordWithFlags, static_cast<cudaEvent_t>(event),
+                   static_cast<cudaStream_t>(stream),
+                   outside ? cudaEventRecordExternal : cudaEventRecordDefault);
     return absl::OkStatus();
   }
   absl::Status Wait(Stream stream, Event event) override {
@@ -149,9 +164,11 @@ class ToolkitRuntime : public Runtime {
   absl::Status BeginCapture(Stream stream) override {
     RETURN_IF_CUDA(cudaStreamBeginCapture, static_cast<cudaStream_t>(stream),
                    cudaStreamCaptureModeThreadLocal);
+    capturing_ = true;
     return absl::OkStatus();
   }
   absl::StatusOr<StepGraph> EndCapture(Stream stream) override {
+    capturing_ = false;
     cudaGraph_t graph = nullptr;
     const absl::Status captured = StatusOf(
         "cudaStreamEndCapture", cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph));
@@ -249,6 +266,8 @@ class ToolkitRuntime : public Runtime {
   cudnnHandle_t cudnn_ = nullptr;
   void* workspace_ = nullptr;
   Stream cublas_stream_ = nullptr;
+  std::set<Event> host_events_;
+  bool capturing_ = false;
   const Nccl* nccl_ = nullptr;  // of a group
   std::timed_mutex comm_mu_;
   NcclComm comm_ = nullptr;

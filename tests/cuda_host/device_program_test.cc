@@ -1,0 +1,143 @@
+// What --device comes to where a GPU is there and something of it fails.
+#include "worker/model/device_program.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_host/host_runtime.h"
+#include "tests/worker/model_testing.h"
+#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/ops/cuda/cuda_ops.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr char kAsked[] = "failed as asked";
+constexpr char kOnTheCpu[] = "computing on the CPU: ";
+
+nlohmann::json Model() {
+  return SequentialJson({LayerJson("Dense", {{"units", 30}, {"activation", "tanh"}}),
+                         LayerJson("Dense", {{"units", 10}})});
+}
+
+const Batch& Schema() {
+  static const Batch schema = SchemaOf({20}, {10});
+  return schema;
+}
+
+// The twin as cuda:0.
+MakeOpsFn Makes(const cuda::HostOptions& options) {
+  return [options](const std::string& device, int threads) -> absl::StatusOr<std::unique_ptr<Ops>> {
+    if (device == "cpu") return MakeCpuOps(threads);
+    CHECK(device == "cuda:0");
+    return cuda::MakeOps(cuda::MakeHostRuntime(options));
+  };
+}
+
+absl::StatusOr<DeviceProgram> Build(const Job& job, const cuda::HostOptions& options,
+                                    bool automatic) {
+  return BuildOnDevice(job, Schema(), {"cuda:0", automatic, 1}, Makes(options));
+}
+
+Floats Gradients(GradientProgram& program) {
+  Variables variables(program);
+  variables.Randomise(3);
+  const auto loss = program.ComputeGradients(RandomBatch(Schema(), 4, 0, 1), 1,
+                                             variables.value_spans(), variables.gradient_spans());
+  INFO(loss.status());
+  REQUIRE(loss.ok());
+  Floats all{static_cast<float>(*loss)};
+  for (const Floats& g : variables.gradients) all.insert(all.end(), g.begin(), g.end());
+  return all;
+}
+
+bool IsLine(const std::string& text) { return text.find('\n') == std::string::npos; }
+
+TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and says why in a line") {
+  const Job job = JobFor(Model(), "mse", 4);
+  const Floats wanted = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());
+  int64_t calls = 0;
+  std::string wrong;
+  cuda::HostOptions options;
+  options.at_end = [&](int64_t all, const std::string& what) {
+    calls = all;
+    wrong += what;
+  };
+  {
+    const auto whole = Build(job, options, true);
+    REQUIRE(whole.ok());
+    CHECK(whole->device == "cuda:0");
+    CHECK(whole->note.empty());
+  }
+  const int64_t all = calls;
+  int fell = 0;
+  for (const bool sticky : {false, true}) {
+    for (int64_t call = 0; call < all; ++call) {
+      INFO("call " << call << (sticky ? ", sticky" : ""));
+      options.fail_call = call;
+      options.sticky = sticky;
+      const auto named = Build(job, options, false);
+      const auto built = Build(job, options, true);
+      REQUIRE(built.ok());
+      CHECK(named.ok() == (built->device == "cuda:0"));
+      CHECK(named.ok() == built->note.empty());
+      if (named.ok()) continue;
+      ++fell;
+      CHECK(built->device == "cpu");
+      CHECK(built->note == kOnTheCpu + std::string(named.status().message()));
+      CHECK(built->note.find(kAsked) != std::string::npos);
+      CHECK(IsLine(built->note));
+      CHECK(Gradients(*built->program) == wanted);
+    }
+  }
+  CHECK(fell > 10);
+  CHECK(wrong == "");
+}
+
+TEST_CASE(
+    "a model that a GPU has no memory for is computed by auto alone, and both say the sizes") {
+  const Job job = JobFor(Model(), "mse", 4);
+  cuda::HostOptions options;
+  options.memory_bytes_max = 1000;
+  const auto named = Build(job, options, false);
+  CHECK(absl::IsResourceExhausted(named.status()));
+  const std::string why(named.status().message());
+  INFO(why);
+  CHECK(why.find("1000 are free") != std::string::npos);
+  const auto built = Build(job, options, true);
+  REQUIRE(built.ok());
+  CHECK(built->device == "cpu");
+  CHECK(built->note == kOnTheCpu + why);
+  CHECK(IsLine(built->note));
+}
+
+TEST_CASE("what is wrong with a model is an error on every device") {
+  const Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 3}})}), "mse", 4);
+  const std::string wanted(
+      BuildKerasProgram(job, Schema(), MakeCpuOps(1)).status().message());  // 3 are not 10
+  REQUIRE_FALSE(wanted.empty());
+  for (const bool automatic : {false, true}) {
+    CHECK(Build(job, {}, automatic).status().message() == wanted);
+  }
+}
+
+TEST_CASE("operations that cannot be made name the device, and the CPU has no way back") {
+  const Job job = JobFor(Model(), "mse", 4);
+  const MakeOpsFn none = [](const std::string& device, int) {
+    return absl::FailedPreconditionError("no " + device + " today");
+  };
+  for (const char* device : {"cuda:1", "cpu"}) {
+    const auto built = BuildOnDevice(job, Schema(), {device, false, 1}, none);
+    CHECK(built.status().message() ==
+          std::string(device) + " cannot be used: no " + device + " today");
+  }
+  CHECK(BuildOnDevice(job, Schema(), {"cuda:1", true, 1}, none).status().message() ==
+        "cpu cannot be used: no cpu today");
+  CHECK_FALSE(BuildOnDevice(job, Schema(), {"cpu", true, 1}, none).ok());
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,145 @@
+// Gradients that are handed out while others are still computed: OnGradient on a device.
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda_host/cuda_under_test.h"
+#include "tests/worker/model_testing.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+const nlohmann::json kNone = nlohmann::json::object();
+
+// What comes back in every way: a kernel, a bias, moving averages, an embedding.
+nlohmann::json Model() {
+  return SequentialJson(
+      {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
+       LayerJson("Flatten", kNone), LayerJson("Dropout", {{"rate", 0.3}}),
+       LayerJson("BatchNormalization", kNone),
+       LayerJson("Dense", {{"units", 8}, {"activation", "tanh"}}),
+       LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
+}
+
+// Steps of a program, with and without somebody who listens.
+struct Steps {
+  Steps(std::unique_ptr<Ops> of, uint32_t accumulate) : ops(of.get()) {
+    Job job = JobFor(Model(), "sparse_categorical_crossentropy");
+    job.accumulate = accumulate;
+    program = BuildKerasProgram(job, schema, std::move(of)).value();
+    variables.emplace(*program);
+    variables->Randomise(3);
+    for (size_t i = 0; i < variables->names.size(); ++i) {
+      const bool variance = variables->names[i].find("moving_variance") != std::string::npos;
+      for (float& x : variables->values[i]) x = variance ? 1.f : x;
+    }
+    variables->Bind();
+  }
+  Floats Step(uint32_t step) {
+    const auto loss =
+        program->ComputeGradients(RandomBatch(schema, step % 3 == 2 ? 3 : 4, 4, step), step,
+                                  variables->value_spans(), variables->gradient_spans());
+    INFO(loss.status());
+    REQUIRE(loss.ok());
+    Floats all{static_cast<float>(*loss)};
+    for (const Floats& g : variables->gradients) all.insert(all.end(), g.begin(), g.end());
+    return all;
+  }
+  const Batch schema = SchemaOf({6, 6, 2}, {});
+  Ops* ops;
+  std::unique_ptr<GradientProgram> program;
+  std::optional<Variables> variables;
+};
+
+// `pinned`: the gradients lie where the device copies to by itself.
+void CheckReported(uint32_t accumulate, bool pinned) {
+  INFO("accumulate " << accumulate << (pinned ? ", pinned" : ""));
+  Steps listens(CudaUnderTest(true), accumulate), plain(CudaUnderTest(true), accumulate);
+  Variables& variables = *listens.variables;
+  size_t trained = 0;
+  for (Floats& gradient : variables.gradients) {
+    trained += gradient.empty() ? 0 : 1;
+    if (pinned) listens.ops->Pin(gradient.data(), gradient.size() * sizeof(float));
+  }
+  std::vector<size_t> order;
+  std::map<size_t, Floats> reported;
+  const auto caller = std::this_thread::get_id();
+  bool within = false;
+  const std::function<void(size_t)> there = [&](size_t v) {
+    CHECK(within);
+    CHECK(std::this_thread::get_id() == caller);
+    CHECK(reported.emplace(v, variables.gradients[v]).second);
+    order.push_back(v);
+  };
+  for (uint32_t step = 0; step < 12; ++step) {  // some of them as a graph
+    INFO("step " << step);
+    const bool listened = step != 5;
+    listens.program->OnGradient(listened ? there : nullptr);
+    reported.clear();
+    order.clear();
+    within = true;
+    const Floats got = listens.Step(step);
+    within = false;
+    CHECK(got == plain.Step(step));
+    CHECK(reported.size() == (listened ? trained : 0));
+    for (const auto& [v, values] : reported) {
+      INFO(variables.names[v]);
+      CHECK(values == variables.gradients[v]);
+    }
+    if (!listened) continue;
+    CHECK(variables.names[order.front()].find("dense_1") == 0);
+    CHECK(variables.names[order.back()].find("conv2d") == 0);
+  }
+}
+
+TEST_CASE("a device's gradients are reported when they are there, and are those of the end") {
+  const std::optional<int64_t> launched = GraphLaunches();
+  for (const uint32_t accumulate : {1u, 2u}) {
+    for (const bool pinned : {false, true}) CheckReported(accumulate, pinned);
+  }
+  // Both of each pair, from the third step of a kind on.
+  if (launched.has_value()) CHECK(*GraphLaunches() - *launched >= 4 * 8);
+}
+
+TEST_CASE("downloads are awaited one by one, and those that are not are there at the end") {
+  for (int turn = 0; turn < 8; ++turn) {
+    std::vector<std::unique_ptr<Ops>> both;
+    both.push_back(MakeCpuOps(1));
+    both.push_back(CudaUnderTest(true));
+    for (const auto& ops : both) {
+      ops->Enter();
+      CHECK_FALSE(ops->AwaitDownload().has_value());
+      const DeviceArray x = ops->Allocate(100).value(), y = ops->Allocate(100).value();
+      Floats first(100), second(100), third(100), fourth(100);
+      if (turn % 2 == 1) ops->Pin(second.data(), second.size() * sizeof(float));
+      for (int round = 0; round < 4; ++round) {
+        ops->Fill(100, 1, x.get());
+        ops->DownloadAwaited(100, x.get(), first.data(), 7);
+        ops->Fill(100, 2, y.get());
+        ops->Download(100, y.get(), third.data());
+        ops->DownloadAwaited(100, y.get(), second.data(), 3);
+        CHECK(ops->AwaitDownload() == std::optional<size_t>(7));
+        CHECK(first == Floats(100, 1.f));
+        first[0] = 5;  // whoever was told has it to himself
+        CHECK(ops->AwaitDownload() == std::optional<size_t>(3));
+        CHECK(second == Floats(100, 2.f));
+        CHECK_FALSE(ops->AwaitDownload().has_value());
+        ops->DownloadAwaited(100, y.get(), fourth.data(), 4);
+        REQUIRE(ops->Finish().ok());
+        CHECK_FALSE(ops->AwaitDownload().has_value());
+        CHECK(first[0] == 5);
+        CHECK(third == Floats(100, 2.f));
+        CHECK(fourth == Floats(100, 2.f));
+        fourth.assign(100, 0.f);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord
