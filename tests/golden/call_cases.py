@@ -77,19 +77,22 @@ def training_of_calls(keras, keras2, rng):
 def training_of_inner_models(keras, keras2, rng):
     """It counts for all layers within, but for those that say otherwise."""
     L = keras.layers
+
+    def norm(name):
+        return L.BatchNormalization(momentum=0.75, epsilon=0.25, name=name)
     i = L.Input((3, 4), name="i")
-    h = L.TimeDistributed(L.BatchNormalization(momentum=0.75, name="n"), name="t")(i)
+    h = L.TimeDistributed(norm("n"), name="t")(i)
     h = L.Bidirectional(L.LSTM(2, return_sequences=True, name="l",
                                **({"dropout": 0.5, "recurrent_dropout": 0.5} if keras2 else {})),
                         name="b")(h)
     h = L.MultiHeadAttention(1, 2, dropout=0.5 if keras2 else 0.0, name="h")(h, h)
     h = L.Attention(dropout=0.5 if keras2 else 0.0, name="s")([h, h])
-    deep = keras.Sequential([L.Input((3, 4)), L.BatchNormalization(momentum=0.75, name="k"),
-                             L.Dense(2, name="f")], name="deep")
+    h = L.Activation("tanh", name="w")(h)  # what is constant over a batch would be taken away
+    deep = keras.Sequential([L.Input((3, 4)), norm("k"), L.Dense(2, activation="tanh", name="f")],
+                            name="deep")
     h = deep(h)
-    base = keras.Model(i, L.BatchNormalization(momentum=0.75, name="on")(h, training=True),
-                       name="base")
+    base = keras.Model(i, norm("on")(h, training=True), name="base")
     a = L.Input((3, 4), name="a")
     h = L.Flatten(name="flat")(base(a, training=False))
     return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
-            "x": {"a": draw(rng, 4, 3, 4)}, "y": draw(rng, 4, 2), "loss": "mse"}
+            "x": {"a": draw(rng, 6, 3, 4)}, "y": draw(rng, 6, 2), "loss": "mse"}

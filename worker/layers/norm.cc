@@ -156,6 +156,9 @@ class NormLayer : public Layer {
       const double kept = std::pow(momentum_, ++calls_);
       MakeMoving(*at_.mean, kept);
       MakeMoving(*at_.variance, kept);
+    } else {
+      MakeConstant(*at_.mean);
+      MakeConstant(*at_.variance);
     }
     return inputs[0];
   }
@@ -224,7 +227,9 @@ class NormLayer : public Layer {
         "key \"axis\": must be the last ", batch_ ? "axis" : "axes", " of ", ShapeName(input)));
   }
 
-  const bool batch_, keras2_, scale_, center_;
+  const bool batch_;
+  const bool observes_;  // takes the batch's statistics in training, and moves the averages
+  const bool keras2_, scale_, center_;
   const float epsilon_;
   const double momentum_;
   const Initializer gamma_, beta_, moving_mean_, moving_variance_;
