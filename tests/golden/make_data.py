@@ -43,8 +43,10 @@ np.savez_compressed(HERE / "arrays_packed.npz", **arrays)
 rows, columns = np.mgrid[0:13, 0:17]
 rgb = np.stack([rows * 19, columns * 15, (rows * columns) % 256], -1).astype(np.uint8)
 grey = rgb[..., :1]
-rgba = np.concatenate([rgb, np.full_like(grey, 255)], -1)
+alpha = ((rows + 3 * columns) * 7 % 256).astype(np.uint8)[..., None]
 deep = (rgb.astype(np.uint16) << 8) + 128
+palette = io.BytesIO()
+Image.fromarray((rows % 3 + columns % 2).astype(np.uint8), "P").save(palette, "PNG", transparency=2)
 inks = io.BytesIO()
 Image.fromarray(rgb).convert("CMYK").save(inks, "JPEG", quality=90)
 files = {
@@ -54,7 +56,9 @@ files = {
     "grey.jpg": tf.io.encode_jpeg(grey),
     "rgb.png": tf.io.encode_png(rgb),
     "grey.png": tf.io.encode_png(grey),
-    "rgba.png": tf.io.encode_png(rgba),
+    "rgba.png": tf.io.encode_png(np.concatenate([rgb, alpha], -1)),
+    "grey_alpha.png": tf.io.encode_png(np.concatenate([grey, alpha], -1)),
+    "palette.png": tf.constant(palette.getvalue()),
     "deep.png": tf.io.encode_png(deep),
 }
 cases = []

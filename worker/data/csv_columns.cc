@@ -8,6 +8,7 @@
 #include "common/fingerprint64.h"
 #include "common/status_macros.h"
 #include "worker/data/data_options.h"
+#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {
@@ -96,7 +97,11 @@ absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
                                          std::span<const std::string_view> fields,
                                          const MissingTexts& missing) {
   const std::string_view text = fields[spec.fields[place]];
-  if (std::find(missing.begin(), missing.end(), text) == missing.end()) return text;
+  if (std::find(missing.begin(), missing.end(), text) == missing.end()) {
+    if (spec.kind == CsvSpec::Kind::kNumeric || Utf8Prefix(text) == text.size()) return text;
+    return Wrong(spec.columns[place],
+                 absl::StrCat(Quoted(text), " is not UTF-8; save the file as UTF-8"));
+  }
   if (spec.default_text) return std::string_view(*spec.default_text);
   return Wrong(spec.columns[place], "the value is missing, and there is no `default`");
 }

@@ -27,13 +27,20 @@ absl::StatusOr<Image> DecodePng(std::string_view bytes, uint64_t pixels_max) {
   const bool colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
   Image image{png.image.height, png.image.width, colour ? 3u : 1u, {}};
   RETURN_IF_ERROR(CheckPixels(image.height, image.width, pixels_max));
-  png.image.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  // What can be seen through has its colour all the same, as TensorFlow has it.
+  const uint32_t alpha = png.image.format & PNG_FORMAT_FLAG_ALPHA;
+  png.image.format = (colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | alpha;
   png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-  image.bytes.resize(size_t{image.height} * image.width * image.channels);
-  const png_color black{0, 0, 0};
-  if (png_image_finish_read(&png.image, &black, image.bytes.data(), 0, nullptr) == 0) {
+  const size_t pixels = size_t{image.height} * image.width, size = image.channels;
+  const size_t stored = size + (alpha != 0 ? 1 : 0);
+  image.bytes.resize(pixels * stored);
+  if (png_image_finish_read(&png.image, nullptr, image.bytes.data(), 0, nullptr) == 0) {
     return failed();
   }
+  for (size_t i = 1; i < pixels && alpha != 0; ++i) {
+    std::copy_n(&image.bytes[i * stored], size, &image.bytes[i * size]);
+  }
+  image.bytes.resize(pixels * size);
   return image;
 }
 

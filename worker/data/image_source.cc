@@ -128,7 +128,7 @@ class ImageSource : public RowSource {
     uint32_t label;
   };
 
-  // Every folder with images is a class, unless `classes` names them.
+  // Every folder is a class, also one without images, unless `classes` names them.
   absl::Status ListFolders() {
     classes_ = options_.classes;
     if (classes_.empty()) {
@@ -141,12 +141,11 @@ class ImageSource : public RowSource {
       const absl::StatusOr<std::vector<std::string>> names = files_.List(folder);
       if (!names.ok() && !options_.classes.empty()) return names.status();
       if (!names.ok() || name[0] == '.') continue;  // a file beside the folders
-      const size_t before = entries_.size();
       for (const std::string& image : *names) {
         if (!IsImageName(image)) continue;
         entries_.push_back({absl::StrCat(folder, "/", image), static_cast<uint32_t>(found.size())});
       }
-      if (entries_.size() > before || !options_.classes.empty()) found.push_back(name);
+      found.push_back(name);
     }
     classes_ = std::move(found);
     return absl::OkStatus();

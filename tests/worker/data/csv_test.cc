@@ -216,6 +216,7 @@ TEST_CASE("damaged csv files are refused by file, row and column") {
       {"a,t,y\n\xff\x01,x,0\n", "\"\\xff\\x01\" is not a finite number"},
       {"a,t,y\n" + std::string(100, '7') + "x,x,0\n", "7...\" is not a finite number"},
       {"a,t,y\n1,x,maybe\n", "/d.csv row 0: column \"y\": \"maybe\" is not in the vocabulary"},
+      {"a,t,y\n1,x,0\n1,m\xfcl,0\n", "/d.csv row 1: column \"t\": \"m\\xfcl\" is not UTF-8"},
       {"a,b\xff,y\n1,x,0\n", "/d.csv header: \"b\\xff\" is not UTF-8"},
       {"\xff\xfe" + good, "/d.csv: is UTF-16"},
       {"a,t,y\r1,x,0\r2,y,1\r", "/d.csv: its lines end with CR alone"},

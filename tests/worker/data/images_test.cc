@@ -96,18 +96,18 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
   MemoryFiles files;
   files.contents = {{"/d/b/2.PNG", File("rgb.png")},  {"/d/b/1.jpeg", File("rgb.jpg")},
                     {"/d/a/x.png", File("grey.png")}, {"/d/b/notes.txt", "hello"},
-                    {"/d/README", "hello"},           {"/d/.cache/z.png", "junk"},
-                    {"/d/a/.hidden.png", "junk"}};
+                    {"/d/aa/x.gif", "no image"},      {"/d/README", "hello"},
+                    {"/d/.cache/z.png", "junk"},      {"/d/a/.hidden.png", "junk"}};
   const json options = {{"folder", "/d"}, {"size", {4, 6}}, {"channels", 1}, {"scale", 0.5}};
   const auto source = Open(files, options);
   INFO(source.status());
   REQUIRE(source.ok());
   CHECK((*source)->records() == 3);
-  CHECK((*source)->Describe() == "2 classes");
+  CHECK((*source)->Describe() == "3 classes");  // also the one without an image
   CHECK((*source)->schema().inputs[0].shape == std::vector<uint64_t>{4, 6, 1});
   Batch batch;
   REQUIRE((*source)->Read(std::vector<uint64_t>{0, 1, 2}, batch).ok());
-  CHECK(batch.targets[0].values == Values{0, 1, 1});
+  CHECK(batch.targets[0].values == Values{0, 2, 2});
   CHECK(batch.inputs[0].values.size() == 3 * 24);
   CHECK((*source)->Where(1) == "/d/b/1.jpeg");
   json other = options;
