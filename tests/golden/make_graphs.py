@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes graphs3.json, graphs4.json, graphs6.json and graphs8.json (or, with --keras2, graphs2.json,
-graphs5.json, graphs7.json and graphs9.json): compiled models of any shape with Keras' own numbers: outputs, the loss in training mode, its gradients, the
-variables after three steps of SGD, and the scores of an evaluation. Loss and metrics are in their
+"""Writes graphs3.json, graphs4.json, graphs6.json and graphs8.json (or, with --keras2,
+graphs2.json, graphs5.json, graphs7.json and graphs9.json): compiled models of any shape with Keras'
+own numbers: outputs, the loss in training mode, its gradients, the variables after three steps of
+SGD, and the scores of an evaluation. Loss and metrics are in their
 compile_config (Keras 3), or beside them (Keras 2, which does not write them). As make_models.py,
 but for any inputs and outputs:
 
