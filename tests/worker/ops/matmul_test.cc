@@ -48,8 +48,14 @@ struct Product {
   std::unique_ptr<Matmul> matmul;
 };
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kThreadsMost = 1;  // it does not see how libgomp's threads wait for each other
+#else
+constexpr int kThreadsMost = 2;
+#endif
+
 TEST_CASE("products with rows of a power of two are right, also one after the other") {
-  const int threads = GENERATE(1, 2);
+  const int threads = GENERATE(range(1, kThreadsMost + 1));
   const auto ops = MakeCpuOps(threads);
   std::vector<Product> products;
   for (const auto& [m, k, n] : {std::array<int64_t, 3>{33, 70, 512},
