@@ -288,6 +288,26 @@ absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variabl
   return MetricValue("loss", states.at(0));
 }
 
+// A group anew for every call of a whole one that fails, once or for good.
+template <class Body>
+void WithEachFailure(const Group& whole, const Job& job, const Batch& schema, const Body& body) {
+  for (const bool sticky : {false, true}) {
+    for (size_t failing = 0; failing < 2; ++failing) {
+      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
+        INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
+        Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
+          if (rank != failing) return;
+          options.fail_call = call;
+          options.sticky = sticky;
+        });
+        if (!group.built.ok()) continue;
+        body(group, failing, sticky);
+        CHECK(group.Wrong() == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("an error of any call of an evaluation is reported, and nobody waits for ever") {
   const json model =
       SequentialJson({LayerJson("Masking", {{"mask_value", 0.0}}),
@@ -309,35 +329,23 @@ TEST_CASE("an error of any call of an evaluation is reported, and nobody waits f
   }
   REQUIRE(whole.Wrong().empty());
   int failed = 0;
-  for (const bool sticky : {false, true}) {
-    for (size_t failing = 0; failing < 2; ++failing) {
-      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
-        INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
-        Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
-          if (rank != failing) return;
-          options.fail_call = call;
-          options.sticky = sticky;
-        });
-        if (!group.built.ok()) continue;
-        for (uint32_t at = 0; at < 3; ++at) {
-          auto got = LossOf(*group.program, variables, batch(at));
-          if (!got.ok()) {
-            INFO(got.status());
-            ++failed;
-            CHECK(got.status().message().find("GPU " + std::to_string(failing) + ": ") == 0);
-            if (sticky) {
-              CHECK(absl::IsDataLoss(got.status()));
-              break;
-            }
-            got = LossOf(*group.program, variables, batch(at));
-          }
-          REQUIRE(got.ok());
-          CHECK(*got == Approx(wanted[at]).epsilon(1e-6));
+  WithEachFailure(whole, job, schema, [&](Group& group, size_t failing, bool sticky) {
+    for (uint32_t at = 0; at < 3; ++at) {
+      auto got = LossOf(*group.program, variables, batch(at));
+      if (!got.ok()) {
+        INFO(got.status());
+        ++failed;
+        CHECK(got.status().message().find("GPU " + std::to_string(failing) + ": ") == 0);
+        if (sticky) {
+          CHECK(absl::IsDataLoss(got.status()));
+          break;
         }
-        CHECK(group.Wrong() == "");
+        got = LossOf(*group.program, variables, batch(at));
       }
+      REQUIRE(got.ok());
+      CHECK(*got == Approx(wanted[at]).epsilon(1e-6));
     }
-  }
+  });
   CHECK(failed > 100);
 }
 
@@ -355,39 +363,27 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
   }
   REQUIRE(whole.Wrong().empty());
   int lost = 0, again = 0;
-  for (const bool sticky : {false, true}) {
-    for (size_t failing = 0; failing < 2; ++failing) {
-      for (int64_t call = 0; call < whole.calls[failing]; ++call) {
-        INFO("call " << call << " of " << failing << (sticky ? ", sticky" : ""));
-        Group group(job, schema, 2, 1, [&](size_t rank, cuda::HostOptions& options) {
-          if (rank != failing) return;
-          options.fail_call = call;
-          options.sticky = sticky;
-        });
-        if (!group.built.ok()) continue;
-        std::map<size_t, Floats> early;
-        group.program->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
-        for (uint32_t step = 0; step < 3; ++step) {
-          auto got = Step(*group.program, variables, batch(step), step);
-          if (!got.ok() && !absl::IsDataLoss(got.status())) {
-            INFO(got.status());
-            CHECK(got.status().message().find("failed as asked") != std::string::npos);
-            got = Step(*group.program, variables, batch(step), step);
-            again += got.ok() ? 1 : 0;
-          }
-          if (!got.ok()) {
-            CHECK((sticky || absl::IsDataLoss(got.status())));
-            ++lost;
-            break;
-          }
-          CheckSame(*got, wanted[step]);
-          CHECK(early.size() == variables.gradients.size());
-          for (const auto& [v, gradient] : early) CHECK(gradient == variables.gradients[v]);
-        }
-        CHECK(group.Wrong() == "");
+  WithEachFailure(whole, job, schema, [&](Group& group, size_t, bool sticky) {
+    std::map<size_t, Floats> early;
+    group.program->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
+    for (uint32_t step = 0; step < 3; ++step) {
+      auto got = Step(*group.program, variables, batch(step), step);
+      if (!got.ok() && !absl::IsDataLoss(got.status())) {
+        INFO(got.status());
+        CHECK(got.status().message().find("failed as asked") != std::string::npos);
+        got = Step(*group.program, variables, batch(step), step);
+        again += got.ok() ? 1 : 0;
       }
+      if (!got.ok()) {
+        CHECK((sticky || absl::IsDataLoss(got.status())));
+        ++lost;
+        break;
+      }
+      CheckSame(*got, wanted[step]);
+      CHECK(early.size() == variables.gradients.size());
+      for (const auto& [v, gradient] : early) CHECK(gradient == variables.gradients[v]);
     }
-  }
+  });
   CHECK(lost > 10);
   CHECK(again > 10);
 }
