@@ -10,6 +10,14 @@
 // Inlined into each version, or it would be compiled for the narrowest.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
+// Before a loop: what one turn writes, no other one reads or writes. (It may itself read what it
+// writes: arrays are one or apart.)
+#ifdef __clang__
+#define PARACORD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PARACORD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #if defined(__x86_64__)
 #define PARACORD_WIDTHS(result, name, parameters, call)                                            \
   result name##128 parameters { return call; }                                                     \

@@ -14,17 +14,10 @@ namespace {
 using formulas::Elementwise;
 using formulas::ExpOf;
 
-// Loops may work in place: x and y are the same or apart.
-#ifdef __clang__
-#define PARACORD_IN_PLACE _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define PARACORD_IN_PLACE _Pragma("GCC ivdep")
-#endif
-
 PARACORD_KERNEL void Values(Activation activation, int64_t n, const float* x, float* y) {
   Elementwise::With(
       activation.kind, [&]<class F>(F) __attribute__((always_inline)) {
-        PARACORD_IN_PLACE
+        PARACORD_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) y[i] = F::Value(x[i], activation);
       });
 }
@@ -35,7 +28,7 @@ PARACORD_KERNEL void Slopes(Activation activation, int64_t n, const float* x, co
                             const float* dy, float* dx) {
   Elementwise::With(
       activation.kind, [&]<class F>(F) __attribute__((always_inline)) {
-        PARACORD_IN_PLACE
+        PARACORD_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * F::Slope(x[i], y[i], activation);
       });
 }
@@ -45,7 +38,7 @@ PARACORD_WIDTHS(void, SlopesWide,
                 Slopes(activation, n, x, y, dy, dx))
 
 PARACORD_KERNEL void ExpOfDifference(int64_t n, const float* x, float top, float* y) {
-  PARACORD_IN_PLACE
+  PARACORD_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = ExpOf(x[i] - top);
 }
 PARACORD_WIDTHS(void, ExpOfDifferenceWide, (int64_t n, const float* x, float top, float* y),

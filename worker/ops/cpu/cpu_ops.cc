@@ -65,16 +65,14 @@ class CpuOps : public Ops {
   }
 
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
-    const std::array<int64_t, 2> apart = cpu::ApartFloats(shape);
-    for (size_t i = 0; i < apart.size(); ++i) {
-      if (apart[i] <= apart_floats_[i]) continue;
-      ASSIGN_OR_RETURN(device_.apart[i], Allocate(apart[i]));
-      apart_floats_[i] = apart[i];
-    }
+    RETURN_IF_ERROR(Reserve(cpu::ApartFloats(shape)));
     return cpu::MakeMatmul(device_, threads_, shape);
   }
   absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
-    return cpu::MakeConv2D(device_, shape);
+    const std::array<int64_t, 3> floats = cpu::WinogradFloats(threads_, shape);
+    if (floats[0] == 0) return cpu::MakeConv2D(device_, shape);
+    RETURN_IF_ERROR(Reserve(floats));
+    return cpu::MakeWinograd(device_, threads_, shape);
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
     const int64_t outputs = shape.batch * shape.height.out * shape.width.out * shape.channels;
@@ -207,6 +205,15 @@ class CpuOps : public Ops {
   }
 
  private:
+  // At least so many of the device's scratch memories.
+  absl::Status Reserve(const std::array<int64_t, 3>& floats) {
+    for (size_t i = 0; i < floats.size(); ++i) {
+      if (floats[i] <= scratch_floats_[i]) continue;
+      ASSIGN_OR_RETURN(device_.scratch[i], Allocate(floats[i]));
+      scratch_floats_[i] = floats[i];
+    }
+    return absl::OkStatus();
+  }
   // Of n pieces of work of so many floats each.
   template <class Body>
   void InRanges(int64_t n, int64_t each, const Body& body) const {
@@ -238,8 +245,8 @@ class CpuOps : public Ops {
   const int threads_;
   int64_t allocated_bytes_ = 0;
   cpu::Device device_;
-  int64_t apart_floats_[2] = {};  // of device_.apart
-  std::deque<size_t> awaited_;    // since the last Finish
+  std::array<int64_t, 3> scratch_floats_{};  // of device_.scratch
+  std::deque<size_t> awaited_;               // since the last Finish
 };
 
 }  // namespace

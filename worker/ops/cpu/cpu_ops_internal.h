@@ -16,7 +16,8 @@ struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
-  DeviceArray apart[2];  // for copies of a product's operands, of all products
+  // What a product or convolution needs while it runs, one memory for all of them.
+  std::array<DeviceArray, 3> scratch;
 
   // oneDNN reports by exceptions; they end here.
   template <class Work>
@@ -30,11 +31,14 @@ struct Device {
   }
 };
 
-// Floats that Device::apart needs for the product; 0: none.
-std::array<int64_t, 2> ApartFloats(const MatmulShape& shape);
+// Floats of Device::scratch that the product needs for copies of its operands.
+std::array<int64_t, 3> ApartFloats(const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
                                                    const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
+// Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.
+std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
+std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
 // `taps`: a float an output, of a maximum.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray taps);
 

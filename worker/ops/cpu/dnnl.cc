@@ -93,7 +93,7 @@ class DnnlMatmul : public Matmul {
   // `x`, k rows of `width`, or its copy with the rows apart.
   const float* Apart(size_t operand, const float* x, int64_t width) {
     if (apart_[operand] == 0) return x;
-    float* const copy = device_.apart[operand].get();
+    float* const copy = device_.scratch[operand].get();
     InRanges(threads_, shape_.k, kRange / width + 1, [&](int64_t first, int64_t count) {
       for (int64_t r = first; r < first + count; ++r) {
         std::copy_n(x + r * width, width, copy + r * (width + kGap));
@@ -105,7 +105,7 @@ class DnnlMatmul : public Matmul {
   Device& device_;
   const int threads_;
   const MatmulShape shape_;
-  const std::array<int64_t, 2> apart_;
+  const std::array<int64_t, 3> apart_;
   dnnl::matmul matmul_;
   memory a_, b_, bias_, c_;
   Args args_;
@@ -288,10 +288,10 @@ absl::StatusOr<std::unique_ptr<Interface>> Make(const char* what, Device& device
 
 }  // namespace
 
-std::array<int64_t, 2> ApartFloats(const MatmulShape& s) {
+std::array<int64_t, 3> ApartFloats(const MatmulShape& s) {
   const bool a = IsNarrow(s) && s.transpose_a && s.m % kSteps == 0;
   const bool b = IsNarrow(s) && !s.transpose_b && s.n % kSteps == 0 && s.m >= kRowsMin;
-  return {a ? s.k * (s.m + kGap) : 0, b ? s.k * (s.n + kGap) : 0};
+  return {a ? s.k * (s.m + kGap) : 0, b ? s.k * (s.n + kGap) : 0, 0};
 }
 
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
