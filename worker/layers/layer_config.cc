@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "config/keras_class.h"
@@ -79,8 +80,32 @@ const std::vector<NamedInitializer>& Initializers() {
       {"Orthogonal", "orthogonal", {"gain"}},
       {"OrthogonalInitializer", "orthogonal", {"gain"}},
       {"Identity", "identity", {"gain"}},
+      {"VarianceScaling", "variance_scaling", {"scale", "mode", "distribution"}},
   };
   return *all;
+}
+
+// The number of an option: VarianceScaling's words are numbered as Initializer.options says.
+std::optional<double> InitializerOption(absl::string_view option, const json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_string()) return std::nullopt;
+  struct Word {
+    absl::string_view option, word;
+    double number;
+  };
+  constexpr Word kWords[] = {
+      {"mode", "fan_in", 0},
+      {"mode", "fan_out", 1},
+      {"mode", "fan_avg", 2},
+      {"distribution", "truncated_normal", 0},
+      {"distribution", "normal", 0},  // an old name of it
+      {"distribution", "untruncated_normal", 1},
+      {"distribution", "uniform", 2},
+  };
+  for (const Word& each : kWords) {
+    if (each.option == option && each.word == value.get<std::string>()) return each.number;
+  }
+  return std::nullopt;
 }
 
 // Values that switch a key off, whatever the key means.
@@ -418,11 +443,13 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
       if (it.key() == "seed" || it.key() == "dtype" || it.value().is_null()) continue;
       const bool option =
           std::find(entry.options.begin(), entry.options.end(), it.key()) != entry.options.end();
-      if (!option || !it.value().is_number()) {
-        Fail(key, absl::StrCat("option \"", it.key(), "\" of ", wanted, " is not supported"));
+      const auto number = option ? InitializerOption(it.key(), it.value()) : std::nullopt;
+      if (!number) {
+        Fail(key, absl::StrCat("option \"", it.key(), "\" of ", wanted, ": ", Shown(it.value()),
+                               " is not supported"));
         return result;
       }
-      (*result.mutable_options())[it.key()] = it.value().get<double>();
+      (*result.mutable_options())[it.key()] = *number;
     }
     return result;
   }

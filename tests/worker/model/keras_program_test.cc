@@ -209,6 +209,32 @@ TEST_CASE("a layer, an optimizer or an initializer that is not Keras' own is not
   CHECK(std::string(second.status().message()).find("pkg>Zeros") != std::string::npos);
 }
 
+TEST_CASE("initializers by variance scaling are read with their words") {
+  json model = Mlp();
+  json& initializer = model["config"]["layers"][1]["config"]["kernel_initializer"];
+  const auto built = [&](const char* mode, const char* distribution) {
+    initializer = {{"class_name", "VarianceScaling"},
+                   {"config",
+                    {{"scale", 2.5},
+                     {"mode", mode},
+                     {"distribution", distribution},
+                     {"seed", nullptr},
+                     {"input_axes", nullptr}}}};
+    return BuildKerasProgram(JobFor(model, "sparse_categorical_crossentropy", 8),
+                             SchemaOf({8, 8}, {}), TestOps());
+  };
+  const auto program = built("fan_out", "untruncated_normal");
+  REQUIRE(program.ok());
+  const Initializer& read = (*program)->variables()[0].initializer();
+  CHECK(read.name() == "variance_scaling");
+  CHECK(read.options().at("scale") == 2.5);
+  CHECK(read.options().at("mode") == 1);
+  CHECK(read.options().at("distribution") == 1);
+  CHECK(built("fan_avg", "uniform").ok());
+  CHECK(std::string(built("fan_sum", "uniform").status().message()).find("\"fan_sum\"") !=
+        std::string::npos);
+}
+
 TEST_CASE("stop_when must name something that is measured") {
   Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 2}})}), "mse");
   job.metrics = {{"mean_absolute_error"}};
