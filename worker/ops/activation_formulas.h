@@ -14,9 +14,7 @@ namespace paracord::formulas {
 
 constexpr float kSeluAlpha = 1.6732632423543772f;
 constexpr float kSeluScale = 1.0507009873554805f;
-constexpr float kSqrtHalf = 0.70710678118654752f;
 constexpr float kSqrtTwoOverPi = 0.79788456080286536f;
-constexpr float kInverseSqrtTwoPi = 0.39894228040143268f;
 constexpr float kGeluCubic = 0.044715f;
 
 PARACORD_HD inline float SigmoidOf(float x) { return 1.f / (1.f + ExpOf(-x)); }
@@ -102,11 +100,10 @@ struct Silu {
 };
 struct Gelu {
   static constexpr auto kKind = ActivationKind::kGelu;
-  PARACORD_HD static float Value(float x, const Activation&) {
-    return 0.5f * x * (1.f + ErfOf(x * kSqrtHalf));
-  }
+  PARACORD_HD static float Value(float x, const Activation&) { return x * NormalOf(x).below; }
   PARACORD_HD static float Slope(float x, float, const Activation&) {
-    return 0.5f * (1.f + ErfOf(x * kSqrtHalf)) + x * kInverseSqrtTwoPi * ExpOf(-0.5f * x * x);
+    const Normal normal = NormalOf(x);
+    return normal.below + x * normal.density;
   }
 };
 struct GeluTanh {

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
-#include <string>
 
 namespace paracord::formulas {
 namespace {
@@ -32,28 +31,35 @@ double Worst(float low, float high, Ours ours, Right right) {
   return worst;
 }
 
-TEST_CASE("exp, tanh and erf are within three units in the last place") {
+TEST_CASE("exp, tanh and the normal distribution are right to the last places") {
   CHECK(Worst(-87.3f, 88.7f, ExpOf, [](double x) { return std::exp(x); }) < 2);
   CHECK(Worst(-12, 12, TanhOf, [](double x) { return std::tanh(x); }) < 3);
-  CHECK(Worst(-5, 5, ErfOf, [](double x) { return std::erf(x); }) < 3);
+  const auto below = [](float x) { return NormalOf(x).below; };
+  const auto right = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
+  CHECK(Worst(-2, 5, below, right) < 6);
+  CHECK(Worst(-5, -2, below, right) < 20);
 }
 
-TEST_CASE("exp, tanh and erf at the ends of what a float32 can be") {
+TEST_CASE("exp, tanh and the normal distribution at the ends of what a float32 can be") {
   CHECK(ExpOf(0) == 1);
   CHECK(ExpOf(kInfinity) == kInfinity);
   CHECK(ExpOf(89) == kInfinity);
   CHECK(ExpOf(-kInfinity) == 0);
   CHECK(ExpOf(-110) == 0);
   CHECK(Ulps(ExpOf(-95), std::exp(-95.0)) < 2);  // subnormal
-  for (const auto& [name, f] : {std::pair("tanh", &TanhOf), std::pair("erf", &ErfOf)}) {
-    INFO(name);
-    CHECK(f(kInfinity) == 1);
-    CHECK(f(-kInfinity) == -1);
-    CHECK(f(std::numeric_limits<float>::max()) == 1);
-    CHECK(f(0) == 0);
-    CHECK(std::signbit(f(-0.f)));
-    CHECK(std::isnan(f(std::nanf(""))));
+  CHECK(TanhOf(kInfinity) == 1);
+  CHECK(TanhOf(-kInfinity) == -1);
+  CHECK(TanhOf(std::numeric_limits<float>::max()) == 1);
+  CHECK(TanhOf(0) == 0);
+  CHECK(std::signbit(TanhOf(-0.f)));
+  CHECK(std::isnan(TanhOf(std::nanf(""))));
+  for (const float large : {40.f, std::numeric_limits<float>::max(), kInfinity}) {
+    CHECK(NormalOf(large).below == 1);
+    CHECK(NormalOf(-large).below == 0);
+    CHECK(NormalOf(large).density == 0);
   }
+  CHECK(NormalOf(0).below == 0.5f);
+  CHECK(std::isnan(NormalOf(std::nanf("")).below));
   CHECK(std::isnan(ExpOf(std::nanf(""))));
 }
 
