@@ -51,6 +51,11 @@ class AttentionLayer : public Layer {
 
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return true; }
+  size_t most_inputs() const override { return 3; }
+  std::vector<std::string_view> mask_arguments() const override {
+    if (keras2_) return {"attention_mask"};
+    return {"query_mask", "value_mask", "key_mask", "attention_mask"};
+  }
   // Keras 3 does; inputs that a mixed policy rounds are others than those of the model.
   bool removes_masks() const override { return !keras2_ && precision() == Precision::kFloat32; }
   std::vector<Shape> parts() const override {

@@ -207,6 +207,11 @@ class BidirectionalLayer : public Layer {
   bool masks_come_along(size_t inputs) const override {
     return inner_[0]->masks_come_along(inputs);
   }
+  size_t most_inputs() const override { return 2 * inner_[0]->most_inputs() - 1; }
+  absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
+                                      size_t rank) const override {
+    return inner_[0]->ConstantShape(input, constant, rank);
+  }
   std::vector<Shape> parts() const override {
     if (merge_ != Merge::kNone && states_ == 0) return {};
     std::vector<Shape> parts{output_};

@@ -147,6 +147,8 @@ class ConcatenateLayer : public Layer {
   ConcatenateLayer(LayerConfig& config, bool stack)
       : Layer(config), axis_(config.AnyInteger("axis", stack ? 0 : -1)), stack_(stack) {}
 
+  size_t most_inputs() const override { return SIZE_MAX; }
+
   // Along another axis a step counts if any input has it, and one without a mask has all; in Keras
   // 2 if all have it.
   MaskRule mask_rule() const override {
@@ -271,9 +273,10 @@ std::unique_ptr<Layer> ConcatenateLayer::MakeMaskLayer(std::span<const Shape> in
 
 std::unique_ptr<Layer> MakePermute(LayerConfig& config) {
   const bool operation = config.class_name() == "Transpose";
-  Shape order = config.Integers(operation ? "axes" : "dims");
+  const char* key = !operation ? "dims" : config.keras2() ? "perm" : "axes";
+  Shape order = config.Integers(key);
   if (operation) {
-    if (order.empty() || order[0] != 0) config.Fail("axes", "must leave the batch in front");
+    if (order.empty() || order[0] != 0) config.Fail(key, "must leave the batch in front");
     if (!order.empty()) order.erase(order.begin());
   }
   for (int64_t& axis : order) --axis;

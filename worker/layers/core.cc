@@ -259,10 +259,13 @@ std::unique_ptr<Layer> MakeRescaling(LayerConfig& config) {
 }
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config) {
   const bool operation = config.class_name() == "Reshape" && !config.Has("target_shape");
-  const char* key = operation ? "newshape" : "target_shape";
-  if (!config.Has(key)) config.Fail("target_shape", "is missing");
+  const char* key = !operation ? "target_shape" : config.keras2() ? "shape" : "newshape";
+  if (!config.Has(key)) config.Fail(key, "is missing");
   Shape target = config.Dims(key);
-  if (operation && !target.empty()) target.erase(target.begin());
+  if (operation) {
+    if (target.empty() || target[0] != -1) config.Fail(key, "must begin with -1, for the batch");
+    if (!target.empty()) target.erase(target.begin());
+  }
   return std::make_unique<ViewLayer>(config, ViewLayer::Kind::kReshape, std::move(target), 0);
 }
 std::unique_ptr<Layer> MakeAxisView(LayerConfig& config) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,13 @@ class Layer {
   // Set: ReduceMean and the like, computed after `count` inputs were folded.
   virtual std::optional<Activation> after_folding(size_t /*count*/) const { return std::nullopt; }
 
+  // How many tensors a call of a layer that does not fold may have.
+  virtual size_t most_inputs() const { return 1; }
+  // A constant has no batch. The shape that it has in every example as input `input` of a call
+  // whose other inputs have at most `rank` axes; an error where it has none.
+  virtual absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
+                                              size_t rank) const;
+
   // What becomes of the masks of the inputs. A mask is a tensor of ones and zeros, an element a
   // step, as Keras propagates it.
   enum class MaskRule {
@@ -98,6 +106,10 @@ class Layer {
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }
   // True: after the inputs come as many masks, null (and of shape ()) for those without.
   virtual bool takes_masks() const { return false; }
+  // The arguments of a call that may be masks. "mask" is the first input's, or a list.
+  virtual std::vector<std::string_view> mask_arguments() const {
+    return takes_masks() ? std::vector<std::string_view>{"mask"} : std::vector<std::string_view>();
+  }
   // False: a call with so many inputs gets only the masks that it names.
   virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
   // True: a call takes the masks off its inputs, for whatever is computed of them later.

@@ -200,7 +200,9 @@ void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
 
 void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
-  const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike");  // masks are bool
+  // Masks are bool; a Cast says of its own what it does.
+  const bool any =
+      class_name_ == "InputLayer" || class_name_.ends_with("sLike") || class_name_ == "Cast";
   if (dtype == nullptr || any) return;
   const json* name = dtype;
   if (dtype->is_object()) {
@@ -458,10 +460,31 @@ Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view 
   return result;
 }
 
-absl::Status LayerConfig::Finish() {
-  if (!arrays_taken_ && (HoldsArray(args_) || HoldsArray(kwargs_))) {
-    Fail("args", "an array of numbers is only supported on one side of +, -, *, /, max and min");
+bool LayerConfig::CallFlag(absl::string_view name) {
+  kwargs_taken_.insert(std::string(name));
+  const auto value = kwargs_.find(name);
+  if (value == kwargs_.end() || value->is_null()) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  Fail(name, absl::StrCat("must be true or false, not ", Shown(*value)));
+  return false;
+}
+
+void LayerConfig::CheckCall() {
+  for (const auto& [name, value] : kwargs_.items()) {
+    if (value.is_null() || kwargs_taken_.count(name) != 0) continue;
+    Fail(name, "is not supported as an argument of its call");
   }
+  if (args_taken_) return;
+  for (const json& arg : args_) {
+    for (const json& one : arg.is_array() ? arg : json::array({arg})) {
+      if (one.is_null() || IsTensor(one)) continue;
+      Fail("args", absl::StrCat(Shown(one), " is not supported as an argument of its call"));
+    }
+  }
+}
+
+absl::Status LayerConfig::Finish() {
+  CheckCall();
   std::vector<std::string_view> known(read_.begin(), read_.end());
   for (auto it = config_.begin(); it != config_.end(); ++it) {
     if (read_.count(it.key()) != 0 || IsOff(it.value())) continue;

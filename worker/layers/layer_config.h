@@ -15,7 +15,6 @@
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
-#include "worker/layers/number_array.h"
 #include "worker/ops/ops.h"
 
 namespace paracord {
@@ -30,6 +29,11 @@ struct Regularizer {
 struct ActivityPenalty {
   float l1 = 0, l2 = 0;
 };
+
+// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node, with
+// kConstantKey: true if that is no tensor but an array of numbers.
+inline constexpr const char* kTensorKey = "$tensor";
+inline constexpr const char* kConstantKey = "$constant";
 
 class LayerConfig {
  public:
@@ -51,20 +55,26 @@ class LayerConfig {
   // The variables that must not be negative, within the layer: "kernel".
   const std::vector<std::string>& non_neg() const { return non_neg_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
-  // The arguments of the (first) call: see NodeSpec.
-  const nlohmann::json& args() const { return args_; }
-  const nlohmann::json& kwargs() const { return kwargs_; }
+  // The arguments of the (first) call: see NodeSpec. Who asks for those by position takes them all.
+  const nlohmann::json& TakeArgs() {
+    args_taken_ = true;
+    return args_;
+  }
+  bool CallFlag(absl::string_view name);  // false where the call does not say it
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }
-  // The numbers of an argument that is a number or an array of them; nullopt: it is neither.
-  std::optional<NumberArray> TakeArray(const nlohmann::json& argument) {
-    arrays_taken_ = true;
-    return ReadNumberArray(argument);
+  // Of a tensor: it is numbers of the model file.
+  static bool IsConstant(const nlohmann::json& argument) {
+    return argument.is_object() && argument.contains(kConstantKey);
   }
   void SetCall(const nlohmann::json& args, const nlohmann::json& kwargs) {
     args_ = args;
     kwargs_ = kwargs;
+  }
+  void SetCallOf(const LayerConfig& other) {
+    SetCall(other.args_, other.kwargs_);
+    training_ = other.training_;
   }
   // The mode that the (first) call asks for, whatever the run's is.
   std::optional<bool> training() const { return training_; }
@@ -100,14 +110,15 @@ class LayerConfig {
 
   // Records a mistake: "<what>" gets the layer's name in front.
   void Fail(absl::string_view key, absl::string_view what);
-  // The first mistake, or the first key that was not read and is not off. Nor may there be an array
-  // among the arguments that nobody takes.
+  // The first mistake, or the first key that was not read and is not off, or the first argument of
+  // the call that nobody took.
   absl::Status Finish();
 
  private:
   // Null if the key is absent or null, and marks it as read.
   const nlohmann::json* Find(absl::string_view key);
   void CheckDType();
+  void CheckCall();
   void ReadRegularizers();
   void ReadConstraint(const std::string& key, const nlohmann::json& value);
 
@@ -121,7 +132,8 @@ class LayerConfig {
   std::vector<std::string> non_neg_;
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
-  bool arrays_taken_ = false;
+  bool args_taken_ = false;
+  std::set<std::string, std::less<>> kwargs_taken_;
   std::optional<bool> training_;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;

@@ -101,6 +101,7 @@ constexpr LayerEntry kOperations[] = {
     {"Absolute", MakeUnary},
     {"Add", MakeOperator},
     {"Any", MakeReduce},
+    {"Cast", MakeUnary},
     {"Clip", MakeUnary},
     {"Concatenate", MakeConcatenate},
     {"ConvertToTensor", MakeUnary},

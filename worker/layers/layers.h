@@ -64,6 +64,12 @@ std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
 // The part of each example that has this shape and begins there.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
+// The same numbers in every example, which has this shape; of no inputs.
+std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<float> values);
+// The shape of a constant in every example: where its first axis, of 1, stands for the batch; and
+// as NumPy has it beside a tensor of `rank` axes and the batch, with axes of 1 up to there.
+absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
+absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
 // The sum of two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
 // 1 where either of two masks is.

@@ -109,8 +109,6 @@ class BinaryKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
-constexpr size_t kNone = 2;
-
 Operand MakeOperand(int64_t batch, const Shape& shape, const Shape& output) {
   Operand operand;
   operand.whole = Elements(shape) == Elements(output);
@@ -120,16 +118,13 @@ Operand MakeOperand(int64_t batch, const Shape& shape, const Shape& output) {
   return operand;
 }
 
-// `constant`: the operand that has no batch, or kNone.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind kind, int64_t batch,
                                                          std::span<const Shape> inputs,
-                                                         const Shape& output,
-                                                         size_t constant = kNone) {
+                                                         const Shape& output) {
   const Shape all = WithBatch(batch, output);
   const std::vector<int64_t> y = RowMajor(all);
-  std::vector<int64_t> a = BroadcastSteps(batch, inputs[0], output);
-  std::vector<int64_t> b = BroadcastSteps(batch, inputs[1], output);
-  if (constant != kNone) (constant == 0 ? a : b)[0] = 0;
+  const std::vector<int64_t> a = BroadcastSteps(batch, inputs[0], output);
+  const std::vector<int64_t> b = BroadcastSteps(batch, inputs[1], output);
   BinaryKernel::Plan plan;
   plan.kind = kind;
   plan.n = Elements(all);
@@ -148,8 +143,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind ki
 class BinaryLayer : public Layer {
  public:
   template <class Of>
-  BinaryLayer(const Of& of, BinaryKind kind, bool average)
-      : Layer(of), kind_(kind), average_(average) {}
+  BinaryLayer(const Of& of, BinaryKind kind, bool average, bool operation = false)
+      : Layer(of), kind_(kind), average_(average), operation_(operation) {}
 
   MaskRule mask_rule() const override { return MaskRule::kOr; }
   bool folds() const override { return true; }
@@ -158,8 +153,17 @@ class BinaryLayer : public Layer {
     return Activation{ActivationKind::kAffine, 1.f / static_cast<float>(count), 0, 0};
   }
 
+  absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t rank) const override {
+    return operation_ ? AlignedShape(constant, rank) : ShapeOfOne(constant);
+  }
+
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs at least two inputs");
+    if (operation_ && inputs[0].size() != inputs[1].size()) {  // one's batch is the other's axis
+      return absl::InvalidArgumentError(
+          absl::StrCat("needs operands of as many axes, not ", ShapeName(inputs[0]), " and ",
+                       ShapeName(inputs[1]), " (the batch does not count)"));
+    }
     const Shape& more = inputs[0].size() >= inputs[1].size() ? inputs[0] : inputs[1];
     const Shape& less = inputs[0].size() >= inputs[1].size() ? inputs[1] : inputs[0];
     Shape output = more;
@@ -183,7 +187,7 @@ class BinaryLayer : public Layer {
 
  private:
   const BinaryKind kind_;
-  const bool average_;
+  const bool average_, operation_;
 };
 
 // 1 where either mask is: max(a, b).
@@ -192,80 +196,6 @@ class OrLayer : public BinaryLayer {
   template <class Of>
   explicit OrLayer(const Of& of) : BinaryLayer(of, BinaryKind::kMaximum, false) {}
   bool differentiable() const override { return false; }
-};
-
-// An operator with numbers on one side.
-class ArrayOperatorLayer : public Layer {
- public:
-  ArrayOperatorLayer(LayerConfig& config, BinaryKind kind, NumberArray array, bool first)
-      : Layer(config), binary_(config, kind, false), kind_(kind), first_(first) {
-    shape_ = std::move(array.shape);
-    values_ = std::move(array.values);
-  }
-  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto both, Both(inputs));
-    return binary_.OutputShape(both);
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
-                                                     std::span<const Shape> inputs) override {
-    ASSIGN_OR_RETURN(const auto both, Both(inputs));
-    ASSIGN_OR_RETURN(const Shape output, binary_.OutputShape(both));
-    ASSIGN_OR_RETURN(auto binary,
-                     MakeBinaryKernel(ops, kind_, batch, both, output, first_ ? 0 : 1));
-    const auto n = static_cast<int64_t>(values_.size());
-    ASSIGN_OR_RETURN(DeviceArray values, ops.Allocate(n));
-    ops.Upload(n, values_.data(), values.get());
-    return std::make_unique<ArrayKernel>(std::move(binary), std::move(values), first_);
-  }
-
- private:
-  class ArrayKernel : public Kernel {
-   public:
-    ArrayKernel(std::unique_ptr<Kernel> binary, DeviceArray values, bool first)
-        : binary_(std::move(binary)), values_(std::move(values)), first_(first) {}
-    void Forward(const ForwardCall& call) override {
-      ForwardCall both = call;
-      const auto inputs = Both<const float*>(call.inputs[0], values_.get());
-      both.inputs = inputs;
-      binary_->Forward(both);
-    }
-    void Backward(const BackwardCall& call) override {
-      BackwardCall both = call;
-      const auto inputs = Both<const float*>(call.inputs[0], values_.get());
-      const auto d_inputs = Both<float*>(call.d_inputs[0], nullptr);
-      both.inputs = inputs;
-      both.d_inputs = d_inputs;
-      binary_->Backward(both);
-    }
-
-   private:
-    template <class T>
-    std::array<T, 2> Both(T x, T array) const {
-      return first_ ? std::array<T, 2>{array, x} : std::array<T, 2>{x, array};
-    }
-    const std::unique_ptr<Kernel> binary_;
-    const DeviceArray values_;
-    const bool first_;
-  };
-
-  // The array has as many axes as the input has with its batch, of which it can have but one.
-  absl::StatusOr<std::array<Shape, 2>> Both(std::span<const Shape> inputs) const {
-    Shape array = shape_;
-    if (array.size() == inputs[0].size() + 1 && array[0] == 1) array.erase(array.begin());
-    if (array.size() > inputs[0].size()) {
-      return absl::InvalidArgumentError(absl::StrCat("an array of ", ShapeName(shape_),
-                                                     " does not go with examples of ",
-                                                     ShapeName(inputs[0])));
-    }
-    array.insert(array.begin(), inputs[0].size() - array.size(), 1);
-    return first_ ? std::array<Shape, 2>{array, inputs[0]} : std::array<Shape, 2>{inputs[0], array};
-  }
-
-  BinaryLayer binary_;
-  const BinaryKind kind_;
-  const bool first_;
-  Shape shape_;
-  std::vector<float> values_;
 };
 
 struct NamedKind {
@@ -314,32 +244,28 @@ std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
 }
 
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
-  const nlohmann::json& args = config.args();
+  const nlohmann::json& args = config.TakeArgs();
   std::unique_ptr<Layer> layer;
-  const auto with_numbers = [&](NumberArray array, bool first) -> std::unique_ptr<Layer> {
-    if (array.shape.empty()) {
-      const auto activation = WithNumber(config.class_name(), array.values[0], first);
-      return activation.has_value() ? MakeActivationLayer(config, *activation) : nullptr;
-    }
-    const auto kind = KindOf(config.class_name());
-    if (!kind.has_value()) return nullptr;
-    return std::make_unique<ArrayOperatorLayer>(config, *kind, std::move(array), first);
+  const auto with_number = [&](float number, bool first) -> std::unique_ptr<Layer> {
+    const auto activation = WithNumber(config.class_name(), number, first);
+    return activation.has_value() ? MakeActivationLayer(config, *activation) : nullptr;
   };
   if (!args.is_array() || args.size() != 2) {
     config.Fail("args", "must be two operands");
     return MakeIdentity(config);
   }
-  if (std::optional<NumberArray> left = config.TakeArray(args[0])) {
-    layer = with_numbers(*std::move(left), true);
-  } else if (std::optional<NumberArray> right = config.TakeArray(args[1])) {
-    layer = with_numbers(*std::move(right), false);
+  if (args[0].is_number()) {
+    layer = with_number(args[0].get<float>(), true);
+  } else if (args[1].is_number()) {
+    layer = with_number(args[1].get<float>(), false);
   } else if (!std::all_of(args.begin(), args.end(), LayerConfig::IsTensor)) {
-    config.Fail("args", "must be tensors, numbers or arrays of numbers");
+    config.Fail("args", "must be tensors or numbers");
     return MakeIdentity(config);
   } else if (config.class_name() == "LogicalOr") {
     layer = std::make_unique<OrLayer>(config);
   } else {
-    layer = MakeMerge(config);
+    const auto kind = KindOf(config.class_name());
+    if (kind.has_value()) layer = std::make_unique<BinaryLayer>(config, *kind, false, true);
   }
   if (layer != nullptr) return layer;
   config.Fail("args", "this operator is not supported with these operands");

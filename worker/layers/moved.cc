@@ -118,6 +118,8 @@ class MovedLayer : public Layer {
   bool takes_masks() const override { return inner_->takes_masks(); }
   bool one_mode() const override { return inner_->one_mode(); }
   bool removes_masks() const override { return inner_->removes_masks(); }
+  size_t most_inputs() const override { return inner_->most_inputs(); }
+  std::vector<std::string_view> mask_arguments() const override { return inner_->mask_arguments(); }
   bool differentiable() const override { return inner_->differentiable(); }
   std::vector<Shape> parts() const override { return inner_->parts(); }
   bool rounds_variables() const override { return inner_->rounds_variables(); }
@@ -247,8 +249,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, cons
   const bool by_row = axes == std::vector<int64_t>{2} || axes == std::vector<int64_t>{-2};
   if (by_row && config.class_name() == "BatchNormalization") values["fused"] = false;
   LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
-  moved.SetCall(config.args(), config.kwargs());
-  moved.SetTraining(config.training());
+  moved.SetCallOf(config);
   ASSIGN_OR_RETURN(std::unique_ptr<Layer> inner, MakeLayer(moved, /*operation=*/false));
   return std::make_unique<MovedLayer>(config, std::move(inner), key, std::move(axes));
 }

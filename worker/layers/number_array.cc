@@ -7,16 +7,11 @@ namespace {
 
 using nlohmann::json;
 
-bool IsArray(const json& value) {
-  if (!value.is_object() || !value.contains("config") || !value["config"].is_object()) return false;
-  const auto name = value.find("class_name");
-  return name != value.end() && (*name == "__numpy__" || *name == "__tensor__");
-}
-
 // False: it is ragged, or not of numbers. `axis` is that of `value` within the array.
 bool Read(const json& value, size_t axis, NumberArray& array) {
-  if (value.is_number()) {
-    array.values.push_back(value.get<float>());
+  if (value.is_number() || value.is_boolean()) {
+    array.values.push_back(value.is_boolean() ? (value.get<bool>() ? 1.f : 0.f)
+                                              : value.get<float>());
     return axis == array.shape.size();
   }
   if (!value.is_array() || value.empty()) return false;
@@ -32,21 +27,19 @@ bool Read(const json& value, size_t axis, NumberArray& array) {
 
 }  // namespace
 
-std::optional<NumberArray> ReadNumberArray(const json& argument) {
-  const json* value = &argument;
-  if (IsArray(argument)) {
-    const auto found = argument["config"].find("value");
-    if (found == argument["config"].end()) return std::nullopt;
-    value = &*found;
-  }
+std::optional<NumberArray> ReadNumberArray(const json& value) {
   NumberArray array;
-  if (!Read(*value, 0, array)) return std::nullopt;
+  if (!Read(value, 0, array)) return std::nullopt;
   return array;
 }
 
-bool HoldsArray(const json& arguments) {
-  return IsArray(arguments) ||
-         (arguments.is_structured() && std::any_of(arguments.begin(), arguments.end(), HoldsArray));
+const json* ArrayValue(const json& argument) {
+  if (!argument.is_object()) return nullptr;
+  const auto name = argument.find("class_name"), config = argument.find("config");
+  if (name == argument.end() || (*name != "__numpy__" && *name != "__tensor__")) return nullptr;
+  if (config == argument.end() || !config->is_object()) return nullptr;
+  const auto value = config->find("value");
+  return value == config->end() ? nullptr : &*value;
 }
 
 }  // namespace paracord

@@ -13,11 +13,11 @@ struct NumberArray {
   std::vector<float> values;   // row by row
 };
 
-// A number, a list of lists as Keras 2 writes an array, or Keras 3's {"class_name": "__numpy__",
-// "config": {"value": ...}}, and "__tensor__" likewise; nullopt: it is something else.
-std::optional<NumberArray> ReadNumberArray(const nlohmann::json& argument);
+// A number, or a list of lists of as many; true counts as 1. nullopt: it is something else.
+std::optional<NumberArray> ReadNumberArray(const nlohmann::json& value);
 
-// Whether Keras 3 has written an array anywhere in there.
-bool HoldsArray(const nlohmann::json& arguments);
+// What Keras 3 has written as {"class_name": "__numpy__", "config": {"value": ...}}, or with
+// "__tensor__"; null if it is something else.
+const nlohmann::json* ArrayValue(const nlohmann::json& argument);
 
 }  // namespace paracord

@@ -145,21 +145,28 @@ std::unique_ptr<Layer> MakeReduce(LayerConfig& config) {
 
 std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
   const std::string& name = config.class_name();
+  const bool keras2 = config.keras2();
+  if (name == "Cast") {  // of numbers that are float32 here, whatever they are in Keras
+    config.Choice("dtype", "", {"float32"});
+    return MakeActivationLayer(config, {K::kLinear});
+  }
   if (name == "Clip") {
     constexpr double kMost = std::numeric_limits<float>::max();
+    const double least = config.Number(keras2 ? "clip_value_min" : "x_min", -kMost);
+    const double most = config.Number(keras2 ? "clip_value_max" : "x_max", kMost);
     return MakeActivationLayer(config,
-                               {K::kClip, static_cast<float>(config.Number("x_min", -kMost)),
-                                static_cast<float>(config.Number("x_max", kMost)), 0});
+                               {K::kClip, static_cast<float>(least), static_cast<float>(most), 0});
   }
   if (name == "Gelu") {
     return MakeActivationLayer(config,
-                               {config.Flag("approximate", true) ? K::kGeluTanh : K::kGelu});
+                               {config.Flag("approximate", !keras2) ? K::kGeluTanh : K::kGelu});
   }
   for (const NamedUnary& known : kUnary) {
     if (known.class_name != name) continue;
     Activation activation = known.activation;
     if (name == "LeakyRelu") {
-      activation.alpha = static_cast<float>(config.Number("negative_slope", 0.2));
+      const char* slope = keras2 ? "alpha" : "negative_slope";
+      activation.alpha = static_cast<float>(config.Number(slope, 0.2));
     }
     if (name == "Elu") activation.alpha = static_cast<float>(config.Number("alpha", 1));
     if (config.AnyInteger("axis", -1) != -1) config.Fail("axis", "must be -1");

@@ -154,10 +154,39 @@ class ProductLayer : public Layer {
   // before the last of b.
   // `unit`: the inputs are made of unit length along them before.
   ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes, bool unit)
-      : Layer(config), axes_(axes), unit_(unit) {}
+      : Layer(config), axes_(axes), unit_(unit) {
+    if (axes_.has_value()) return;
+    if (config.keras2()) {
+      transpose_a_ = config.Flag("transpose_a", false);
+      transpose_b_ = config.Flag("transpose_b", false);
+    }
+    for (const nlohmann::json& arg : config.TakeArgs()) {
+      if (!LayerConfig::IsTensor(arg)) config.Fail("args", "must be two tensors");
+      one_constant_ = one_constant_ || LayerConfig::IsConstant(arg);
+    }
+  }
+
+  size_t most_inputs() const override { return 2; }
+  // Of the operation: a matrix for all examples, or a row of vectors that is one of x's.
+  absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
+                                      size_t rank) const override {
+    if (axes_.has_value()) return Layer::ConstantShape(input, constant, rank);
+    const bool fits = rank > 1 || (input == 1 && constant.size() == 2 && !transpose_a_);
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot multiply a constant of shape ",
+                                                     ShapeName(constant),
+                                                     " and the vectors of a batch"));
+    }
+    return rank > 1 && constant.size() > rank ? ShapeOfOne(constant) : constant;
+  }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs two inputs");
+    for (const Shape& input : inputs) {
+      if (axes_.has_value() || one_constant_ || input.size() > 1) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "needs matrices, not examples of ", ShapeName(input), " with the batch as their rows"));
+    }
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
     Shape output;
     if (Rows(inputs[0]) > 1) output.push_back(p.m);
@@ -218,8 +247,10 @@ class ProductLayer : public Layer {
     const auto axis = [](int64_t given, const Shape& shape) {
       return given < 0 ? given + static_cast<int64_t>(shape.size()) + 1 : given;
     };
-    const int64_t in_a = axes_ ? axis(axes_->first, a) : static_cast<int64_t>(a.size());
-    const int64_t in_b = axes_ ? axis(axes_->second, b) : 1;
+    if ((transpose_a_ && a.size() == 1) || (transpose_b_ && b.size() == 1)) return bad;
+    const auto last = [](const Shape& shape) { return static_cast<int64_t>(shape.size()); };
+    const int64_t in_a = axes_ ? axis(axes_->first, a) : transpose_a_ ? 1 : last(a);
+    const int64_t in_b = axes_ ? axis(axes_->second, b) : transpose_b_ ? last(b) : 1;
     if (in_a < 1 || in_b < 1 || in_a > static_cast<int64_t>(a.size()) ||
         in_b > static_cast<int64_t>(b.size())) {
       return bad;
@@ -236,6 +267,7 @@ class ProductLayer : public Layer {
 
   const std::optional<std::pair<int64_t, int64_t>> axes_;
   const bool unit_;
+  bool transpose_a_ = false, transpose_b_ = false, one_constant_ = false;  // of the operation
 };
 
 }  // namespace

@@ -51,6 +51,10 @@ class RecurrentLayer : public Layer {
   bool takes_masks() const override { return true; }
   // Keras 3 hands masks on by itself where there is one tensor, and first states are others.
   bool masks_come_along(size_t inputs) const override { return keras2_ || inputs == 1; }
+  size_t most_inputs() const override { return 1 + plan_.states; }
+  absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t) const override {
+    return ShapeOfOne(constant);
+  }
   std::vector<Shape> parts() const override {
     if (!return_state_) return {};
     std::vector<Shape> parts(1 + plan_.states, Shape{plan_.units});

@@ -254,6 +254,10 @@ class ScoreAttentionLayer : public Layer {
   }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return true; }
+  size_t most_inputs() const override { return 3; }
+  absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t) const override {
+    return ShapeOfOne(constant);
+  }
   std::vector<Shape> parts() const override {
     if (!plan_.return_scores) return {};
     return {output_, scores_};

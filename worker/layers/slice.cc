@@ -14,7 +14,7 @@ namespace {
 class SliceLayer : public CopyLayer {
  public:
   explicit SliceLayer(LayerConfig& config) : CopyLayer(config) {
-    const nlohmann::json& args = config.args();
+    const nlohmann::json& args = config.TakeArgs();
     if (!args.is_array() || args.size() != 2) {
       config.Fail("args", "must be a tensor and a key");
       return;

@@ -1,12 +1,12 @@
 // How a graph comes to be: layers, shapes, and the plan of its memory.
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
-#include "worker/layers/mask_fill.h"
-#include "worker/model/graph.h"
+#include "worker/model/graph_builder.h"
 
 namespace paracord {
 namespace {
@@ -51,6 +51,11 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
                                                  ", but the data has ", ShapeName(data)));
 }
 
+// Whether Keras 3's second argument by position is "mask".
+bool TakesMaskSecond(const std::string& class_name) {
+  return class_name == "Softmax" || class_name == "GlobalAveragePooling1D";
+}
+
 // The arguments of a call that say anything.
 nlohmann::json Meaning(nlohmann::json kwargs) {
   for (auto it = kwargs.begin(); it != kwargs.end();) {
@@ -60,6 +65,10 @@ nlohmann::json Meaning(nlohmann::json kwargs) {
 }
 
 }  // namespace
+
+absl::Status AtLayer(const Layer& layer, const absl::Status& status) {
+  return At(layer.class_name(), layer.name(), status);
+}
 
 void Graph::AddVariables(Layer& layer, Node& node) {
   const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
@@ -116,60 +125,6 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   return nodes_.size() - 1;
 }
 
-// Adds the calls of a model file to a graph.
-class Graph::Builder {
- public:
-  Builder(Graph& graph, const ModelSpec& model, Problems& problems)
-      : graph_(graph),
-        model_(model),
-        problems_(problems),
-        layers_(model.layers.size(), nullptr),
-        failed_(model.layers.size()) {}
-
-  // True if all outputs are there.
-  bool Add(std::span<const std::optional<Shape>> data);
-
- private:
-  void Problem(const absl::Status& status);
-  Value AddInput(size_t input, const std::optional<Shape>& data);
-  absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
-  bool InputsKnown(const NodeSpec& node) const;
-  absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
-  absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
-  absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
-  absl::StatusOr<Value> AddPart(const NodeSpec& node);
-  absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
-  std::vector<Value> MasksOf(const NodeSpec& node, const Layer& layer,
-                             std::span<const Value> inputs) const;
-  absl::StatusOr<Value> AddMaskedProduct(Layer& layer, std::vector<Value> inputs,
-                                         std::span<const Value> masks, Value output_mask);
-  absl::StatusOr<Value> AddMaskedExtreme(Layer& layer, std::span<const Value> inputs,
-                                         std::span<const Value> masks);
-  absl::StatusOr<Value> AddChoice(Layer& layer, Value mask, Value x, Value other);
-  absl::StatusOr<Value> AndMask(const Layer& layer, std::span<const Value> masks);
-  absl::StatusOr<Value> OutputMask(Layer& layer, std::span<const Value> inputs);
-  absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
-  void SetMask(Value value, Value mask) {
-    masks_.resize(graph_.nodes_.size(), kNone);
-    masks_[value] = mask;
-  }
-  Value MaskOf(Value value) const { return value < masks_.size() ? masks_[value] : kNone; }
-  Layer& Own(std::unique_ptr<Layer> layer) {
-    graph_.layers_.push_back(std::move(layer));
-    return *graph_.layers_.back();
-  }
-
-  Graph& graph_;
-  const ModelSpec& model_;
-  Problems& problems_;
-  std::vector<Layer*> layers_;
-  std::vector<bool> failed_;                       // by layer: it cannot be made
-  std::map<size_t, const NodeSpec*> first_calls_;  // by layer
-  std::vector<Value> values_;                      // by node of the model
-  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
-  std::vector<Value> masks_;       // by value
-};
-
 void Graph::Builder::Problem(const absl::Status& status) {
   const std::string line(status.message());  // a layer that is called twice says it twice
   const std::vector<std::string>& lines = problems_.lines();
@@ -222,9 +177,10 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   first_calls_[node.layer] = &node;
   nlohmann::json options = spec.config;
   // Keras 2 calls a function; what Keras 3 has in an operation's config is an argument there.
-  if (spec.operation && model_.keras2) options.update(node.kwargs);
+  const bool in_config = spec.operation && model_.keras2;
+  if (in_config) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
-  config.SetCall(node.args, node.kwargs);
+  config.SetCall(node.args, in_config ? nlohmann::json::object() : node.kwargs);
   config.SetTraining(node.training);
   absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
   failed_[node.layer] = !made.ok();
@@ -244,26 +200,13 @@ bool Graph::Builder::InputsKnown(const NodeSpec& node) const {
 absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
   if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
+  if (node.hands_mask) return InputsKnown(node) ? AddHandingMask(node) : kUnknown;
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
   if (!InputsKnown(node)) return kUnknown;
   const size_t first = graph_.nodes_.size();
   ASSIGN_OR_RETURN(const Value value, AddNode(node, *layer));
   for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].training = node.training;
   return value;
-}
-
-// The mask of each input: the one that the call names, or else the one that came with the input.
-std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Layer& layer,
-                                                  std::span<const Value> inputs) const {
-  static constexpr const char* kNames[] = {"query_mask", "value_mask", "key_mask"};
-  std::vector<Value> masks;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Value mask = layer.masks_come_along(inputs.size()) ? MaskOf(inputs[i]) : kNone;
-    if (i == 0 && node.masks.count("mask") != 0) mask = values_[node.masks.at("mask")];
-    if (i < 3 && node.masks.count(kNames[i]) != 0) mask = values_[node.masks.at(kNames[i])];
-    masks.push_back(mask);
-  }
-  return masks;
 }
 
 absl::StatusOr<Graph::Value> Graph::Builder::AddActivation(Layer& layer, Activation activation,
@@ -283,103 +226,6 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
   return value;
 }
 
-// Keras 3's Multiply takes 1 for what a mask hides, and gives 0 where all are hidden.
-absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
-                                                              std::vector<Value> inputs,
-                                                              std::span<const Value> masks,
-                                                              Value output_mask) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (masks[i] == kNone) continue;
-    ASSIGN_OR_RETURN(inputs[i],
-                     graph_.AddCall(Own(MakeMaskFill(layer, 1)), {inputs[i], masks[i]}, 1));
-  }
-  ASSIGN_OR_RETURN(const Value product, AddFolded(layer, inputs));
-  if (output_mask == kNone) return product;
-  return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
-}
-
-// x where the mask is not zero, else the other.
-absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask, Value x,
-                                                       Value other) {
-  const Activation negation{ActivationKind::kAffine, -1, 1, 0};
-  ASSIGN_OR_RETURN(const Value rest,
-                   graph_.AddCall(Own(MakeActivationLayer(layer, negation)), {mask}, 0));
-  ASSIGN_OR_RETURN(x, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {x, mask}, 1));
-  ASSIGN_OR_RETURN(other, graph_.AddCall(Own(MakeMaskFill(layer, 0)), {other, rest}, 1));
-  return graph_.AddCall(Own(MakeAddLayer(layer)), {x, other}, 2);
-}
-
-// Keras 3's Maximum and Minimum leave out what a mask hides; where all is hidden, the first input
-// counts.
-absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
-                                                              std::span<const Value> inputs,
-                                                              std::span<const Value> masks) {
-  Value value = inputs[0], mask = masks[0];
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    Value next = inputs[i];
-    if (masks[i] != kNone) {
-      ASSIGN_OR_RETURN(next, AddChoice(layer, masks[i], next, value));
-    }
-    if (mask != kNone) {
-      ASSIGN_OR_RETURN(value, AddChoice(layer, mask, value, next));
-    }
-    if (mask == kNone || masks[i] == kNone) {
-      mask = kNone;
-    } else if (i + 1 < inputs.size()) {
-      ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
-    }
-    ASSIGN_OR_RETURN(value, graph_.AddCall(layer, {value, next}, 2));
-  }
-  return value;
-}
-
-// Of those that are there, as Keras 2 has it.
-absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
-                                                     std::span<const Value> masks) {
-  Value mask = kNone;
-  for (const Value next : masks) {
-    if (next == kNone || mask == kNone) {
-      mask = mask == kNone ? next : mask;
-      continue;
-    }
-    const nlohmann::json none = nlohmann::json::object();
-    LayerConfig config("Minimum", layer.name(), none, model_.keras2);
-    ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeMerge(config)), {mask, next}, 0));
-  }
-  return mask;
-}
-
-absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(Layer& layer,
-                                                        std::span<const Value> inputs) {
-  std::vector<Value> masks;
-  for (const Value input : inputs) masks.push_back(MaskOf(input));
-  const bool all = std::find(masks.begin(), masks.end(), kNone) == masks.end();
-  switch (layer.mask_rule()) {
-    case Layer::MaskRule::kStop:
-      return kNone;
-    case Layer::MaskRule::kPass:
-      return masks[0];
-    case Layer::MaskRule::kOr: {
-      if (model_.keras2) return AndMask(layer, masks);
-      if (!all) return kNone;
-      Value mask = masks[0];
-      for (size_t i = 1; i < masks.size(); ++i) {
-        ASSIGN_OR_RETURN(mask, graph_.AddCall(Own(MakeOrLayer(layer)), {mask, masks[i]}, 0));
-      }
-      return mask;
-    }
-    case Layer::MaskRule::kCompute:
-      break;
-  }
-  std::vector<Shape> shapes;
-  std::vector<Value> all_inputs(inputs.begin(), inputs.end());
-  all_inputs.insert(all_inputs.end(), masks.begin(), masks.end());
-  for (const Value v : all_inputs) shapes.push_back(v == kNone ? Shape() : graph_.shape(v));
-  std::unique_ptr<Layer> made = layer.MakeMaskLayer(shapes);
-  if (made == nullptr) return kNone;
-  return graph_.AddCall(Own(std::move(made)), std::move(all_inputs), 0);
-}
-
 // A layer of a mixed policy rounds its inputs; ids stay as they are.
 absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs) {
   const std::optional<Precision> precision = layer.precision();
@@ -393,16 +239,94 @@ absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs
   return absl::OkStatus();
 }
 
-absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer& layer) {
+// What a call has is what its layer takes: nothing of it is ever left out.
+absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer) const {
+  if (!layer.folds() && node.inputs.size() > layer.most_inputs()) {
+    return AtLayer(layer, absl::InvalidArgumentError(
+                              absl::StrCat("is called with ", node.inputs.size(),
+                                           " tensors, and takes ", layer.most_inputs())));
+  }
+  const std::vector<std::string_view> known = layer.mask_arguments();
+  for (const auto& [name, mask] : node.masks) {
+    const std::string argument = name.substr(0, name.find('/'));
+    if (std::find(known.begin(), known.end(), argument) == known.end()) {
+      return AtLayer(layer,
+                     absl::InvalidArgumentError(absl::StrCat(
+                         "key \"", argument, "\": is not supported as an argument of its call")));
+    }
+    size_t of = name == "value_mask" ? 1 : name == "key_mask" ? 2 : 0;  // of which input
+    if (argument != name) of = std::strtoul(name.c_str() + argument.size() + 1, nullptr, 10);
+    if (of < node.inputs.size()) continue;
+    return AtLayer(layer, absl::InvalidArgumentError(absl::StrCat(
+                              "key \"", argument, "\": is for an input that its call lacks")));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddConstant(const Layer& layer,
+                                                         const NumberArray& array,
+                                                         const absl::StatusOr<Shape>& shape) {
+  if (!shape.ok()) return AtLayer(layer, shape.status());
+  ASSIGN_OR_RETURN(const Value value,
+                   graph_.AddCall(Own(MakeConstant(layer, *shape, array.values)), {}, 0));
+  graph_.nodes_[value].cast = true;
+  return value;
+}
+
+absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpec& node,
+                                                                   const Layer& layer) {
+  size_t rank = 0, constants = 0;
+  for (const size_t input : node.inputs) {
+    if (model_.nodes[input].constant.has_value()) {
+      ++constants;
+    } else {
+      rank = std::max(rank, graph_.shape(values_[input]).size());
+    }
+  }
+  if (constants == node.inputs.size()) {
+    return AtLayer(layer, absl::InvalidArgumentError("all that it is called with are constants"));
+  }
   std::vector<Value> inputs;
-  for (const size_t input : node.inputs) inputs.push_back(values_[input]);
+  for (const size_t input : node.inputs) {
+    Value value = values_[input];
+    if (const auto& array = model_.nodes[input].constant) {
+      ASSIGN_OR_RETURN(value, AddConstant(layer, *array,
+                                          layer.ConstantShape(inputs.size(), array->shape, rank)));
+    }
+    inputs.push_back(value);
+  }
+  return inputs;
+}
+
+// For a model that is called with a mask: its input, which elsewhere has another mask or none.
+absl::StatusOr<Graph::Value> Graph::Builder::AddHandingMask(const NodeSpec& node) {
+  const LayerSpec& spec = model_.layers[node.layer];
+  const nlohmann::json none = nlohmann::json::object();
+  LayerConfig config(spec.class_name, spec.name, none, model_.keras2);
+  config.FollowInputs();
+  Layer& layer = Own(MakeIdentity(config));
+  ASSIGN_OR_RETURN(const Masks masks, NamedMasks(node, layer));
+  ASSIGN_OR_RETURN(const Value value, graph_.AddCall(layer, {values_[node.inputs[0]]}, 1));
+  graph_.nodes_[value].cast = true;
+  SetMask(value, masks.empty() ? kNone : masks.begin()->second);
+  return value;
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer& layer) {
+  NodeSpec node = call;
+  const bool second = TakesMaskSecond(layer.class_name()) && node.inputs.size() == 2;
+  if (second) node.inputs.pop_back();
+  RETURN_IF_ERROR(CheckCall(node, layer));
+  if (second) node.masks[kSecondArgument] = call.inputs[1];
+  ASSIGN_OR_RETURN(std::vector<Value> inputs, InputsOf(node, layer));
+  ASSIGN_OR_RETURN(const Masks named, NamedMasks(node, layer));
   const size_t data_inputs = inputs.size();
   const bool operation = model_.layers[node.layer].operation;
   Value mask = kNone;  // no mask goes through an operation on tensors
   if (!operation) {
-    ASSIGN_OR_RETURN(mask, OutputMask(layer, inputs));
+    ASSIGN_OR_RETURN(mask, OutputMask(node, layer, named, inputs));
   }
-  const std::vector<Value> masked = MasksOf(node, layer, inputs);
+  const std::vector<Value> masked = MasksOf(node, named, layer, inputs);
   for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
   RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
@@ -416,8 +340,8 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& node, Layer
   } else {
     if (layer.takes_masks()) {
       inputs.insert(inputs.end(), masked.begin(), masked.end());
-      const auto more = node.masks.find("attention_mask");
-      if (more != node.masks.end()) inputs.push_back(values_[more->second]);
+      const auto more = named.find("attention_mask");
+      if (more != named.end()) inputs.push_back(more->second);
     }
     ASSIGN_OR_RETURN(value, graph_.AddCall(layer, std::move(inputs), data_inputs));
   }
@@ -457,7 +381,9 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
 bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
   for (const NodeSpec& node : model_.nodes) {
     Value value = kUnknown;
-    if (node.inputs.empty()) {
+    if (node.constant.has_value()) {
+      value = kNone;  // every call has it in its own shape
+    } else if (node.inputs.empty()) {
       const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
                                    [&](const Endpoint& e) { return e.node == values_.size(); });
       const auto index = static_cast<size_t>(at - model_.inputs.begin());

@@ -29,7 +29,11 @@ std::optional<TensorRef> History(const json& value) {
       !IsIndex(value[2])) {
     return std::nullopt;
   }
-  return TensorRef{value[0].get<std::string>(), value[1].get<size_t>(), value[2].get<size_t>()};
+  TensorRef ref;
+  ref.layer = value[0].get<std::string>();
+  ref.call = value[1].get<size_t>();
+  ref.output = value[2].get<size_t>();
+  return ref;
 }
 
 // {"class_name": "__keras_tensor__", "config": {"keras_history": [...]}}
@@ -44,58 +48,112 @@ std::optional<TensorRef> Keras3Tensor(const json& value) {
   return History((*config)["keras_history"]);
 }
 
-// Reads a tensor in either dialect's form.
+// Brings the arguments of either dialect into one form. The first mistake is kept.
 class CallReader {
  public:
   explicit CallReader(bool keras2) : keras2_(keras2) {}
 
-  json Args(const json& value) {
+  void Arg(const json& value) {
+    json read = Args(value);
+    call_.args.push_back(std::move(read));
+  }
+  // Keras 2 writes arrays as lists. `apart`: it is a list of arguments, and no array itself.
+  json Args(const json& value, bool apart = false) {
     if (const auto tensor = Tensor(value)) return Place(*tensor);
+    if (const json* array = ArrayValue(value)) return Constant(*array);
     if (!value.is_array()) return Plain(value);
+    if (keras2_ && !apart && ReadNumberArray(value).has_value()) return Constant(value);
     json list = json::array();
     for (const json& entry : value) list.push_back(Args(entry));
     return list;
   }
-  absl::Status Kwargs(const json& kwargs) {
-    if (keras2_) RETURN_IF_ERROR(Training(kwargs));
+  void Kwargs(const json& kwargs) {
+    if (keras2_) Training(kwargs);
     // Data before everything else, in the order in which layers take it.
-    static constexpr std::array<const char*, 10> kData{
-        "inputs", "sequences", "query", "value", "key", "x", "x1", "y", "x2", "initial_state"};
+    static constexpr std::array<const char*, 13> kData{
+        "inputs", "sequences", "query", "value", "key", "condition",    "x",
+        "xs",     "x1",        "y",     "x2",    "b",   "initial_state"};
     for (const char* name : kData) {
       const auto found = kwargs.find(name);
       if (found == kwargs.end() || found->is_null()) continue;
-      call_.args.push_back(Args(*found));
+      json read = Args(*found, std::string_view(name) == "initial_state");
+      call_.args.push_back(std::move(read));
     }
     for (const auto& [name, value] : kwargs.items()) {
       if (std::find(kData.begin(), kData.end(), name) != kData.end()) continue;
       if (name == "name" || name == "training") continue;
-      if (const auto tensor = Tensor(value)) {
-        call_.masks.emplace_back(name, *tensor);
-      } else {
-        call_.kwargs[name] = Plain(value);
-      }
+      Other(name, value);
     }
-    return absl::OkStatus();
   }
-  CallSpec Take() { return std::move(call_); }
+  absl::StatusOr<CallSpec> Take() {
+    if (!error_.ok()) return error_;
+    return std::move(call_);
+  }
   CallSpec& call() { return call_; }
-  json Place(const TensorRef& tensor) {
-    call_.inputs.push_back(tensor);
+  json Place(TensorRef tensor) {
+    call_.inputs.push_back(std::move(tensor));
     return {{kTensorKey, call_.inputs.size() - 1}};
+  }
+  // A single number is no array.
+  json Constant(const json& value) {
+    std::optional<NumberArray> array = ReadNumberArray(value);
+    if (!array.has_value()) {
+      Fail("a constant must be an array of numbers");
+      return nullptr;
+    }
+    if (array->shape.empty()) return value;
+    json placed = Place(OfArray(*std::move(array)));
+    placed[kConstantKey] = true;
+    return placed;
+  }
+  void Fail(const std::string& what) {
+    if (error_.ok()) error_ = Bad(what);
   }
 
  private:
-  absl::Status Training(const json& kwargs) {
+  // An argument that is no data: a tensor or an array is a mask. "mask": null says in Keras 3 that
+  // the inputs' own ones count, and in Keras 2 that none do.
+  void Other(const std::string& name, const json& value) {
+    if (name == "mask") call_.own_masks = keras2_ || !value.is_null();
+    if (const auto mask = Mask(name, value)) {
+      call_.masks.emplace_back(name, *mask);
+      return;
+    }
+    if (name != "mask" || !value.is_array()) {
+      call_.kwargs[name] = Plain(value);
+      return;
+    }
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (value[i].is_null()) continue;
+      const auto mask = Mask(name, value[i]);
+      if (!mask.has_value()) return Fail("an entry of mask must be a tensor or null");
+      call_.masks.emplace_back(i == 0 ? name : absl::StrCat(name, "/", i), *mask);
+    }
+  }
+  std::optional<TensorRef> Mask(const std::string& name, const json& value) const {
+    if (const auto tensor = Tensor(value)) return tensor;
+    const json* array = ArrayValue(value);
+    if (keras2_ && name.ends_with("mask") && value.is_array()) array = &value;
+    std::optional<NumberArray> read;
+    if (array != nullptr) read = ReadNumberArray(*array);
+    if (!read.has_value() || read->shape.empty()) return std::nullopt;
+    return OfArray(*std::move(read));
+  }
+  void Training(const json& kwargs) {
     const auto training = kwargs.find("training");
-    if (training == kwargs.end() || training->is_null()) return absl::OkStatus();
+    if (training == kwargs.end() || training->is_null()) return;
     if (!training->is_boolean() && !training->is_number()) {
-      return Bad("training must be true, false or null");
+      return Fail("training must be true, false or null");
     }
     call_.training = *training != false && *training != 0;
-    return absl::OkStatus();
   }
   std::optional<TensorRef> Tensor(const json& value) const {
     return keras2_ ? History(value) : Keras3Tensor(value);
+  }
+  static TensorRef OfArray(NumberArray array) {
+    TensorRef ref;
+    ref.constant = std::move(array);
+    return ref;
   }
   // Nobody may forge a tensor.
   static json Plain(const json& value) {
@@ -104,6 +162,7 @@ class CallReader {
 
   const bool keras2_;
   CallSpec call_;
+  absl::Status error_;
 };
 
 // A list of [layer, call, output, kwargs], or for an operation just one of these.
@@ -116,7 +175,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     const json& entry = one ? node : node[i];
     const bool long_enough = entry.is_array() && entry.size() >= 3;
     if (long_enough && entry[0] == "_CONSTANT_VALUE") {
-      tensors.push_back(entry[2]);
+      tensors.push_back(reader.Constant(entry[2]));
     } else if (const auto tensor = History(entry)) {
       tensors.push_back(reader.Place(*tensor));
     } else {
@@ -127,6 +186,8 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   // Of a merge layer, one argument that is a list.
   if (tensors.size() == 1) {
     reader.call().args.push_back(tensors[0]);
+  } else if (ReadNumberArray(tensors).has_value()) {
+    reader.call().args.push_back(reader.Constant(tensors));
   } else {
     reader.call().args.push_back(tensors);
   }
@@ -134,7 +195,7 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     if (kwargs->contains("slice_spec")) reader.call().args.push_back((*kwargs)["slice_spec"]);
     json rest = *kwargs;
     rest.erase("slice_spec");
-    RETURN_IF_ERROR(reader.Kwargs(rest));
+    reader.Kwargs(rest);
   }
   return reader.Take();
 }
@@ -148,14 +209,65 @@ absl::StatusOr<CallSpec> ReadCall(const json& node) {
   const auto args = node.find("args");
   if (args != node.end()) {
     if (!args->is_array()) return Bad("args must be a list");
+    bool left_out = false;
     for (const json& arg : *args) {
-      json read = reader.Args(arg);
-      reader.call().args.push_back(std::move(read));
+      const size_t before = reader.call().inputs.size();
+      reader.Arg(arg);
+      if (left_out && reader.call().inputs.size() > before) {
+        return Bad("a tensor after an argument that is left out must be given by its name");
+      }
+      left_out = left_out || arg.is_null();
     }
   }
   const auto kwargs = node.find("kwargs");
-  if (kwargs != node.end() && kwargs->is_object()) RETURN_IF_ERROR(reader.Kwargs(*kwargs));
+  if (kwargs != node.end() && kwargs->is_object()) reader.Kwargs(*kwargs);
   return reader.Take();
+}
+
+std::string OtherArgument(const NodeSpec& call) {
+  if (!call.masks.empty()) return call.masks.begin()->first;
+  for (const auto& [name, value] : call.kwargs.items()) {
+    if (!value.is_null()) return name;
+  }
+  return "";
+}
+
+void AddConstants(const std::string& layer, CallSpec& call, ModelSpec& model) {
+  const auto add = [&](TensorRef& ref) {
+    if (!ref.constant.has_value()) return;
+    NodeSpec node;
+    node.layer = model.layers.size();
+    node.constant = std::move(ref.constant);
+    ref.constant.reset();
+    ref.node = model.nodes.size();
+    model.layers.push_back({"Constant", layer, json::object()});
+    model.nodes.push_back(std::move(node));
+  };
+  for (TensorRef& ref : call.inputs) add(ref);
+  for (auto& [name, ref] : call.masks) add(ref);
+}
+
+absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, const NodeSpec& call,
+                                                  ModelSpec& model) {
+  std::vector<size_t> inputs = call.inputs;
+  NodeSpec rest = call;
+  for (size_t i = 0; i < inputs.size() && call.own_masks; ++i) {
+    const auto mask = rest.masks.extract(i == 0 ? "mask" : absl::StrCat("mask/", i));
+    if (model.nodes[inputs[i]].constant.has_value()) continue;
+    NodeSpec node;
+    node.layer = model.layers.size();
+    node.inputs = {inputs[i]};
+    if (!mask.empty()) node.masks["mask"] = mask.mapped();
+    node.own_masks = node.hands_mask = true;
+    inputs[i] = model.nodes.size();
+    model.layers.push_back({"Identity", layer, json::object()});
+    model.nodes.push_back(std::move(node));
+  }
+  if (const std::string name = OtherArgument(rest); !name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"", name, "\": is not supported as an argument of its call"));
+  }
+  return inputs;
 }
 
 absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const json& value) {
@@ -174,16 +286,42 @@ absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const json& value) {
 
 std::string OperationOfKeras2(const std::string& function) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
-      {"math.add", "Add"},           {"__operators__.add", "Add"},
-      {"math.subtract", "Subtract"}, {"math.multiply", "Multiply"},
-      {"math.truediv", "Divide"},    {"math.divide", "Divide"},
-      {"math.pow", "Power"},         {"math.negative", "Negative"},
-      {"math.abs", "Absolute"},      {"math.exp", "Exp"},
-      {"math.log", "Log"},           {"math.sqrt", "Sqrt"},
-      {"math.square", "Square"},     {"math.maximum", "Maximum"},
-      {"math.minimum", "Minimum"},   {"math.tanh", "Tanh"},
-      {"math.sigmoid", "Sigmoid"},   {"nn.relu", "Relu"},
-      {"nn.softmax", "Softmax"},     {"__operators__.getitem", "GetItem"},
+      {"math.add", "Add"},
+      {"__operators__.add", "Add"},
+      {"math.subtract", "Subtract"},
+      {"math.multiply", "Multiply"},
+      {"math.truediv", "Divide"},
+      {"math.divide", "Divide"},
+      {"math.pow", "Power"},
+      {"math.negative", "Negative"},
+      {"math.abs", "Absolute"},
+      {"math.exp", "Exp"},
+      {"math.log", "Log"},
+      {"math.sqrt", "Sqrt"},
+      {"math.square", "Square"},
+      {"math.maximum", "Maximum"},
+      {"math.minimum", "Minimum"},
+      {"math.tanh", "Tanh"},
+      {"math.sigmoid", "Sigmoid"},
+      {"nn.relu", "Relu"},
+      {"math.not_equal", "NotEqual"},
+      {"math.reduce_mean", "Mean"},
+      {"math.reduce_sum", "Sum"},
+      {"concat", "Concatenate"},
+      {"stack", "Stack"},
+      {"expand_dims", "ExpandDims"},
+      {"squeeze", "Squeeze"},
+      {"compat.v1.squeeze", "Squeeze"},
+      {"reshape", "Reshape"},
+      {"transpose", "Transpose"},
+      {"compat.v1.transpose", "Transpose"},
+      {"linalg.matmul", "Matmul"},
+      {"clip_by_value", "Clip"},
+      {"cast", "Cast"},
+      {"nn.leaky_relu", "LeakyRelu"},
+      {"nn.gelu", "Gelu"},
+      {"nn.softmax", "Softmax"},
+      {"__operators__.getitem", "GetItem"},
   };
   for (const auto& [name, operation] : kNames) {
     if (function == name) return operation;

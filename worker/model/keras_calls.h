@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "worker/model/keras_json.h"
 
 namespace paracord {
 
@@ -16,20 +17,34 @@ struct TensorRef {
   std::string layer;
   size_t call = 0;
   size_t output = 0;
+  std::optional<NumberArray> constant;  // set: these numbers, and no layer's output
+  std::optional<size_t> node;           // the node that they have become
 };
 
 // One entry of inbound_nodes.
 struct CallSpec {
   std::vector<TensorRef> inputs;
-  std::vector<std::pair<std::string, TensorRef>> masks;  // tensors given as "mask", "query_mask"
-  nlohmann::json args = nlohmann::json::array();         // with {kTensorKey: i} for inputs[i]
-  nlohmann::json kwargs = nlohmann::json::object();      // without tensors
+  std::vector<std::pair<std::string, TensorRef>> masks;  // as in NodeSpec
+  bool own_masks = false;
+  nlohmann::json args = nlohmann::json::array();     // with kTensorKey for inputs
+  nlohmann::json kwargs = nlohmann::json::object();  // without tensors
   // The mode that the call asks for. Only of Keras 2: in Keras 3 the run's mode counts.
   std::optional<bool> training;
 };
 
 // Of any dialect. The error does not name the layer.
 absl::StatusOr<CallSpec> ReadCall(const nlohmann::json& inbound_node);
+
+// The name of an argument that is no data; "" if there is none that says anything.
+std::string OtherArgument(const NodeSpec& call);
+
+// Gives the model a node for each constant of a call of `layer`.
+void AddConstants(const std::string& layer, CallSpec& call, ModelSpec& model);
+
+// What a model called within `model` has as inputs: those of the call, with the masks that it
+// names. The error does not name the layer.
+absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, const NodeSpec& call,
+                                                  ModelSpec& model);
 
 struct NamedRef {
   std::string key;  // of a dict

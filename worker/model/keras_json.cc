@@ -126,6 +126,11 @@ absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config,
   return read;
 }
 
+absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
+  return Invalid(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
+                              "): ", std::string(status.message())));
+}
+
 // Adds models to a ModelSpec, one inside the other.
 class Reader {
  public:
@@ -168,8 +173,10 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
   const std::string name = prefix + layer.spec.name;
   if (!node.training.has_value()) node.training = training_;
   if (IsModel(layer.spec.class_name) && !layer.spec.unusable) {
+    const absl::StatusOr<Nodes> inputs = InputsOfModel(name, node, spec_);
+    if (!inputs.ok()) return AtLayer(layer.spec, inputs.status());
     const std::optional<bool> outside = std::exchange(training_, node.training);
-    auto nodes = Add(layer.spec.class_name, layer.spec.config, name + "/", &node.inputs);
+    auto nodes = Add(layer.spec.class_name, layer.spec.config, name + "/", &*inputs);
     training_ = outside;
     return nodes;
   }
@@ -256,6 +263,7 @@ class Results {
   // In Keras 2 the calls of an inner model count from 1.
   void CountFromOne(const std::string& layer) { from_one_.insert(layer); }
   const size_t* Find(const TensorRef& ref) const {
+    if (ref.node.has_value()) return &*ref.node;
     const size_t shift = from_one_.count(ref.layer);
     if (ref.call < shift) return nullptr;
     const auto found = made_.find({ref.layer, ref.call - shift});
@@ -267,11 +275,6 @@ class Results {
   std::map<std::pair<std::string, size_t>, std::vector<size_t>> made_;
   std::set<std::string> from_one_;
 };
-
-absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
-  return Invalid(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
-                              "): ", std::string(status.message())));
-}
 
 absl::StatusOr<std::vector<Pending>> ReadCalls(const std::vector<Listed>& layers) {
   std::vector<Pending> calls;
@@ -342,6 +345,7 @@ bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
     if (at == nullptr) return false;
     node.masks[name] = *at;
   }
+  node.own_masks = call.own_masks;
   node.args = call.args;
   node.kwargs = call.kwargs;
   node.training = call.training;
@@ -380,6 +384,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
   }
   ASSIGN_OR_RETURN(std::vector<Pending> calls, ReadCalls(layers));
   FindCounting(layers, calls, outs, results);
+  for (Pending& pending : calls) {
+    AddConstants(prefix + layers[pending.layer].spec.name, pending.call, spec_);
+  }
   const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
   while (!calls.empty()) {
     std::vector<Pending> waiting;

@@ -11,13 +11,12 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "worker/layers/layer_config.h"
+#include "worker/layers/number_array.h"
 
 namespace paracord {
 
 inline constexpr const char* kInputLayer = "InputLayer";
-
-// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node.
-inline constexpr const char* kTensorKey = "$tensor";
 
 struct LayerSpec {
   std::string class_name;
@@ -30,15 +29,23 @@ struct LayerSpec {
 // One call of a layer on the outputs of earlier nodes.
 struct NodeSpec {
   size_t layer = 0;
-  std::vector<size_t> inputs;           // nodes; empty for an InputLayer
-  size_t output = 0;                    // above 0: that output of the call `inputs[0]`, no call
-  std::map<std::string, size_t> masks;  // "mask", "query_mask", ...: the nodes given by name
-  bool mask_off = false;                // "mask": null was written, which says nothing
-  nlohmann::json args;                  // of an operation: a list
+  std::vector<size_t> inputs;  // nodes; empty for an InputLayer, and for a constant
+  size_t output = 0;           // above 0: that output of the call `inputs[0]`, no call
+  // "query_mask", ...: the nodes given by name. Of a list "mask", "mask/1", ...
+  std::map<std::string, size_t> masks;
+  bool own_masks = false;               // the inputs have no masks but these
+  nlohmann::json args;                  // a list
   nlohmann::json kwargs;                // what else the call says
   std::optional<bool> training;         // the mode it asks for, whatever the run's is
+  std::optional<NumberArray> constant;  // set: no call, but these numbers, without a batch
+  bool hands_mask = false;              // no call, but inputs[0] with its own mask
   bool unknown = false;  // what it gives cannot be said, because of a problem that is known
 };
+
+// Whether the node is an input of the model.
+inline bool IsInput(const NodeSpec& node) {
+  return node.inputs.empty() && !node.constant.has_value();
+}
 
 // An input or an output of the model. In a model made from a dict it has two names.
 struct Endpoint {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/model/keras_calls.h"
 
 namespace paracord {
 namespace {
@@ -40,7 +41,7 @@ std::vector<bool> FindRaw(const ModelSpec& model) {
   std::vector<bool> raw(model.nodes.size());
   for (size_t i = 0; i < raw.size(); ++i) {
     const NodeSpec& node = model.nodes[i];
-    raw[i] = node.inputs.empty() ||
+    raw[i] = IsInput(node) ||
              (IsStep(model, node) &&
               std::ranges::all_of(node.inputs, [&](size_t input) { return raw[input]; }));
   }
@@ -127,6 +128,11 @@ absl::Status Preprocessor::AddInput(const ModelSpec& model, size_t node, const B
 absl::Status Preprocessor::MakeStep(const ModelSpec& model, size_t node) {
   const size_t layer = model.nodes[node].layer;
   if (model.layers[layer].unusable) return absl::OkStatus();
+  if (const std::string name = OtherArgument(model.nodes[node]); !name.empty()) {
+    return At(model.layers[layer],
+              absl::InvalidArgumentError(
+                  absl::StrCat("key \"", name, "\": is not supported as an argument of its call")));
+  }
   if (!step_of_layer_.emplace(layer, steps_.size()).second) return absl::OkStatus();
   auto step = MakePreprocessingStep(model.layers[layer], model.keras2);
   absl::Status status = step.status();

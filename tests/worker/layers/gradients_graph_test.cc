@@ -161,17 +161,141 @@ TEST_CASE("an array of numbers that a call cannot take is refused, never left ou
                                                  {"Add", Array({{{1, 1, 1}}, {{1, 1, 1}}})},
                                                  {"Power", one},
                                                  {"NotEqual", one},
-                                                 {"Matmul", one}}) {
+                                                 {"Matmul", Array({2, 4})},
+                                                 {"Matmul", Array({{{1, 1}}, {{1, 1}}})},
+                                                 {"Stack", one},
+                                                 {"Concatenate", one},
+                                                 {"LogicalOr", one}}) {
     CAPTURE(operation, array);
     CHECK(status(WithArray(operation, array, false), "op").find("\"op\"") != std::string::npos);
   }
-  FunctionalJson model = WithArray("Add", one, false);
-  model.Add("Add", "layer", json::object(), {json::array({Tensor("op"), one})});
-  CHECK(status(model, "layer").find("layer \"layer\" (Add)") != std::string::npos);
-  FunctionalJson ids = WithArray("Add", one, false);
-  ids.Add("Embedding", "places", {{"input_dim", 5}, {"output_dim", 3}}, {Array({0, 1})});
-  ids.Add("Add", "sum", json::object(), {json::array({Tensor("op"), Tensor("places")})});
-  CHECK(status(ids, "sum").find("\"places\"") != std::string::npos);
+  const json row = Array({{2, 4, 0.25}}), rows = Array({{1, 1, 1}, {1, 1, 1}});
+  const json mha = {{"num_heads", 1}, {"key_dim", 2}}, gru = {{"units", 3}};
+  const json x = Tensor("op");
+  for (const auto& [layer, config, args, kwargs] :
+       std::vector<std::tuple<std::string, json, json, json>>{
+           {"Add", json::object(), json::array({json::array({x, one})}), json::object()},
+           {"Add", json::object(), json::array({json::array({x, rows})}), json::object()},
+           {"Concatenate", json::object(), json::array({json::array({x, row})}), json::object()},
+           {"Dot", {{"axes", 2}}, json::array({json::array({x, row})}), json::object()},
+           {"Embedding", {{"input_dim", 5}, {"output_dim", 3}}, json::array({row}), json::object()},
+           {"Dense", {{"units", 3}}, json::array({row}), json::object()},
+           {"MultiHeadAttention", mha, {x, row}, json::object()},
+           {"MultiHeadAttention", mha, {x, x}, {{"attention_mask", one}}},
+           {"MultiHeadAttention", mha, {x, x}, {{"value_mask", rows}}},
+           {"GRU", gru, json::array({x}), {{"initial_state", rows}}},
+           {"GRU", gru, json::array({x}), {{"initial_state", {row, row}}}},
+           {"GRU", gru, json::array({x}), {{"mask", rows}}}}) {
+    FunctionalJson model = WithArray("Add", one, false);
+    model.Add(layer, "last", config, args, kwargs);
+    const std::string what = status(model, "last");
+    CAPTURE(what);
+    CHECK(what.find("layer \"last\" (" + layer + ")") != std::string::npos);
+    CHECK(what.find("inbound_nodes") == std::string::npos);
+  }
+}
+
+TEST_CASE("what a call says and its layer does not take is refused, never left out") {
+  const json x = Tensor("p");
+  const json mha = {{"num_heads", 1}, {"key_dim", 2}}, gru = {{"units", 3}};
+  struct Call {
+    std::string layer;
+    json config, args, kwargs;
+    std::string named;
+  };
+  for (const auto& [layer, config, args, kwargs, named] : std::vector<Call>{
+           {"Dense", {{"units", 3}}, json::array({x}), {{"mask", x}}, "\"mask\""},
+           {"Dense", {{"units", 3}}, json::array({x}), {{"scale", 2}}, "\"scale\""},
+           {"Dense", {{"units", 3}}, json::array({x}), {{"scale", false}}, "\"scale\""},
+           {"Dense", {{"units", 3}}, json::array({x}), {{"scale", {1, 2}}}, "\"scale\""},
+           {"Dense", {{"units", 3}}, {x, 2.0}, json::object(), "2.0"},
+           {"Dense", {{"units", 3}}, {x, x}, json::object(), "2 tensors"},
+           {"LayerNormalization", {{"axis", 1}}, json::array({x}), {{"scale", 2}}, "\"scale\""},
+           {"Activation",
+            {{"activation", "relu"}},
+            json::array({x}),
+            {{"alpha", 0.5}},
+            "\"alpha\""},
+           {"Add",
+            json::object(),
+            json::array({json::array({x, x})}),
+            {{"mask", {x, x}}},
+            "\"mask\""},
+           {"GRU", gru, json::array({x}), {{"attention_mask", x}}, "\"attention_mask\""},
+           {"GRU", gru, json::array({x}), {{"constants", {x}}}, "\"constants\""},
+           {"GRU", gru, {x, nullptr, x}, json::object(), "by its name"},
+           {"GRU", gru, json::array({x}), {{"initial_state", {x, x}}}, "3 tensors"},
+           {"MultiHeadAttention", mha, {x, x}, {{"mask", x}}, "\"mask\""},
+           {"MultiHeadAttention", mha, {x, x}, {{"use_causal_mask", 1}}, "\"use_causal_mask\""},
+           {"MultiHeadAttention", mha, {x, x}, {{"causal", true}}, "\"causal\""},
+           {"MultiHeadAttention", mha, {x, x}, {{"key_mask", x}}, "\"key_mask\""},
+           {"GRU", gru, json::array({x}), {{"mask", {x, x}}}, "\"mask\""},
+           {"TimeDistributed",
+            {{"layer", {{"class_name", "Dense"}, {"config", {{"units", 2}}}}}},
+            json::array({x}),
+            {{"scale", 2}},
+            "\"scale\""}}) {
+    FunctionalJson model;
+    model.Input("a");
+    model.Add("Dense", "p", {{"units", 3}}, {Tensor("a")});
+    model.Add(layer, "last", config, args, kwargs);
+    const std::string what(BuildKerasProgram(JobFor(model.Model("last"), "mse", 2),
+                                             Schema({{"a", {2, 2}}}, {2, 3}), TestOps())
+                               .status()
+                               .message());
+    CAPTURE(what, layer);
+    CHECK(what.find("layer \"last\" (" + layer + ")") != std::string::npos);
+    CHECK(what.find(named) != std::string::npos);
+  }
+}
+
+TEST_CASE("what a call of an inner model says and no model takes is refused") {
+  FunctionalJson within;
+  within.Input("i");
+  within.Add("Dense", "d", {{"units", 3}}, {Tensor("i")});
+  for (const auto& [kwargs, named] : std::vector<std::pair<json, std::string>>{
+           {{{"scale", 2}}, "\"scale\""},
+           {{{"scale", Tensor("a")}}, "\"scale\""},
+           {{{"mask", {nullptr, Tensor("a")}}}, "\"mask/1\""}}) {
+    FunctionalJson model;
+    model.Input("a");
+    model.Add("Functional", "last", within.Model("d")["config"], {Tensor("a")}, kwargs);
+    const std::string what(BuildKerasProgram(JobFor(model.Model("last"), "mse", 2),
+                                             Schema({{"a", {2, 2}}}, {2, 3}), TestOps())
+                               .status()
+                               .message());
+    CAPTURE(what);
+    CHECK(what.find("layer \"last\" (Functional): key " + named) != std::string::npos);
+  }
+}
+
+TEST_CASE("gradients beside constants agree with differences") {
+  const json row = Array({{2, 0.5, -0.25}}), state = Array({{0.5, -0.5}});
+  const json x = Tensor("p");
+  const json gru = {{"units", 2}}, mha = {{"num_heads", 1}, {"key_dim", 2}};
+  for (const auto& [layer, config, args, kwargs] :
+       std::vector<std::tuple<std::string, json, json, json>>{
+           {"Multiply", json::object(), json::array({json::array({x, row, x})}), json::object()},
+           {"Average", json::object(), json::array({json::array({row, x})}), json::object()},
+           {"Attention", json::object(), {{x, Array({{{1, 0.5, 0}, {0, 1, -1}}})}}, json::object()},
+           {"GRU", gru, json::array({x}), {{"initial_state", state}}},
+           {"LSTM", gru, json::array({x}), {{"initial_state", {state, state}}}},
+           {"MultiHeadAttention", mha, {x, x}, {{"attention_mask", Array({{1, 0}, {1, 1}})}}}}) {
+    CAPTURE(layer);
+    FunctionalJson model;
+    model.Input("a");
+    model.Add("Dense", "p", {{"units", 3}, {"activation", "tanh"}}, {Tensor("a")});
+    model.Add(layer, "op", config, args, kwargs);
+    model.Add("Flatten", "f", json::object(), {Tensor("op")});
+    model.Add("Dense", "last", {{"units", 2}}, {Tensor("f")});
+    CheckGradients(model.Model("last"), "mse", Schema({{"a", {2, 2}}}, {2}), 0, 1);
+  }
+  for (const bool first : {false, true}) {
+    FunctionalJson model =
+        WithArray("Matmul", first ? Array({{1, 2}, {0.5, -1}}) : Array({{1}, {0.5}, {-2}}), first);
+    model.Add("Dense", "last", {{"units", 2}}, {Tensor("op")});
+    CheckGradients(model.Model("last"), "mse", Schema({{"a", {2, 2}}}, {2, 2}), 0, 1);
+  }
 }
 
 TEST_CASE("gradients of attention agree with differences, with masks, dropout and scores") {

@@ -213,5 +213,13 @@ TEST_CASE("masks in merges, what is frozen and the modes of calls are those of K
   CheckFile("graphs9.json", 5);
 }
 
+TEST_CASE("constants, and the masks that calls name, are those of Keras 3") {
+  CheckFile("graphs10.json", 12);
+}
+
+TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
+  CheckFile("graphs11.json", 11);
+}
+
 }  // namespace
 }  // namespace paracord

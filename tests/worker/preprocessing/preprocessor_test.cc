@@ -234,5 +234,26 @@ TEST_CASE("behind other layers a preprocessing layer is refused, and says why") 
   CheckRefused(unknown, TextBatch({"a"}), "StringLookup");
 }
 
+TEST_CASE("what a call of a preprocessing layer says beside its data is refused") {
+  const auto tensor = [](const char* layer) -> json {
+    return {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {layer, 0, 0}}}}};
+  };
+  for (const json& counts : {tensor("x"), json(2)}) {
+    json encoding = LayerJson("CategoryEncoding", {{"num_tokens", 3}, {"name", "c"}});
+    encoding["name"] = "c";
+    encoding["inbound_nodes"] = {
+        {{"args", json::array({tensor("x")})}, {"kwargs", {{"count_weights", counts}}}}};
+    json input = LayerJson("InputLayer", {{"batch_shape", {nullptr, 2}}, {"name", "x"}});
+    input["name"] = "x";
+    const json model = {{"class_name", "Functional"},
+                        {"config",
+                         {{"layers", {input, encoding}},
+                          {"input_layers", {{"x", 0, 0}}},
+                          {"output_layers", {{"c", 0, 0}}}}}};
+    CheckRefused(model, NumberBatch({1, 2}, {2}),
+                 "layer \"c\" (CategoryEncoding): key \"count_weights\"", 3);
+  }
+}
+
 }  // namespace
 }  // namespace paracord
