@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "config/keras_class.h"
 #include "config/nearest.h"
+#include "worker/layers/initializer_config.h"
 #include "worker/unknown_name.h"
 
 namespace paracord {
@@ -58,66 +59,10 @@ constexpr NamedActivation kActivations[] = {
     {"identity", {ActivationKind::kLinear}},
 };
 
-struct NamedInitializer {
-  std::string_view class_name, name;
-  std::vector<std::string_view> options;
-};
-
-const std::vector<NamedInitializer>& Initializers() {
-  static const auto* all = new std::vector<NamedInitializer>{
-      {"Zeros", "zeros", {}},
-      {"Ones", "ones", {}},
-      {"Constant", "constant", {"value"}},
-      {"RandomNormal", "random_normal", {"mean", "stddev"}},
-      {"RandomUniform", "random_uniform", {"minval", "maxval"}},
-      {"TruncatedNormal", "truncated_normal", {"mean", "stddev"}},
-      {"GlorotUniform", "glorot_uniform", {}},
-      {"GlorotNormal", "glorot_normal", {}},
-      {"HeUniform", "he_uniform", {}},
-      {"HeNormal", "he_normal", {}},
-      {"LecunUniform", "lecun_uniform", {}},
-      {"LecunNormal", "lecun_normal", {}},
-      {"Orthogonal", "orthogonal", {"gain"}},
-      {"OrthogonalInitializer", "orthogonal", {"gain"}},
-      {"Identity", "identity", {"gain"}},
-      {"VarianceScaling", "variance_scaling", {"scale", "mode", "distribution"}},
-  };
-  return *all;
-}
-
-// The number of an option: VarianceScaling's words are numbered as Initializer.options says.
-std::optional<double> InitializerOption(absl::string_view option, const json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (!value.is_string()) return std::nullopt;
-  struct Word {
-    absl::string_view option, word;
-    double number;
-  };
-  constexpr Word kWords[] = {
-      {"mode", "fan_in", 0},
-      {"mode", "fan_out", 1},
-      {"mode", "fan_avg", 2},
-      {"distribution", "truncated_normal", 0},
-      {"distribution", "normal", 0},  // an old name of it
-      {"distribution", "untruncated_normal", 1},
-      {"distribution", "uniform", 2},
-  };
-  for (const Word& each : kWords) {
-    if (each.option == option && each.word == value.get<std::string>()) return each.number;
-  }
-  return std::nullopt;
-}
-
 // Values that switch a key off, whatever the key means.
 bool IsOff(const json& value) {
   return value.is_null() || value == json(false) || value == json("none") ||
          ((value.is_array() || value.is_object()) && value.empty());
-}
-
-std::string Shown(const json& value) {
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
-  return text;
 }
 
 // "elu", or an object such as {"class_name": "LeakyReLU", "config": {"negative_slope": 0.1}}.
@@ -147,6 +92,12 @@ std::string VariableOf(const LayerConfig& config, const std::string& key, std::s
 }
 
 }  // namespace
+
+std::string Shown(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return text;
+}
 
 std::vector<int64_t> AxesOf(const json& value) {
   std::vector<int64_t> axes;
@@ -424,39 +375,14 @@ bool LayerConfig::ActivationOfClass(Activation& activation) {
 }
 
 Initializer LayerConfig::InitializerOf(absl::string_view key, absl::string_view fallback) {
+  const json* value = Find(key);
+  if (value != nullptr) {
+    absl::StatusOr<Initializer> read = ReadInitializer(*value);
+    if (read.ok()) return *std::move(read);
+    Fail(key, read.status().message());
+  }
   Initializer result;
   result.set_name(std::string(fallback));
-  const json* value = Find(key);
-  if (value == nullptr) return result;
-  const std::string wanted = value->is_string()   ? value->get<std::string>()
-                             : value->is_object() ? KerasClass(*value)
-                                                  : "";
-  const json* config = value->is_object() ? ConfigOf(*value) : nullptr;
-  std::vector<std::string_view> known;
-  for (const NamedInitializer& entry : Initializers()) {
-    known.push_back(entry.class_name);
-    const bool by_old_name = (wanted == "uniform" && entry.name == "random_uniform") ||
-                             (wanted == "normal" && entry.name == "random_normal");
-    if (wanted != entry.class_name && wanted != entry.name && !by_old_name) continue;
-    result.set_name(std::string(entry.name));
-    for (auto it = config == nullptr ? json::const_iterator() : config->begin();
-         config != nullptr && it != config->end(); ++it) {
-      // The job's seed decides, so that the values do not depend on who draws them.
-      if (it.key() == "seed" || it.key() == "dtype" || it.value().is_null()) continue;
-      const bool option =
-          std::find(entry.options.begin(), entry.options.end(), it.key()) != entry.options.end();
-      const auto number = option ? InitializerOption(it.key(), it.value()) : std::nullopt;
-      if (!number) {
-        Fail(key, absl::StrCat("option \"", it.key(), "\" of ", wanted, ": ", Shown(it.value()),
-                               " is not supported"));
-        return result;
-      }
-      (*result.mutable_options())[it.key()] = *number;
-    }
-    return result;
-  }
-  Fail(key, absl::StrCat("initializer ", Shown(*value),
-                         " is not supported; supported: ", JoinNames(known)));
   return result;
 }
 

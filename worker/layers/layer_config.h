@@ -35,6 +35,9 @@ struct ActivityPenalty {
 inline constexpr const char* kTensorKey = "$tensor";
 inline constexpr const char* kConstantKey = "$constant";
 
+// A value as messages show it, cut where it is long.
+std::string Shown(const nlohmann::json& value);
+
 class LayerConfig {
  public:
   // `config` must outlive this. `keras2`: a file of Keras 2, where some defaults differ.
