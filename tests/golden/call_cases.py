@@ -1,5 +1,7 @@
 """Models for make_graphs.py, as those of graph_cases.py: what masks do to a merge, what is frozen
 from outside, and what a call says of training."""
+import json
+
 from graph_cases import draw, steps
 
 CASES = {}
@@ -138,3 +140,33 @@ def models_called_with_dicts(keras, keras2, rng):
     out = L.Concatenate(name="cat")([of_dict({"b1": a, "z": b}), of_list({"b1": b, "z": a})])
     return {"model": keras.Model([a, b], out, name="m"),
             "x": {"a": draw(rng, 4, 3), "b": draw(rng, 4, 3)}, "y": draw(rng, 4, 6), "loss": "mse"}
+
+
+@case
+def frozen_outermost_model(keras, keras2, rng):
+    """Trains nothing in Keras 3, whatever its layers say; averages move, penalties are gone."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    inner = keras.Model(i, L.Dense(3, activation="tanh", name="d")(i), name="inner")
+    a = L.Input((3,), name="a")
+    h = L.BatchNormalization(momentum=0.75, name="n")(inner(a))
+    m = keras.Model(a, L.Dense(2, kernel_regularizer="l2", name="out")(h), name="m")
+    file = json.loads(m.to_json())
+    file["config"]["trainable"] = False
+    return {"model": keras.models.model_from_json(json.dumps(file)), "x": {"a": draw(rng, 4, 3)},
+            "y": draw(rng, 4, 2), "loss": "mse"}
+
+
+@case
+def frozen_inner_model(keras, keras2, rng):
+    """By its own flag alone, which says nothing."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    inner = keras.Model(i, L.BatchNormalization(momentum=0.75, name="n")(
+        L.Dense(3, activation="tanh", kernel_regularizer="l2", name="d")(i)), name="inner")
+    a = L.Input((3,), name="a")
+    m = keras.Model(a, L.Dense(2, name="out")(inner(a)), name="m")
+    file = json.loads(m.to_json())
+    file["config"]["layers"][1]["config"]["trainable"] = False
+    return {"model": keras.models.model_from_json(json.dumps(file)), "x": {"a": draw(rng, 4, 3)},
+            "y": draw(rng, 4, 2), "loss": "mse"}

@@ -160,7 +160,10 @@ absl::Status OrderInputs(const json& config, NodeSpec& node) {
 // Adds models to a ModelSpec, one inside the other.
 class Reader {
  public:
-  explicit Reader(bool keras2) { spec_.keras2 = keras2; }
+  Reader(bool keras2, bool frozen) {
+    spec_.keras2 = keras2;
+    spec_.frozen = frozen;
+  }
 
   using Nodes = std::vector<size_t>;
   // `inputs` null: the outermost model, whose inputs are nodes of their own.
@@ -456,7 +459,12 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   }
   const auto config = model.find("config");
   if (config == model.end() || !config->is_object()) return Invalid("has no config object");
-  Reader reader(model.contains("keras_version"));  // Keras 3 writes no version
+  const bool keras2 = model.contains("keras_version");  // Keras 3 writes no version
+  // The outermost model's own say, which Keras 3 reads of a Functional, hides what its layers have
+  // to train; an inner model's does not, and neither does any of Keras 2's.
+  const bool frozen =
+      !keras2 && class_name != "Sequential" && config->value("trainable", json()) == false;
+  Reader reader(keras2, frozen);
   const absl::Status added = reader.Add(class_name, *config, "", nullptr).status();
   if (added.ok()) return reader.Take();
   reader.problems().emplace_back(added.message());

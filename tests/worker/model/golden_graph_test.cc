@@ -206,11 +206,11 @@ TEST_CASE("statistics of batches, ties and focal losses are those of Keras 2") {
 }
 
 TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 3") {
-  CheckFile("graphs8.json", 8);
+  CheckFile("graphs8.json", 10);
 }
 
 TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 2") {
-  CheckFile("graphs9.json", 8);
+  CheckFile("graphs9.json", 10);
 }
 
 TEST_CASE("constants, and the masks that calls name, are those of Keras 3") {
