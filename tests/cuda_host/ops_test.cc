@@ -468,13 +468,15 @@ TEST_CASE("losses and their gradients are those of the CPU") {
       s.delta = 0.8f;
       s.gamma = random.Coin() ? 2.f : 1.5f;
       s.balanced = random.Coin();
+      s.log_offset = random.Coin() ? 0.f : 1e-7f;
       const bool focal = s.kind == LossKind::kBinaryFocalCrossentropy ||
                          s.kind == LossKind::kCategoricalFocalCrossentropy;
       const bool sparse = s.kind == LossKind::kSparseCategoricalCrossentropy;
       const bool weighted = random.Coin(), zeros_and_ones = random.Coin();
       const int64_t n = s.rows * s.columns;
       const Floats outputs = random.Numbers(n, s.from_logits ? -3 : 0.05f, s.from_logits ? 3 : 1);
-      const Floats positive = random.Numbers(n, 0.05f, 1);
+      // Of class indices whatever is given is clipped.
+      const Floats positive = random.Numbers(n, sparse ? -0.5f : 0.05f, sparse ? 1.5f : 1);
       const Floats& y = s.from_logits && (kind <= 2 || focal) ? outputs : positive;
       Floats t = sparse ? random.Ids(s.rows, s.columns)
                         : (zeros_and_ones ? random.Ids(n, 2) : random.Numbers(n, 0.f, 1));

@@ -3,7 +3,7 @@ shared or wrapped, ties, and what else is seldom."""
 import numpy as np
 
 from graph_cases import draw, one, plain, steps, tokens, CASES as _before
-from graph_cases import bits, hot, loss_case
+from graph_cases import bits, hot, ids, loss_case, unit
 
 _known = set(_before)
 
@@ -132,6 +132,30 @@ loss_case("categorical_focal_logits", lambda k: k.losses.CategoricalFocalCrossen
     alpha=0.4, gamma=1.5, from_logits=True, label_smoothing=0.1), hot, weight=True)
 loss_case("categorical_focal_of_sums", lambda k: k.losses.CategoricalFocalCrossentropy(gamma=3.0),
           hot, "softplus")
+
+
+# Of class indices, TensorFlow clips outputs that are no probabilities before it normalises them.
+for _name, _loss, _targets, _last in [
+        ("sparse_of_zeros", "SparseCategoricalCrossentropy", ids, "relu"),
+        ("sparse_of_any", "SparseCategoricalCrossentropy", ids, "tanh"),
+        ("sparse_of_sums", "SparseCategoricalCrossentropy", ids, "softplus"),
+        ("hot_of_any", "CategoricalCrossentropy", hot, "elu"),
+        ("hot_of_sums", "CategoricalCrossentropy", unit, "softplus"),
+        ("binary_of_any", "BinaryCrossentropy", bits, "hard_sigmoid")]:
+    def _not_probabilities(keras, keras2, rng, loss=_loss, targets=_targets, last=_last):
+        L = keras.layers
+        return one(keras, [L.Dense(5, activation="tanh"), L.Dense(4, activation=last),
+                           L.Rescaling(2.0)], draw(rng, 6, 4), targets(rng),
+                   getattr(keras.losses, loss)() if not keras2 else {
+                       "SparseCategoricalCrossentropy": "sparse_categorical_crossentropy",
+                       "CategoricalCrossentropy": "categorical_crossentropy",
+                       "BinaryCrossentropy": "binary_crossentropy"}[loss])
+    _before["loss_" + _name] = _not_probabilities
+# Its gradient is softmax - targets, whatever the targets' sum.
+loss_case("sums_of_targets", lambda k: k.losses.CategoricalCrossentropy(from_logits=True), unit)
+loss_case("sums_of_smooth_targets", lambda k: k.losses.CategoricalCrossentropy(
+    from_logits=True, label_smoothing=0.2), unit, weight=True)
+loss_case("sums_of_targets_of_softmax", lambda k: "categorical_crossentropy", unit, "softmax")
 
 
 @case

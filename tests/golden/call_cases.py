@@ -1,5 +1,7 @@
 """Models for make_graphs.py, as those of graph_cases.py: what masks do to a merge, what is frozen
 from outside, and what a call says of training."""
+import json
+
 from graph_cases import draw, steps
 
 CASES = {}
@@ -96,3 +98,75 @@ def training_of_inner_models(keras, keras2, rng):
     h = L.Flatten(name="flat")(base(a, training=False))
     return {"model": keras.Model(a, L.Dense(2, name="out")(h), name="m"),
             "x": {"a": draw(rng, 6, 3, 4)}, "y": draw(rng, 6, 2), "loss": "mse"}
+
+
+@case
+def outputs_of_shared_models(keras, keras2, rng):
+    """Keras 3 counts the calls of an inner model from 1 among the outputs, and nowhere else."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    inner = keras.Model(i, L.Dense(3, activation="tanh", name="d")(i), name="inner")
+    tail = keras.Sequential([L.Input((3,)), L.Dense(3, name="s")], name="tail")
+    a, b = L.Input((3,), name="a"), L.Input((3,), name="b")
+    once, other = inner(a), inner(b)
+    m = keras.Model([a, b], [tail(L.Add(name="sum")([once, other])), inner(once)], name="m")
+    return {"model": m, "x": {"a": draw(rng, 4, 3), "b": draw(rng, 4, 3)},
+            "y": [draw(rng, 4, 3), draw(rng, 4, 3)], "loss": "mse"}
+
+
+@case
+def model_in_two_models(keras, keras2, rng):
+    """Each has variables of its own once the file is read."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    deep = keras.Model(i, L.Dense(3, activation="tanh", name="d")(i), name="deep")
+    inner = keras.Model(i, deep(deep(i)), name="inner")
+    a = L.Input((3,), name="a")
+    m = keras.Model(a, L.Subtract(name="s")([deep(a), inner(a)]), name="m")
+    return {"model": keras.models.model_from_json(m.to_json()), "x": {"a": draw(rng, 4, 3)},
+            "y": draw(rng, 4, 3), "loss": "mse"}
+
+
+@case
+def models_called_with_dicts(keras, keras2, rng):
+    L = keras.layers
+    p, q = L.Input((3,), name="z"), L.Input((3,), name="b1")
+
+    def difference(name):
+        return L.Subtract(name=name)([L.Dense(3, name=name + "d")(p), q])
+    of_dict = keras.Model({"z": p, "b1": q}, difference("u"), name="of_dict")
+    of_list = keras.Model([p, q], difference("v"), name="of_list")
+    a, b = L.Input((3,), name="a"), L.Input((3,), name="b")
+    out = L.Concatenate(name="cat")([of_dict({"b1": a, "z": b}), of_list({"b1": b, "z": a})])
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": draw(rng, 4, 3), "b": draw(rng, 4, 3)}, "y": draw(rng, 4, 6), "loss": "mse"}
+
+
+@case
+def frozen_outermost_model(keras, keras2, rng):
+    """Trains nothing in Keras 3, whatever its layers say; averages move, penalties are gone."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    inner = keras.Model(i, L.Dense(3, activation="tanh", name="d")(i), name="inner")
+    a = L.Input((3,), name="a")
+    h = L.BatchNormalization(momentum=0.75, name="n")(inner(a))
+    m = keras.Model(a, L.Dense(2, kernel_regularizer="l2", name="out")(h), name="m")
+    file = json.loads(m.to_json())
+    file["config"]["trainable"] = False
+    return {"model": keras.models.model_from_json(json.dumps(file)), "x": {"a": draw(rng, 4, 3)},
+            "y": draw(rng, 4, 2), "loss": "mse"}
+
+
+@case
+def frozen_inner_model(keras, keras2, rng):
+    """By its own flag alone, which says nothing."""
+    L = keras.layers
+    i = L.Input((3,), name="i")
+    inner = keras.Model(i, L.BatchNormalization(momentum=0.75, name="n")(
+        L.Dense(3, activation="tanh", kernel_regularizer="l2", name="d")(i)), name="inner")
+    a = L.Input((3,), name="a")
+    m = keras.Model(a, L.Dense(2, name="out")(inner(a)), name="m")
+    file = json.loads(m.to_json())
+    file["config"]["layers"][1]["config"]["trainable"] = False
+    return {"model": keras.models.model_from_json(json.dumps(file)), "x": {"a": draw(rng, 4, 3)},
+            "y": draw(rng, 4, 2), "loss": "mse"}

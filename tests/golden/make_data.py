@@ -27,7 +27,8 @@ def example(i):
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
-for name, options in (("examples.tfrecord", ""), ("examples.tfrecord.gz", "GZIP")):
+for name, options in (("examples.tfrecord", ""), ("examples.tfrecord.gz", "GZIP"),
+                      ("examples.tfrecord.zlib", "ZLIB")):
     with tf.io.TFRecordWriter(str(HERE / name), options) as writer:
         for i in range(5):
             writer.write(example(i))

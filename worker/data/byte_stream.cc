@@ -12,8 +12,8 @@ namespace paracord {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
-// zlib's way to ask for the gzip format, crc checked, and for bare deflate.
-constexpr int kGzipOnly = 16 + MAX_WBITS, kBareDeflate = -MAX_WBITS;
+// zlib's way to ask for the gzip format, crc checked, for its own, and for bare deflate.
+constexpr int kGzipOnly = 16 + MAX_WBITS, kZlibOnly = MAX_WBITS, kBareDeflate = -MAX_WBITS;
 
 // What a byte of deflate can stand for (zlib.net/zlib_tech.html: 1032:1).
 constexpr uint64_t kDeflateMax = 1032;
@@ -33,15 +33,20 @@ ByteStream::ByteStream(std::string path, std::unique_ptr<ReadFile> file, const M
 
 ByteStream::~ByteStream() = default;
 
-absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files,
-                                                             const std::string& path) {
+absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files, const std::string& path,
+                                                             bool zlib) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
   const Member whole{0, file->size(), false, 0};
   std::unique_ptr<ByteStream> stream(new ByteStream(path, std::move(file), whole));
   RETURN_IF_ERROR(stream->Refill());
   if (stream->chunk_.size() >= 2 && stream->chunk_[0] == '\x1f' && stream->chunk_[1] == '\x8b') {
     stream->inflater_ = std::make_unique<Inflater>(kGzipOnly);
-    if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
+  } else if (zlib) {
+    stream->packing_ = "zlib";
+    stream->inflater_ = std::make_unique<Inflater>(kZlibOnly);
+  }
+  if (stream->packed() && !stream->inflater_->ok) {
+    return absl::ResourceExhaustedError("zlib: no memory");
   }
   return stream;
 }
@@ -51,6 +56,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::OpenMember(std::unique_p
                                                                    const Member& member) {
   std::unique_ptr<ByteStream> stream(new ByteStream(name, std::move(file), member));
   stream->has_crc_ = true;
+  stream->packing_ = "deflated";
   if (member.deflated) {
     stream->inflater_ = std::make_unique<Inflater>(kBareDeflate);
     if (!stream->inflater_->ok) return absl::ResourceExhaustedError("zlib: no memory");
@@ -88,7 +94,7 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
     RETURN_IF_ERROR(Refill());
     if (chunk_used_ == chunk_.size()) {
       if (inflater_->member_open)
-        return Damaged(absl::StrCat("the ", packing(), " data ends too early"));
+        return Damaged(absl::StrCat("the ", packing_, " data ends too early"));
       return 0;
     }
     if (!inflater_->member_open) {
@@ -104,7 +110,7 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
     if (result == Z_STREAM_END) {
       inflater_->member_open = false;
     } else if (result != Z_OK) {
-      return Damaged(absl::StrCat("the ", packing(), " data is damaged (",
+      return Damaged(absl::StrCat("the ", packing_, " data is damaged (",
                                   z.msg != nullptr ? z.msg : zError(result), ")"));
     }
   }

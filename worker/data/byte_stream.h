@@ -1,6 +1,6 @@
 // A file, or a member of a zip archive, read once from its start, unpacked on the way if it is
-// gzip or deflated. Owned by a reader on its stack; one thread. Holds one chunk, so that a header
-// that lies about a size costs nothing.
+// gzip, zlib or deflated. Owned by a reader on its stack; one thread. Holds one chunk, so that a
+// header that lies about a size costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@ namespace paracord {
 
 class ByteStream {
  public:
-  static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path);
+  // `zlib`: the file is of zlib's own format, as the caller knows; gzip is known by its start.
+  static absl::StatusOr<std::unique_ptr<ByteStream>> Open(Files& files, const std::string& path,
+                                                          bool zlib = false);
   // What lies between two places of a file; `crc` (that of zip) is checked at the end.
   struct Member {
     uint64_t begin = 0, end = 0;
@@ -50,7 +52,6 @@ class ByteStream {
  private:
   struct Inflater;
   ByteStream(std::string path, std::unique_ptr<ReadFile> file, const Member& member);
-  const char* packing() const { return has_crc_ ? "deflated" : "gzip"; }
   absl::Status Refill();
   absl::StatusOr<size_t> TakeSome(std::span<char> out);
   absl::StatusOr<size_t> InflateSome(std::span<char> out);
@@ -60,6 +61,7 @@ class ByteStream {
   std::unique_ptr<ReadFile> file_;
   const Member member_;   // of a file by itself, all of it
   uint64_t file_offset_;  // of what comes after the chunk
+  const char* packing_ = "gzip";
   bool has_crc_ = false;
   uint32_t crc_ = 0;
   uint64_t position_ = 0;

@@ -67,15 +67,9 @@ absl::StatusOr<CsvOptions> ReadOptions(const DataSpec& spec) {
   return options;
 }
 
-// Moves over the byte-order mark and the lines to skip.
-absl::Status SkipStart(FileCursor& cursor, uint64_t lines) {
-  ASSIGN_OR_RETURN(std::string_view text, cursor.Peek(kHeaderBytes));
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
-  }
-  if (text.starts_with("\xef\xbb\xbf")) cursor.Skip(3);
+absl::Status SkipLines(FileCursor& cursor, uint64_t lines) {
   for (uint64_t line = 0; line < lines; ++line) {
-    ASSIGN_OR_RETURN(text, cursor.Peek(kHeaderBytes));
+    ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(kHeaderBytes));
     const size_t end = text.find('\n');
     if (end == std::string_view::npos) {
       return absl::InvalidArgumentError(absl::StrCat("has only ", line, " lines to skip"));
@@ -124,8 +118,10 @@ class CsvSource : public RowSource {
  private:
   absl::Status AddFile(Files& files, const std::string& path) {
     ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
-    FileCursor cursor(*file, 0, file->size(), kHeaderBytes);
-    const absl::Status skipped = SkipStart(cursor, options_.skip_lines);
+    const absl::StatusOr<uint64_t> start = TextBegin(*file);
+    if (!start.ok()) return At(path, start.status());
+    FileCursor cursor(*file, *start, file->size(), kHeaderBytes);
+    const absl::Status skipped = SkipLines(cursor, options_.skip_lines);
     if (!skipped.ok()) return At(path, skipped);
     uint64_t begin = cursor.position();
     CsvFields first;

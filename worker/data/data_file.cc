@@ -40,11 +40,11 @@ absl::StatusOr<bool> IsGzip(const ReadFile& file) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
-                                                       uint64_t unpacked_max) {
+                                                       uint64_t unpacked_max, bool zlib) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
   ASSIGN_OR_RETURN(const bool is_gzip, IsGzip(*file));
-  if (!is_gzip) return file;
-  ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path));
+  if (!is_gzip && !zlib) return file;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path, zlib));
   std::string bytes;
   size_t got = 1;
   while (got > 0) {
@@ -60,6 +60,16 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
   }
   bytes.shrink_to_fit();
   return std::make_unique<UnpackedFile>(path, std::move(bytes));
+}
+
+absl::StatusOr<uint64_t> TextBegin(const ReadFile& file) {
+  char start[3] = {};
+  RETURN_IF_ERROR(file.ReadAt(0, std::span(start).first(std::min<size_t>(file.size(), 3))));
+  const std::string_view text(start, 3);
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
+  }
+  return text == "\xef\xbb\xbf" ? 3 : 0;
 }
 
 FileCursor::FileCursor(const ReadFile& file, uint64_t begin, uint64_t end, size_t chunk)

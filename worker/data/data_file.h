@@ -1,5 +1,5 @@
 // A file of records, read at any place. Plain files are read where they are asked for and never
-// held whole; a gzip file has no places, so it is unpacked into memory, up to a limit that the
+// held whole; a packed file has no places, so it is unpacked into memory, up to a limit that the
 // error names. The cursor is used by one thread; the file by many.
 #pragma once
 
@@ -15,8 +15,13 @@ namespace paracord {
 
 constexpr uint64_t kUnpackedBytesMax = uint64_t{4} << 30;
 
+// `zlib`: the file is of zlib's own format, as the caller knows; gzip is known by its start.
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
-                                                       uint64_t unpacked_max = kUnpackedBytesMax);
+                                                       uint64_t unpacked_max = kUnpackedBytesMax,
+                                                       bool zlib = false);
+
+// Where the text begins: after the byte-order mark that some programs write. UTF-16 is an error.
+absl::StatusOr<uint64_t> TextBegin(const ReadFile& file);
 
 // Walks over the bytes [begin, end) of a file with a bounded buffer. Borrows the file.
 class FileCursor {

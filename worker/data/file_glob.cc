@@ -31,8 +31,11 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(Files& files, const std::str
       const auto names = files.List(prefix.empty() ? "." : prefix);
       // Another component's match may be a file, which has nothing below it.
       if (!names.ok()) continue;
+      const bool there = std::find(names->begin(), names->end(), component) != names->end();
       for (const std::string& name : *names) {
-        if (fnmatch(component.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+        if (there ? name != component : fnmatch(component.c_str(), name.c_str(), FNM_PERIOD) != 0) {
+          continue;
+        }
         next.push_back(absl::StrCat(prefix, name, last ? "" : "/"));
       }
     }

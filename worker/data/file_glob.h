@@ -1,4 +1,5 @@
-// Paths with *, ? and [...] in any component. Over the file seam, no state.
+// Paths with *, ? and [...] in any component; what is there by that very name is
+// itself. Over the file seam, no state.
 #pragma once
 
 #include <string>

@@ -182,7 +182,9 @@ class TextSource : public RowSource {
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
-      RETURN_IF_ERROR(index_.Add(path, std::move(file), 0, cutter()));
+      const absl::StatusOr<uint64_t> begin = TextBegin(*file);
+      if (!begin.ok()) return At(path, begin.status());
+      RETURN_IF_ERROR(index_.Add(path, std::move(file), *begin, cutter()));
     }
     RETURN_IF_ERROR(index_.Keep());
     if (records() == 0) {
@@ -267,7 +269,8 @@ class TextSource : public RowSource {
   // Of lines, only what follows the label counts.
   absl::Status CountFile(Files& files, const std::string& path, Vocabulary::Counts& counts) {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
-    FileCursor cursor(*file, 0, file->size(), kScanBytes);
+    ASSIGN_OR_RETURN(const uint64_t begin, TextBegin(*file));
+    FileCursor cursor(*file, begin, file->size(), kScanBytes);
     if (!lines()) return CountTokens(cursor, options_.tokenizer, counts);
     std::string_view line;
     while (true) {

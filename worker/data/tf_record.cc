@@ -22,14 +22,36 @@ T Load(std::string_view bytes) {
 
 absl::Status Damaged(const std::string& what) { return absl::DataLossError(what); }
 
+bool IsLength(std::string_view head) {
+  return Load<uint32_t>(head.substr(8)) == MaskedCrc(head.substr(0, 8));
+}
+
+// RFC 1950: deflate of any window, a check of the two bytes, no dictionary. A record's length may
+// look like that as well.
+bool IsZlib(std::string_view head) {
+  const auto first = static_cast<unsigned char>(head[0]);
+  const auto second = static_cast<unsigned char>(head[1]);
+  return (first & 0x0f) == 8 && first >> 4 <= 7 && (first * 256 + second) % 31 == 0 &&
+         (second & 0x20) == 0 && !IsLength(head);
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
+  char head[kHeadBytes];
+  if (file->size() < kHeadBytes) return file;
+  RETURN_IF_ERROR(file->ReadAt(0, head));
+  if (!IsZlib({head, kHeadBytes})) return file;
+  return OpenDataFile(files, path, kUnpackedBytesMax, /*zlib=*/true);
+}
 
 absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& data) const {
   ASSIGN_OR_RETURN(std::string_view text, cursor.Peek(kHeadBytes));
   if (text.empty()) return false;
   if (text.size() < kHeadBytes) return Damaged("the file ends inside the record's length");
   const auto length = Load<uint64_t>(text);
-  if (Load<uint32_t>(text.substr(8)) != MaskedCrc(text.substr(0, 8))) {
+  if (!IsLength(text)) {
     return Damaged("the checksum of the record's length is wrong");
   }
   if (length > kDataBytesMax) {

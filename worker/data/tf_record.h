@@ -1,5 +1,5 @@
 // Reads the TFRecord container, which storage/tf_record_writer.h describes. Both checksums are
-// checked whenever a record is read. The whole file may be gzip.
+// checked whenever a record is read. The whole file may be gzip or zlib.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,9 @@ class TfRecordCutter : public RecordCutter {
   // The data of the next record, valid until the cursor's next use; false at the end.
   absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
 };
+
+// TensorFlow's two compressions are seen from the file's start.
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path);
 
 // {files, features, label, weight}: an entry of the table in data_source.cc. Records are
 // tf.train.Example.

@@ -150,6 +150,12 @@ class Layer {
 
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
+  // As part of a model that is frozen as a whole: no variable takes gradients or penalties, but
+  // averages go on moving.
+  void Freeze() {
+    FreezeAdopted();
+    regularizers_.clear();
+  }
 
  protected:
   explicit Layer(const LayerConfig& config)

@@ -182,8 +182,13 @@ double LayerConfig::Number(absl::string_view key, double fallback) {
 int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t least) {
   const json* value = Find(key);
   if (value == nullptr) return fallback;
-  if (!value->is_number_integer() || value->get<int64_t>() < least ||
-      value->get<int64_t>() > std::numeric_limits<int32_t>::max()) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const bool whole = value->is_number_integer();
+  if (whole && value->get<double>() > static_cast<double>(kMost)) {
+    Fail(key, absl::StrCat("must be at most ", kMost, ", not ", Shown(*value)));
+    return fallback;
+  }
+  if (!whole || value->get<int64_t>() < least) {
     Fail(key, absl::StrCat("must be a whole number of at least ", least, ", not ", Shown(*value)));
     return fallback;
   }

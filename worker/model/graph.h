@@ -207,6 +207,7 @@ class Graph {
   void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
 
   Ops& ops_;
+  bool frozen_ = false;          // as ModelSpec::frozen
   bool short_operands_ = false;  // in all products, not only those of a mixed policy
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Node> nodes_;

@@ -107,6 +107,7 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
       if (nodes_[node.inputs[i]].precision != node.precision) node.precision = Precision::kFloat32;
     }
   }
+  if (frozen_) layer.Freeze();
   AddVariables(layer, node);
   const auto data = std::span(node.inputs).first(data_inputs);
   node.needs_gradient =
@@ -415,6 +416,7 @@ std::unique_ptr<Graph> Graph::Build(Ops& ops, const ModelSpec& model,
                                     Problems& problems) {
   std::unique_ptr<Graph> graph(new Graph(ops));
   graph->short_operands_ = model.short_operands;
+  graph->frozen_ = model.frozen;
   return Builder(*graph, model, problems).Add(data) ? std::move(graph) : nullptr;
 }
 

@@ -61,6 +61,11 @@ class CallReader {
   json Args(const json& value, bool apart = false) {
     if (const auto tensor = Tensor(value)) return Place(*tensor);
     if (const json* array = ArrayValue(value)) return Constant(*array);
+    if (IsDict(value)) {
+      json named = json::object();
+      for (const auto& [key, entry] : value.items()) named[key] = Args(entry);
+      return named;
+    }
     if (!value.is_array()) return Plain(value);
     if (keras2_ && !apart && ReadNumberArray(value).has_value()) return Constant(value);
     json list = json::array();
@@ -82,7 +87,7 @@ class CallReader {
     for (const auto& [name, value] : kwargs.items()) {
       if (std::find(kData.begin(), kData.end(), name) != kData.end()) continue;
       if (name == "name" || name == "training") continue;
-      Other(name, value);
+      Other(name, IsDictOfNulls(value) ? json() : value);
     }
   }
   absl::StatusOr<CallSpec> Take() {
@@ -155,6 +160,17 @@ class CallReader {
     ref.constant = std::move(array);
     return ref;
   }
+  // Keras 3 writes the masks of a dict's tensors, of which none is given.
+  static bool IsDictOfNulls(const json& value) {
+    return value.is_object() && !value.empty() &&
+           std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_null(); });
+  }
+  // Of tensors alone.
+  bool IsDict(const json& value) const {
+    return value.is_object() && !value.empty() && !value.contains(kTensorKey) &&
+           std::all_of(value.begin(), value.end(),
+                       [&](const json& entry) { return Tensor(entry).has_value(); });
+  }
   // Nobody may forge a tensor.
   static json Plain(const json& value) {
     return value.is_object() && value.contains(kTensorKey) ? json() : value;
@@ -200,11 +216,29 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   return reader.Take();
 }
 
+// {"a": [layer, call, output, kwargs], ...}
+bool IsKeras2Dict(const json& node) {
+  return node.is_object() && !node.empty() &&
+         std::all_of(node.begin(), node.end(),
+                     [](const json& entry) { return History(entry).has_value(); });
+}
+
+absl::StatusOr<CallSpec> ReadKeras2Dict(const json& node) {
+  CallReader reader(/*keras2=*/true);
+  json named = json::object();
+  for (const auto& [key, entry] : node.items()) named[key] = reader.Place(*History(entry));
+  reader.call().args.push_back(std::move(named));
+  const json& first = *node.begin();
+  if (first.size() > 3 && first[3].is_object()) reader.Kwargs(first[3]);
+  return reader.Take();
+}
+
 }  // namespace
 
 absl::StatusOr<CallSpec> ReadCall(const json& node) {
   if (node.is_array()) return ReadKeras2(node);
   if (!node.is_object()) return Bad("an entry must be a list or an object");
+  if (IsKeras2Dict(node)) return ReadKeras2Dict(node);
   CallReader reader(/*keras2=*/false);
   const auto args = node.find("args");
   if (args != node.end()) {

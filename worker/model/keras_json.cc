@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "config/keras_class.h"
 #include "worker/model/keras_calls.h"
+#include "worker/model/keras_results.h"
 
 namespace paracord {
 namespace {
@@ -17,8 +18,7 @@ using nlohmann::json;
 
 constexpr size_t kLayersMax = 10'000;
 constexpr size_t kNodesMax = 100'000;
-constexpr int kDepthMax = 16;       // of models inside models
-constexpr size_t kOutputsMax = 16;  // of one call of a layer
+constexpr int kDepthMax = 16;  // of models inside models
 
 absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("model: ", what));
@@ -108,7 +108,8 @@ absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config,
   if (layers == config.end() || !layers->is_array() || layers->empty()) {
     return Invalid("config.layers must be a list of layers");
   }
-  if (layers->size() > kLayersMax) return Invalid("has too many layers");
+  if (layers->size() > kLayersMax)
+    return Invalid(absl::StrCat("has more than ", kLayersMax, " layers"));
   std::vector<Listed> read;
   std::set<std::string> taken;
   for (size_t i = 0; i < layers->size(); ++i) {
@@ -131,10 +132,38 @@ absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
                               "): ", std::string(status.message())));
 }
 
+// Of a call whose one argument is a dict of tensors.
+bool IsDict(const json& args) {
+  return args.is_array() && args.size() == 1 && args[0].is_object() &&
+         !args[0].contains(kTensorKey);
+}
+
+// A dict of tensors has them by the keys, or the names, of the inner model's inputs.
+absl::Status OrderInputs(const json& config, NodeSpec& node) {
+  const auto value = config.find("input_layers");
+  const auto inputs = ReadEndpoints(value == config.end() ? json() : *value);
+  if (!inputs.ok()) return absl::InvalidArgumentError("is called with a dict");
+  std::vector<size_t> ordered;
+  for (const NamedRef& input : *inputs) {
+    const std::string& key = input.key.empty() ? input.tensor.layer : input.key;
+    const auto given = node.args[0].find(key);
+    if (given == node.args[0].end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is called with a dict that has no \"", key, "\""));
+    }
+    ordered.push_back(node.inputs[(*given)[kTensorKey].get<size_t>()]);
+  }
+  node.inputs = std::move(ordered);
+  return absl::OkStatus();
+}
+
 // Adds models to a ModelSpec, one inside the other.
 class Reader {
  public:
-  explicit Reader(bool keras2) { spec_.keras2 = keras2; }
+  Reader(bool keras2, bool frozen) {
+    spec_.keras2 = keras2;
+    spec_.frozen = frozen;
+  }
 
   using Nodes = std::vector<size_t>;
   // `inputs` null: the outermost model, whose inputs are nodes of their own.
@@ -172,7 +201,13 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
                                               NodeSpec node, size_t outputs) {
   const std::string name = prefix + layer.spec.name;
   if (!node.training.has_value()) node.training = training_;
-  if (IsModel(layer.spec.class_name) && !layer.spec.unusable) {
+  const bool is_model = IsModel(layer.spec.class_name) && !layer.spec.unusable;
+  if (IsDict(node.args)) {
+    const absl::Status ordered = is_model ? OrderInputs(layer.spec.config, node)
+                                          : absl::InvalidArgumentError("is called with a dict");
+    if (!ordered.ok()) return AtLayer(layer.spec, ordered);
+  }
+  if (is_model) {
     const absl::StatusOr<Nodes> inputs = InputsOfModel(name, node, spec_);
     if (!inputs.ok()) return AtLayer(layer.spec, inputs.status());
     const std::optional<bool> outside = std::exchange(training_, node.training);
@@ -180,7 +215,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     training_ = outside;
     return nodes;
   }
-  if (spec_.nodes.size() >= kNodesMax) return Invalid("has too many calls of layers");
+  if (spec_.nodes.size() >= kNodesMax) {
+    return Invalid(absl::StrCat("has more than ", kNodesMax, " calls of layers"));
+  }
   const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
   if (is_new) {
     spec_.layers.push_back(layer.spec);
@@ -248,36 +285,8 @@ absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const st
   return now;
 }
 
-// The calls of a Functional model that wait for their inputs.
-struct Pending {
-  size_t layer = 0;
-  size_t index = 0;
-  CallSpec call;
-};
-
-class Results {
- public:
-  void Set(const std::string& layer, size_t call, std::vector<size_t> nodes) {
-    made_[{layer, call}] = std::move(nodes);
-  }
-  // In Keras 2 the calls of an inner model count from 1.
-  void CountFromOne(const std::string& layer) { from_one_.insert(layer); }
-  const size_t* Find(const TensorRef& ref) const {
-    if (ref.node.has_value()) return &*ref.node;
-    const size_t shift = from_one_.count(ref.layer);
-    if (ref.call < shift) return nullptr;
-    const auto found = made_.find({ref.layer, ref.call - shift});
-    if (found == made_.end() || ref.output >= found->second.size()) return nullptr;
-    return &found->second[ref.output];
-  }
-
- private:
-  std::map<std::pair<std::string, size_t>, std::vector<size_t>> made_;
-  std::set<std::string> from_one_;
-};
-
-absl::StatusOr<std::vector<Pending>> ReadCalls(const std::vector<Listed>& layers) {
-  std::vector<Pending> calls;
+absl::StatusOr<std::vector<PendingCall>> ReadCalls(const std::vector<Listed>& layers) {
+  std::vector<PendingCall> calls;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto nodes = layers[i].whole->find("inbound_nodes");
     if (layers[i].spec.class_name == kInputLayer || nodes == layers[i].whole->end()) continue;
@@ -291,50 +300,44 @@ absl::StatusOr<std::vector<Pending>> ReadCalls(const std::vector<Listed>& layers
         call = absl::InvalidArgumentError("is called without a tensor");
       }
       if (!call.ok()) return AtLayer(layers[i].spec, call.status());
-      calls.push_back({i, n, *std::move(call)});
+      calls.push_back({i, layers[i].spec.name, n, *std::move(call)});
     }
   }
   return calls;
 }
 
-// Where a reference goes past the last call of an inner model, calls count from one.
-void FindCounting(const std::vector<Listed>& layers, const std::vector<Pending>& calls,
-                  const std::vector<NamedRef>& outputs, Results& results) {
-  std::map<std::string, size_t> inner;
+// An input of the model counts as one call.
+std::map<std::string, size_t> CallsByLayer(const std::vector<Listed>& layers,
+                                           const std::vector<PendingCall>& calls) {
+  std::map<std::string, size_t> by_layer;
   for (const Listed& layer : layers) {
-    const auto nodes = layer.whole->find("inbound_nodes");
-    if (IsModel(layer.spec.class_name) && nodes != layer.whole->end()) {
-      inner[layer.spec.name] = nodes->size();
-    }
+    by_layer[layer.spec.name] = layer.spec.class_name == kInputLayer ? 1 : 0;
   }
-  const auto look = [&](const TensorRef& ref) {
-    const auto found = inner.find(ref.layer);
-    if (found != inner.end() && ref.call >= found->second) results.CountFromOne(ref.layer);
-  };
-  for (const Pending& pending : calls) {
-    for (const TensorRef& ref : pending.call.inputs) look(ref);
-  }
-  for (const NamedRef& ref : outputs) look(ref.tensor);
+  for (const PendingCall& pending : calls) ++by_layer[pending.name];
+  return by_layer;
 }
 
-// How many outputs of each layer the model uses.
-std::map<std::string, size_t> CountOutputs(const std::vector<Pending>& calls,
-                                           const std::vector<NamedRef>& outputs) {
-  std::map<std::string, size_t> counts;
-  const auto look = [&](const TensorRef& ref) {
-    size_t& count = counts[ref.layer];
-    if (ref.output < kOutputsMax) count = std::max(count, ref.output + 1);
-  };
-  for (const Pending& pending : calls) {
-    for (const TensorRef& ref : pending.call.inputs) look(ref);
-    for (const auto& [name, ref] : pending.call.masks) look(ref);
+std::map<std::string, size_t> OfModels(const std::vector<Listed>& layers,
+                                       std::map<std::string, size_t> calls_of) {
+  for (const Listed& layer : layers) {
+    if (!IsModel(layer.spec.class_name)) calls_of.erase(layer.spec.name);
   }
-  for (const NamedRef& ref : outputs) look(ref.tensor);
-  return counts;
+  return calls_of;
+}
+
+// In Keras 3 the outputs of a model, and they alone, count the calls of an inner Functional from 1.
+void CountOutputsFromZero(const std::vector<Listed>& layers, std::vector<NamedRef>& outputs) {
+  for (NamedRef& out : outputs) {
+    const bool counts = std::any_of(layers.begin(), layers.end(), [&](const Listed& layer) {
+      return layer.spec.name == out.tensor.layer && IsModel(layer.spec.class_name) &&
+             layer.spec.class_name != "Sequential";
+    });
+    if (counts && out.tensor.call > 0) --out.tensor.call;
+  }
 }
 
 // The node with its inputs, if all of these are there.
-bool Resolve(const CallSpec& call, const Results& results, NodeSpec& node) {
+bool Resolve(const CallSpec& call, const CallResults& results, NodeSpec& node) {
   for (const TensorRef& ref : call.inputs) {
     const size_t* at = results.Find(ref);
     if (at == nullptr) return false;
@@ -364,12 +367,12 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     return refs;
   };
   ASSIGN_OR_RETURN(const std::vector<NamedRef> ins, endpoints("input_layers"));
-  ASSIGN_OR_RETURN(const std::vector<NamedRef> outs, endpoints("output_layers"));
+  ASSIGN_OR_RETURN(std::vector<NamedRef> outs, endpoints("output_layers"));
   if (inputs != nullptr && inputs->size() != ins.size()) {
     return Invalid(absl::StrCat("the inner model \"", prefix, "\" takes ", ins.size(),
                                 " inputs and is given ", inputs->size()));
   }
-  Results results;
+  CallResults results;
   for (size_t i = 0; i < ins.size(); ++i) {
     const auto layer = std::find_if(layers.begin(), layers.end(), [&](const Listed& l) {
       return l.spec.name == ins[i].tensor.layer && l.spec.class_name == kInputLayer;
@@ -382,15 +385,20 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     if (inputs == nullptr) spec_.inputs.push_back({node, layer->spec.name, ins[i].key});
     results.Set(ins[i].tensor.layer, 0, {node});
   }
-  ASSIGN_OR_RETURN(std::vector<Pending> calls, ReadCalls(layers));
-  FindCounting(layers, calls, outs, results);
-  for (Pending& pending : calls) {
-    AddConstants(prefix + layers[pending.layer].spec.name, pending.call, spec_);
+  ASSIGN_OR_RETURN(std::vector<PendingCall> calls, ReadCalls(layers));
+  const std::map<std::string, size_t> calls_of = CallsByLayer(layers, calls);
+  if (spec_.keras2) {
+    results.FindCounting(OfModels(layers, calls_of), calls, outs);
+  } else {
+    CountOutputsFromZero(layers, outs);
+  }
+  for (PendingCall& pending : calls) {
+    AddConstants(prefix + pending.name, pending.call, spec_);
   }
   const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
   while (!calls.empty()) {
-    std::vector<Pending> waiting;
-    for (Pending& pending : calls) {
+    std::vector<PendingCall> waiting;
+    for (PendingCall& pending : calls) {
       NodeSpec node;
       if (!Resolve(pending.call, results, node)) {
         waiting.push_back(std::move(pending));
@@ -403,9 +411,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
       results.Set(layer.spec.name, pending.index, std::move(made));
     }
     if (waiting.size() == calls.size()) {
-      return AtLayer(layers[waiting[0].layer].spec,
-                     absl::InvalidArgumentError(
-                         "key \"inbound_nodes\": an input is no output of this model's layers"));
+      const auto [layer, why] = results.WhyStuck(waiting, calls_of);
+      return AtLayer(layers[layer].spec,
+                     absl::InvalidArgumentError(absl::StrCat("key \"inbound_nodes\": ", why)));
     }
     calls = std::move(waiting);
   }
@@ -431,7 +439,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
 
 absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const json& config,
                                           const std::string& prefix, const Nodes* inputs) {
-  if (++depth_ > kDepthMax) return Invalid("has too many models inside models");
+  if (++depth_ > kDepthMax) {
+    return Invalid(absl::StrCat("has models inside models more than ", kDepthMax, " deep"));
+  }
   auto nodes = class_name == "Sequential" ? AddSequential(config, prefix, inputs)
                                           : AddFunctional(config, prefix, inputs);
   --depth_;
@@ -449,7 +459,12 @@ absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   }
   const auto config = model.find("config");
   if (config == model.end() || !config->is_object()) return Invalid("has no config object");
-  Reader reader(model.contains("keras_version"));  // Keras 3 writes no version
+  const bool keras2 = model.contains("keras_version");  // Keras 3 writes no version
+  // The outermost model's own say, which Keras 3 reads of a Functional, hides what its layers have
+  // to train; an inner model's does not, and neither does any of Keras 2's.
+  const bool frozen =
+      !keras2 && class_name != "Sequential" && config->value("trainable", json()) == false;
+  Reader reader(keras2, frozen);
   const absl::Status added = reader.Add(class_name, *config, "", nullptr).status();
   if (added.ok()) return reader.Take();
   reader.problems().emplace_back(added.message());

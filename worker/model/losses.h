@@ -13,6 +13,8 @@
 
 namespace paracord {
 
+constexpr float kKeras2LogOffset = 1e-7f;
+
 struct LossSpec {
   LossKind kind = LossKind::kMeanSquaredError;
   bool from_logits = false;
@@ -21,13 +23,15 @@ struct LossSpec {
   float delta = 1;
   float alpha = 0.25f, gamma = 2;  // of the focal ones
   bool balanced = false;
+  bool keras2 = false;
   std::optional<int64_t> ignore_class;  // rows of this class take no part
   int64_t rows = 0, columns = 0;        // of one example's output
 
   int64_t targets() const;  // floats of one example
   LossShape Over(int64_t examples) const {
-    return {kind,  from_logits, rows * examples, columns, label_smoothing,
-            delta, alpha,       gamma,           balanced};
+    const float log_offset = keras2 ? kKeras2LogOffset : 0.f;
+    return {kind,  from_logits, rows * examples, columns,  label_smoothing,
+            delta, alpha,       gamma,           balanced, log_offset};
   }
 };
 

@@ -126,6 +126,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
     absl::StatusOr<LossSpec> resolved = ResolveLoss(*loss, output, head.target_shape);
     if (resolved.ok()) {
       head.loss = *std::move(resolved);
+      head.loss.keras2 = model.keras2;
       TakeLogits(graph, head);
     } else {
       problems.emplace_back(resolved.status().message());
@@ -138,6 +139,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
       problems.emplace_back(metric.status().message());
       continue;
     }
+    metric->loss.keras2 = model.keras2;
     const std::string prefix = model.outputs.size() > 1 ? absl::StrCat(head.name, "_") : "";
     metric->name = UniqueName(head.metrics, prefix, *metric);
     sparse = sparse || IsSparse(*metric);

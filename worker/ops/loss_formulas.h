@@ -1,6 +1,6 @@
 // Losses that are a mean over the outputs, for every device: the loss of one output and its slope.
-// Formulas are those of keras/src/losses and keras/src/backend/jax/nn.py, clipping by Keras'
-// epsilon included. Pure.
+// Formulas are those of keras/src/losses and keras/src/backend/tensorflow/nn.py, clipping by
+// Keras' epsilon included. Pure.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +32,20 @@ struct Point {
   float loss, slope;
 };
 
+PARACORD_HD inline float ClipProbability(float p) {
+  return std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
+}
+
+// Of class indices, TensorFlow takes the logarithms of the clipped outputs for logits, so that it
+// divides by the sum of what is clipped; of one number a class it divides before it clips.
+struct SparseOfProbability {
+  // `sum`: of the row's clipped outputs. The loss is the sum over the classes.
+  PARACORD_HD static Point At(float p, float t, float sum) {
+    const float c = ClipProbability(p), share = c / sum;
+    return {t == 0 ? 0.f : -t * std::log(share), p == c ? (share - t) / c : 0.f};
+  }
+};
+
 struct BinaryOfLogit {
   PARACORD_HD static Point At(float x, float t, const LossShape& s) {
     t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
@@ -43,9 +57,10 @@ struct BinaryOfLogit {
 struct BinaryOfProbability {
   PARACORD_HD static Point At(float p, float t, const LossShape& s) {
     t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
-    const float c = std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
-    const float loss = -(t * std::log(c) + (1.f - t) * std::log(1.f - c));
-    return {loss, p == c ? (1.f - t) / (1.f - c) - t / c : 0.f};
+    const float c = ClipProbability(p);
+    const float yes = c + s.log_offset, no = 1.f - c + s.log_offset;
+    const float loss = -(t * std::log(yes) + (1.f - t) * std::log(no));
+    return {loss, p == c ? (1.f - t) / no - t / yes : 0.f};
   }
 };
 
@@ -145,7 +160,7 @@ struct BinaryFocalOfProbability {
 // Of a class' share of its row's probabilities.
 struct FocalOfShare {
   PARACORD_HD static Point At(float share, float t, const LossShape& s) {
-    const float c = std::min(std::max(share, +kEpsilon), 1.f - kEpsilon);
+    const float c = ClipProbability(share);
     const float cross = -t * std::log(c), factor = s.alpha * std::pow(1.f - c, s.gamma);
     const float d_factor = -s.alpha * s.gamma * std::pow(1.f - c, s.gamma - 1.f);
     return {factor * cross, share == c ? d_factor * cross - factor * t / c : 0.f};

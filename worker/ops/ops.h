@@ -203,6 +203,7 @@ struct LossShape {
   float delta = 1;                 // Huber's
   float alpha = 0.25f, gamma = 2;  // of the focal ones
   bool balanced = false;           // of the binary one: alpha weighs the classes
+  float log_offset = 0;            // within a binary crossentropy's logarithms: Keras 2's epsilon
 };
 
 // A step of a recurrent layer, in Keras' order of gates; each is `units` wide.

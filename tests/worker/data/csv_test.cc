@@ -191,6 +191,25 @@ TEST_CASE("several files are one sequence, and numbers count from each file's st
   CHECK_FALSE((*good)->Read(std::vector<uint64_t>{4}, batch).ok());
 }
 
+TEST_CASE("a file whose name looks like a glob is that file") {
+  MemoryFiles files;
+  files.contents["/d/b[1].csv"] = "a,y\n1,0\n2,0\n";
+  files.contents["/d/b1.csv"] = "a,y\n1,0\n";
+  files.contents["/e[1]/*.csv"] = "a,y\n1,0\n2,0\n3,0\n";
+  files.contents["/e[1]/x.csv"] = "a,y\n1,0\n";
+  const auto records = [&](const std::string& path) {
+    const auto source = Open(files, {{"files", path}, {"features", {"a"}}, {"label", "y"}});
+    INFO(path << ": " << source.status());
+    REQUIRE(source.ok());
+    return (*source)->records();
+  };
+  CHECK(records("/d/b[1].csv") == 2);
+  CHECK(records("/e[1]/*.csv") == 3);
+  CHECK(records("/e[1]/x*.csv") == 1);
+  CHECK(records("/d/b[0-9].csv") == 1);
+  CHECK(records("/d/b*.csv") == 3);
+}
+
 TEST_CASE("damaged csv files are refused by file, row and column") {
   const std::string good = "a,t,y\n1,x,0\n2,y,1\n";
   std::string bad_gzip = Gzip(good);

@@ -137,6 +137,36 @@ TEST_CASE("labelled lines are cut off or filled to the window") {
   CHECK(Open(files, options).ok());
 }
 
+TEST_CASE("a byte-order mark is no part of the text") {
+  MemoryFiles files;
+  files.contents["/t"] =
+      "\xef\xbb\xbf"
+      "abab";
+  files.contents["/v"] =
+      "\xef\xbb\xbf"
+      "b\na\n";
+  files.contents["/w"] =
+      "\xef\xbb\xbf"
+      "a b a";
+  files.contents["/l"] =
+      "\xef\xbb\xbf"
+      "a\tb\n";
+  files.contents["/gz"] = Gzip(files.contents["/t"]);
+  for (const char* path : {"/t", "/gz"}) {
+    CHECK(ReadAll(files, {{"files", path}, {"window", 3}}).inputs[0].values == Values{0, 1, 0});
+  }
+  json words = {{"files", "/w"}, {"unit", "word"}, {"window", 2}, {"vocabulary_file", "/v"}};
+  CHECK(ReadAll(files, words).inputs[0].values == Values{3, 2});
+  words = {{"files", "/l"}, {"window", 1}, {"labels", {"a"}}, {"vocabulary", {"b"}}};
+  CHECK(ReadAll(files, words).targets[0].values == Values{0});
+  files.contents["/t"] = std::string(
+      "\xff\xfe"
+      "a\0b\0",
+      6);
+  CHECK(Open(files, {{"files", "/t"}, {"window", 1}}).status().message() ==
+        "/t: is UTF-16; save it as UTF-8");
+}
+
 TEST_CASE("an unknown character is an error where the text is, a word only without a number") {
   MemoryFiles files;
   files.contents["/t"] =

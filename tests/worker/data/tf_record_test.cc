@@ -142,9 +142,9 @@ TEST_CASE("a number that is not finite is found with file and record, and read a
   CHECK(CheckFirstValues(**source).message() == "/t row 2: input is -inf");
 }
 
-TEST_CASE("files written by TensorFlow are read, plain and gzip") {
+TEST_CASE("files written by TensorFlow are read, plain, gzip and zlib") {
   PosixFiles files;
-  for (const std::string& path : {kGolden, kGolden + ".gz"}) {
+  for (const std::string& path : {kGolden, kGolden + ".gz", kGolden + ".zlib"}) {
     const auto source =
         Open(files, {{"files", path},
                      {"features",
@@ -174,6 +174,29 @@ TEST_CASE("files written by TensorFlow are read, plain and gzip") {
     CHECK(batch.targets[0].values == Values{0, 1});
     CHECK((*source)->Where(3) == path + " row 3");
   }
+}
+
+TEST_CASE("a record whose length looks like zlib's start is none") {
+  // 0x9c78 bytes.
+  ExampleBuilder builder;
+  builder.Floats("x", Values{1, 2});
+  builder.Ints("y", std::vector<int64_t>{1});
+  const size_t before = ExampleBuilder(builder).Take().size();
+  std::string example;
+  for (size_t size = 0x9c78 - before - 30; example.size() < 0x9c78; ++size) {
+    ExampleBuilder filled = builder;
+    filled.Bytes("z", std::string(size, 'z'));
+    example = filled.Take();
+  }
+  REQUIRE(example.size() == 0x9c78);
+  MemoryFiles files;
+  files.contents["/t"] = Container({example, example});
+  REQUIRE(files.contents["/t"].starts_with("\x78\x9c"));
+  const auto source =
+      Open(files, {{"files", "/t"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  INFO(source.status());
+  REQUIRE(source.ok());
+  CHECK((*source)->records() == 2);
 }
 
 TEST_CASE("the container is written as TensorFlow writes it") {
@@ -243,6 +266,8 @@ TEST_CASE("damaged tfrecord files are refused by file and record") {
       {flipped(good.size() - 1), "/d row 1: the checksum of the record's data is wrong"},
       {huge, "/d row 0: the checksum of the record's length is wrong"},
       {Gzip(good).substr(0, 30), "/d: the gzip data ends too early"},
+      {Deflate(good, MAX_WBITS).substr(0, 30), "/d: the zlib data ends too early"},
+      {Deflate(good, MAX_WBITS) + "garbage", "/d: the zlib data is damaged"},
       {Container({one, Example({1, 2, 3}, 1)}),
        "/d row 1: feature \"x\": has 3 values instead of 2"},
       {Container({one, no_label.Take()}), "/d row 1: feature \"y\": is missing"},

@@ -48,6 +48,8 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
       {with({{"units", 2.5}}), "key \"units\""},
       {with({{"units", "2"}}), "key \"units\""},
       {with({{"units", uint64_t{1} << 63}}), "key \"units\""},
+      {with({{"units", int64_t{1} << 60}}),
+       "key \"units\": must be at most 2147483647, not 1152921504606846976"},
       {with({{"use_bias", "yes"}}), "key \"use_bias\": must be true or false"},
       {with({{"activation", "rellu"}}), "did you mean \"relu\"?"},
       {with({{"activation", {{"class_name", "function"}, {"config", "my_fn"}}}}),

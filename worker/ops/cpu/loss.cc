@@ -11,20 +11,19 @@ namespace {
 
 using namespace formulas;  // NOLINT(google-build-using-namespace)
 
-// -sum t log softmax(x); its gradient is softmax(x) sum(t) - t.
+// -sum t log softmax(x); its gradient is softmax(x) - t, as TensorFlow's kernel has it, be the
+// targets' sum 1 or not.
 template <class Target>
 double CrossentropyOfLogits(int64_t columns, const float* x, Target t, float scale, float* dx) {
   const float top = *std::max_element(x, x + columns);
-  double sum = 0, weight = 0, dot = 0;
+  double sum = 0, dot = 0;
   for (int64_t c = 0; c < columns; ++c) sum += std::exp(x[c] - top);
   const double log_sum = std::log(sum);
   for (int64_t c = 0; c < columns; ++c) {
-    if (t[c] == 0) continue;
-    weight += t[c];
-    dot += t[c] * (x[c] - top - log_sum);
+    if (t[c] != 0) dot += t[c] * (x[c] - top - log_sum);
   }
   if (dx != nullptr) {
-    const auto factor = static_cast<float>(weight / sum);
+    const auto factor = static_cast<float>(1 / sum);
     for (int64_t c = 0; c < columns; ++c) {
       dx[c] = scale * (std::exp(x[c] - top) * factor - t[c]);
     }
@@ -33,15 +32,14 @@ double CrossentropyOfLogits(int64_t columns, const float* x, Target t, float sca
 }
 
 // -sum t log clip(p / sum(p)). The clip has no gradient outside its range.
-template <class Target>
-double CrossentropyOfProbabilities(int64_t columns, const float* p, Target t, float scale,
+double CrossentropyOfProbabilities(int64_t columns, const float* p, SmoothTarget t, float scale,
                                    float* dp) {
   float sum = 0;
   for (int64_t c = 0; c < columns; ++c) sum += p[c];
   double loss = 0, dot = 0;
   for (int64_t c = 0; c < columns; ++c) {
     const float share = p[c] / sum;
-    const float clipped = std::min(std::max(share, kEpsilon), 1.f - kEpsilon);
+    const float clipped = ClipProbability(share);
     const float slope = share == clipped ? -t[c] / clipped : 0.f;
     if (t[c] != 0) loss -= t[c] * std::log(clipped);
     dot += slope * share;
@@ -55,11 +53,17 @@ double CrossentropyOfProbabilities(int64_t columns, const float* p, Target t, fl
   return loss;
 }
 
-template <class Target>
-double Crossentropy(const LossShape& s, const float* outputs, Target target, float scale,
-                    float* d_outputs) {
-  return s.from_logits ? CrossentropyOfLogits(s.columns, outputs, target, scale, d_outputs)
-                       : CrossentropyOfProbabilities(s.columns, outputs, target, scale, d_outputs);
+double SparseOfProbabilities(int64_t columns, const float* p, SparseTarget t, float scale,
+                             float* dp) {
+  float sum = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += ClipProbability(p[c]);
+  double loss = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const Point point = SparseOfProbability::At(p[c], t[c], sum);
+    loss += static_cast<double>(point.loss);
+    if (dp != nullptr) dp[c] = scale * point.slope;
+  }
+  return loss;
 }
 
 template <class Function>
@@ -155,11 +159,16 @@ double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, 
     return MeanOver<F>(s, y, t, convert ? 2.f : 1.f, convert ? -1.f : 0.f, scale, dy);
   };
   switch (s.kind) {
-    case LossKind::kSparseCategoricalCrossentropy:
-      return Crossentropy(s, y, SparseTarget{static_cast<int64_t>(t[0])}, scale, dy);
+    case LossKind::kSparseCategoricalCrossentropy: {
+      const SparseTarget label{static_cast<int64_t>(t[0])};
+      return s.from_logits ? CrossentropyOfLogits(s.columns, y, label, scale, dy)
+                           : SparseOfProbabilities(s.columns, y, label, scale, dy);
+    }
     case LossKind::kCategoricalCrossentropy: {
       const float each = s.label_smoothing / static_cast<float>(s.columns);
-      return Crossentropy(s, y, SmoothTarget{t, 1 - s.label_smoothing, each}, scale, dy);
+      const SmoothTarget smooth{t, 1 - s.label_smoothing, each};
+      return s.from_logits ? CrossentropyOfLogits(s.columns, y, smooth, scale, dy)
+                           : CrossentropyOfProbabilities(s.columns, y, smooth, scale, dy);
     }
     case LossKind::kBinaryCrossentropy:
       return s.from_logits ? mean(BinaryOfLogit{}, false) : mean(BinaryOfProbability{}, false);

@@ -88,7 +88,7 @@ struct LossRows {
   }
 };
 
-// The sums of the rows' probabilities.
+// The sums of the rows' probabilities, of class indices clipped.
 struct ProbabilitySumBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -96,7 +96,9 @@ struct ProbabilitySumBody {
   Out sums;
   PARACORD_HD float Start(int64_t) const { return 0; }
   PARACORD_HD void Add(int64_t r, int64_t c, float& v) const {
-    if (rows.Weight(r) != 0) v += rows.Output(r, c);
+    if (rows.Weight(r) == 0) return;
+    const bool sparse = rows.s.kind == LossKind::kSparseCategoricalCrossentropy;
+    v += sparse ? formulas::ClipProbability(rows.Output(r, c)) : rows.Output(r, c);
   }
   PARACORD_HD void Merge(float& v, float other) const { v += other; }
   PARACORD_HD void Finish(int64_t r, float v) const { sums[r] = v; }
@@ -188,6 +190,9 @@ struct LossBody {
   PARACORD_HD static float Clip(float v, float low, float high) {
     return v < low ? low : (v > high ? high : v);
   }
+  PARACORD_HD bool Sparse() const {
+    return rows.s.kind == LossKind::kSparseCategoricalCrossentropy;
+  }
   // a: the targets; b: targets times logits.
   PARACORD_HD static void AddLogit(float x, float t, Value& v) {
     v.exp.Add(x);
@@ -197,8 +202,11 @@ struct LossBody {
   }
   // a: the loss; b: slopes times shares.
   PARACORD_HD void AddProbability(int64_t r, float p, float t, Value& v) const {
-    const float share = p / rows.sums[r];
-    const float clipped = Clip(share, formulas::kEpsilon, 1.f - formulas::kEpsilon);
+    if (Sparse()) {
+      v.a += static_cast<double>(formulas::SparseOfProbability::At(p, t, rows.sums[r]).loss);
+      return;
+    }
+    const float share = p / rows.sums[r], clipped = formulas::ClipProbability(share);
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
@@ -236,10 +244,11 @@ struct LossBody {
       case LossKind::kSparseCategoricalCrossentropy:
       case LossKind::kCategoricalCrossentropy: {
         if (rows.s.from_logits) {
-          return std::exp(y - v.exp.top) * static_cast<float>(v.a / v.exp.sum) - t;
+          return std::exp(y - v.exp.top) * static_cast<float>(1 / v.exp.sum) - t;
         }
-        const float sum = rows.sums[r], share = y / sum;
-        const float clipped = Clip(share, formulas::kEpsilon, 1.f - formulas::kEpsilon);
+        const float sum = rows.sums[r];
+        if (Sparse()) return formulas::SparseOfProbability::At(y, t, sum).slope;
+        const float share = y / sum, clipped = formulas::ClipProbability(share);
         return ((share == clipped ? -t / clipped : 0.f) - static_cast<float>(v.b)) / sum;
       }
       case LossKind::kCategoricalHinge: {

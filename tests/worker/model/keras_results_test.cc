@@ -1,0 +1,74 @@
+#include "worker/model/keras_results.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/model/keras_json.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// A Functional model of Dense layers, each called once on an output of another.
+struct Link {
+  const char* layer;
+  const char* of;
+  size_t call = 0, output = 0;
+};
+
+json Wired(const std::vector<Link>& links) {
+  json input = {{"class_name", "InputLayer"},
+                {"name", "in"},
+                {"config", {{"name", "in"}, {"batch_shape", {nullptr, 4}}}},
+                {"inbound_nodes", json::array()}};
+  json layers = json::array({std::move(input)});
+  for (const Link& link : links) {
+    const json tensor = {{"class_name", "__keras_tensor__"},
+                         {"config", {{"keras_history", {link.of, link.call, link.output}}}}};
+    layers.push_back({{"class_name", "Dense"},
+                      {"name", link.layer},
+                      {"config", {{"name", link.layer}, {"units", 4}}},
+                      {"inbound_nodes", {{{"args", {tensor}}, {"kwargs", json::object()}}}}});
+  }
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "m"},
+            {"layers", std::move(layers)},
+            {"input_layers", {{"in", 0, 0}}},
+            {"output_layers", {{links.back().layer, 0, 0}}}}}};
+}
+
+TEST_CASE("a call that can never have its inputs is named with what it takes") {
+  const std::string start = "model: layer ";
+  const std::vector<std::pair<json, std::string>> table = {
+      {Wired({{"a", "a"}}), "\"a\" (Dense): key \"inbound_nodes\": takes its own output"},
+      {Wired({{"a", "in"}, {"b", "d"}, {"c", "b"}, {"d", "c"}}),
+       "\"b\" (Dense): key \"inbound_nodes\": is part of a cycle: \"b\" takes an output of \"d\", "
+       "which takes an output of \"c\", which takes one of \"b\""},
+      // Who waits for a cycle or a missing layer is not to blame.
+      {Wired({{"z", "a"}, {"a", "b"}, {"b", "a"}}),
+       "\"a\" (Dense): key \"inbound_nodes\": is part"},
+      {Wired({{"b", "a"}, {"a", "nosuch"}}),
+       "\"a\" (Dense): key \"inbound_nodes\": takes an output of layer \"nosuch\", which this "
+       "model has not"},
+      {Wired({{"a", "in"}, {"b", "a", 3}}),
+       "\"b\" (Dense): key \"inbound_nodes\": takes an output of call 3 of layer \"a\", which has "
+       "1, counted from 0"},
+      {Wired({{"a", "in", 0, 2}}),
+       "\"a\" (Dense): key \"inbound_nodes\": takes output 2 of layer \"in\", which has 1, counted "
+       "from 0"},
+  };
+  for (const auto& [model, message] : table) {
+    const absl::Status status = ReadKerasModel(model).status();
+    INFO(message << "\n got " << status);
+    REQUIRE_FALSE(status.ok());
+    CHECK(std::string(status.message()).starts_with(start + message));
+  }
+  CHECK(ReadKerasModel(Wired({{"b", "a"}, {"a", "in"}})).ok());
+}
+
+}  // namespace
+}  // namespace paracord
