@@ -183,8 +183,15 @@ def masks_of_inner_models(keras, keras2, rng):
         def inner(name):
             return keras.Sequential([L.Input((5, 4)), L.GRU(2, return_sequences=True, name="g"),
                                      L.Dense(2, name="d")], name=name)
-        return [inner("given")(plain(a), mask=m), inner("other")(masked(a), mask=m),
-                inner("own")(masked(b))] + ([inner("off")(masked(b), mask=None)] if keras2 else [])
+        def pair(name):
+            i, j = L.Input((5, 4)), L.Input((5, 4))
+            return keras.Model([i, j], L.Add(name="s")([L.GRU(2, return_sequences=True, name="g")(i),
+                                                        L.GRU(2, return_sequences=True, name="h")(j)]),
+                               name=name)
+        made = [inner("given")(plain(a), mask=m), inner("other")(masked(a), mask=m),
+                inner("own")(masked(b)), pair("first")([masked(a), masked(b)], mask=[m, None]),
+                pair("second")([masked(a), masked(b)], mask=[None, m])]
+        return made + ([inner("off")(masked(b), mask=None)] if keras2 else [])
     return with_masks(keras, keras2, rng, build)
 
 

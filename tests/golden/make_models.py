@@ -162,10 +162,6 @@ def cases():
     if KERAS2:
         yield case("categorical_of_sigmoid", [L.Dense(4, activation="sigmoid")], (3,),
                    "categorical_crossentropy", None, ["categorical_accuracy"])
-    # Of outputs that do not sum to one, TensorFlow clips before it normalises, the others after.
-    if not KERAS2:
-        yield case("sparse_of_softplus", [L.Dense(4, activation="softplus")], (3,), SPARSE, (),
-                   ["sparse_categorical_accuracy"], classes=4)
     yield case("binary", [L.Dense(1, activation="sigmoid")], (3,), "binary_crossentropy", (1,),
                ["accuracy", "mae"], classes=2)
     yield case("binary_logits", [L.Dense(2)], (3,), "binary_crossentropy", None,

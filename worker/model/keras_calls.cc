@@ -260,6 +260,11 @@ absl::StatusOr<CallSpec> ReadCall(const json& node) {
 
 std::string OtherArgument(const NodeSpec& call) {
   if (!call.masks.empty()) return call.masks.begin()->first;
+  for (const json& arg : call.args) {
+    for (const json& one : arg.is_array() ? arg : json::array({arg})) {
+      if (!one.is_null() && !LayerConfig::IsTensor(one)) return "args";
+    }
+  }
   for (const auto& [name, value] : call.kwargs.items()) {
     if (!value.is_null()) return name;
   }
@@ -288,6 +293,8 @@ absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, cons
   for (size_t i = 0; i < inputs.size() && call.own_masks; ++i) {
     const auto mask = rest.masks.extract(i == 0 ? "mask" : absl::StrCat("mask/", i));
     if (model.nodes[inputs[i]].constant.has_value()) continue;
+    // In Keras 3 an input for which the call names no mask keeps its own.
+    if (mask.empty() && !model.keras2) continue;
     NodeSpec node;
     node.layer = model.layers.size();
     node.inputs = {inputs[i]};

@@ -4,8 +4,8 @@
 //   y = A' [(G g G') (B' d B)] A
 // with d the 4 x 4 inputs that a tile sees and g the kernel. The products of one of the 16 places,
 // the taps, over all tiles and channels are a matrix product, which oneDNN computes. Gradients are
-// those of the same formula. Sums are of another order than the plain ones: about twice their
-// rounding error. The result does not depend on the number of threads.
+// those of the same formula. Errors are no larger than those of plain sums. The result does not
+// depend on the number of threads. A number that is not finite spreads over whole tiles.
 #include <algorithm>
 #include <atomic>
 #include <limits>
