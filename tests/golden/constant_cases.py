@@ -185,9 +185,9 @@ def masks_of_inner_models(keras, keras2, rng):
                                      L.Dense(2, name="d")], name=name)
         def pair(name):
             i, j = L.Input((5, 4)), L.Input((5, 4))
-            return keras.Model([i, j], L.Add(name="s")([L.GRU(2, return_sequences=True, name="g")(i),
-                                                        L.GRU(2, return_sequences=True, name="h")(j)]),
-                               name=name)
+            g = L.GRU(2, return_sequences=True, name="g")(i)
+            h = L.GRU(2, return_sequences=True, name="h")(j)
+            return keras.Model([i, j], L.Add(name="s")([g, h]), name=name)
         made = [inner("given")(plain(a), mask=m), inner("other")(masked(a), mask=m),
                 inner("own")(masked(b)), pair("first")([masked(a), masked(b)], mask=[m, None]),
                 pair("second")([masked(a), masked(b)], mask=[None, m])]
