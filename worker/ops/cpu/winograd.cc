@@ -252,7 +252,9 @@ class Winograd : public Conv2D {
     });
     if (!shape_.bias) return;
     const int64_t pixels = shape_.batch * shape_.height.out * shape_.width.out;
-    SumRows(pixels, out, out, dy, dbias);
+    InRanges(threads_, out, kRange / pixels, [&](int64_t begin, int64_t count) {
+      SumRows(pixels, out, count, dy + begin, dbias + begin);
+    });
   }
 
  private:
