@@ -345,7 +345,7 @@ int Main(int argc, char** argv) {
   std::string only;
   Flags flags("bench_wire", "Moves parameters between two processes.");
   flags.Integer("mb-max", "N", "megabytes of the largest variable", 1, 1024, &mb_max);
-  flags.Integer("rounds", "N", "repetitions of each way", 1, 1000, &rounds);
+  flags.Integer("rounds", "N", "repetitions of each way", 1, 100000, &rounds);
   flags.String("only", "NAME",
                "the result of that name alone (--json has the names), to profile it", &only);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;

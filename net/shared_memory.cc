@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -55,12 +56,14 @@ class Arena {
   void* Allocate(uint64_t bytes) {
     const uint64_t wanted = Rounded(bytes);
     MutexLock lock(mu_);
-    // The smallest that fits and wastes little; the same sizes come again and again.
-    if (const auto it = free_.lower_bound(wanted);
-        it != free_.end() && it->first <= wanted + wanted / 4) {
-      char* const data = it->second;
-      sizes_[data] = it->first;
-      free_.erase(it);
+    // The smallest that fits and wastes little; the same sizes come again and again. Of those, the
+    // one that was used last: its bytes may still be in the cache, and its pages are mapped.
+    if (const auto fits = free_.lower_bound(wanted);
+        fits != free_.end() && fits->first <= wanted + wanted / 4) {
+      const auto last = std::prev(free_.upper_bound(fits->first));
+      char* const data = last->second;
+      sizes_[data] = last->first;
+      free_.erase(last);
       return data;
     }
     if (segments_.empty() || segments_.back().bytes - segments_.back().used < wanted) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ struct Content {
   Optimizer optimizer;                                 // the partitions refer to it
   std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
   size_t trained = 0;                                  // how many of them are
+  mutable std::atomic<int> pushes = 0;                 // that are being applied
 
   Partition* Find(uint32_t id) const {
     const auto it = std::lower_bound(partitions.begin(), partitions.end(), id,

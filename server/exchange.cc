@@ -1,6 +1,7 @@
 #include "server/exchange.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <utility>
@@ -187,11 +188,25 @@ void Pull(const Partition& partition, const PartitionPull& pull, bool mapped, Pa
   }
 }
 
+// Counts in Content::pushes.
+class Pushing {
+ public:
+  explicit Pushing(const Content& content) : pushes_(content.pushes) { ++pushes_; }
+  ~Pushing() { --pushes_; }
+  Pushing(const Pushing&) = delete;
+  Pushing& operator=(const Pushing&) = delete;
+
+ private:
+  std::atomic<int>& pushes_;
+};
+
 }  // namespace
 
 absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request, bool mapped,
                                   ExchangeCounters& counters) {
   FAILPOINT("ps.push.received");
+  std::optional<Pushing> pushing;
+  if (request.header.has_batch()) pushing.emplace(content);
   const int64_t received = TraceBegin();
   absl::StatusOr<std::optional<Pushed>> pushed = Check(content, request);
   TraceEnd("check", received);
@@ -224,6 +239,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
     }
     FAILPOINT("ps.push.applied");
   }
+  pushing.reset();
   const TraceSpan span("pull");
   std::vector<PieceView> pieces;
   for (const PartitionPull& pull : request.header.pull()) {

@@ -1,7 +1,10 @@
 #include "server/snapshot.h"
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,15 +18,70 @@
 namespace paracord {
 namespace {
 
+constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes
+constexpr auto kGiveWayStep = std::chrono::microseconds(100);
+constexpr int kGiveWaySteps = 50;
+
 struct Taken {
   const Partition::Facts* facts;
   Partition::Image image;
 };
 
-std::vector<Taken> TakeAll(const Content& content) {
-  std::vector<Taken> taken;
+// Waits while pushes are applied, though never for long: both want the same memory and processors.
+void GiveWay(const Content& content) {
+  for (int i = 0; i < kGiveWaySteps && content.pushes.load() > 0; ++i) {
+    std::this_thread::sleep_for(kGiveWayStep);
+  }
+}
+
+// Memory for a copy. Its pages come into being here, and not under a partition's lock.
+ChunkRefs FreshChunks(uint64_t elements) {
+  constexpr size_t kPageFloats = 4096 / sizeof(float);
+  ChunkRefs chunks = Block(elements).chunks();
+  for (const ChunkRef& chunk : chunks) {
+    const std::span<float> values = chunk.mutable_values();
+    for (size_t i = 0; i < values.size(); i += kPageFloats) values[i] = 0;
+  }
+  return chunks;
+}
+
+// For copies of the first partitions, as many as kCopiedMax has room for.
+std::vector<Partition::Image> MakeRoom(const Content& content) {
+  std::vector<Partition::Image> room;
+  uint64_t bytes = 0;
   for (const auto& partition : content.partitions) {
-    taken.push_back({&partition->facts(), partition->TakeImage()});
+    bytes += partition->resident_bytes();
+    if (bytes > kCopiedMax) break;
+    const Partition::Facts& facts = partition->facts();
+    Partition::Image& copy = room.emplace_back();
+    copy.value = FreshChunks(facts.bytes / sizeof(float));
+    while (facts.trained && copy.slots.size() < content.optimizer.slots.size()) {
+      copy.slots.push_back(FreshChunks(facts.bytes / sizeof(float)));
+    }
+  }
+  return room;
+}
+
+void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    std::ranges::copy(chunks[i].values(), room[i].mutable_values().begin());
+    chunks[i] = std::move(room[i]);
+  }
+}
+
+// A push that meets a chunk which we hold has to write it elsewhere. So what there is room for is
+// copied at once, one partition after the other: a push meets one of them at most.
+std::vector<Taken> TakeAll(const Content& content) {
+  std::vector<Partition::Image> room = MakeRoom(content);
+  std::vector<Taken> taken;
+  for (size_t i = 0; i < content.partitions.size(); ++i) {
+    const Partition& partition = *content.partitions[i];
+    if (i < room.size()) GiveWay(content);
+    taken.push_back({&partition.facts(), partition.TakeImage()});
+    if (i >= room.size()) continue;
+    Partition::Image& image = taken.back().image;
+    MoveTo(room[i].value, image.value);
+    for (size_t s = 0; s < image.slots.size(); ++s) MoveTo(room[i].slots[s], image.slots[s]);
   }
   return taken;
 }
@@ -52,23 +110,24 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
 }
 
 // Lets go of each chunk once it is written, so that training need no longer copy around it.
-absl::Status AppendChunks(SafetensorsWriter& writer, ChunkRefs& chunks,
+absl::Status AppendChunks(const Content& content, SafetensorsWriter& writer, ChunkRefs& chunks,
                           const std::atomic<bool>& voided) {
   for (ChunkRef& chunk : chunks) {
     if (voided.load()) return absl::AbortedError("the snapshot was voided by a newer order");
+    GiveWay(content);
     RETURN_IF_ERROR(writer.Append(chunk.values()));
     chunk = ChunkRef();
   }
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(SafetensorsWriter& writer, std::vector<Taken>& taken,
+absl::Status WriteAll(const Content& content, SafetensorsWriter& writer, std::vector<Taken>& taken,
                       const std::atomic<bool>& voided) {
   for (size_t i = 0; i < taken.size(); ++i) {
     if (i == taken.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
-    RETURN_IF_ERROR(AppendChunks(writer, taken[i].image.value, voided));
+    RETURN_IF_ERROR(AppendChunks(content, writer, taken[i].image.value, voided));
     for (ChunkRefs& slot : taken[i].image.slots) {
-      RETURN_IF_ERROR(AppendChunks(writer, slot, voided));
+      RETURN_IF_ERROR(AppendChunks(content, writer, slot, voided));
     }
   }
   return writer.Finish();
@@ -89,7 +148,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
 
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                    Begin(files, content, identity, path, taken));
-  absl::Status written = WriteAll(*writer, taken, voided);
+  absl::Status written = WriteAll(content, *writer, taken, voided);
   if (written.ok()) written = files.SyncDirectory(directory);
   if (!written.ok()) {
     files.RemoveTree(path).IgnoreError();  // gives the disk back; the round has failed anyway

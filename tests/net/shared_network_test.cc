@@ -60,6 +60,19 @@ struct Pair {
   std::unique_ptr<Link> link;
 };
 
+TEST_CASE("shared memory that was given back last is used first") {
+  REQUIRE(EnableSharedMemory());
+  constexpr size_t kBytes = 123 << 12;
+  void* const first = AllocateShared(kBytes);
+  void* const last = AllocateShared(kBytes);
+  FreeShared(first, kBytes);
+  FreeShared(last, kBytes);
+  CHECK(AllocateShared(kBytes) == last);
+  CHECK(AllocateShared(kBytes) == first);
+  FreeShared(first, kBytes);
+  FreeShared(last, kBytes);
+}
+
 TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   Pair pair("test-shapes");
   Parts parts;
