@@ -147,8 +147,10 @@ bool Gradient::FiniteIn(uint64_t first, uint64_t count) const {
 bool Gradient::Finite() const {
   if (sparse()) return AllFinite(values_);
   std::atomic<bool> finite = true;
-  ParallelFor((elements_ + kChunkElements - 1) / kChunkElements, [&](size_t i) {
-    const uint64_t first = i * kChunkElements;
+  const uint64_t chunks = (elements_ + kChunkElements - 1) / kChunkElements;
+  // From the end: what came last is in the cache now, and the beginning is when it is applied.
+  ParallelFor(chunks, [&](size_t i) {
+    const uint64_t first = (chunks - 1 - i) * kChunkElements;
     if (!FiniteIn(first, std::min(kChunkElements, elements_ - first))) finite = false;
   });
   return finite;

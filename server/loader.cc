@@ -98,28 +98,10 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
   return contents;
 }
 
-absl::StatusOr<PartitionContents> Restore(const VariableSpec& variable, const DataPlan& plan,
-                                          const Optimizer& optimizer, StoredPartition stored) {
-  PartitionContents contents{.value = Block(stored.value.size()),
-                             .slots = {},
-                             .ledger = {},
-                             .updates = stored.updates,
-                             .healthy = stored.healthy};
-  contents.value.Assign(stored.value);
-  stored.value = {};
-  ASSIGN_OR_RETURN(contents.ledger, PartitionLedger::FromProto(stored.ledger, plan));
-  if (!variable.trainable()) return contents;
-  for (const SlotSpec& slot : OptimizerFor(variable, optimizer).slots) {
-    const auto it = stored.slots.find(slot.name);
-    if (it == stored.slots.end()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("it has no slot ", slot.name, ", which the optimizer needs"));
-    }
-    contents.slots.emplace_back(it->second.size());
-    contents.slots.back().Assign(it->second);
-    it->second = {};
-  }
-  return contents;
+TensorPlace PlaceOf(const Block& block) {
+  TensorPlace place;
+  for (const ChunkRef& chunk : block.chunks()) place.push_back(chunk.mutable_values());
+  return place;
 }
 
 std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const PartitionSpec& spec,
@@ -174,24 +156,52 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
                                                       ", not ", request.fence().run_id()));
   }
   std::vector<uint32_t> ids;
+  std::vector<std::vector<SlotSpec>> slots;  // by partition
+  std::vector<PartitionContents> restored;
+  std::vector<std::vector<bool>> missing;  // slots
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    const uint64_t elements = PartitionElements(variable, spec);
     ids.push_back(spec.id());
+    PartitionContents& contents = restored.emplace_back();
+    contents.value = Block(elements);
+    slots.emplace_back();
+    if (variable.trainable()) slots.back() = OptimizerFor(variable, content.optimizer).slots;
+    missing.emplace_back(slots.back().size(), true);
+    for (size_t s = 0; s < slots.back().size(); ++s) contents.slots.emplace_back(elements);
   }
-  ASSIGN_OR_RETURN(std::vector<StoredPartition> stored,
-                   ReadPartitions(files, directory, manifest, ids));
+  const auto place = [&](size_t i, std::string_view name) {
+    if (name.empty()) return PlaceOf(restored[i].value);
+    for (size_t s = 0; s < slots[i].size(); ++s) {
+      if (slots[i][s].name != name) continue;
+      missing[i][s] = false;
+      return PlaceOf(restored[i].slots[s]);
+    }
+    return TensorPlace();
+  };
+  ASSIGN_OR_RETURN(const std::vector<StoredPartition> stored,
+                   ReadPartitions(files, directory, manifest, ids, place));
   for (size_t i = 0; i < stored.size(); ++i) {
     const PartitionSpec& spec = request.partitions(static_cast<int>(i));
-    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    absl::StatusOr<PartitionContents> contents =
-        Restore(variable, content.plan, content.optimizer, std::move(stored[i]));
-    if (!contents.ok()) {
-      return absl::Status(
-          contents.status().code(),
-          absl::StrCat(directory, ": partition ", spec.name(), ": ", contents.status().message()));
+    const auto refuse = [&](absl::StatusCode code, absl::string_view why) {
+      return absl::Status(code, absl::StrCat(directory, ": partition ", spec.name(), ": ", why));
+    };
+    const auto lacks = std::ranges::find(missing[i], true);
+    if (lacks != missing[i].end()) {
+      const SlotSpec& slot = slots[i][static_cast<size_t>(lacks - missing[i].begin())];
+      return refuse(absl::StatusCode::kFailedPrecondition,
+                    absl::StrCat("it has no slot ", slot.name, ", which the optimizer needs"));
     }
+    absl::StatusOr<PartitionLedger> ledger =
+        PartitionLedger::FromProto(stored[i].ledger, content.plan);
+    if (!ledger.ok()) return refuse(ledger.status().code(), ledger.status().message());
+    restored[i].ledger = *std::move(ledger);
+    restored[i].updates = stored[i].updates;
+    restored[i].healthy = stored[i].healthy;
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, *std::move(contents), pinned));
+        MakePartition(variable, spec, content.optimizer, std::move(restored[i]), pinned));
   }
   return absl::OkStatus();
 }

@@ -45,7 +45,7 @@ Partition::~Partition() {
 }
 
 uint64_t Partition::resident_bytes() const {
-  return facts_.bytes * (1 + (facts_.trained ? optimizer_.slots.size() : 0));
+  return facts_.bytes * (1 + slots());
 }
 
 Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,

@@ -68,6 +68,7 @@ class Partition {
 
   const Facts& facts() const { return facts_; }
   const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
+  size_t slots() const { return facts_.trained ? optimizer_.slots.size() : 0; }
   uint64_t resident_bytes() const;
 
   // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)

@@ -55,7 +55,7 @@ std::vector<Partition::Image> MakeRoom(const Content& content) {
     const Partition::Facts& facts = partition->facts();
     Partition::Image& copy = room.emplace_back();
     copy.value = FreshChunks(facts.bytes / sizeof(float));
-    while (facts.trained && copy.slots.size() < content.optimizer.slots.size()) {
+    while (copy.slots.size() < partition->slots()) {
       copy.slots.push_back(FreshChunks(facts.bytes / sizeof(float)));
     }
   }

@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
-#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {
@@ -46,31 +45,44 @@ PsFileIdentity IdentityOf(const Manifest& manifest, uint32_t ps) {
           .boot_id = {}};
 }
 
-// Where the tensors of one file go.
+// What is read of one file.
 class FilePlan {
  public:
-  explicit FilePlan(StoredTensors wanted) : wanted_(wanted) {}
-  void Add(StoredPartition& partition, const std::string& name) {
-    targets_.emplace(name, &partition);
+  struct Target {
+    StoredPartition* partition;
+    size_t index;       // for PlaceFn
+    uint64_t elements;  // that each of its tensors should have
+    uint64_t value_elements = 0;
+    bool slots_fit = true;
+  };
+
+  explicit FilePlan(const PlaceFn& place) : place_(place) {}
+  void Add(StoredPartition& partition, size_t index, const Manifest& manifest) {
+    const PartitionSpec& spec = manifest.partitions[partition.id].spec;
+    targets_[spec.name()] = {&partition, index,
+                             PartitionElements(manifest.variables[spec.variable()], spec)};
   }
-  // Sized by the tensor itself; whether that is right is looked at once the checksum is.
-  std::span<float> Destination(const TensorInfo& tensor) {
+  // Nowhere, if its size is wrong: that is looked at once the checksum is.
+  TensorPlace Place(const TensorInfo& tensor) {
     const std::string_view full = tensor.name;
     const size_t slot = full.find("/.slot/");
     const auto it = targets_.find(full.substr(0, slot));
     if (it == targets_.end()) return {};
+    Target& target = it->second;
     const bool is_value = slot == std::string_view::npos;
-    const std::string name(is_value ? "" : full.substr(slot + 7));
-    if (!is_value && wanted_ == StoredTensors::kModel && name != kAverageSlot) return {};
-    std::vector<float>& out = is_value ? it->second->value : it->second->slots[name];
-    out.resize((tensor.end - tensor.begin) / sizeof(float));
-    return out;
+    const uint64_t elements = (tensor.end - tensor.begin) / sizeof(float);
+    if (is_value) target.value_elements = elements;
+    if (elements != target.elements) {
+      if (!is_value) target.slots_fit = false;
+      return {};
+    }
+    return place_(target.index, is_value ? "" : full.substr(slot + 7));
   }
-  const std::map<std::string, StoredPartition*, std::less<>>& targets() const { return targets_; }
+  const std::map<std::string, Target, std::less<>>& targets() const { return targets_; }
 
  private:
-  const StoredTensors wanted_;
-  std::map<std::string, StoredPartition*, std::less<>> targets_;  // by partition name
+  const PlaceFn& place_;
+  std::map<std::string, Target, std::less<>> targets_;  // by partition name
 };
 
 absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFile& expected) {
@@ -92,30 +104,24 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
         absl::StrCat(path, " belongs elsewhere: ", identity.message()));
   }
   RETURN_IF_ERROR(CheckSize(path, file->bytes(), expected));
-  ASSIGN_OR_RETURN(const uint32_t crc, file->ReadAll([&](const TensorInfo& tensor) {
-    return plan.Destination(tensor);
-  }));
+  ASSIGN_OR_RETURN(const uint32_t crc,
+                   file->ReadAll([&](const TensorInfo& tensor) { return plan.Place(tensor); }));
   if (crc != expected.crc32c) {
     return absl::DataLossError(
         absl::StrFormat("%s: checksum %08x, the manifest says %08x", path, crc, expected.crc32c));
   }
-  for (const auto& [name, partition] : plan.targets()) {
+  for (const auto& [name, target] : plan.targets()) {
     absl::StatusOr<PartitionMetadata> counts = ReadPartitionMetadata(metadata, name);
     if (!counts.ok()) {
       return absl::DataLossError(absl::StrCat(path, ": ", counts.status().message()));
     }
-    partition->ledger = std::move(counts->ledger);
-    partition->updates = counts->updates;
-    partition->healthy = counts->healthy;
-    const PartitionSpec& spec = manifest.partitions[partition->id].spec;
-    const uint64_t elements = PartitionElements(manifest.variables[spec.variable()], spec);
-    const bool slots_fit =
-        std::all_of(partition->slots.begin(), partition->slots.end(),
-                    [&](const auto& slot) { return slot.second.size() == elements; });
-    if (partition->value.size() != elements || !slots_fit) {
+    target.partition->ledger = std::move(counts->ledger);
+    target.partition->updates = counts->updates;
+    target.partition->healthy = counts->healthy;
+    if (target.value_elements != target.elements || !target.slots_fit) {
       return absl::DataLossError(absl::StrCat(path, ": partition ", name, " has ",
-                                              partition->value.size(), " elements where ", elements,
-                                              " were expected"));
+                                              target.value_elements, " elements where ",
+                                              target.elements, " were expected"));
     }
   }
   return absl::OkStatus();
@@ -268,16 +274,14 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
   if (!manifest.ok()) return {manifest.status()};
   std::vector<absl::Status> damage;
   for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
-    // One file at a time, so that memory is one ps's, not the job's. A ps may hold nothing; its
-    // file is verified all the same.
+    // A ps may hold nothing; its file is verified all the same.
     std::vector<StoredPartition> partitions;
     for (const ManifestPartition& partition : manifest->partitions) {
       if (partition.spec.ps() == ps) partitions.emplace_back().id = partition.spec.id();
     }
-    FilePlan plan(StoredTensors::kAll);
-    for (StoredPartition& partition : partitions) {
-      plan.Add(partition, manifest->partitions[partition.id].spec.name());
-    }
+    const PlaceFn nowhere = [](size_t, std::string_view) { return TensorPlace(); };
+    FilePlan plan(nowhere);
+    for (StoredPartition& partition : partitions) plan.Add(partition, 0, *manifest);
     absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan);
     if (!read.ok()) damage.push_back(std::move(read));
   }
@@ -306,7 +310,7 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
                                                             const std::string& directory,
                                                             const Manifest& manifest,
                                                             std::span<const uint32_t> ids,
-                                                            StoredTensors wanted) {
+                                                            const PlaceFn& place) {
   std::vector<StoredPartition> partitions(ids.size());
   std::map<uint32_t, FilePlan> plans;  // by ps
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -314,8 +318,8 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
       return absl::NotFoundError(absl::StrCat(directory, " holds no partition ", ids[i]));
     }
     partitions[i].id = ids[i];
-    const PartitionSpec& spec = manifest.partitions[ids[i]].spec;
-    plans.try_emplace(spec.ps(), wanted).first->second.Add(partitions[i], spec.name());
+    const uint32_t ps = manifest.partitions[ids[i]].spec.ps();
+    plans.try_emplace(ps, place).first->second.Add(partitions[i], i, manifest);
   }
   for (auto& [ps, plan] : plans) {
     RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan));
@@ -329,17 +333,27 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
   std::vector<std::vector<float>> variables(manifest.variables.size());
   std::vector<uint32_t> ids(manifest.partitions.size());
   for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  ASSIGN_OR_RETURN(std::vector<StoredPartition> partitions,
-                   ReadPartitions(files, directory, manifest, ids, StoredTensors::kModel));
-  // A variable's partitions follow one another by id (checked with the manifest).
-  for (StoredPartition& partition : partitions) {
-    std::vector<float>& whole = variables[manifest.partitions[partition.id].spec.variable()];
-    const auto average = partition.slots.find(kAverageSlot);
-    const std::vector<float>& values =
-        average != partition.slots.end() ? average->second : partition.value;
-    whole.insert(whole.end(), values.begin(), values.end());
-    partition = {};
+  const auto part = [&](uint32_t id) {
+    const PartitionSpec& spec = manifest.partitions[id].spec;
+    const VariableSpec& variable = manifest.variables[spec.variable()];
+    return std::span(variables[spec.variable()])
+        .subspan(spec.row_begin() * RowElements(variable), PartitionElements(variable, spec));
+  };
+  for (const ManifestPartition& partition : manifest.partitions) {
+    const VariableSpec& variable = manifest.variables[partition.spec.variable()];
+    std::vector<float>& whole = variables[partition.spec.variable()];
+    whole.resize(whole.size() + PartitionElements(variable, partition.spec));
   }
+  std::map<uint32_t, std::vector<float>> averages;  // by partition
+  const auto place = [&](size_t id, std::string_view slot) {
+    const std::span<float> values = part(static_cast<uint32_t>(id));
+    if (slot.empty()) return TensorPlace{values};
+    if (slot != kAverageSlot) return TensorPlace();
+    return TensorPlace{
+        averages.try_emplace(static_cast<uint32_t>(id), values.size()).first->second};
+  };
+  RETURN_IF_ERROR(ReadPartitions(files, directory, manifest, ids, place).status());
+  for (const auto& [id, average] : averages) std::ranges::copy(average, part(id).begin());
   return variables;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 #include "common/files.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 
@@ -104,29 +106,32 @@ std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& dir
 // OK or the first of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 
-// One partition as a ps file holds it.
+// What a ps file says of a partition beside its tensors.
 struct StoredPartition {
   uint32_t id = 0;
-  std::vector<float> value;                         // rows x the variable's other dimensions
-  std::map<std::string, std::vector<float>> slots;  // each of the value's size
   Ledger ledger;
   uint64_t updates = 0;
   bool healthy = true;
 };
 
-// What is read of a partition: all, or what makes the model. Of a job that averages its values
-// (use_ema of Keras) that is the slot with the average, which Keras' fit() leaves in the model.
-enum class StoredTensors { kAll, kModel };
+// Where a tensor of the partition `ids[index]` goes, in float32 and with as many elements as the
+// manifest says; `slot`: empty for the values. Nowhere: it is only verified.
+using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot)>;
+
+// The partitions `ids` (any order; the result has the same). Each file that holds one of them is
+// read once; what landed may be used only if this says OK.
+absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
+                                                            const std::string& directory,
+                                                            const Manifest& manifest,
+                                                            std::span<const uint32_t> ids,
+                                                            const PlaceFn& place);
+
+// Of a job that averages its values (use_ema of Keras): the slot with the averages, which Keras'
+// fit() leaves in the model.
 inline constexpr char kAverageSlot[] = "average";
 
-// The partitions `ids` (any order; the result has the same), each file that holds one of them read
-// once and verified before anything is handed out.
-absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(
-    Files& files, const std::string& directory, const Manifest& manifest,
-    std::span<const uint32_t> ids, StoredTensors wanted = StoredTensors::kAll);
-
-// All variables, whole, in the order of manifest.variables and as kModel says; verified. For export
-// and evaluation.
+// All variables, whole, in the order of manifest.variables, their averages where there are some;
+// verified. For export and evaluation.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest);

@@ -23,4 +23,8 @@ inline uint32_t Crc32c(std::span<const char> bytes, uint32_t crc = 0) {
   return crc;
 }
 
+// The checksum of one run of bytes and then another, from theirs: so that parts of a file can be
+// read at once.
+uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes);
+
 }  // namespace paracord

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/mutant.h"
+#include "common/parallel.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "storage/crc32c.h"
@@ -20,6 +22,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "tensors are little-endian");
 
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
+constexpr size_t kLookedAtBytes = 64 << 10;
 
 struct DType {
   std::string_view name;
@@ -233,6 +236,32 @@ absl::Status SafetensorsWriter::Finish() {
   return file_->Sync();
 }
 
+namespace {
+
+// Of the bytes of a file.
+struct Part {
+  uint64_t at = 0;
+  uint64_t bytes = 0;
+  char* out = nullptr;  // null: they are only looked at
+  uint32_t crc = 0;
+  absl::Status status{};
+};
+
+void ReadPart(const ReadFile& file, Part& part) {
+  std::array<char, kLookedAtBytes> looked_at;
+  for (uint64_t done = 0; done < part.bytes && part.status.ok();) {
+    const uint64_t left = part.bytes - done;
+    const std::span<char> to = part.out != nullptr
+                                   ? std::span(part.out, left)
+                                   : std::span(looked_at).first(std::min(left, kLookedAtBytes));
+    part.status = file.ReadAt(part.at + done, to);
+    part.crc = Crc32c(to, part.crc);
+    done += to.size();
+  }
+}
+
+}  // namespace
+
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadFile> file, std::string path,
                                  SafetensorsHeader header, std::string head)
     : file_(std::move(file)),
@@ -280,27 +309,42 @@ absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t be
 }
 
 absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
-    const std::function<std::span<float>(const TensorInfo&)>& destination) const {
-  uint32_t crc = Crc32c(head_);
-  std::string skipped;
+    const std::function<TensorPlace(const TensorInfo&)>& place) const {
+  std::vector<Part> parts;
+  uint64_t at = header_.data_begin;
   for (const TensorInfo& tensor : header_.tensors) {
-    const std::span<float> wanted = destination(tensor);
-    std::span<char> out(reinterpret_cast<char*>(wanted.data()), wanted.size_bytes());
-    const uint64_t bytes = tensor.end - tensor.begin;
-    if (!out.empty() && tensor.dtype != "F32") return NotF32(path_, tensor);
-    if (!out.empty() && out.size() != bytes) {
+    const TensorPlace wanted = place(tensor);
+    const uint64_t end = header_.data_begin + tensor.end;
+    if (!wanted.empty() && tensor.dtype != "F32") return NotF32(path_, tensor);
+    uint64_t there = 0;
+    for (const std::span<float> span : wanted) {
+      there += span.size_bytes();
+      const std::span<char> out(reinterpret_cast<char*>(span.data()), span.size_bytes());
+      for (uint64_t done = 0; done < out.size(); done += parts.back().bytes) {
+        const uint64_t bytes = std::min(kReadBytes, out.size() - done);
+        parts.push_back({std::exchange(at, at + bytes), bytes, out.data() + done});
+      }
+    }
+    if (!wanted.empty() && at != end) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor ", tensor.name, " has ",
-                                                     bytes, " bytes where ", out.size(),
-                                                     " were expected"));
+                                                     tensor.end - tensor.begin, " bytes where ",
+                                                     there, " were expected"));
     }
-    for (uint64_t done = 0; done < bytes;) {
-      const uint64_t step = std::min(kReadBytes, bytes - done);
-      if (out.empty()) skipped.resize(step);
-      const std::span<char> to = out.empty() ? std::span(skipped) : out.subspan(done, step);
-      RETURN_IF_ERROR(file_->ReadAt(header_.data_begin + tensor.begin + done, to));
-      crc = Crc32c(to, crc);
-      done += step;
+    while (at < end) {
+      const uint64_t bytes = std::min(kReadBytes, end - at);
+      parts.push_back({std::exchange(at, at + bytes), bytes, nullptr});
     }
+  }
+  std::atomic<bool> failed = false;
+  ParallelFor(parts.size(), [&](size_t i) {
+    if (failed) return;
+    ReadPart(*file_, parts[i]);
+    if (!parts[i].status.ok()) failed = true;
+  });
+  uint32_t crc = Crc32c(head_);
+  for (const Part& part : parts) {
+    RETURN_IF_ERROR(part.status);
+    crc = Crc32cOfBoth(crc, part.crc, part.bytes);
   }
   return crc;
 }

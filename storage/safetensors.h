@@ -75,6 +75,9 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
+// Memory for the elements of a tensor, in order; none: it is not wanted.
+using TensorPlace = std::vector<std::span<float>>;
+
 // An open file with its header checked. Errors name the file.
 class SafetensorsFile {
  public:
@@ -88,11 +91,11 @@ class SafetensorsFile {
   // Elements [begin, begin + out.size()) of an F32 tensor of header().tensors.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
-  // Reads the whole file once, front to back, and gives the checksum of all its bytes. Where
-  // `destination` gives a span for an F32 tensor (of its size), the tensor lands there; an empty
-  // span skips it. What has landed may be used only once the checksum is found right.
+  // Reads the whole file once, several parts at a time, and gives the checksum of all its bytes. An
+  // F32 tensor lands where `place` says, which is asked in the order of the file before anything is
+  // read. What has landed may be used only once the checksum is found right.
   absl::StatusOr<uint32_t> ReadAll(
-      const std::function<std::span<float>(const TensorInfo&)>& destination) const;
+      const std::function<TensorPlace(const TensorInfo&)>& place) const;
 
  private:
   SafetensorsFile(std::unique_ptr<ReadFile> file, std::string path, SafetensorsHeader header,

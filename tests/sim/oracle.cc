@@ -123,7 +123,7 @@ void Oracle::CheckStaleness(const ExchangeRequest& request, bool applied) {
 
 // A partition has the same as a stored one to the bit, whichever ps it was on; or what differs.
 std::string Oracle::Difference(const Partition& partition, const Optimizer& optimizer,
-                               const StoredPartition& stored) {
+                               const StoredTensors& stored) {
   const Partition::Image image = partition.TakeImage();
   if (Joined(image.value) != stored.value) return "values";
   if (image.updates != stored.updates) return "updates";
@@ -153,10 +153,10 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
   if (!manifest.ok()) return;  // removed or damaged since
   std::vector<uint32_t> ids;
   for (const auto& partition : content.partitions) ids.push_back(partition->facts().id);
-  const auto stored = ReadPartitions(files, path, *manifest, ids);
+  const auto stored = ReadTensors(files, path, *manifest, ids);
   if (!stored.ok()) return;
   PROBE("sim.restored");
-  for (const StoredPartition& one : *stored) {
+  for (const StoredTensors& one : *stored) {
     const std::string other = Difference(*content.Find(one.id), content.optimizer, one);
     if (!other.empty()) {
       Violation(absl::StrCat("partition ", one.id, " is not restored as it was saved: ", other));
@@ -165,7 +165,7 @@ void Oracle::Loaded(const Content& content, const std::string& checkpoint) {
 }
 
 // One worker: the bytes are those of all batches applied one after the other.
-void Oracle::CheckOrdered(const StoredPartition& partition, uint64_t elements) {
+void Oracle::CheckOrdered(const StoredTensors& partition, uint64_t elements) {
   const absl::StatusOr<Optimizer> optimizer = ParseOptimizer(job_.optimizer);
   if (!optimizer.ok()) return Violation(optimizer.status().ToString());
   PartitionContents contents;
@@ -287,10 +287,10 @@ void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
   if (!whole.ok()) return Violation(whole.ToString());
   std::vector<uint32_t> ids;
   for (uint32_t id = 0; id < manifest->partitions.size(); ++id) ids.push_back(id);
-  const auto stored = ReadPartitions(files, path, *manifest, ids);
+  const auto stored = ReadTensors(files, path, *manifest, ids);
   if (!stored.ok()) return Violation(stored.status().ToString());
-  const StoredPartition* first = nullptr;
-  for (const StoredPartition& partition : *stored) {
+  const StoredTensors* first = nullptr;
+  for (const StoredTensors& partition : *stored) {
     CheckPartition(name, partition.id, {partition.updates, partition.ledger, partition.value});
     const bool trained =
         manifest->variables[manifest->partitions[partition.id].spec.variable()].trainable();

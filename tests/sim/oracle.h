@@ -15,7 +15,7 @@
 #include "server/parameter_server.h"
 #include "sim/counting_workload.h"
 #include "sim/world/sim_world.h"
-#include "storage/checkpoint.h"
+#include "stored_tensors.h"
 
 namespace paracord {
 
@@ -68,8 +68,8 @@ class Oracle {
   void CheckOutcomes(const BatchId& batch, const ExchangeReply& reply, const PsSeen& after);
   void CheckStaleness(const ExchangeRequest& request, bool applied);
   static std::string Difference(const Partition& partition, const Optimizer& optimizer,
-                                const StoredPartition& stored);
-  void CheckOrdered(const StoredPartition& partition, uint64_t elements);
+                                const StoredTensors& stored);
+  void CheckOrdered(const StoredTensors& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
   void CheckNew(const std::string& name, const SimInode& directory);
   void CheckDurable(const std::string& path, const SimInode& directory);

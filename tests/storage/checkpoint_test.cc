@@ -6,6 +6,7 @@
 #include "storage/crc32c.h"
 #include "storage/safetensors.h"
 #include "tests/fakes.h"
+#include "tests/stored_tensors.h"
 
 namespace paracord {
 namespace {
@@ -242,7 +243,7 @@ TEST_CASE("partitions and whole variables are read from their files") {
   const auto manifest = ReadManifest(stored.files, stored.checkpoint);
   REQUIRE(manifest.ok());
   const std::vector<uint32_t> ids = {2, 0};
-  const auto partitions = ReadPartitions(stored.files, stored.checkpoint, *manifest, ids);
+  const auto partitions = ReadTensors(stored.files, stored.checkpoint, *manifest, ids);
   REQUIRE(partitions.ok());
   CHECK((*partitions)[0].id == 2);
   CHECK((*partitions)[0].value == std::vector<float>{200});
@@ -256,8 +257,8 @@ TEST_CASE("partitions and whole variables are read from their files") {
   CHECK((*variables)[0] == std::vector<float>{0, 1, 2, 3, 4, 5, 100, 101, 102, 103, 104, 105});
   CHECK((*variables)[1] == std::vector<float>{200});
   const std::vector<uint32_t> unknown = {3};
-  CHECK(absl::IsNotFound(
-      ReadPartitions(stored.files, stored.checkpoint, *manifest, unknown).status()));
+  CHECK(
+      absl::IsNotFound(ReadTensors(stored.files, stored.checkpoint, *manifest, unknown).status()));
 }
 
 TEST_CASE("where values are averaged, a model is read from the averages, and a restore is not") {
@@ -266,7 +267,7 @@ TEST_CASE("where values are averaged, a model is read from the averages, and a r
   REQUIRE(variables.ok());
   CHECK((*variables)[1] == std::vector<float>{-200});
   const std::vector<uint32_t> ids = {2};
-  const auto partitions = ReadPartitions(stored.files, stored.checkpoint, stored.manifest, ids);
+  const auto partitions = ReadTensors(stored.files, stored.checkpoint, stored.manifest, ids);
   REQUIRE(partitions.ok());
   CHECK((*partitions)[0].value == std::vector<float>{200});
   CHECK((*partitions)[0].slots.at("average") == std::vector<float>{-200});
