@@ -21,7 +21,8 @@ rows:
   start             from the start of the processes to the first step that is applied
   accuracy          from the start of the processes to 90 % of Fashion-MNIST's test set, CNN, both
                     testing after each epoch
-  memory            resident, the largest of a kind: waiting for a job, and training mlp64 and large
+  memory            resident, the largest of a kind: waiting for a job, and training mlp64 and large;
+                    and with its share alone of the pages that several processes have
   kills             12 times a worker is killed and started again at once, in turns: batches that
                     were applied more than once, and time until that worker's next step is applied
   ps_kill           a ps is killed and started again at once
@@ -64,6 +65,14 @@ def wire_results():
                 yield kind(key, key, unit, goal)
 
 
+def memory_results():
+    for state in ("idle", "mlp64", "large"):
+        for role in ("ps", "worker"):
+            key = f"{role} {state}"
+            yield less(key, f"{role}, {state}", "MB", 10)
+            yield less(f"{key} in shares", "  its share of shared pages", "MB")
+
+
 ROWS = {
     **{name: ("rate", [more(name, name, "samples/s", goal)])
        for name, goal in (("mlp64", 4), ("mlp256", 2.5), ("cnn64", 1.6), ("large", 2),
@@ -72,8 +81,7 @@ ROWS = {
     "start": ("start", [less("start", "start to first step", "s", 20)]),
     "accuracy": ("accuracy", [less("accuracy", "start to 90 % accuracy", "s", 2),
                               less("epochs", "  epochs until then", "")]),
-    "memory": ("memory", [less(f"{role} {state}", f"{role}, {state}", "MB", 10)
-                          for state in ("idle", "mlp64", "large") for role in ("ps", "worker")]),
+    "memory": ("memory", list(memory_results())),
     "kills": ("kills", [
         less("doubled", f"{jobs.KILLS} workers killed: doubled", "batches", None, 0),
         less("away", "  worker away, median", "s"),

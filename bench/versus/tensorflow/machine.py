@@ -2,10 +2,19 @@
 import statistics
 
 
-def resident_mb(pid):
-    """Pages that it shares with others count in each of them."""
-    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) * 1024 / 1e6
+def memory_mb(pid):
+    """Resident, where pages that processes share count in each of them, and in shares, where each
+    counts its part of them."""
+    kinds = {"Rss:": "", "Pss:": " in shares"}
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
+        lines = [line.split() for line in f]
+    return {kinds[line[0]]: int(line[1]) * 1024 / 1e6 for line in lines if line[0] in kinds}
+
+
+def most(results, name, pid):
+    """Enters the memory of a process under that name where it is more than what is there."""
+    for kind, mb in memory_mb(pid).items():
+        results[name + kind] = max(mb, results.get(name + kind, 0))
 
 
 def steps(ends):

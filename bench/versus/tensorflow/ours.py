@@ -161,8 +161,7 @@ class Side:
             with self.train(jobs.JOBS[name], trace=False, steps=1_000_000) as training:
                 training.wait_for(lambda status: status["applied_min"] >= 150)
                 for task, pid in training.children().items():
-                    key = f"{task.split(':')[0]} {name}"
-                    results[key] = max(machine.resident_mb(pid), results.get(key, 0))
+                    machine.most(results, f"{task.split(':')[0]} {name}", pid)
         return results
 
     def idle_memory(self):
@@ -176,8 +175,9 @@ class Side:
                 env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 for role in ("ps", "worker")}
             time.sleep(2)
-            results = {f"{role} idle": machine.resident_mb(daemon.pid)
-                       for role, daemon in daemons.items()}
+            results = {}
+            for role, daemon in daemons.items():
+                machine.most(results, f"{role} idle", daemon.pid)
             for daemon in daemons.values():
                 daemon.kill()
                 daemon.wait()

@@ -93,9 +93,9 @@ class Cluster:
                             break
                     time.sleep(0.05)
 
-    def memory(self, role):
-        return max(machine.resident_mb(process.pid)
-                   for (of, _), process in self.processes.items() if of == role)
+    def memory(self, results, state):
+        for (role, _), process in self.processes.items():
+            machine.most(results, f"{role} {state}", process.pid)
 
     def __enter__(self):
         return self
@@ -162,13 +162,11 @@ class Side:
             with self.cluster(jobs.JOBS[name], what="run", portion=30) as cluster:
                 cluster.listening()
                 time.sleep(1)
-                for role in ("ps", "worker"):
-                    results[f"{role} idle"] = cluster.memory(role)
+                cluster.memory(results, "idle")
                 cluster.start_chief()
                 for _ in range(4):
                     self.result(cluster, "done")
-                for role in ("ps", "worker"):
-                    results[f"{role} {name}"] = cluster.memory(role)
+                cluster.memory(results, name)
         return results
 
     def kills(self, _):
