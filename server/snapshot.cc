@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes
 constexpr auto kGiveWayStep = std::chrono::microseconds(100);
-constexpr int kGiveWaySteps = 50;
+constexpr int kGiveWaySteps = 50;       // at a time
+constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
 struct Taken {
   const Partition::Facts* facts;
@@ -28,11 +29,19 @@ struct Taken {
 };
 
 // Waits while pushes are applied, though never for long: both want the same memory and processors.
-void GiveWay(const Content& content) {
-  for (int i = 0; i < kGiveWaySteps && content.pushes.load() > 0; ++i) {
-    std::this_thread::sleep_for(kGiveWayStep);
+class GiveWay {
+ public:
+  explicit GiveWay(const Content& content) : content_(content) {}
+  void operator()() {
+    for (int i = 0; i < kGiveWaySteps && left_ > 0 && content_.pushes.load() > 0; ++i, --left_) {
+      std::this_thread::sleep_for(kGiveWayStep);
+    }
   }
-}
+
+ private:
+  const Content& content_;
+  int left_ = kGiveWayStepsAll;
+};
 
 // Memory for a copy. Its pages come into being here, and not under a partition's lock.
 ChunkRefs FreshChunks(uint64_t elements) {
@@ -71,12 +80,12 @@ void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
 
 // A push that meets a chunk which we hold has to write it elsewhere. So what there is room for is
 // copied at once, one partition after the other: a push meets one of them at most.
-std::vector<Taken> TakeAll(const Content& content) {
+std::vector<Taken> TakeAll(const Content& content, GiveWay& give_way) {
   std::vector<Partition::Image> room = MakeRoom(content);
   std::vector<Taken> taken;
   for (size_t i = 0; i < content.partitions.size(); ++i) {
     const Partition& partition = *content.partitions[i];
-    if (i < room.size()) GiveWay(content);
+    if (i < room.size()) give_way();
     taken.push_back({&partition.facts(), partition.TakeImage()});
     if (i >= room.size()) continue;
     Partition::Image& image = taken.back().image;
@@ -110,24 +119,24 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
 }
 
 // Lets go of each chunk once it is written, so that training need no longer copy around it.
-absl::Status AppendChunks(const Content& content, SafetensorsWriter& writer, ChunkRefs& chunks,
+absl::Status AppendChunks(GiveWay& give_way, SafetensorsWriter& writer, ChunkRefs& chunks,
                           const std::atomic<bool>& voided) {
   for (ChunkRef& chunk : chunks) {
     if (voided.load()) return absl::AbortedError("the snapshot was voided by a newer order");
-    GiveWay(content);
+    give_way();
     RETURN_IF_ERROR(writer.Append(chunk.values()));
     chunk = ChunkRef();
   }
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(const Content& content, SafetensorsWriter& writer, std::vector<Taken>& taken,
+absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<Taken>& taken,
                       const std::atomic<bool>& voided) {
   for (size_t i = 0; i < taken.size(); ++i) {
     if (i == taken.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
-    RETURN_IF_ERROR(AppendChunks(content, writer, taken[i].image.value, voided));
+    RETURN_IF_ERROR(AppendChunks(give_way, writer, taken[i].image.value, voided));
     for (ChunkRefs& slot : taken[i].image.slots) {
-      RETURN_IF_ERROR(AppendChunks(content, writer, slot, voided));
+      RETURN_IF_ERROR(AppendChunks(give_way, writer, slot, voided));
     }
   }
   return writer.Finish();
@@ -144,11 +153,12 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   const std::string name = PsFileName(identity.ps, identity.ps_count);
   const std::string path = absl::StrCat(directory, "/", name);
   const TraceSpan span("snapshot");
-  std::vector<Taken> taken = TakeAll(content);
+  GiveWay give_way(content);
+  std::vector<Taken> taken = TakeAll(content, give_way);
 
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                    Begin(files, content, identity, path, taken));
-  absl::Status written = WriteAll(content, *writer, taken, voided);
+  absl::Status written = WriteAll(give_way, *writer, taken, voided);
   if (written.ok()) written = files.SyncDirectory(directory);
   if (!written.ok()) {
     files.RemoveTree(path).IgnoreError();  // gives the disk back; the round has failed anyway

@@ -433,6 +433,10 @@ TEST_CASE("a push while a snapshot is written changes values where they are") {
   const std::string slot = SlotTensorName("v", content.optimizer.slots[0].name);
   REQUIRE((*file)->ReadElements(tensor(slot), 0, values).ok());
   CHECK(values == Floats(kElements, 0.0f));
+
+  content.pushes = 1;  // for ever: it gives way, and then no longer
+  PosixFiles undisturbed;
+  CHECK(WriteSnapshot(undisturbed, content, identity, directory / "", false).ok());
 }
 
 }  // namespace
