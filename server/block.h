@@ -19,6 +19,8 @@
 namespace paracord {
 
 inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
+// What one thread takes at a time: several of a chunk, so that a small tensor has several threads.
+inline constexpr uint64_t kPartElements = kChunkElements / 4;
 
 struct Chunk {
   explicit Chunk(uint64_t count)

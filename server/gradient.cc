@@ -19,7 +19,7 @@ namespace paracord {
 namespace {
 
 static_assert(kFloatsAtOnce % kInt8Block == 0);
-static_assert(kChunkElements % kFloatsAtOnce == 0);
+static_assert(kPartElements % kFloatsAtOnce == 0);
 
 absl::Status WrongBytes(uint64_t bytes, const std::string& expected) {
   return absl::InvalidArgumentError(
@@ -147,11 +147,11 @@ bool Gradient::FiniteIn(uint64_t first, uint64_t count) const {
 bool Gradient::Finite() const {
   if (sparse()) return AllFinite(values_);
   std::atomic<bool> finite = true;
-  const uint64_t chunks = (elements_ + kChunkElements - 1) / kChunkElements;
+  const uint64_t parts = (elements_ + kPartElements - 1) / kPartElements;
   // From the end: what came last is in the cache now, and the beginning is when it is applied.
-  ParallelFor(chunks, [&](size_t i) {
-    const uint64_t first = (chunks - 1 - i) * kChunkElements;
-    if (!FiniteIn(first, std::min(kChunkElements, elements_ - first))) finite = false;
+  ParallelFor(parts, [&](size_t i) {
+    const uint64_t first = (parts - 1 - i) * kPartElements;
+    if (!FiniteIn(first, std::min(kPartElements, elements_ - first))) finite = false;
   });
   return finite;
 }

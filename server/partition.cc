@@ -44,9 +44,7 @@ Partition::~Partition() {
   for (const ChunkRef& chunk : contents_.value.chunks()) pinned_->Replaced(chunk);
 }
 
-uint64_t Partition::resident_bytes() const {
-  return facts_.bytes * (1 + slots());
-}
+uint64_t Partition::resident_bytes() const { return facts_.bytes * (1 + slots()); }
 
 Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
                                       const Gradient& gradient) {
@@ -62,47 +60,58 @@ Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
 
 void Partition::Apply(uint64_t step, const Gradient& gradient) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
-  const bool entries = gradient.sparse() && ZeroGradientChangesNothing(optimizer_);
-  std::atomic<bool> finite = true;
-  ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const bool good =
-        entries ? ApplyEntries(i, scalars, gradient.EntriesIn(i * kChunkElements, kChunkElements))
-                : ApplyChunk(i, scalars, gradient);
-    if (!good) finite = false;
-  });
+  const bool finite = gradient.sparse() && ZeroGradientChangesNothing(optimizer_)
+                          ? ApplySparse(scalars, gradient)
+                          : ApplyDense(scalars, gradient);
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }
 
-bool Partition::ApplyChunk(size_t index, const UpdateScalars& scalars, const Gradient& whole) {
-  Block& value = contents_.value;
-  const std::span<const float> value_in = value.chunks()[index].values();
-  ChunkRef value_out = value.Writable(index);
-  std::array<const float*, kSlotsMax> slots_in{};
-  std::array<ChunkRef, kSlotsMax> slots_out;
-  for (size_t s = 0; s < contents_.slots.size(); ++s) {
-    slots_in[s] = contents_.slots[s].chunks()[index].values().data();
-    slots_out[s] = contents_.slots[s].Writable(index);
+bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
+  std::vector<Block*> blocks = {&contents_.value};
+  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  const size_t chunks = contents_.value.chunks().size();
+  std::vector<std::vector<ChunkRef>> out(blocks.size());
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    for (size_t i = 0; i < chunks; ++i) out[b].push_back(blocks[b]->Writable(i));
   }
-  Gradient::Reader gradient(whole, index * kChunkElements, value_in.size());
-  bool finite = true;
-  alignas(64) std::array<float, kFloatsAtOnce> buffer;
-  for (size_t done = 0; done < value_in.size();) {
-    const size_t count = std::min(kFloatsAtOnce, value_in.size() - done);
-    UpdateArrays arrays{.gradient = gradient.Next(std::span(buffer).first(count)),
-                        .value_in = value_in.data() + done,
-                        .value_out = value_out.mutable_values().data() + done};
-    for (size_t s = 0; s < contents_.slots.size(); ++s) {
-      arrays.slots_in[s] = slots_in[s] + done;
-      arrays.slots_out[s] = slots_out[s].mutable_values().data() + done;
+  const uint64_t elements = contents_.value.elements();
+  std::atomic<bool> finite = true;
+  ParallelFor((elements + kPartElements - 1) / kPartElements, [&](size_t part) {
+    const uint64_t begin = part * kPartElements;
+    const uint64_t end = std::min(begin + kPartElements, elements);
+    Gradient::Reader reader(gradient, begin, end - begin);
+    alignas(64) std::array<float, kFloatsAtOnce> buffer;
+    for (uint64_t at = begin; at < end; at += kFloatsAtOnce) {
+      const size_t chunk = at / kChunkElements;
+      const auto in = [&](size_t b) {
+        return blocks[b]->chunks()[chunk].values().data() + at % kChunkElements;
+      };
+      const auto to = [&](size_t b) {
+        return out[b][chunk].mutable_values().data() + at % kChunkElements;
+      };
+      const std::span<float> room = std::span(buffer).first(std::min(kFloatsAtOnce, end - at));
+      UpdateArrays arrays{.gradient = reader.Next(room), .value_in = in(0), .value_out = to(0)};
+      for (size_t s = 0; s + 1 < blocks.size(); ++s) {
+        arrays.slots_in[s] = in(s + 1);
+        arrays.slots_out[s] = to(s + 1);
+      }
+      if (!Update(optimizer_, scalars, arrays)) finite = false;
     }
-    finite = Update(optimizer_, scalars, arrays) && finite;
-    done += count;
+  });
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    for (size_t i = 0; i < chunks; ++i) Replace(*blocks[b], i, std::move(out[b][i]), *pinned_);
   }
-  Replace(value, index, std::move(value_out), *pinned_);
-  for (size_t s = 0; s < contents_.slots.size(); ++s) {
-    Replace(contents_.slots[s], index, std::move(slots_out[s]), *pinned_);
-  }
+  return finite;
+}
+
+bool Partition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradient) {
+  std::atomic<bool> finite = true;
+  ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (!ApplyEntries(i, scalars, gradient.EntriesIn(i * kChunkElements, kChunkElements))) {
+      finite = false;
+    }
+  });
   return finite;
 }
 

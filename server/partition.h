@@ -82,7 +82,10 @@ class Partition {
 
  private:
   void Apply(uint64_t step, const Gradient& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool ApplyChunk(size_t index, const UpdateScalars& scalars, const Gradient& whole)
+  // False: some result is not finite.
+  bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
