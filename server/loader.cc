@@ -155,28 +155,27 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     return absl::FailedPreconditionError(absl::StrCat(directory, ": is of run ", manifest.run_id,
                                                       ", not ", request.fence().run_id()));
   }
+  struct Restored {
+    const VariableSpec& variable;
+    std::vector<SlotSpec> slots;
+    PartitionContents contents;
+  };
   std::vector<uint32_t> ids;
-  std::vector<std::vector<SlotSpec>> slots;  // by partition
-  std::vector<PartitionContents> restored;
-  std::vector<std::vector<bool>> missing;  // slots
+  std::vector<Restored> restored;
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
-    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    const uint64_t elements = PartitionElements(variable, spec);
     ids.push_back(spec.id());
-    PartitionContents& contents = restored.emplace_back();
-    contents.value = Block(elements);
-    slots.emplace_back();
-    if (variable.trainable()) slots.back() = OptimizerFor(variable, content.optimizer).slots;
-    missing.emplace_back(slots.back().size(), true);
-    for (size_t s = 0; s < slots.back().size(); ++s) contents.slots.emplace_back(elements);
+    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    Restored& partition = restored.emplace_back(variable);
+    if (variable.trainable()) partition.slots = OptimizerFor(variable, content.optimizer).slots;
+    partition.contents.slots.resize(partition.slots.size(), Block(0));
   }
-  const auto place = [&](size_t i, std::string_view name) {
-    if (name.empty()) return PlaceOf(restored[i].value);
-    for (size_t s = 0; s < slots[i].size(); ++s) {
-      if (slots[i][s].name != name) continue;
-      missing[i][s] = false;
-      return PlaceOf(restored[i].slots[s]);
+  const auto place = [&](size_t i, std::string_view slot) {
+    auto& [variable, slots, contents] = restored[i];
+    const uint64_t elements = PartitionElements(variable, request.partitions(static_cast<int>(i)));
+    if (slot.empty()) return PlaceOf(contents.value = Block(elements));
+    for (size_t s = 0; s < slots.size(); ++s) {
+      if (slots[s].name == slot) return PlaceOf(contents.slots[s] = Block(elements));
     }
     return TensorPlace();
   };
@@ -184,24 +183,23 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
                    ReadPartitions(files, directory, manifest, ids, place));
   for (size_t i = 0; i < stored.size(); ++i) {
     const PartitionSpec& spec = request.partitions(static_cast<int>(i));
+    auto& [variable, slots, contents] = restored[i];
     const auto refuse = [&](absl::StatusCode code, absl::string_view why) {
       return absl::Status(code, absl::StrCat(directory, ": partition ", spec.name(), ": ", why));
     };
-    const auto lacks = std::ranges::find(missing[i], true);
-    if (lacks != missing[i].end()) {
-      const SlotSpec& slot = slots[i][static_cast<size_t>(lacks - missing[i].begin())];
+    for (size_t s = 0; s < slots.size(); ++s) {
+      if (contents.slots[s].elements() != 0) continue;
       return refuse(absl::StatusCode::kFailedPrecondition,
-                    absl::StrCat("it has no slot ", slot.name, ", which the optimizer needs"));
+                    absl::StrCat("it has no slot ", slots[s].name, ", which the optimizer needs"));
     }
     absl::StatusOr<PartitionLedger> ledger =
         PartitionLedger::FromProto(stored[i].ledger, content.plan);
     if (!ledger.ok()) return refuse(ledger.status().code(), ledger.status().message());
-    restored[i].ledger = *std::move(ledger);
-    restored[i].updates = stored[i].updates;
-    restored[i].healthy = stored[i].healthy;
-    const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+    contents.ledger = *std::move(ledger);
+    contents.updates = stored[i].updates;
+    contents.healthy = stored[i].healthy;
     content.partitions.push_back(
-        MakePartition(variable, spec, content.optimizer, std::move(restored[i]), pinned));
+        MakePartition(variable, spec, content.optimizer, std::move(contents), pinned));
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,8 @@ struct Taken {
   Partition::Image image;
 };
 
+absl::Status Voided() { return absl::AbortedError("the snapshot was voided by a newer order"); }
+
 // Waits while pushes are applied, though never for long: both want the same memory and processors.
 class GiveWay {
  public:
@@ -54,15 +56,16 @@ ChunkRefs FreshChunks(uint64_t elements) {
   return chunks;
 }
 
-// For copies of the first partitions, as many as kCopiedMax has room for.
+// For copies of the partitions, in their order; without chunks for those that kCopiedMax leaves no
+// room for.
 std::vector<Partition::Image> MakeRoom(const Content& content) {
   std::vector<Partition::Image> room;
-  uint64_t bytes = 0;
+  uint64_t left = kCopiedMax;
   for (const auto& partition : content.partitions) {
-    bytes += partition->resident_bytes();
-    if (bytes > kCopiedMax) break;
-    const Partition::Facts& facts = partition->facts();
     Partition::Image& copy = room.emplace_back();
+    if (partition->resident_bytes() > left) continue;
+    left -= partition->resident_bytes();
+    const Partition::Facts& facts = partition->facts();
     copy.value = FreshChunks(facts.bytes / sizeof(float));
     while (copy.slots.size() < partition->slots()) {
       copy.slots.push_back(FreshChunks(facts.bytes / sizeof(float)));
@@ -80,14 +83,17 @@ void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
 
 // A push that meets a chunk which we hold has to write it elsewhere. So what there is room for is
 // copied at once, one partition after the other: a push meets one of them at most.
-std::vector<Taken> TakeAll(const Content& content, GiveWay& give_way) {
+absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give_way,
+                                           const std::atomic<bool>& voided) {
   std::vector<Partition::Image> room = MakeRoom(content);
   std::vector<Taken> taken;
   for (size_t i = 0; i < content.partitions.size(); ++i) {
     const Partition& partition = *content.partitions[i];
-    if (i < room.size()) give_way();
+    const bool copied = !room[i].value.empty();
+    if (voided.load()) return Voided();
+    if (copied) give_way();
     taken.push_back({&partition.facts(), partition.TakeImage()});
-    if (i >= room.size()) continue;
+    if (!copied) continue;
     Partition::Image& image = taken.back().image;
     MoveTo(room[i].value, image.value);
     for (size_t s = 0; s < image.slots.size(); ++s) MoveTo(room[i].slots[s], image.slots[s]);
@@ -122,7 +128,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
 absl::Status AppendChunks(GiveWay& give_way, SafetensorsWriter& writer, ChunkRefs& chunks,
                           const std::atomic<bool>& voided) {
   for (ChunkRef& chunk : chunks) {
-    if (voided.load()) return absl::AbortedError("the snapshot was voided by a newer order");
+    if (voided.load()) return Voided();
     give_way();
     RETURN_IF_ERROR(writer.Append(chunk.values()));
     chunk = ChunkRef();
@@ -149,13 +155,12 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
                                             const std::string& directory,
                                             const std::atomic<bool>& voided) {
   FAILPOINT_STATUS("ps.snapshot.begin");
-  if (voided.load()) return absl::AbortedError("the snapshot was voided by a newer order");
+  if (voided.load()) return Voided();
   const std::string name = PsFileName(identity.ps, identity.ps_count);
   const std::string path = absl::StrCat(directory, "/", name);
   const TraceSpan span("snapshot");
   GiveWay give_way(content);
-  std::vector<Taken> taken = TakeAll(content, give_way);
-
+  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, give_way, voided));
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                    Begin(files, content, identity, path, taken));
   absl::Status written = WriteAll(give_way, *writer, taken, voided);

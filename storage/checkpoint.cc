@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
 
@@ -16,6 +18,7 @@ namespace paracord {
 namespace {
 
 constexpr int kRankMax = 8;
+constexpr char kSlotMark[] = "/.slot/";
 
 // Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
 bool ConsumeNumber(std::string_view& text, uint64_t& number) {
@@ -45,57 +48,102 @@ PsFileIdentity IdentityOf(const Manifest& manifest, uint32_t ps) {
           .boot_id = {}};
 }
 
-// What is read of one file.
-class FilePlan {
- public:
-  struct Target {
-    StoredPartition* partition;
-    size_t index;       // for PlaceFn
-    uint64_t elements;  // that each of its tensors should have
-    uint64_t value_elements = 0;
-    bool slots_fit = true;
-  };
-
-  explicit FilePlan(const PlaceFn& place) : place_(place) {}
-  void Add(StoredPartition& partition, size_t index, const Manifest& manifest) {
-    const PartitionSpec& spec = manifest.partitions[partition.id].spec;
-    targets_[spec.name()] = {&partition, index,
-                             PartitionElements(manifest.variables[spec.variable()], spec)};
-  }
-  // Nowhere, if its size is wrong: that is looked at once the checksum is.
-  TensorPlace Place(const TensorInfo& tensor) {
-    const std::string_view full = tensor.name;
-    const size_t slot = full.find("/.slot/");
-    const auto it = targets_.find(full.substr(0, slot));
-    if (it == targets_.end()) return {};
-    Target& target = it->second;
-    const bool is_value = slot == std::string_view::npos;
-    const uint64_t elements = (tensor.end - tensor.begin) / sizeof(float);
-    if (is_value) target.value_elements = elements;
-    if (elements != target.elements) {
-      if (!is_value) target.slots_fit = false;
-      return {};
-    }
-    return place_(target.index, is_value ? "" : full.substr(slot + 7));
-  }
-  const std::map<std::string, Target, std::less<>>& targets() const { return targets_; }
-
- private:
-  const PlaceFn& place_;
-  std::map<std::string, Target, std::less<>> targets_;  // by partition name
-};
-
 absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFile& expected) {
   if (bytes == expected.bytes) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(path, ": ", bytes, " bytes, the manifest says ", expected.bytes));
 }
 
+std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
+                                         const Manifest& manifest) {
+  std::vector<absl::Status> wrong;
+  for (const ManifestFile& expected : manifest.files) {
+    const std::string path = Join(directory, expected.name);
+    const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
+    absl::Status fits = file.ok() ? CheckSize(path, (*file)->size(), expected) : file.status();
+    if (!fits.ok()) wrong.push_back(std::move(fits));
+  }
+  return wrong;
+}
+
+// "<partition>" or "<partition>/.slot/<slot>".
+struct TensorKey {
+  explicit TensorKey(std::string_view full) : partition(full.substr(0, full.find(kSlotMark))) {
+    is_value = partition.size() == full.size();
+    if (!is_value) slot = full.substr(partition.size() + sizeof kSlotMark - 1);
+  }
+  std::string_view partition;
+  std::string_view slot;
+  bool is_value = false;
+};
+
+std::string Dimensions(std::span<const uint64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// That each tensor of a partition is as the manifest says, and that none is missing. What an
+// optimizer has slots for, it has them for in all partitions that it updates.
+absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manifest, uint32_t ps) {
+  struct Found {
+    const ManifestPartition* partition;
+    bool value = false;
+    std::set<std::string_view> slots{};
+  };
+  std::map<std::string, Found, std::less<>> found;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    if (partition.spec.ps() == ps) found.emplace(partition.spec.name(), Found{&partition});
+  }
+  for (const TensorInfo& tensor : header.tensors) {
+    const TensorKey key(tensor.name);
+    const auto it = found.find(key.partition);
+    if (it == found.end()) continue;
+    const auto refuse = [&](const std::string& what) {
+      return absl::DataLossError(absl::StrCat("tensor ", tensor.name, " ", what));
+    };
+    const PartitionSpec& spec = it->second.partition->spec;
+    const std::vector<uint64_t> shape = PartitionShape(manifest.variables[spec.variable()], spec);
+    if (tensor.dtype != "F32") return refuse(absl::StrCat("is ", tensor.dtype, ", not F32"));
+    if (tensor.shape != shape) {
+      return refuse(absl::StrCat("has the shape ", Dimensions(tensor.shape), ", the manifest says ",
+                                 Dimensions(shape)));
+    }
+    if (key.is_value) {
+      it->second.value = true;
+    } else if (key.slot.empty()) {
+      return refuse("is of a slot without a name");
+    } else {
+      it->second.slots.insert(key.slot);
+    }
+  }
+  const Found* updated = nullptr;
+  for (const auto& [name, here] : found) {
+    if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
+    const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
+    if (!variable.trainable() || variable.moving_average() > 0) continue;
+    if (updated == nullptr) updated = &here;
+    if (here.slots != updated->slots) {
+      return absl::DataLossError(absl::StrCat("partition ", name, " has other slots than ",
+                                              updated->partition->spec.name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is wanted of one file, by partition name.
+struct Wanted {
+  StoredPartition* partition;
+  size_t index;  // for PlaceFn
+};
+using FilePlan = std::map<std::string, Wanted, std::less<>>;
+
 // Reads a ps file once and holds it against the manifest; fills the plan's partitions.
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
-                        uint32_t ps, FilePlan& plan) {
+                        uint32_t ps, const FilePlan& plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
   const std::string path = Join(directory, expected.name);
+  const auto damaged = [&](const absl::Status& status) {
+    return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
+  };
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(files, path));
   const auto& metadata = file->header().metadata;
   const absl::Status identity = CheckPsFileIdentity(metadata, IdentityOf(manifest, ps));
@@ -104,25 +152,23 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
         absl::StrCat(path, " belongs elsewhere: ", identity.message()));
   }
   RETURN_IF_ERROR(CheckSize(path, file->bytes(), expected));
-  ASSIGN_OR_RETURN(const uint32_t crc,
-                   file->ReadAll([&](const TensorInfo& tensor) { return plan.Place(tensor); }));
+  const absl::Status tensors = CheckTensors(file->header(), manifest, ps);
+  if (!tensors.ok()) return damaged(tensors);
+  ASSIGN_OR_RETURN(const uint32_t crc, file->ReadAll([&](const TensorInfo& tensor) {
+    const TensorKey key(tensor.name);
+    const auto it = plan.find(key.partition);
+    return it == plan.end() ? TensorPlace() : place(it->second.index, key.slot);
+  }));
   if (crc != expected.crc32c) {
     return absl::DataLossError(
         absl::StrFormat("%s: checksum %08x, the manifest says %08x", path, crc, expected.crc32c));
   }
-  for (const auto& [name, target] : plan.targets()) {
+  for (const auto& [name, wanted] : plan) {
     absl::StatusOr<PartitionMetadata> counts = ReadPartitionMetadata(metadata, name);
-    if (!counts.ok()) {
-      return absl::DataLossError(absl::StrCat(path, ": ", counts.status().message()));
-    }
-    target.partition->ledger = std::move(counts->ledger);
-    target.partition->updates = counts->updates;
-    target.partition->healthy = counts->healthy;
-    if (target.value_elements != target.elements || !target.slots_fit) {
-      return absl::DataLossError(absl::StrCat(path, ": partition ", name, " has ",
-                                              target.value_elements, " elements where ",
-                                              target.elements, " were expected"));
-    }
+    if (!counts.ok()) return damaged(counts.status());
+    wanted.partition->ledger = std::move(counts->ledger);
+    wanted.partition->updates = counts->updates;
+    wanted.partition->healthy = counts->healthy;
   }
   return absl::OkStatus();
 }
@@ -152,7 +198,7 @@ std::string PsFileName(uint32_t ps, uint32_t ps_count) {
 }
 
 std::string SlotTensorName(const std::string& partition, const std::string& slot) {
-  return absl::StrCat(partition, "/.slot/", slot);
+  return absl::StrCat(partition, kSlotMark, slot);
 }
 
 uint64_t RowElements(const VariableSpec& variable) {
@@ -179,7 +225,7 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
     };
     const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
     if (variable.name().empty()) return refuse("has no name");
-    if (variable.name().find("/.slot/") != std::string::npos) return refuse("is named like a slot");
+    if (variable.name().find(kSlotMark) != std::string::npos) return refuse("is named like a slot");
     if (!names.insert(variable.name()).second) return refuse("stands twice");
     if (variable.dtype() != FLOAT32) return refuse("is not float32");
     if (shape.size() > kRankMax) return refuse("has more than 8 dimensions");
@@ -275,14 +321,13 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
   std::vector<absl::Status> damage;
   for (uint32_t ps = 0; ps < manifest->files.size(); ++ps) {
     // A ps may hold nothing; its file is verified all the same.
-    std::vector<StoredPartition> partitions;
+    StoredPartition counts;  // looked at, not kept
+    FilePlan plan;
     for (const ManifestPartition& partition : manifest->partitions) {
-      if (partition.spec.ps() == ps) partitions.emplace_back().id = partition.spec.id();
+      if (partition.spec.ps() == ps) plan.try_emplace(partition.spec.name(), Wanted{&counts, 0});
     }
     const PlaceFn nowhere = [](size_t, std::string_view) { return TensorPlace(); };
-    FilePlan plan(nowhere);
-    for (StoredPartition& partition : partitions) plan.Add(partition, 0, *manifest);
-    absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan);
+    absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan, nowhere);
     if (!read.ok()) damage.push_back(std::move(read));
   }
   return damage;
@@ -290,15 +335,8 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
 
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory) {
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
-  if (!manifest.ok()) return {manifest.status()};
-  std::vector<absl::Status> damage;
-  for (const ManifestFile& expected : manifest->files) {
-    const std::string path = Join(directory, expected.name);
-    const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
-    absl::Status fits = file.ok() ? CheckSize(path, (*file)->size(), expected) : file.status();
-    if (!fits.ok()) damage.push_back(std::move(fits));
-  }
-  return damage;
+  return manifest.ok() ? FindWrongSizes(files, directory, *manifest)
+                       : std::vector{manifest.status()};
 }
 
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {
@@ -318,11 +356,11 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
       return absl::NotFoundError(absl::StrCat(directory, " holds no partition ", ids[i]));
     }
     partitions[i].id = ids[i];
-    const uint32_t ps = manifest.partitions[ids[i]].spec.ps();
-    plans.try_emplace(ps, place).first->second.Add(partitions[i], i, manifest);
+    const PartitionSpec& spec = manifest.partitions[ids[i]].spec;
+    plans[spec.ps()].try_emplace(spec.name(), Wanted{&partitions[i], i});
   }
-  for (auto& [ps, plan] : plans) {
-    RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan));
+  for (const auto& [ps, plan] : plans) {
+    RETURN_IF_ERROR(ReadPsFile(files, directory, manifest, ps, plan, place));
   }
   return partitions;
 }
@@ -330,6 +368,9 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest) {
+  // Before there is memory for what a manifest claims.
+  const std::vector<absl::Status> wrong = FindWrongSizes(files, directory, manifest);
+  if (!wrong.empty()) return wrong.front();
   std::vector<std::vector<float>> variables(manifest.variables.size());
   std::vector<uint32_t> ids(manifest.partitions.size());
   for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;

@@ -1,5 +1,6 @@
 // MANIFEST.json and the JSON in a ps file's metadata.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -168,12 +169,23 @@ absl::Status CheckCut(const Manifest& manifest) {
 absl::Status CheckManifest(const Manifest& manifest) {
   RETURN_IF_ERROR(CheckDataPlan(manifest.plan));
   RETURN_IF_ERROR(CheckVariables(manifest.variables));
+  std::set<std::string_view> names;
+  std::vector<uint64_t> bytes_left;  // by file: what its partitions may take
+  for (const ManifestFile& file : manifest.files) bytes_left.push_back(file.bytes);
   for (const ManifestPartition& partition : manifest.partitions) {
-    RETURN_IF_ERROR(CheckPartition(manifest.variables, partition.spec));
-    if (partition.spec.ps() >= manifest.files.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("partition ", partition.spec.name(), " has no file"));
+    const PartitionSpec& spec = partition.spec;
+    RETURN_IF_ERROR(CheckPartition(manifest.variables, spec));
+    const auto refuse = [&](const std::string& what) {
+      return absl::InvalidArgumentError(absl::StrCat("partition ", spec.name(), " ", what));
+    };
+    if (!names.insert(spec.name()).second) return refuse("stands twice");
+    if (spec.ps() >= manifest.files.size()) return refuse("has no file");
+    const uint64_t bytes =
+        PartitionElements(manifest.variables[spec.variable()], spec) * sizeof(float);
+    if (bytes > bytes_left[spec.ps()]) {
+      return refuse(absl::StrCat("has no room in ", manifest.files[spec.ps()].name));
     }
+    bytes_left[spec.ps()] -= bytes;
   }
   const uint32_t count = static_cast<uint32_t>(manifest.files.size());
   for (uint32_t i = 0; i < count; ++i) {

@@ -1,6 +1,7 @@
 #include "storage/checkpoint.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "common/json_text.h"
 #include "storage/crc32c.h"
@@ -52,7 +53,7 @@ Manifest SmallManifest() {
   manifest.partitions.push_back(MakePartition(manifest, 0, 0, 0, 2, 0));
   manifest.partitions.push_back(MakePartition(manifest, 0, 1, 2, 4, 1));
   manifest.partitions.push_back(MakePartition(manifest, 1, 0, 0, 1, 1));
-  manifest.files = {{PsFileName(0, 2), 0, 0, "boot0"}, {PsFileName(1, 2), 0, 0, "boot1"}};
+  manifest.files = {{PsFileName(0, 2), 24, 0, "boot0"}, {PsFileName(1, 2), 28, 0, "boot1"}};
   return manifest;
 }
 
@@ -204,6 +205,8 @@ TEST_CASE("a manifest that is sealed but wrong is refused with its own kind of e
       {"\"row_end\": 4", "\"row_end\": 5", absl::StatusCode::kDataLoss},
       {"\"variable\": 1", "\"variable\": 2", absl::StatusCode::kDataLoss},
       {"\"ps\": 1", "\"ps\": 2", absl::StatusCode::kDataLoss},
+      {"kernel/part_1", "kernel/part_0", absl::StatusCode::kDataLoss},
+      {"\"bytes\": 24", "\"bytes\": 23", absl::StatusCode::kDataLoss},
       {"\"name\": \"scale\"", "\"name\": \"dense/kernel\"", absl::StatusCode::kDataLoss},
       {"ps-00000-of-00002", "../../etc/passwd", absl::StatusCode::kDataLoss},
       {"\"float32\"", "\"float16\"", absl::StatusCode::kDataLoss},
@@ -282,7 +285,10 @@ TEST_CASE("no damage to a ps file goes unnoticed, and the file is named") {
     const absl::Status status = VerifyCheckpoint(stored.files, stored.checkpoint);
     CHECK_FALSE(status.ok());
     CHECK(status.message().find(path) != std::string::npos);
-    CHECK(ReadVariables(stored.files, stored.checkpoint, stored.manifest).status() == status);
+    const absl::Status read =
+        ReadVariables(stored.files, stored.checkpoint, stored.manifest).status();
+    CHECK(read.code() == status.code());
+    CHECK(read.message().find(path) != std::string::npos);
   };
   for (size_t at = 0; at < good.size(); at += 7) refused(good.substr(0, at));
   refused(good + "x");
@@ -295,6 +301,85 @@ TEST_CASE("no damage to a ps file goes unnoticed, and the file is named") {
   CHECK(VerifyCheckpoint(stored.files, stored.checkpoint).ok());
   REQUIRE(stored.files.RemoveTree(path).ok());
   CHECK(absl::IsNotFound(VerifyCheckpoint(stored.files, stored.checkpoint)));
+}
+
+// The files as WriteFiles made them, the header of one changed, and all sealed again.
+struct Forged : Stored {
+  explicit Forged(const std::function<void(nlohmann::json&)>& change, uint32_t ps = 0)
+      : path(checkpoint + "/" + PsFileName(ps, 2)) {
+    const std::string good = *files.ReadWhole(path);
+    const size_t length = static_cast<unsigned char>(good[0]) + 256 * static_cast<size_t>(good[1]);
+    nlohmann::json header = JsonOf(good.substr(8, length));
+    change(header);
+    std::string text = header.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(text.size() % 256);
+    bytes[1] = static_cast<char>(text.size() / 256);
+    bytes += text + good.substr(8 + length);
+    manifest.files[ps].bytes = bytes.size();
+    manifest.files[ps].crc32c = Crc32c(bytes);
+    REQUIRE(Overwrite(files, path, bytes));
+    REQUIRE(Overwrite(files, checkpoint + "/" + kManifestName, ManifestToText(manifest)));
+  }
+  std::string path;
+};
+
+void Rename(nlohmann::json& header, const std::string& from, const std::string& to) {
+  header[to] = header.at(from);
+  header.erase(from);
+}
+
+TEST_CASE("a sealed file whose tensors are not those of the manifest is damaged") {
+  const std::string part = "dense/kernel/part_0";
+  const std::string slot = SlotTensorName(part, "momentum");
+  struct Case {
+    std::function<void(nlohmann::json&)> change;
+    std::string error;
+    uint32_t ps = 0;
+  };
+  const std::vector<Case> cases = {
+      {[&](auto& h) { h[part]["dtype"] = "I32"; }, "tensor " + part + " is I32, not F32"},
+      {[&](auto& h) { h[slot]["dtype"] = "U32"; }, "tensor " + slot + " is U32, not F32"},
+      {[&](auto& h) {
+         h[part].update({{"dtype", "F64"}, {"shape", {1, 3}}});
+       },
+       "is F64, not F32"},
+      {[&](auto& h) {
+         h[part]["shape"] = {3, 2};
+       },
+       "tensor " + part + " has the shape [3, 2], the manifest says [2, 3]"},
+      {[&](auto& h) { Rename(h, part, "other"); }, "no tensor " + part},
+      {[&](auto& h) { Rename(h, slot, part + "/.slot/"); }, "a slot without a name"},
+      {[&](auto& h) { Rename(h, "scale/part_0/.slot/momentum", "other"); },
+       "partition scale/part_0 has other slots than dense/kernel/part_1", 1},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.error);
+    Forged forged(c.change, c.ps);
+    const absl::Status status = VerifyCheckpoint(forged.files, forged.checkpoint);
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message().find(forged.path) != std::string::npos);
+    CHECK(status.message().find(c.error) != std::string::npos);
+    CHECK(ReadVariables(forged.files, forged.checkpoint, forged.manifest).status() == status);
+  }
+  Forged more([](auto& h) {
+    h["of/a/newer/one"] = {{"dtype", "U8"}, {"shape", {0}}, {"data_offsets", {48, 48}}};
+  });
+  CHECK(VerifyCheckpoint(more.files, more.checkpoint).ok());
+}
+
+TEST_CASE("a manifest that claims more than its files hold gets no memory") {
+  Stored stored;
+  Manifest& manifest = stored.manifest;
+  manifest.variables[0].set_shape(0, uint64_t{1} << 44);
+  manifest.partitions[1].spec.set_row_end(uint64_t{1} << 44);
+  manifest.files[1].bytes = uint64_t{1} << 56;  // as much as it claims
+  REQUIRE(
+      Overwrite(stored.files, stored.checkpoint + "/" + kManifestName, ManifestToText(manifest)));
+  const absl::Status status = VerifyCheckpoint(stored.files, stored.checkpoint);
+  CHECK(absl::IsDataLoss(status));
+  CHECK(ReadVariables(stored.files, stored.checkpoint, manifest).status() == status);
 }
 
 TEST_CASE("files and manifests of another checkpoint are told apart from damage") {

@@ -21,8 +21,8 @@ rows:
   start             from the start of the processes to the first step that is applied
   accuracy          from the start of the processes to 90 % of Fashion-MNIST's test set, CNN, both
                     testing after each epoch
-  memory            resident, the largest of a kind: waiting for a job, and training mlp64 and large;
-                    and with its share alone of the pages that several processes have
+  memory            resident, the largest of a kind: waiting for a job, and training mlp64 and
+                    large; and with its share alone of the pages that several processes have
   kills             12 times a worker is killed and started again at once, in turns: batches that
                     were applied more than once, and time until that worker's next step is applied
   ps_kill           a ps is killed and started again at once
