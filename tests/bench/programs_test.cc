@@ -129,6 +129,32 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
 }
 
+// With programs that do nothing, one of which is then another.
+TEST_CASE("gpu-check leaves the toolkit's libraries where they are, and finds the driver's") {
+  char name[] = "/tmp/paracord_gpu_check_XXXXXX";
+  REQUIRE(mkdtemp(name) != nullptr);
+  const std::string dir = name, build = dir + "/build/bin", packed = dir + "/packed";
+  std::string make = "mkdir -p " + build;
+  for (const char* program : {"gpu_test", "bench_gpu", "bench_model", "paracord", "paracord-ps",
+                              "paracord-worker", "paracord-coordinator", "libparacord_cuda.so"}) {
+    make += " && cp /bin/true " + build + "/" + program;
+  }
+  REQUIRE(Shell(make).status == 0);
+  const Output pack =
+      Shell("CUDA_LIBRARIES=there DATA=" + build +
+            " " PARACORD_SOURCE_DIR "/deploy/gpu-check pack " + packed + " " + dir + "/build");
+  INFO(pack.text);
+  REQUIRE(pack.status == 0);
+  CHECK(Shell("ls " + packed + "/lib | grep -c 'libcu\\|nvrtc\\|nccl'").text == "0\n");
+  std::ofstream(packed + "/bin/gpu_test") << "#!/bin/sh\necho \"searched $LD_LIBRARY_PATH\"\n";
+  const Output here =
+      Shell("LD_LIBRARY_PATH=/the/drivers STEPS=tests " + packed + "/gpu-check here");
+  INFO(here.text);
+  CHECK(here.status == 0);
+  CHECK(here.text.find("searched " + packed + "/lib:/the/drivers") != std::string::npos);
+  CHECK(Shell("rm -r " + dir).status == 0);
+}
+
 TEST_CASE("versus/gpu says what it lacks, in a line", "[.slow]") {  // needs Python
   const std::string versus = "python3 " PARACORD_SOURCE_DIR "/bench/versus/gpu ";
   const Output skipped = Shell(versus), unknown = Shell(versus + "--cases none");
