@@ -10,7 +10,10 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr int kAlgorithms = 10;
+// All of a direction, each in two kinds of math.
+constexpr int kAlgorithms =
+    2 * std::max({int{CUDNN_CONVOLUTION_FWD_ALGO_COUNT}, int{CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT},
+                  int{CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT}});
 
 #define RETURN_IF_CUDNN(name, ...) \
   RETURN_IF_ERROR(StatusOf(libraries_, #name, libraries_.name(__VA_ARGS__)))
@@ -57,11 +60,14 @@ class ToolkitConvolution : public Convolution {
   static constexpr float kOne = 1, kZero = 0;
 
   absl::Status Describe(const ConvCall& call, cudnnMathType_t math);
-  // The best of the algorithms that may be used; its math goes into the descriptor.
-  template <class Found>
-  absl::Status Choose(const char* what, const Found* found, int count,
-                      const ToolkitOptions& options, const ConvCall& call,
-                      cudnnConvolutionDescriptor_t convolution, decltype(Found::algo)& chosen);
+  // The best of the algorithms that may be used; its math goes into the descriptor. `usual` is one
+  // that is deterministic, for when the heuristics name none. ask(algorithm, &bytes): what it needs
+  // to work in, and whether it can do this at all.
+  template <class Found, class Ask>
+  absl::Status Choose(const char* what, cudnnStatus_t status, const Found* found, int count,
+                      decltype(Found::algo) usual, const ToolkitOptions& options,
+                      const ConvCall& call, cudnnConvolutionDescriptor_t convolution,
+                      const Ask& ask, decltype(Found::algo)& chosen);
 
   const Libraries& libraries_;
   const cudnnHandle_t cudnn_;
@@ -102,49 +108,73 @@ absl::Status ToolkitConvolution::Describe(const ConvCall& call, cudnnMathType_t 
   return absl::OkStatus();
 }
 
-template <class Found>
-absl::Status ToolkitConvolution::Choose(const char* what, const Found* found, int count,
+template <class Found, class Ask>
+absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, const Found* found,
+                                        int count, decltype(Found::algo) usual,
                                         const ToolkitOptions& options, const ConvCall& call,
-                                        cudnnConvolutionDescriptor_t convolution,
+                                        cudnnConvolutionDescriptor_t convolution, const Ask& ask,
                                         decltype(Found::algo)& chosen) {
-  for (const Found* at = found; at < found + count; ++at) {
-    if (at->status != CUDNN_STATUS_SUCCESS || at->memory > call.workspace_max) continue;
+  // Since cuDNN 9 the last digits say what is not supported.
+  if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) {
+    RETURN_IF_ERROR(StatusOf(libraries_, what, status));
+  }
+  const auto may = [&](decltype(Found::algo) algorithm,
+                       cudnnMathType_t math) -> absl::StatusOr<bool> {
+    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
+    size_t bytes = 0;
+    if (ask(algorithm, &bytes) != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
+    chosen = algorithm;
+    workspace_ = std::max(workspace_, bytes);
+    return true;
+  };
+  for (const Found* at = found; status == CUDNN_STATUS_SUCCESS && at < found + count; ++at) {
+    if (at->status != CUDNN_STATUS_SUCCESS) continue;
     if (options.deterministic && at->determinism != CUDNN_DETERMINISTIC) continue;
     if (!call.tf32 && at->mathType != CUDNN_FMA_MATH) continue;
-    chosen = at->algo;
-    workspace_ = std::max(workspace_, at->memory);
-    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, at->mathType);
-    return absl::OkStatus();
+    ASSIGN_OR_RETURN(const bool can, may(at->algo, at->mathType));
+    if (can) return absl::OkStatus();
   }
+  ASSIGN_OR_RETURN(const bool can, may(usual, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+  if (can) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(what, ": cuDNN has no algorithm"));
 }
 
 absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions& options) {
   RETURN_IF_ERROR(Describe(call, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
   int count = 0;
-  const auto none = [](cudnnStatus_t status) { return status == CUDNN_STATUS_NOT_SUPPORTED; };
-  const auto asked = [&](const char* what, cudnnStatus_t status) -> absl::Status {
-    if (none(status)) return absl::UnimplementedError(absl::StrCat(what, ": not supported"));
-    return StatusOf(libraries_, what, status);
-  };
   std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithms> forward;
-  const char* what = "cudnnGetConvolutionForwardAlgorithm_v7";
-  RETURN_IF_ERROR(
-      asked(what, libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
-                      cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data())));
-  RETURN_IF_ERROR(Choose(what, forward.data(), count, options, call, convolutions_[0], forward_));
+  cudnnStatus_t status = libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
+      cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data());
+  RETURN_IF_ERROR(Choose(
+      "cudnnGetConvolutionForwardAlgorithm_v7", status, forward.data(), count,
+      CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, options, call, convolutions_[0],
+      [this](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+        return libraries_.cudnnGetConvolutionForwardWorkspaceSize(cudnn_, x_, w_, convolutions_[0],
+                                                                  y_, algorithm, bytes);
+      },
+      forward_));
   std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithms> data;
-  what = "cudnnGetConvolutionBackwardDataAlgorithm_v7";
-  RETURN_IF_ERROR(
-      asked(what, libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-                      cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data())));
-  RETURN_IF_ERROR(Choose(what, data.data(), count, options, call, convolutions_[1], data_));
+  status = libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+      cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data());
+  RETURN_IF_ERROR(Choose(
+      "cudnnGetConvolutionBackwardDataAlgorithm_v7", status, data.data(), count,
+      CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, options, call, convolutions_[1],
+      [this](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+        return libraries_.cudnnGetConvolutionBackwardDataWorkspaceSize(
+            cudnn_, w_, y_, convolutions_[1], x_, algorithm, bytes);
+      },
+      data_));
   std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithms> filter;
-  what = "cudnnGetConvolutionBackwardFilterAlgorithm_v7";
-  RETURN_IF_ERROR(
-      asked(what, libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-                      cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data())));
-  return Choose(what, filter.data(), count, options, call, convolutions_[2], filter_);
+  status = libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+      cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data());
+  return Choose(
+      "cudnnGetConvolutionBackwardFilterAlgorithm_v7", status, filter.data(), count,
+      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, options, call, convolutions_[2],
+      [this](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+        return libraries_.cudnnGetConvolutionBackwardFilterWorkspaceSize(
+            cudnn_, x_, y_, convolutions_[2], w_, algorithm, bytes);
+      },
+      filter_);
 }
 
 }  // namespace

@@ -1,0 +1,205 @@
+// Which algorithm of cuDNN is taken, by a table of its functions that answer as a test says. Only
+// where cuDNN's header is.
+#ifdef PARACORD_CUDNN
+#include "worker/ops/cuda/toolkit_convolution.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace paracord::cuda {
+namespace {
+
+// What the heuristics say, and what an algorithm needs in a kind of math.
+struct Answers {
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  std::vector<cudnnConvolutionFwdAlgoPerf_t> forward;
+  std::function<cudnnStatus_t(int algorithm, cudnnMathType_t math, size_t* bytes)> bytes =
+      [](int, cudnnMathType_t, size_t* size) {
+        *size = 100;
+        return CUDNN_STATUS_SUCCESS;
+      };
+  // Of what was asked.
+  std::map<const void*, cudnnMathType_t> math;
+  int made = 0, destroyed = 0, wanted = 0;
+  int ran = -1;
+  size_t ran_in = 0;
+  cudnnMathType_t ran_with{};
+};
+Answers* answers = nullptr;
+
+template <class Descriptor>
+cudnnStatus_t Make(Descriptor* made) {
+  *made = reinterpret_cast<Descriptor>(static_cast<intptr_t>(++answers->made));
+  return CUDNN_STATUS_SUCCESS;
+}
+template <class Descriptor>
+cudnnStatus_t Destroy(Descriptor) {
+  ++answers->destroyed;
+  return CUDNN_STATUS_SUCCESS;
+}
+template <class... Any>
+cudnnStatus_t Nothing(Any...) {
+  return CUDNN_STATUS_SUCCESS;
+}
+template <class Algorithm, class X, class W, class Y>
+cudnnStatus_t Bytes(cudnnHandle_t, X, W, cudnnConvolutionDescriptor_t convolution, Y,
+                    Algorithm algorithm, size_t* bytes) {
+  return answers->bytes(static_cast<int>(algorithm), answers->math[convolution], bytes);
+}
+// Of the gradients the heuristics name none.
+template <class Found, class X, class W, class Y>
+cudnnStatus_t None(cudnnHandle_t, X, W, cudnnConvolutionDescriptor_t, Y, int, int* count, Found*) {
+  *count = 0;
+  return answers->status;
+}
+
+Libraries Table() {
+  Libraries table;
+  table.cudnnGetErrorString = [](cudnnStatus_t) { return "as asked"; };
+  table.cudnnCreateTensorDescriptor = Make;
+  table.cudnnDestroyTensorDescriptor = Destroy;
+  table.cudnnSetTensor4dDescriptor = Nothing;
+  table.cudnnCreateFilterDescriptor = Make;
+  table.cudnnDestroyFilterDescriptor = Destroy;
+  table.cudnnSetFilter4dDescriptor = Nothing;
+  table.cudnnCreateConvolutionDescriptor = Make;
+  table.cudnnDestroyConvolutionDescriptor = Destroy;
+  table.cudnnSetConvolution2dDescriptor = Nothing;
+  table.cudnnSetConvolutionGroupCount = Nothing;
+  table.cudnnSetConvolutionMathType = [](cudnnConvolutionDescriptor_t at, cudnnMathType_t math) {
+    answers->math[at] = math;
+    return CUDNN_STATUS_SUCCESS;
+  };
+  table.cudnnGetConvolutionForwardAlgorithm_v7 =
+      [](cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
+         cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, int most, int* count,
+         cudnnConvolutionFwdAlgoPerf_t* found) {
+        answers->wanted = most;
+        *count = static_cast<int>(answers->forward.size());
+        std::copy(answers->forward.begin(), answers->forward.end(), found);
+        return answers->status;
+      };
+  table.cudnnGetConvolutionBackwardDataAlgorithm_v7 = None;
+  table.cudnnGetConvolutionBackwardFilterAlgorithm_v7 = None;
+  table.cudnnGetConvolutionForwardWorkspaceSize = Bytes;
+  table.cudnnGetConvolutionBackwardDataWorkspaceSize =
+      [](cudnnHandle_t h, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t y,
+         cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t x,
+         cudnnConvolutionBwdDataAlgo_t algorithm,
+         size_t* bytes) { return Bytes(h, w, y, convolution, x, algorithm, bytes); };
+  table.cudnnGetConvolutionBackwardFilterWorkspaceSize =
+      [](cudnnHandle_t h, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y,
+         cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t w,
+         cudnnConvolutionBwdFilterAlgo_t algorithm,
+         size_t* bytes) { return Bytes(h, x, y, convolution, w, algorithm, bytes); };
+  table.cudnnSetStream = Nothing;
+  table.cudnnConvolutionForward =
+      [](cudnnHandle_t, const void*, cudnnTensorDescriptor_t, const void*, cudnnFilterDescriptor_t,
+         const void*, cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
+         void*, size_t bytes, const void*, cudnnTensorDescriptor_t, void*) {
+        answers->ran = algorithm;
+        answers->ran_in = bytes;
+        answers->ran_with = answers->math[convolution];
+        return CUDNN_STATUS_SUCCESS;
+      };
+  return table;
+}
+
+cudnnConvolutionFwdAlgoPerf_t Found(cudnnConvolutionFwdAlgo_t algorithm, cudnnMathType_t math,
+                                    cudnnDeterminism_t determinism = CUDNN_DETERMINISTIC,
+                                    cudnnStatus_t status = CUDNN_STATUS_SUCCESS) {
+  cudnnConvolutionFwdAlgoPerf_t found{};
+  found.algo = algorithm;
+  found.status = status;
+  found.determinism = determinism;
+  found.mathType = math;
+  return found;
+}
+
+constexpr auto kUsual = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+constexpr auto kPlain = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
+constexpr auto kFft = CUDNN_CONVOLUTION_FWD_ALGO_FFT;
+
+// Makes one and runs it forward.
+absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
+  answers = &all;
+  const Libraries table = Table();
+  absl::Status status;
+  {
+    const auto made = MakeToolkitConvolution(
+        table, nullptr, {.deterministic = deterministic},
+        {.batch = 1, .in_channels = 1, .out_channels = 1, .tf32 = tf32, .workspace_max = 1000});
+    status = made.status();
+    if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr);
+    if (made.ok()) CHECK((*made)->workspace_bytes() >= all.ran_in);
+  }
+  CHECK(all.made == all.destroyed);
+  return status;
+}
+
+TEST_CASE("the best algorithm is taken that may be: its math, its determinism, what it works in") {
+  Answers all;
+  all.forward = {Found(kFft, CUDNN_TENSOR_OP_MATH),
+                 Found(kFft, CUDNN_DEFAULT_MATH),
+                 Found(kFft, CUDNN_FMA_MATH, CUDNN_NON_DETERMINISTIC),
+                 Found(kFft, CUDNN_FMA_MATH, CUDNN_DETERMINISTIC, CUDNN_STATUS_NOT_SUPPORTED),
+                 Found(CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_FMA_MATH),
+                 Found(kPlain, CUDNN_FMA_MATH)};
+  all.bytes = [](int algorithm, cudnnMathType_t, size_t* bytes) {
+    *bytes = algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM ? 1001 : 1000;
+    return CUDNN_STATUS_SUCCESS;
+  };
+  REQUIRE(Run(all, /*tf32=*/false).ok());
+  CHECK(all.ran == kPlain);
+  CHECK(all.ran_with == CUDNN_FMA_MATH);
+  CHECK(all.ran_in == 1000);
+  // There are as many as algorithms, and each may be there in two kinds of math.
+  CHECK(all.wanted >= 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
+  REQUIRE(Run(all, /*tf32=*/true).ok());
+  CHECK(all.ran == kFft);
+  CHECK(all.ran_with == CUDNN_TENSOR_OP_MATH);
+  REQUIRE(Run(all, /*tf32=*/false, /*deterministic=*/false).ok());
+  CHECK(all.ran == kFft);
+  CHECK(all.ran_with == CUDNN_FMA_MATH);
+}
+
+TEST_CASE("an algorithm that cannot do it after all is passed over") {
+  Answers all;
+  all.forward = {Found(kFft, CUDNN_FMA_MATH), Found(kPlain, CUDNN_FMA_MATH)};
+  all.bytes = [](int algorithm, cudnnMathType_t math, size_t* bytes) {
+    *bytes = 0;
+    return algorithm == kFft && math == CUDNN_FMA_MATH ? CUDNN_STATUS_NOT_SUPPORTED_LAYOUT
+                                                       : CUDNN_STATUS_SUCCESS;
+  };
+  REQUIRE(Run(all, false).ok());
+  CHECK(all.ran == kPlain);
+}
+
+TEST_CASE("where the heuristics name none the usual algorithms are asked for") {
+  for (const cudnnStatus_t status :
+       {CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED_SHAPE}) {
+    for (const bool tf32 : {false, true}) {
+      Answers all;
+      all.status = status;
+      REQUIRE(Run(all, tf32).ok());
+      CHECK(all.ran == kUsual);
+      CHECK(all.ran_with == (tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+      CHECK(all.ran_in == 100);
+    }
+  }
+}
+
+TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and what fails is not") {
+  Answers none;
+  none.bytes = [](int, cudnnMathType_t, size_t*) { return CUDNN_STATUS_NOT_SUPPORTED_SHAPE; };
+  CHECK(absl::IsUnimplemented(Run(none, false)));
+  Answers fails;
+  fails.status = CUDNN_STATUS_EXECUTION_FAILED;
+  CHECK(absl::IsInternal(Run(fails, false)));
+}
+
+}  // namespace
+}  // namespace paracord::cuda
+#endif
