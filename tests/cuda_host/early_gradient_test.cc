@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/cuda_host/cuda_under_test.h"
+#include "tests/cuda_host/page_floats.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
 
@@ -39,41 +40,43 @@ struct Steps {
       for (float& x : variables->values[i]) x = variance ? 1.f : x;
     }
     variables->Bind();
+    for (const Floats& g : variables->gradients) gradients.emplace_back(g.begin(), g.end());
   }
   Floats Step(uint32_t step) {
-    const auto loss =
-        program->ComputeGradients(RandomBatch(schema, step % 3 == 2 ? 3 : 4, 4, step), step,
-                                  variables->value_spans(), variables->gradient_spans());
+    const auto loss = program->ComputeGradients(
+        RandomBatch(schema, step % 3 == 2 ? 3 : 4, 4, step), step, variables->value_spans(),
+        std::vector<std::span<float>>(gradients.begin(), gradients.end()));
     INFO(loss.status());
     REQUIRE(loss.ok());
     Floats all{static_cast<float>(*loss)};
-    for (const Floats& g : variables->gradients) all.insert(all.end(), g.begin(), g.end());
+    for (const PageFloats& g : gradients) all.insert(all.end(), g.begin(), g.end());
     return all;
   }
   const Batch schema = SchemaOf({6, 6, 2}, {});
   Ops* ops;
   std::unique_ptr<GradientProgram> program;
   std::optional<Variables> variables;
+  std::vector<PageFloats> gradients;
 };
 
 // `pinned`: the gradients lie where the device copies to by itself.
 void CheckReported(uint32_t accumulate, bool pinned) {
   INFO("accumulate " << accumulate << (pinned ? ", pinned" : ""));
   Steps listens(CudaUnderTest(true), accumulate), plain(CudaUnderTest(true), accumulate);
-  Variables& variables = *listens.variables;
+  const std::vector<std::string>& names = listens.variables->names;
   size_t trained = 0;
-  for (Floats& gradient : variables.gradients) {
+  for (PageFloats& gradient : listens.gradients) {
     trained += gradient.empty() ? 0 : 1;
     if (pinned) listens.ops->Pin(gradient.data(), gradient.size() * sizeof(float));
   }
   std::vector<size_t> order;
-  std::map<size_t, Floats> reported;
+  std::map<size_t, PageFloats> reported;
   const auto caller = std::this_thread::get_id();
   bool within = false;
   const std::function<void(size_t)> there = [&](size_t v) {
     CHECK(within);
     CHECK(std::this_thread::get_id() == caller);
-    CHECK(reported.emplace(v, variables.gradients[v]).second);
+    CHECK(reported.emplace(v, listens.gradients[v]).second);
     order.push_back(v);
   };
   for (uint32_t step = 0; step < 12; ++step) {  // some of them as a graph
@@ -88,12 +91,12 @@ void CheckReported(uint32_t accumulate, bool pinned) {
     CHECK(got == plain.Step(step));
     CHECK(reported.size() == (listened ? trained : 0));
     for (const auto& [v, values] : reported) {
-      INFO(variables.names[v]);
-      CHECK(values == variables.gradients[v]);
+      INFO(names[v]);
+      CHECK(values == listens.gradients[v]);
     }
     if (!listened) continue;
-    CHECK(variables.names[order.front()].find("dense_1") == 0);
-    CHECK(variables.names[order.back()].find("conv2d") == 0);
+    CHECK(names[order.front()].find("dense_1") == 0);
+    CHECK(names[order.back()].find("conv2d") == 0);
   }
 }
 
@@ -115,7 +118,8 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
       ops->Enter();
       CHECK_FALSE(ops->AwaitDownload().has_value());
       const DeviceArray x = ops->Allocate(100).value(), y = ops->Allocate(100).value();
-      Floats first(100), second(100), third(100), fourth(100);
+      Floats first(100), third(100), fourth(100);
+      PageFloats second(100);
       if (turn % 2 == 1) ops->Pin(second.data(), second.size() * sizeof(float));
       for (int round = 0; round < 4; ++round) {
         ops->Fill(100, 1, x.get());
@@ -127,7 +131,7 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
         CHECK(first == Floats(100, 1.f));
         first[0] = 5;  // whoever was told has it to himself
         CHECK(ops->AwaitDownload() == std::optional<size_t>(3));
-        CHECK(second == Floats(100, 2.f));
+        CHECK(second == PageFloats(100, 2.f));
         CHECK_FALSE(ops->AwaitDownload().has_value());
         ops->DownloadAwaited(100, y.get(), fourth.data(), 4);
         REQUIRE(ops->Finish().ok());

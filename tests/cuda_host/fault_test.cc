@@ -8,6 +8,7 @@
 
 #include "spdlog/spdlog.h"
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/page_floats.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cuda/cuda_ops.h"
 
@@ -49,18 +50,18 @@ class Life {
     Variables variables(**program);
     variables.Randomise(3);
     // As memory that a worker shares with its ps is.
-    for (Floats& values : variables.values) {
-      device.Pin(values.data(), values.size() * sizeof(float));
-    }
+    std::vector<PageFloats> memory;
+    for (const Floats& value : variables.values) memory.emplace_back(value.begin(), value.end());
+    const std::vector<std::span<const float>> values(memory.begin(), memory.end());
+    for (const auto& value : values) device.Pin(value.data(), value.size_bytes());
     std::map<size_t, Floats> early;
     (*program)->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
     for (uint32_t step = 0; step < 5; ++step) {  // from the third on as a graph
       if (step == 4) (void)device.TakeSpans(true);
       Twice([&]() -> absl::StatusOr<Floats> {
         early.clear();
-        const auto loss =
-            (*program)->ComputeGradients(RandomBatch(schema_, 4, 3, step % 2), step % 2,
-                                         variables.value_spans(), variables.gradient_spans());
+        const auto loss = (*program)->ComputeGradients(
+            RandomBatch(schema_, 4, 3, step % 2), step % 2, values, variables.gradient_spans());
         if (!loss.ok()) return loss.status();
         reported += early.size();
         for (const auto& [v, gradient] : early) {
@@ -75,13 +76,13 @@ class Life {
     for (int i = 0; i < 3; ++i) {
       Twice([&]() -> absl::StatusOr<Floats> {
         std::vector<MetricState> states;
-        const absl::Status status = (*program)->Evaluate(batch, variables.value_spans(), states);
+        const absl::Status status = (*program)->Evaluate(batch, values, states);
         if (!status.ok()) return status;
         return Floats{static_cast<float>(MetricValue("loss", states.at(0)))};
       });
     }
     Twice([&]() -> absl::StatusOr<Floats> {
-      auto columns = (*program)->Predict(batch, variables.value_spans());
+      auto columns = (*program)->Predict(batch, values);
       if (!columns.ok()) return columns.status();
       return std::move(columns->at(0).values);
     });

@@ -12,6 +12,7 @@
 #include "tests/cuda_host/host_math.h"
 #include "tests/cuda_host/host_memory.h"
 #include "tests/cuda_host/host_streams.h"
+#include "tests/cuda_host/page_floats.h"
 #include "worker/ops/cuda/pointer.h"
 
 namespace paracord::cuda {
@@ -208,6 +209,9 @@ absl::Status HostRuntime::PinHost(const void* memory, size_t bytes) {
   RETURN_IF_ERROR(streams_.Forbidden("cudaHostRegister"));
   if (!options_.pinned) return absl::InternalError("cudaHostRegister: not supported");
   const auto* const begin = static_cast<const char*>(memory);
+  if (reinterpret_cast<uintptr_t>(begin) % PageBytes() != 0) {
+    memory_.Note("cudaHostRegister: of a page that others share");
+  }
   if (Overlaps(begin, bytes)) {
     return absl::AlreadyExistsError("cudaHostRegister: already registered");
   }
@@ -233,8 +237,11 @@ bool HostRuntime::IsPinned(const void* at, size_t bytes) const {
 }
 
 bool HostRuntime::Overlaps(const char* begin, size_t bytes) const {
+  const size_t page = PageBytes();
   const auto after = pinned_.lower_bound(begin + bytes);
-  return after != pinned_.begin() && std::prev(after)->first + std::prev(after)->second > begin;
+  if (after == pinned_.begin()) return false;
+  const auto& [at, size] = *std::prev(after);
+  return at + (size + page - 1) / page * page > begin;  // pages are pinned whole
 }
 
 absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/cuda_host/page_floats.h"
 #include "worker/ops/cuda/bodies.h"
 
 namespace paracord::cuda {
@@ -88,7 +89,7 @@ TEST_CASE("what the libraries refuse is refused") {
   };
   const auto capture = [&](const char* part, const auto& ask) {
     Table table;
-    std::vector<float> host(64);
+    PageFloats host(64);
     CHECK(table.runtime->PinHost(host.data(), 128).ok());
     float* x = table.New(4);
     CHECK(table.runtime->BeginCapture(table.one).ok());
@@ -104,14 +105,17 @@ TEST_CASE("what the libraries refuse is refused") {
   capture("cudaHostUnregister", [](Runtime& r, float* host, float*) { return r.UnpinHost(host); });
 
   Table table;
-  std::vector<float> host(64);
+  const size_t page = PageBytes(), floats = page / sizeof(float);
+  PageFloats host(4 * floats);
   float* x = table.New(64);
-  CHECK(table.runtime->PinHost(host.data() + 8, 64).ok());
-  // Overlaps, from either end; a neighbour does not.
-  refused(table.runtime->PinHost(host.data(), 36), "already registered");
-  refused(table.runtime->PinHost(host.data() + 20, 64), "already registered");
-  CHECK(table.runtime->PinHost(host.data() + 24, 64).ok());
-  refused(table.runtime->Copy(CopyKind::kToDevice, host.data(), x, 256, table.one),
+  CHECK(table.runtime->PinHost(host.data() + floats, page + 4).ok());
+  // Overlaps, from either end; a neighbour does not, which begins with the next page.
+  refused(table.runtime->PinHost(host.data(), page + 4), "already registered");
+  refused(table.runtime->PinHost(host.data() + 2 * floats, 4), "already registered");
+  CHECK(table.runtime->PinHost(host.data() + 3 * floats, 4).ok());
+  refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + floats - 1, x, 8, table.one),
+          "invalid argument");
+  refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + 2 * floats + 8, x, 4, table.one),
           "invalid argument");
   const int64_t much = int64_t{1} << 31;
   refused(table.runtime->Gemm({.m = much, .n = 1, .k = 1, .lda = much, .ldb = 1, .ldc = much},

@@ -6,6 +6,7 @@
 
 #include "net/shared_memory.h"
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/page_floats.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -135,7 +136,8 @@ TEST_CASE("what the host does with its memory after an upload changes nothing, p
       options.pinned = pinned;
       const auto ops = OpsWith(std::move(options));
       ops->Enter();
-      Floats host(2000, 1.f), back(2000);
+      PageFloats host(2000, 1.f);
+      Floats back(2000);
       ops->Pin(host.data(), host.size() * sizeof(float));
       const DeviceArray device = ops->Allocate(2000).value();
       ops->Upload(2000, host.data(), device.get());
@@ -156,7 +158,7 @@ TEST_CASE("memory that is pinned is copied from and to where it is") {
   cuda::HostOptions options;
   const auto ops = OpsWith(std::move(options));
   ops->Enter();
-  Floats host(500, 1.f), back(500, 7.f);
+  PageFloats host(500, 1.f), back(500, 7.f);
   ops->Pin(host.data(), host.size() * sizeof(float));
   ops->Pin(host.data(), host.size() * sizeof(float));
   ops->Pin(back.data(), back.size() * sizeof(float));

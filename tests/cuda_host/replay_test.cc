@@ -8,6 +8,7 @@
 
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/log_text.h"
+#include "tests/cuda_host/page_floats.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cuda/bodies.h"
 #include "worker/ops/cuda/cuda_ops.h"
@@ -169,10 +170,10 @@ TEST_CASE("parameters and gradients in pinned memory that takes turns are right 
     cuda::HostOptions options;
     options.seed = seed;
     Training graphs(std::move(options)), plain({}, /*graphs=*/false);
-    std::vector<Floats> buffers[2];
+    std::vector<PageFloats> buffers[2];
     for (auto& side : buffers) {
       for (const Floats& value : graphs.variables->values) {
-        Floats& memory = side.emplace_back(2 * value.size());
+        PageFloats& memory = side.emplace_back(2 * value.size());
         graphs.raw->Pin(memory.data(), memory.size() * sizeof(float));
       }
     }

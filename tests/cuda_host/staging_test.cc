@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/cuda_host/host_runtime.h"
+#include "tests/cuda_host/page_floats.h"
 
 namespace paracord::cuda {
 namespace {
@@ -57,19 +58,40 @@ TEST_CASE("there is an end to what is staged, and without pinned memory nothing 
 
 TEST_CASE("what was pinned is known as far as it reaches, and by whom") {
   Table table;
-  std::vector<char> memory(100);
+  PageFloats memory(2000);
+  const float* const at = memory.data();
   Staging one(*table.runtime);
-  one.Pin(memory.data() + 10, 50);
-  CHECK(one.IsPinned(memory.data() + 10, 50));
-  CHECK(one.IsPinned(memory.data() + 59, 1));
-  CHECK_FALSE(one.IsPinned(memory.data() + 59, 2));
-  CHECK_FALSE(one.IsPinned(memory.data() + 9, 1));
+  one.Pin(at, 5000);
+  CHECK(one.IsPinned(at, 5000));
+  CHECK(one.IsPinned(at + 1249, 4));
+  CHECK_FALSE(one.IsPinned(at + 1249, 8));
+  CHECK_FALSE(one.IsPinned(at - 1, 4));
   {
     Staging other(*table.runtime);  // the same memory, pinned already
-    other.Pin(memory.data() + 10, 50);
-    CHECK(other.IsPinned(memory.data() + 10, 50));
+    other.Pin(at, 5000);
+    CHECK(other.IsPinned(at, 5000));
   }
-  CHECK(one.IsPinned(memory.data() + 10, 50));
+  CHECK(one.IsPinned(at, 5000));
+}
+
+TEST_CASE("memory that shares a page with other is not pinned") {
+  std::string wrong = "not at its end";
+  {
+    HostOptions options;
+    options.at_end = [&](int64_t, const std::string& what) { wrong = what; };
+    const std::unique_ptr<Runtime> runtime = MakeHostRuntime(std::move(options));
+    PageFloats memory(2000);
+    Staging staging(*runtime);
+    staging.Pin(memory.data() + 10, 50);
+    CHECK_FALSE(staging.IsPinned(memory.data() + 10, 50));
+    staging.Pin(memory.data(), 8000);
+    CHECK(staging.IsPinned(memory.data(), 8000));
+    PageFloats copy(1);
+    std::vector<float> small(8);
+    staging.Pin(small.data(), 32);
+    CHECK_FALSE(staging.IsPinned(small.data(), 32));
+  }
+  CHECK(wrong.empty());
 }
 
 }  // namespace

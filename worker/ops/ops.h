@@ -283,7 +283,7 @@ class Ops {
   // turn, while the device goes on; says which. Nothing: there are no more, or an error of Finish.
   virtual std::optional<size_t> AwaitDownload() = 0;
   // Memory of the host for as long as the Ops lives, of which copies will be direct if that can be
-  // had. Again and again the same is nothing.
+  // had: pages of its own. Again and again the same is nothing.
   virtual void Pin(const void* host, size_t bytes) = 0;
   // What the device has done since the last call, for a trace; and whether that is noted from now
   // on. After a Finish.

@@ -96,7 +96,8 @@ class Runtime {
   // memory may change when a copy to the device returns, and stays as well when it is copied to.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
-  // The host's memory, pinned: to be had so, and what is there already. ALREADY_EXISTS: it is.
+  // The host's memory, pinned: to be had so, and what is there already, the pages of which are its
+  // own. ALREADY_EXISTS: it is.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
   virtual absl::Status PinHost(const void* memory, size_t bytes) = 0;

@@ -1,6 +1,9 @@
 #include "worker/ops/cuda/staging.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 
 namespace paracord::cuda {
 namespace {
@@ -53,6 +56,12 @@ void Staging::Reset() {
 void Staging::Pin(const void* memory, size_t bytes) {
   const auto* const begin = static_cast<const char*>(memory);
   if (const auto found = ranges_.find(begin); found != ranges_.end()) return;
+  // Pages are pinned whole. What shares one would be pinned in part, and a copy of it fails.
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (reinterpret_cast<uintptr_t>(memory) % page != 0) {
+    ranges_[begin] = {bytes, false, false};
+    return;
+  }
   const absl::Status pinned = runtime_.PinHost(memory, bytes);
   const bool already = absl::IsAlreadyExists(pinned);  // by another engine of this process
   ranges_[begin] = {bytes, pinned.ok() || already, pinned.ok()};

@@ -22,7 +22,8 @@ class Staging {
   // Nothing is under way.
   void Reset();
 
-  // Stays as long as this does. What cannot be pinned is remembered, too.
+  // Stays as long as this does, and so do the pages it lies in: where it begins with one, it is
+  // pinned. What is not, or cannot be, is remembered, too.
   void Pin(const void* memory, size_t bytes);
   bool IsPinned(const void* memory, size_t bytes) const;
 
