@@ -14,9 +14,7 @@ void HostMap(const void* bytes, const HostBlock& block) {
   const int64_t step = static_cast<int64_t>(block.blocks_x) * kThreads;
   for (int t = 0; t < kThreads; ++t) {
     const int thread = block.backwards ? kThreads - 1 - t : t;
-    for (int64_t i = static_cast<int64_t>(block.x) * kThreads + thread; i < args.n; i += step) {
-      args.body(i);
-    }
+    args.Own(static_cast<int64_t>(block.x) * kThreads + thread, step);
   }
 }
 

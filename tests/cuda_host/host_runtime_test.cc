@@ -81,6 +81,23 @@ TEST_CASE("what a kernel may not do is found") {
   }
 }
 
+TEST_CASE("a map does each element once, several at once or one") {
+  for (const int64_t n : {1, 255, 256, 257, 1024, 1025, 1500, 5000}) {
+    INFO(n);
+    Table table;
+    const auto floats = static_cast<size_t>(n);
+    float *x = table.New(floats), *y = table.New(floats);
+    table.Map(n, FillBody{1, x}, table.one);
+    table.Map(n, FillBody{2, y}, table.one);
+    table.Map(n, AddBody{x, y}, table.one);
+    table.Map(n, AddBody{y, y}, table.one);  // in place
+    std::vector<float> host(floats);
+    CHECK(table.runtime->Copy(CopyKind::kToHost, y, host.data(), 4 * floats, table.one).ok());
+    CHECK(table.Wrong(table.one).empty());
+    CHECK(host == std::vector<float>(floats, 6));
+  }
+}
+
 TEST_CASE("what the libraries refuse is refused") {
   const auto refused = [](const absl::Status& status, const char* part) {
     INFO(status);

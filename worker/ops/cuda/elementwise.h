@@ -18,30 +18,46 @@ PARACORD_HD inline float SlopeOf(const Activation& p, float x, float y) {
 }
 
 struct ActivateBody {
+  using Loaded = float;
   Activation p;
   In x;
   Out y;
-  PARACORD_HD void operator()(int64_t i) const { y[i] = ValueOf(p, x[i]); }
+  PARACORD_HD float Load(int64_t i) const { return x[i]; }
+  PARACORD_HD float Value(int64_t, float v) const { return ValueOf(p, v); }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 struct ActivateBackwardBody {
+  struct Loaded {
+    float x, y, dy;
+  };
   Activation p;
   In x, y, dy;
   Out dx;
-  PARACORD_HD void operator()(int64_t i) const { dx[i] = dy[i] * SlopeOf(p, x[i], y[i]); }
+  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], y[i], dy[i]}; }
+  PARACORD_HD float Value(int64_t, const Loaded& v) const { return v.dy * SlopeOf(p, v.x, v.y); }
+  PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
 };
 
 struct AffineBody {
+  using Loaded = float;
   float scale, offset;
   In x;
   Out y;
-  PARACORD_HD void operator()(int64_t i) const { y[i] = scale * x[i] + offset; }
+  PARACORD_HD float Load(int64_t i) const { return x[i]; }
+  PARACORD_HD float Value(int64_t, float v) const { return scale * v + offset; }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 struct AddBody {
+  struct Loaded {
+    float x, y;
+  };
   In x;
   Out y;
-  PARACORD_HD void operator()(int64_t i) const { y[i] += x[i]; }
+  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], y[i]}; }
+  PARACORD_HD float Value(int64_t, const Loaded& v) const { return v.y + v.x; }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 struct FillBody {
@@ -51,22 +67,31 @@ struct FillBody {
 };
 
 struct RoundBody {
+  using Loaded = float;
   Precision precision;
   Out x;
-  PARACORD_HD void operator()(int64_t i) const { x[i] = formulas::Rounded(precision, x[i]); }
+  PARACORD_HD float Load(int64_t i) const { return x[i]; }
+  PARACORD_HD float Value(int64_t, float v) const { return formulas::Rounded(precision, v); }
+  PARACORD_HD void Store(int64_t i, float v) const { x[i] = v; }
 };
 
 // After a product or a convolution.
 struct BiasBody {
+  struct Loaded {
+    float y, bias;
+  };
   int64_t columns;
   bool relu;
   In bias;  // or null
   Out y;
-  PARACORD_HD void operator()(int64_t i) const {
-    float v = y[i];
-    if (!(bias == nullptr)) v += bias[i % columns];
-    y[i] = relu && v <= 0 ? 0.f : v;
+  PARACORD_HD Loaded Load(int64_t i) const {
+    return {y[i], bias == nullptr ? 0.f : static_cast<float>(bias[i % columns])};
   }
+  PARACORD_HD float Value(int64_t, const Loaded& own) const {
+    const float v = bias == nullptr ? own.y : own.y + own.bias;
+    return relu && v <= 0 ? 0.f : v;
+  }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 // splitmix64's finalizer, as common/mix.h.
@@ -78,16 +103,22 @@ PARACORD_HD inline uint64_t MixBits(uint64_t x) {
 }
 
 struct DropoutBody {
+  struct Loaded {
+    float x;
+    uint64_t mixed;
+  };
   Ptr<const uint64_t> mixed;  // Mix64 of the key
-  uint64_t dropped;  // of 2^32 values of the hash, so many drop the element
+  uint64_t dropped;           // of 2^32 values of the hash, so many drop the element
   float scale;
   int64_t first;
   In x;
   Out y;
-  PARACORD_HD void operator()(int64_t i) const {
-    const uint64_t hash = MixBits(mixed[0] ^ static_cast<uint64_t>(first + i)) >> 32;
-    y[i] = hash < dropped ? 0.f : x[i] * scale;
+  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], mixed[0]}; }
+  PARACORD_HD float Value(int64_t i, const Loaded& own) const {
+    const uint64_t hash = MixBits(own.mixed ^ static_cast<uint64_t>(first + i)) >> 32;
+    return hash < dropped ? 0.f : own.x * scale;
   }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 // Box and Muller's transform of two uniform numbers from one hash.

@@ -108,15 +108,15 @@ class Engine {
   template <class Body>
   void Map(const char* name, int64_t n, const Body& body) {
     const MapArgs<Body> args{body, n};
-    Send(name, MapKernel<Body>(), args, BlocksFor(n), 1);
+    Send(name, MapKernel<Body>(), args, BlocksFor(n, InSteps<Body> ? 1 << 13 : 1 << 20), 1);
   }
   // Each output from `count` elements. `across`: elements of neighbouring outputs are neighbours.
   template <class Body>
   void Reduce(const char* name, int64_t outputs, int64_t count, bool across, const Body& body);
 
  private:
-  static uint32_t BlocksFor(int64_t n) {
-    return static_cast<uint32_t>(std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, 1 << 20));
+  static uint32_t BlocksFor(int64_t n, int64_t most) {
+    return static_cast<uint32_t>(std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, most));
   }
   template <class Args>
   void Send(const char* name, const void* kernel, Args args, uint32_t x, uint32_t y) {

@@ -7,10 +7,7 @@ namespace {
 template <class Body>
 __global__ void __launch_bounds__(kThreads) Map(const MapArgs<Body> args) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < args.n;
-       i += step) {
-    args.body(i);
-  }
+  args.Own(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, step);
 }
 
 template <class Body>

@@ -1,4 +1,6 @@
-// The two forms of our kernels. A map's body is a functor: index in, element out. A reduction's
+// The two forms of our kernels. A map's body is a functor: index in, element out; or that in three
+// steps, so that a thread has the loads of several elements under way at once: one load a thread is
+// too little to keep the memory of large GPUs at work. A reduction's
 // body says how an output is summed over `count` elements; blocks share the outputs and, where
 // there are few of them, the elements too. The order of every sum is a function of the shape, so
 // that results are the same in each run. Kernels are these bodies compiled by nvcc (kernels.cu), or
@@ -13,10 +15,36 @@ namespace paracord::cuda {
 
 constexpr int kThreads = 256;  // of a block
 
+constexpr int kAtOnce = 4;
+
+// Loaded = Load(i), Value(i, loaded), Store(i, value). Nobody else's elements are loaded from where
+// one is stored.
+template <class Body>
+concept InSteps = requires(const Body& body) {
+  body.Load(0);
+};
+
 template <class Body>
 struct MapArgs {
   Body body;
   int64_t n = 0;
+  // What a thread does.
+  PARACORD_HD void Own(int64_t i, int64_t step) const {
+    if constexpr (InSteps<Body>) {
+      for (; i < n; i += kAtOnce * step) {
+        typename Body::Loaded loaded[kAtOnce];
+        for (int k = 0; k < kAtOnce; ++k) {
+          if (i + k * step < n) loaded[k] = body.Load(i + k * step);
+        }
+        for (int k = 0; k < kAtOnce; ++k) {
+          const int64_t at = i + k * step;
+          if (at < n) body.Store(at, body.Value(at, loaded[k]));
+        }
+      }
+    } else {
+      for (; i < n; i += step) body(i);
+    }
+  }
 };
 
 // A body has a type Value, Start(i), Add(i, k, value), Merge(value, other), Finish(i, value) and,

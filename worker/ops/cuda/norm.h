@@ -44,16 +44,19 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
 }
 
 struct NormalizeBody {
+  using Loaded = float;
   NormShape s;
   In x, mean, variance, scale, offset;
   Out y;
-  PARACORD_HD void operator()(int64_t i) const {
+  PARACORD_HD float Load(int64_t i) const { return x[i]; }
+  PARACORD_HD float Value(int64_t i, float own) const {
     const int64_t column = i % s.columns, group = s.by_column ? column : i / s.columns;
-    float v = (x[i] - mean[group]) * Factor(variance[group], s.epsilon);
+    float v = (own - mean[group]) * Factor(variance[group], s.epsilon);
     if (!(scale == nullptr)) v *= scale[column];
     if (!(offset == nullptr)) v += offset[column];
-    y[i] = v;
+    return v;
   }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
 struct SumAndDot {
@@ -86,17 +89,22 @@ struct NormColumnSumsBody {
 
 // dx by columns, from those sums.
 struct NormColumnBackwardBody {
+  struct Loaded {
+    float x, dy;
+  };
   NormShape s;
   bool constant;
   In x, mean, variance, scale, dy, sums, dots;
   Out dx;
-  PARACORD_HD void operator()(int64_t i) const {
+  PARACORD_HD Loaded Load(int64_t i) const { return {constant ? 0.f : x[i], dy[i]}; }
+  PARACORD_HD float Value(int64_t i, const Loaded& own) const {
     const int64_t c = i % s.columns;
     const float factor = Factor(variance[c], s.epsilon), n = static_cast<float>(s.rows);
-    float d = dy[i];
-    if (!constant) d -= sums[c] / n + (x[i] - mean[c]) * (dots[c] * factor / n);
-    dx[i] = (scale == nullptr ? factor : factor * scale[c]) * d;
+    float d = own.dy;
+    if (!constant) d -= sums[c] / n + (own.x - mean[c]) * (dots[c] * factor / n);
+    return (scale == nullptr ? factor : factor * scale[c]) * d;
   }
+  PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
 };
 
 // dx by rows: the row's sums, then its elements.

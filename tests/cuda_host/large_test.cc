@@ -1,0 +1,55 @@
+// What shows only where there is more to do than a GPU does at once: sizes are the processor's, or
+// a GPU's.
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "tests/cuda_host/cuda_under_test.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+bool OnGpu() { return !GraphLaunches().has_value(); }
+
+TEST_CASE("what is longer than all threads together is done to its end") {
+  const int64_t n = OnGpu() ? 50000003 : (1 << 21) + 1000;  // there are 2^21 threads at most
+  const auto ops = CudaUnderTest(true);
+  ops->Enter();
+  Floats x(static_cast<size_t>(n)), back(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000);
+  const DeviceArray a = ops->Allocate(n).value(), b = ops->Allocate(n).value();
+  ops->Upload(n, x.data(), a.get());
+  ops->Fill(n, 1, b.get());
+  ops->Affine(n, 2, 3, a.get(), a.get());
+  ops->Add(n, a.get(), b.get());
+  ops->Download(n, b.get(), back.data());
+  REQUIRE(ops->Finish().ok());
+  for (float& v : x) v = 2 * v + 4;
+  CHECK(back == x);
+}
+
+TEST_CASE("what is awaited is there, however long the device takes, in a graph too") {
+  const int64_t n = OnGpu() ? 50000000 : 1000;
+  constexpr int kTimes = 40;
+  const auto ops = CudaUnderTest(true);
+  ops->Enter();
+  const DeviceArray seed = ops->Allocate(1).value(), all = ops->Allocate(n).value();
+  const std::optional<int64_t> launched = GraphLaunches();
+  for (int round = 0; round < 10; ++round) {
+    INFO("round " << round);
+    const float value = static_cast<float>(round);
+    float last = -1;
+    ops->Upload(1, &value, seed.get());
+    ops->Copy({{n}, {0}, {}, {1}}, false, seed.get(), all.get());
+    for (int i = 0; i < kTimes; ++i) ops->Affine(n, 1, 1, all.get(), all.get());
+    ops->DownloadAwaited(1, all.get() + n - 1, &last, 3);
+    CHECK(ops->AwaitDownload() == std::optional<size_t>(3));
+    CHECK(last == value + kTimes);
+    REQUIRE(ops->Finish().ok());
+  }
+  if (launched.has_value()) CHECK(*GraphLaunches() - *launched == 8);
+}
+
+}  // namespace
+}  // namespace paracord
