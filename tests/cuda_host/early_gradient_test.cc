@@ -53,10 +53,10 @@ struct Steps {
     return all;
   }
   const Batch schema = SchemaOf({6, 6, 2}, {});
+  std::vector<PageFloats> gradients;  // which are pinned as long as the program is there
   Ops* ops;
   std::unique_ptr<GradientProgram> program;
   std::optional<Variables> variables;
-  std::vector<PageFloats> gradients;
 };
 
 // `pinned`: the gradients lie where the device copies to by itself.
@@ -111,6 +111,7 @@ TEST_CASE("a device's gradients are reported when they are there, and are those 
 
 TEST_CASE("downloads are awaited one by one, and those that are not are there at the end") {
   for (int turn = 0; turn < 8; ++turn) {
+    PageFloats second(100);
     std::vector<std::unique_ptr<Ops>> both;
     both.push_back(MakeCpuOps(1));
     both.push_back(CudaUnderTest(true));
@@ -119,7 +120,6 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
       CHECK_FALSE(ops->AwaitDownload().has_value());
       const DeviceArray x = ops->Allocate(100).value(), y = ops->Allocate(100).value();
       Floats first(100), third(100), fourth(100);
-      PageFloats second(100);
       if (turn % 2 == 1) ops->Pin(second.data(), second.size() * sizeof(float));
       for (int round = 0; round < 4; ++round) {
         ops->Fill(100, 1, x.get());

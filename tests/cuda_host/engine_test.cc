@@ -270,6 +270,26 @@ TEST_CASE("a convolution that cuDNN has no algorithm for is a line of the log, o
         std::string::npos);
 }
 
+TEST_CASE("a direction of a convolution that cuDNN has no algorithm for is computed without it") {
+  const double wanted = *Train({}, true).loss;
+  for (int directions = 0; directions < 7; ++directions) {  // not all
+    const Log log;
+    cuda::HostOptions options;
+    options.directions = {(directions & 1) != 0, (directions & 2) != 0, (directions & 4) != 0};
+    std::set<std::string> called;
+    options.called = [&](const char* name) { called.insert(name); };
+    const Outcome outcome = Train(std::move(options), true);
+    INFO(outcome.loss.status());
+    REQUIRE(outcome.loss.ok());
+    CHECK(*outcome.loss == Approx(wanted).epsilon(1e-5));
+    CHECK(outcome.wrong.empty());
+    CHECK(log.lines() == 1);
+    CHECK(called.count("cudnnConvolutionForward") == ((directions & 1) != 0 ? 1 : 0));
+    CHECK(called.count("cudnnConvolutionBackwardFilter") == ((directions & 4) != 0 ? 1 : 0));
+    CHECK((log.text().find("(output") != std::string::npos) == ((directions & 1) == 0));
+  }
+}
+
 // On a GPU what small products are computed with is cuBLAS' choice.
 TEST_CASE("where short operands are allowed, products take 11 bits of them") {
   const float a[] = {1 + 1.f / 4096, 3}, b[] = {1, 1 / 1024.f};

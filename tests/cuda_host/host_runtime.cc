@@ -112,6 +112,7 @@ class HostRuntime : public Runtime {
   absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0) {
     return streams_.Ask(stream, what, std::move(work), bytes);
   }
+  const HostOptions& options() const { return options_; }
   HostMemory& memory() { return memory_; }
 
  private:
@@ -399,10 +400,11 @@ class HostConvolution : public Convolution {
   HostConvolution(HostRuntime& runtime, const ConvCall& call, size_t workspace)
       : runtime_(runtime), call_(call), workspace_(workspace), math_(call) {}
 
+  Directions can() const override { return runtime_.options().directions; }
   size_t workspace_bytes() const override { return workspace_; }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
-    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionForward"));
+    RETURN_IF_ERROR(Call("cudnnConvolutionForward", can().forward));
     return runtime_.Ask(stream, "convolution", [this, x, w, y, workspace] {
       if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
         math_.Forward(x, w, y);
@@ -411,7 +413,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
-    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionBackwardData"));
+    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", can().data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
       if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
         math_.BackwardData(w, dy, dx);
@@ -420,7 +422,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
-    RETURN_IF_ERROR(runtime_.CallHere("cudnnConvolutionBackwardFilter"));
+    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", can().filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
       if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
         math_.BackwardFilter(x, dy, dw);
@@ -441,6 +443,9 @@ class HostConvolution : public Convolution {
   }
   int64_t call_filter() const {
     return call_.out_channels * call_.height * call_.width * (call_.in_channels / call_.groups);
+  }
+  absl::Status Call(const char* name, bool can) {
+    return can ? runtime_.CallHere(name) : absl::InternalError("CUDNN_STATUS_BAD_PARAM");
   }
   // Whose vectors and tensor cores read so many at once.
   static bool Aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }

@@ -24,6 +24,7 @@ struct HostOptions {
   // What a convolution asks for to work in, if it may; null: always the same.
   std::function<size_t(int64_t batch)> workspace;
   bool convolutions = true;                      // false: cuDNN has no algorithm
+  Directions directions;                         // that it has algorithms for
   bool pinned = true;                            // false: no memory of the host can be pinned
   bool graphs = true;                            // false: nothing can be captured
   std::function<void(const char* name)> called;  // each call

@@ -191,6 +191,21 @@ TEST_CASE("where the heuristics name none the usual algorithms are asked for") {
   }
 }
 
+TEST_CASE("a direction that cuDNN cannot do leaves the others") {
+  Answers all;
+  answers = &all;
+  int asked = 0;  // the usual one of each direction
+  all.bytes = [&](int, cudnnMathType_t, size_t*) {
+    return ++asked == 2 ? CUDNN_STATUS_NOT_SUPPORTED_LAYOUT : CUDNN_STATUS_SUCCESS;
+  };
+  const Libraries table = Table();
+  const auto made = MakeToolkitConvolution(table, nullptr, {}, {.workspace_max = 1000});
+  REQUIRE(made.ok());
+  CHECK((*made)->can().forward);
+  CHECK_FALSE((*made)->can().data);
+  CHECK((*made)->can().filter);
+}
+
 TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and what fails is not") {
   Answers none;
   none.bytes = [](int, cudnnMathType_t, size_t*) { return CUDNN_STATUS_NOT_SUPPORTED_SHAPE; };

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/engine.h"
@@ -68,10 +71,13 @@ class CudnnConv2D : public OwnConv2D {
  public:
   CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution,
               bool padded)
-      : OwnConv2D(engine, s), convolution_(std::move(convolution)), padded_(padded) {}
+      : OwnConv2D(engine, s),
+        convolution_(std::move(convolution)),
+        can_(convolution_->can()),
+        padded_(padded) {}
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    if (!Aligned(y)) return OwnConv2D::Forward(x, kernel, bias, y);
+    if (!can_.forward || !Aligned(y)) return OwnConv2D::Forward(x, kernel, bias, y);
     const float* image = Image(x);
     const float* filter = Filter(kernel);
     Call("convolution", filter != nullptr && image != nullptr, [&](void* workspace) {
@@ -80,7 +86,9 @@ class CudnnConv2D : public OwnConv2D {
     FinishForward(bias, y);
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    if (!Aligned(dy) || !(padded_ || Aligned(dx))) return OwnConv2D::BackwardInput(dy, kernel, dx);
+    if (!can_.data || !Aligned(dy) || !(padded_ || Aligned(dx))) {
+      return OwnConv2D::BackwardInput(dy, kernel, dx);
+    }
     const float* filter = Filter(kernel);
     float* image = padded_ ? engine_.Work<float>(Scratch::kRows, PaddedSize()) : dx;
     Call("convolution, gradient of the input", filter != nullptr && image != nullptr,
@@ -92,7 +100,7 @@ class CudnnConv2D : public OwnConv2D {
     CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    if (!Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
+    if (!can_.filter || !Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
     const float* image = Image(x);
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     Call("convolution, gradient of the kernel", filter != nullptr && image != nullptr,
@@ -156,8 +164,22 @@ class CudnnConv2D : public OwnConv2D {
   }
 
   const std::unique_ptr<Convolution> convolution_;
+  const Directions can_;
   const bool padded_;
 };
+
+void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
+  std::string what;
+  for (const auto& [has, name] :
+       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
+        std::pair(can.filter, "gradient of the kernel")}) {
+    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
+  }
+  if (what.empty()) return;
+  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
+                              " channels by ", s.height.size, "x", s.width.size,
+                              " is computed without cuDNN, slowly (", what, "): ", why));
+}
 
 }  // namespace
 
@@ -196,9 +218,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   if (absl::IsUnimplemented(made.status())) {
-    engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
-                                " channels by ", s.height.size, "x", s.width.size,
-                                " is computed without cuDNN, slowly: ", made.status().message()));
+    SaySlow(engine, s, {false, false, false}, made.status().message());
     return std::make_unique<OwnConv2D>(engine, s);
   }
   if (!made.ok()) {
@@ -206,6 +226,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
     const absl::Status device = engine.runtime().Synchronize(engine.stream());
     return absl::IsDataLoss(device) ? device : made.status();
   }
+  SaySlow(engine, s, (*made)->can(), "it has no algorithm");
   return std::make_unique<CudnnConv2D>(engine, s, *std::move(made), padded);
 }
 

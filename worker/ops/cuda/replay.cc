@@ -217,6 +217,7 @@ class ReplayConvolution : public Convolution {
   ReplayConvolution(Replay& replay, std::unique_ptr<Convolution> convolution, uint64_t serial)
       : replay_(replay), convolution_(std::move(convolution)), serial_(serial) {}
 
+  Directions can() const override { return convolution_->can(); }
   size_t workspace_bytes() const override { return convolution_->workspace_bytes(); }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {

@@ -62,10 +62,16 @@ struct ConvCall {
   size_t workspace_max = 0;  // bytes that an algorithm may ask for
 };
 
-// A convolution with its algorithms. Asynchronous on the stream.
+// What of a convolution cuDNN has algorithms for.
+struct Directions {
+  bool forward = true, data = true, filter = true;
+};
+
+// A convolution with its algorithms. Asynchronous on the stream. What it cannot is not asked for.
 class Convolution {
  public:
   virtual ~Convolution() = default;
+  virtual Directions can() const = 0;
   virtual size_t workspace_bytes() const = 0;
   virtual absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                                Stream stream) = 0;
@@ -129,7 +135,7 @@ class Runtime {
   virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
-  // UNIMPLEMENTED: cuDNN has no algorithm for it.
+  // UNIMPLEMENTED: cuDNN has no algorithm for it, in no direction.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
   // Of a device of a group: ncclAllReduce of each, the sum in place, within one ncclGroup.
   virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;

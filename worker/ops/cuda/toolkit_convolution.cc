@@ -33,6 +33,7 @@ class ToolkitConvolution : public Convolution {
   }
   absl::Status Init(const ConvCall& call, const ToolkitOptions& options);
 
+  Directions can() const override { return can_; }
   size_t workspace_bytes() const override { return workspace_; }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
@@ -79,6 +80,7 @@ class ToolkitConvolution : public Convolution {
   cudnnConvolutionBwdDataAlgo_t data_{};
   cudnnConvolutionBwdFilterAlgo_t filter_{};
   size_t workspace_ = 0;
+  Directions can_;
 };
 
 absl::Status ToolkitConvolution::Describe(const ConvCall& call, cudnnMathType_t math) {
@@ -141,33 +143,39 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
 
 absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions& options) {
   RETURN_IF_ERROR(Describe(call, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+  const auto note = [](const absl::Status& status, bool& can) {
+    can = status.ok();
+    return absl::IsUnimplemented(status) ? absl::OkStatus() : status;
+  };
   int count = 0;
   std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithms> forward;
   cudnnStatus_t status = libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
       cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data());
-  RETURN_IF_ERROR(Choose(
+  absl::Status chosen = Choose(
       "cudnnGetConvolutionForwardAlgorithm_v7", status, forward.data(), count,
       CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, options, call, convolutions_[0],
       [this](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
         return libraries_.cudnnGetConvolutionForwardWorkspaceSize(cudnn_, x_, w_, convolutions_[0],
                                                                   y_, algorithm, bytes);
       },
-      forward_));
+      forward_);
+  RETURN_IF_ERROR(note(chosen, can_.forward));
   std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithms> data;
   status = libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
       cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data());
-  RETURN_IF_ERROR(Choose(
+  chosen = Choose(
       "cudnnGetConvolutionBackwardDataAlgorithm_v7", status, data.data(), count,
       CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, options, call, convolutions_[1],
       [this](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
         return libraries_.cudnnGetConvolutionBackwardDataWorkspaceSize(
             cudnn_, w_, y_, convolutions_[1], x_, algorithm, bytes);
       },
-      data_));
+      data_);
+  RETURN_IF_ERROR(note(chosen, can_.data));
   std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithms> filter;
   status = libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
       cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data());
-  return Choose(
+  chosen = Choose(
       "cudnnGetConvolutionBackwardFilterAlgorithm_v7", status, filter.data(), count,
       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, options, call, convolutions_[2],
       [this](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
@@ -175,6 +183,8 @@ absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions
             cudnn_, x_, y_, convolutions_[2], w_, algorithm, bytes);
       },
       filter_);
+  RETURN_IF_ERROR(note(chosen, can_.filter));
+  return can_.forward || can_.data || can_.filter ? absl::OkStatus() : chosen;
 }
 
 }  // namespace

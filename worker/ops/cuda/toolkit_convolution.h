@@ -11,7 +11,7 @@
 namespace paracord::cuda {
 
 // `cudnn` must live longer, and work on the stream that is given to the calls. UNIMPLEMENTED: there
-// is no algorithm, or none that is deterministic where that is asked for.
+// is no algorithm, or none that is deterministic where that is asked for, in any direction.
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
                                                                     cudnnHandle_t cudnn,
                                                                     const ToolkitOptions& options,
