@@ -19,6 +19,7 @@
 #include "common/trace.h"
 #include "config/job.h"
 #include "measure.h"
+#include "net/shared_memory.h"
 #include "nlohmann/json.hpp"
 #include "processes.h"
 #include "server/initializer.h"
@@ -124,13 +125,16 @@ Batch BatchOf(const Case& c) {
   return batch;
 }
 
-// The model with its first values, and a batch.
+// The model with its first values, and a batch. Values and gradients are where a worker has them:
+// in memory of which a device copies by itself.
 struct Step {
+  using Floats = std::vector<float, SharedAllocator<float>>;
+
   Step(const Case& c, const std::string& device) : batch(BatchOf(c)) {
     program = Take(BuildKerasProgram(JobOf(c), batch, Take(MakeOps(device, kThreads))));
     for (const VariableSpec& variable : program->variables()) {
       const auto n = static_cast<size_t>(VariableElements(variable));
-      std::vector<float>& value = values.emplace_back(n);
+      Floats& value = values.emplace_back(n);
       if (!Initialize(variable, 1, 0, value).ok()) Fail("a variable has no initializer");
       gradients.emplace_back(variable.trainable() ? n : 0);
     }
@@ -141,7 +145,7 @@ struct Step {
 
   const Batch batch;
   std::unique_ptr<GradientProgram> program;
-  std::vector<std::vector<float>> values, gradients;
+  std::vector<Floats> values, gradients;
   std::vector<std::span<const float>> value_spans;
   std::vector<std::span<float>> gradient_spans;
   uint64_t key = 0;
@@ -335,6 +339,7 @@ int Main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kConfiguration);
   }
   device = *chosen;
+  (void)EnableSharedMemory();
   const std::vector<Case> cases = Cases(models, only, static_cast<uint32_t>(batch));
   if (cases.empty()) Fail(absl::StrCat("--case: there is no \"", only, "\""));
   ElementWise(device, elements, static_cast<int>(rounds), static_cast<double>(memory));
