@@ -12,6 +12,7 @@ PARACORD_KERNEL bool Finite(std::span<const float> values) {
   // All ones in the exponent: infinite or not a number.
   constexpr uint32_t kExponent = 0x7f800000u;
   uint32_t bad = 0;
+  PARACORD_INDEPENDENT
   for (const float value : values) {
     bad |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
   }

@@ -53,6 +53,7 @@ PARACORD_KERNEL void ConvertAll(std::span<const In> in, std::span<Out> out, cons
   const In* __restrict from = in.data();
   Out* __restrict to = out.data();
   const size_t n = in.size();
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) to[i] = convert(from[i]);
 }
 
@@ -69,6 +70,7 @@ PARACORD_WIDTHS(void, FromF16Wide, (std::span<const uint16_t> in, std::span<floa
 
 PARACORD_KERNEL bool Finite(std::span<const uint16_t> values, uint16_t exponent) {
   uint16_t bad = 0;
+  PARACORD_INDEPENDENT
   for (const uint16_t value : values) {
     bad |= static_cast<uint16_t>((value & exponent) == exponent ? 1 : 0);
   }

@@ -10,8 +10,9 @@
 // Inlined into each version, or it would be compiled for the narrowest.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
-// Before a loop: what one turn writes, no other one reads or writes. (It may itself read what it
-// writes: arrays are one or apart.)
+// Before a loop that has to be vectorised, for every width and by both compilers (a test looks):
+// what one turn writes to memory, no other one reads or writes. (It may itself read what it writes:
+// arrays are one or apart.)
 #ifdef __clang__
 #define PARACORD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -17,6 +17,7 @@ constexpr uint32_t kMagnitude = 0x7fffffffu;  // all but the sign: ordered as th
 
 PARACORD_KERNEL void Add(const float* __restrict a, const float* __restrict b,
                          float* __restrict sum, size_t n) {
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
 }
 
@@ -25,6 +26,7 @@ PARACORD_WIDTHS(void, AddWide, (const float* a, const float* b, float* sum, size
 
 PARACORD_KERNEL float Greatest(const float* values, size_t n) {
   uint32_t greatest = 0;
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) {
     const uint32_t magnitude = std::bit_cast<uint32_t>(values[i]) & kMagnitude;
     greatest = magnitude > greatest ? magnitude : greatest;
@@ -35,6 +37,7 @@ PARACORD_KERNEL float Greatest(const float* values, size_t n) {
 // One block. Adding 1.5 * 2^23 to a small number rounds it to a whole one, ties to even.
 PARACORD_KERNEL void Quantise(float* values, size_t n, float scale, float inverse, int8_t* out) {
   constexpr float kRound = 12582912.0f;
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) {
     const float whole = (values[i] * inverse + kRound) - kRound;
     out[i] = static_cast<int8_t>(static_cast<int32_t>(whole));
@@ -65,6 +68,7 @@ PARACORD_KERNEL void DecodeBlocks(std::span<const float> scales, std::span<const
   for (size_t at = 0; at < in.size(); at += kInt8Block) {
     const size_t n = std::min<size_t>(kInt8Block, in.size() - at);
     const float scale = scales[at / kInt8Block];
+    PARACORD_INDEPENDENT
     for (size_t i = 0; i < n; ++i) out[at + i] = static_cast<float>(in[at + i]) * scale;
   }
 }

@@ -10,11 +10,6 @@
 #include "common/vector_widths.h"
 #include "server/optimizer.h"
 
-#if defined(__clang__)
-#define PARACORD_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define PARACORD_ELEMENTWISE _Pragma("GCC ivdep")
-#endif
 // A rule is a lambda, which must be inlined into the loop of each width like everything else.
 #define PARACORD_RULE __attribute__((always_inline))
 
@@ -44,7 +39,7 @@ PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& a
   float* c_out = arrays.slots_out[2];
   const size_t n = arrays.gradient.size();
   uint32_t bad = 0;
-  PARACORD_ELEMENTWISE
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) {
     float a = 0, b = 0, c = 0;
     if constexpr (kSlots > 0) a = a_in[i];
@@ -246,7 +241,7 @@ PARACORD_KERNEL bool Average(const UpdateScalars& scalars, const UpdateArrays& a
   float* values = arrays.value_out;
   const size_t n = arrays.gradient.size();
   uint32_t bad = 0;
-  PARACORD_ELEMENTWISE
+  PARACORD_INDEPENDENT
   for (size_t i = 0; i < n; ++i) {
     const float average = keep * in[i] + rest * values[i];
     out[i] = average;

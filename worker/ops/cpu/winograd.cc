@@ -84,13 +84,15 @@ PARACORD_KERNEL Four Load(const float* v, int64_t tap) {
 
 PARACORD_KERNEL void TransformInputs(int64_t channels, Pixels<const float> d, float* v,
                                      int64_t tap) {
-  const auto column = [&](int64_t c, int64_t j) __attribute__((always_inline)) {
-    const float* const p = d.at + j * d.column + c;
-    return InputTaps(p[0], p[d.row], p[2 * d.row], p[3 * d.row]);
-  };
+  const int64_t r1 = d.row, r2 = 2 * d.row, r3 = 3 * d.row;
+  const float *const at0 = d.at, *const at1 = at0 + d.column, *const at2 = at1 + d.column,
+                     *const at3 = at2 + d.column;
   PARACORD_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) {
-    const Four p = column(c, 0), q = column(c, 1), r = column(c, 2), s = column(c, 3);
+    const Four p = InputTaps(at0[c], at0[c + r1], at0[c + r2], at0[c + r3]);
+    const Four q = InputTaps(at1[c], at1[c + r1], at1[c + r2], at1[c + r3]);
+    const Four r = InputTaps(at2[c], at2[c + r1], at2[c + r2], at2[c + r3]);
+    const Four s = InputTaps(at3[c], at3[c + r1], at3[c + r2], at3[c + r3]);
     Store(InputTaps(p.a, q.a, r.a, s.a), v + c, tap);
     Store(InputTaps(p.b, q.b, r.b, s.b), v + c + 4 * tap, tap);
     Store(InputTaps(p.c, q.c, r.c, s.c), v + c + 8 * tap, tap);
@@ -143,13 +145,13 @@ PARACORD_WIDTHS(void, TransformOutputsWide,
 // The kernel's pixels are `pixel` floats apart.
 PARACORD_KERNEL void TransformKernel(int64_t n, const float* g, int64_t pixel, float* u,
                                      int64_t tap) {
-  const auto column = [&](int64_t c, int64_t j) __attribute__((always_inline)) {
-    const float* const p = g + j * pixel + c;
-    return KernelTaps(p[0], p[3 * pixel], p[6 * pixel]);
-  };
+  const int64_t r1 = 3 * pixel, r2 = 6 * pixel;
+  const float *const g0 = g, *const g1 = g0 + pixel, *const g2 = g1 + pixel;
   PARACORD_INDEPENDENT
   for (int64_t c = 0; c < n; ++c) {
-    const Four p = column(c, 0), q = column(c, 1), r = column(c, 2);
+    const Four p = KernelTaps(g0[c], g0[c + r1], g0[c + r2]);
+    const Four q = KernelTaps(g1[c], g1[c + r1], g1[c + r2]);
+    const Four r = KernelTaps(g2[c], g2[c + r1], g2[c + r2]);
     Store(KernelTaps(p.a, q.a, r.a), u + c, tap);
     Store(KernelTaps(p.b, q.b, r.b), u + c + 4 * tap, tap);
     Store(KernelTaps(p.c, q.c, r.c), u + c + 8 * tap, tap);

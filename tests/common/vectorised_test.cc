@@ -1,0 +1,102 @@
+// That the compilers vectorise the loops of which the speed depends (common/vector_widths.h), as
+// they say themselves. Of clang where it is installed.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = PARACORD_SOURCE_DIR;
+
+std::string OutputOf(const std::string& command) {
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string output;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+  REQUIRE(pclose(pipe) == 0);
+  return output;
+}
+
+// As this build compiles the file, without its compiler and output.
+std::string ArgumentsFor(const fs::path& file) {
+  std::ifstream in(fs::path(PARACORD_BIN_DIR).parent_path() / "compile_commands.json");
+  for (const auto& entry : nlohmann::json::parse(in)) {
+    if (fs::path(entry.at("file").get<std::string>()) != file) continue;
+    const std::string command = entry.at("command");
+    static const std::regex kFrame("^(\\S*ccache )?\\S+|-o \\S+|-MF \\S+|-MT \\S+|-MD|-Werror");
+    return "cd " + entry.at("directory").get<std::string>() + " && COMPILER" +
+           std::regex_replace(command, kFrame, "") + " -o /dev/null";
+  }
+  FAIL(file << " is not compiled");
+  return "";
+}
+
+std::vector<int> MarkedLoops(const fs::path& file) {
+  std::vector<int> loops;
+  std::ifstream in(file);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.ends_with("  PARACORD_INDEPENDENT")) loops.push_back(number + 1);
+  }
+  return loops;
+}
+
+struct Compiler {
+  std::string name;
+  std::string report;
+  std::string says;                 // before the width
+  std::vector<std::string> widths;  // of SSE2, AVX2 and AVX-512, four bytes an element
+};
+
+// `times`: how often at least the first of them is compiled.
+void CheckLoops(const Compiler& compiler, const std::string& path, int times) {
+  CAPTURE(compiler.name, path);
+  std::string command = ArgumentsFor(kSource / path);
+  if (command.find("-fsanitize") != std::string::npos) return;  // which stands in its way
+  command.replace(command.find("COMPILER"), 8, compiler.name);
+  const std::string output = OutputOf(command + " " + compiler.report);
+  const std::vector<int> loops = MarkedLoops(kSource / path);
+  CHECK_FALSE(loops.empty());
+  for (const int loop : loops) {
+    for (const std::string& width : compiler.widths) {
+      CAPTURE(loop, width);
+      const std::regex said(path + ":" + std::to_string(loop) + ":[^\n]*" + compiler.says + width +
+                            "\\b");
+      CHECK(std::distance(std::sregex_iterator(output.begin(), output.end(), said),
+                          std::sregex_iterator()) >= (loop == loops.front() ? times : 1));
+    }
+  }
+}
+
+#if defined(__x86_64__)
+TEST_CASE("both compilers vectorise the loops that are marked, for every width") {
+  std::vector<Compiler> compilers = {
+      {"g++", "-fopt-info-vec-optimized", "loop vectorized using ", {"16", "32", "64"}}};
+  if (std::system("clang++ --version >/dev/null 2>&1") == 0) {
+    compilers.push_back(
+        {"clang++", "-Rpass=loop-vectorize", "vectorization width: ", {"4", "8", "16"}});
+  } else {
+    WARN("clang++ is not installed: only g++ was asked");
+  }
+  for (const Compiler& compiler : compilers) {
+    CheckLoops(compiler, "common/finite.cc", 1);
+    CheckLoops(compiler, "common/half_float.cc", 1);
+    CheckLoops(compiler, "net/compression.cc", 1);
+    CheckLoops(compiler, "server/update_rules.cc", 15);  // all but FTRL with a power
+    CheckLoops(compiler, "worker/ops/cpu/winograd.cc", 1);
+  }
+}
+#endif
+
+}  // namespace
