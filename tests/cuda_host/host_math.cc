@@ -32,6 +32,9 @@ absl::Status CheckGemm(const GemmCall& call) {
       call.ldc < call.m || call.batch < 1) {
     return absl::InternalError("cublasSgemmStridedBatched: CUBLAS_STATUS_INVALID_VALUE");
   }
+  if (call.batch > 65535) {  // of some kernels: a dimension of the grid
+    return absl::InternalError("cublasSgemmStridedBatched: CUBLAS_STATUS_EXECUTION_FAILED");
+  }
   return absl::OkStatus();
 }
 

@@ -29,6 +29,26 @@ TEST_CASE("what is longer than all threads together is done to its end") {
   CHECK(back == x);
 }
 
+TEST_CASE("a product of more matrices than a dimension of the grid has blocks is whole") {
+  const MatmulShape s{.m = 1, .k = 2, .n = 1, .bias = true, .batch = 3 * 65535 + 7};
+  const auto ops = CudaUnderTest(true);
+  ops->Enter();
+  Floats x(static_cast<size_t>(2 * s.batch)), y(static_cast<size_t>(s.batch)), right = y;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 999);
+  for (size_t i = 0; i < y.size(); ++i)
+    right[i] = x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1] + 5;
+  const DeviceArray a = ops->Allocate(2 * s.batch).value(), bias = ops->Allocate(1).value(),
+                    c = ops->Allocate(s.batch).value();
+  const auto product = ops->MakeMatmul(s).value();
+  const float five = 5;
+  ops->Upload(2 * s.batch, x.data(), a.get());
+  ops->Upload(1, &five, bias.get());
+  product->Run(a.get(), a.get(), bias.get(), c.get());
+  ops->Download(s.batch, c.get(), y.data());
+  REQUIRE(ops->Finish().ok());
+  CHECK(y == right);
+}
+
 TEST_CASE("what is awaited is there, however long the device takes, in a graph too") {
   const int64_t n = OnGpu() ? 50000000 : 1000;
   constexpr int kTimes = 40;

@@ -30,8 +30,9 @@ TEST_CASE("steps that want the same find it at the same addresses, without new m
       std::vector<std::vector<void*>> taken;
       for (int step = 0; step < steps; ++step) {
         taken.emplace_back();
-        for (size_t bytes : {700000, 800000, 3, 5000000})
+        for (const size_t bytes : {size_t{700000}, size_t{800000}, size_t{3}, size_t{5000000}}) {
           taken.back().push_back(staging.Take(bytes));
+        }
         staging.Reset();
       }
       CHECK(taken[1] == taken[2]);
