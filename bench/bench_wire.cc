@@ -18,11 +18,13 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
@@ -273,8 +275,8 @@ struct Peers {
   RawPeer* raw_unix;
 };
 
-// `only`: the result that is wanted, without what it is compared with; empty: all.
-void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::string& only) {
+// `only`: the results that are wanted; empty: all.
+void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::set<std::string>& only) {
   const uint64_t elements = bytes / sizeof(float);
   auto gradient = std::make_shared<SharedFloats>(elements, 0.001f);
   std::vector<float> values(elements, 0);
@@ -289,24 +291,27 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::string& 
     const auto raw = [&, push, pull](RawPeer* peer) {
       return [&, peer, push, pull] { peer->Transfer(other, push ? bytes : 0, pull ? bytes : 0); };
     };
+    const auto named = [&](const std::string& suffix) {
+      return absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix);
+    };
     std::vector<Way> ways = {{"memcpy",
                               [&, moved] {
                                 for (uint64_t done = 0; done < moved; done += bytes) {
                                   std::memcpy(other.data(), values.data(), bytes);
                                 }
-                              }},
-                             {"raw TCP", raw(peers.raw_tcp)},
-                             {"raw unix", raw(peers.raw_unix)}};
+                              },
+                              "", named("_memcpy")},
+                             {"raw TCP", raw(peers.raw_tcp), "", named("_raw_tcp")},
+                             {"raw unix", raw(peers.raw_unix), "", named("_raw_unix")}};
     for (const auto& [name, suffix, raw_way, link] : peers.links) {
       clients.push_back(
           std::make_unique<Client>(*link, optimizer, gradient, values, next[optimizer]));
-      ways.push_back(
-          {name, [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
-           raw_way, absl::StrCat(result, "_", absl::StrReplaceAll(size, {{" ", ""}}), suffix)});
+      ways.push_back({name,
+                      [client = clients.back().get(), push, pull] { client->Exchange(push, pull); },
+                      raw_way, named(suffix)});
     }
     if (!only.empty()) {
-      std::erase_if(ways, [&](const Way& way) { return way.result != only; });
-      for (Way& way : ways) way.against = "";
+      std::erase_if(ways, [&](const Way& way) { return !only.contains(way.result); });
     }
     if (ways.empty()) return;
     PrintTurns(absl::StrCat(size, ": ", what), bytes < 1000000 ? 0 : moved, ways, rounds);
@@ -347,9 +352,10 @@ int Main(int argc, char** argv) {
   flags.Integer("mb-max", "N", "megabytes of the largest variable", 1, 1024, &mb_max);
   flags.Integer("rounds", "N", "repetitions of each way; 20 times as many up to 1 MB", 1, 10000,
                 &rounds);
-  flags.String("only", "NAME",
-               "the result of that name alone (--json has the names), to profile it", &only);
+  flags.String("only", "NAMES",
+               "the results of these names alone (--json has the names), to profile them", &only);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
+  const std::set<std::string> wanted = absl::StrSplit(only, ',', absl::SkipEmpty());
   std::vector<uint64_t> sizes = {4000};
   for (const int64_t mb : {1, 16, 64, 256}) {
     if (mb <= mb_max) sizes.push_back(static_cast<uint64_t>(mb) * 1000000);
@@ -401,8 +407,8 @@ int Main(int argc, char** argv) {
     for (const uint64_t bytes : sizes) {
       // What takes a moment alone is repeated until other programs' moments make no difference.
       const int64_t repeated = rounds * (bytes < 10000000 ? 20 : 1);
-      Measure(peers, bytes, static_cast<int>(repeated), only);
-      if (bytes >= 1000000 && only.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
+      Measure(peers, bytes, static_cast<int>(repeated), wanted);
+      if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));
     }
   }
   kill(server, SIGKILL);
