@@ -27,8 +27,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
       : method_(context->method()),
         service_(service),
         request_bytes_max_(request_bytes_max),
-        intake_(std::move(intake)),
-        number_(intake_->Begin()) {
+        intake_(std::move(intake)) {
     StartRead(&received_);
   }
 
@@ -82,7 +81,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   }
 
   void OnDone() override {
-    intake_->End(number_);
+    if (number_ != 0) intake_->End(number_);
     Release();
   }
 
@@ -105,9 +104,9 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   Service& service_;
   const uint64_t request_bytes_max_;
   const std::shared_ptr<Intake> intake_;
-  const uint64_t number_;  // of the intake
   std::atomic<int> holders_{1};
   // Used by one gRPC callback at a time.
+  uint64_t number_ = 0;  // of the intake, once something has come
   grpc::ByteBuffer received_;
   absl::Cord request_;
   grpc::ByteBuffer sent_;
@@ -143,7 +142,7 @@ class GrpcServerCall : public ServerCall {
 
 void ServerReactor::OnReadDone(bool ok) {
   if (!ok) {  // the request is whole, or its caller is gone
-    intake_->Arrived(number_);
+    if (number_ != 0) intake_->Arrived(number_);
     {
       MutexLock lock(mu_);
       if (cancelled_) return;
@@ -161,6 +160,11 @@ void ServerReactor::OnReadDone(bool ok) {
   }
   // Held, because the call may end while it waits.
   auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);
+  if (number_ == 0) {
+    number_ = intake_->Begin([this, held] {
+      Reply(absl::UnavailableError("the request hardly moves while others wait for it"));
+    });
+  }
   if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) {
     StartRead(&received_);
   }

@@ -1,14 +1,44 @@
 #include "net/intake.h"
 
+#include <chrono>
 #include <utility>
 
 namespace paracord {
 
-uint64_t Intake::Begin() {
-  MutexLock lock(mu_);
-  calls_[++last_];
-  arriving_.insert(last_);
-  return last_;
+int64_t Intake::SteadyMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t Intake::Begin(std::function<void()> drop) {
+  std::function<void()> drop_stuck;
+  uint64_t call = 0;
+  {
+    MutexLock lock(mu_);
+    call = ++last_;
+    calls_[call].drop = std::move(drop);
+    arriving_.insert(call);
+    drop_stuck = DropOfWhoIsStuck();
+  }
+  if (drop_stuck) drop_stuck();
+  return call;
+}
+
+std::function<void()> Intake::DropOfWhoIsStuck() {
+  if (waiting_.empty() || arriving_.empty()) {
+    watched_ = 0;
+    return nullptr;
+  }
+  const uint64_t oldest = *arriving_.begin();
+  Call& call = calls_.at(oldest);
+  const int64_t now = now_ms_();
+  if (oldest != watched_ || call.bytes - watched_bytes_ >= kMovedMin) {
+    watched_ = oldest;
+    watched_bytes_ = call.bytes;
+    watched_ms_ = now;
+  }
+  return now - watched_ms_ < kPatienceMs ? nullptr : std::exchange(call.drop, nullptr);
 }
 
 uint64_t Intake::bytes() const {
@@ -21,14 +51,22 @@ bool Intake::IsOldest(uint64_t call) const {
 }
 
 bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
-  MutexLock lock(mu_);
-  Call& taking = calls_.at(call);
-  taking.bytes += bytes;
-  bytes_ += bytes;
-  if (bytes_ <= bytes_max_ || taking.bytes <= small_bytes_ || IsOldest(call)) return true;
-  taking.resume = std::move(resume);
-  waiting_.insert(call);
-  return false;
+  std::function<void()> drop_stuck;
+  bool reads_on = true;
+  {
+    MutexLock lock(mu_);
+    Call& taking = calls_.at(call);
+    taking.bytes += bytes;
+    bytes_ += bytes;
+    reads_on = bytes_ <= bytes_max_ || taking.bytes <= small_bytes_ || IsOldest(call);
+    if (!reads_on) {
+      taking.resume = std::move(resume);
+      waiting_.insert(call);
+    }
+    drop_stuck = DropOfWhoIsStuck();
+  }
+  if (drop_stuck) drop_stuck();
+  return reads_on;
 }
 
 // All, where there is room: each asks again with what it has read then.
@@ -53,12 +91,12 @@ void Intake::Arrived(uint64_t call) {
 
 void Intake::End(uint64_t call) {
   Resumes resumes;
-  std::function<void()> forgotten;
+  Call forgotten;
   {
     MutexLock lock(mu_);
     const auto it = calls_.find(call);
     bytes_ -= it->second.bytes;
-    forgotten = std::move(it->second.resume);
+    forgotten = std::move(it->second);
     calls_.erase(it);
     arriving_.erase(call);
     waiting_.erase(call);

@@ -14,7 +14,8 @@ namespace paracord {
 namespace {
 
 constexpr size_t kPacketBytes = 32 << 10;
-constexpr size_t kInlineBytes = 8 << 10;  // of one chunk; a packet that has so many is full
+constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet that has so many is full
+constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and their heads
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;  // messages; a peer that keeps more keeps them for ever
 constexpr int kTickMs = 100;           // how exactly deadlines are kept
@@ -80,7 +81,7 @@ bool SharedConnection::alive() const {
 void SharedConnection::Run() {
   while (ReadPacket()) {
   }
-  arriving_.clear();
+  arriving_.reset();
   mappings_.clear();  // what still reads there holds its own
   // What the peer may still read stays until it has closed its side too.
   {
@@ -159,12 +160,15 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
 }
 
 bool SharedConnection::TakeMessage(const SharedPacket& packet) {
-  if (arriving_.size() > kUnreleasedMax) return false;
-  Message& message = arriving_[packet.call()];
+  if (!arriving_.has_value()) arriving_.emplace().call = packet.call();
+  Message& message = *arriving_;
+  if (message.call != packet.call()) return false;
   if (!packet.method().empty()) message.method = packet.method();
   for (const SharedPiece& piece : packet.pieces()) {
     if (piece.segment() == 0) {
       message.bytes.Append(piece.bytes());
+      message.inline_bytes += piece.bytes().size();
+      if (message.inline_bytes > kInlineBytesMax) return false;
     } else {
       const auto it = mappings_.find(piece.segment());
       if (it == mappings_.end()) return false;
@@ -185,7 +189,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
   }
   if (packet.more()) return true;
   Message whole = std::move(message);
-  arriving_.erase(packet.call());
+  arriving_.reset();
   return Finished(packet, std::move(whole));
 }
 

@@ -4,8 +4,9 @@
 // reads it, or closes its side, which it does only after it has let go (a process that dies lets go
 // of everything). So neither side ever sees memory that is used for something else.
 //
-// A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers. One
-// thread reads each connection; everything else may be used from any thread.
+// A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers, and what
+// comes through the socket is bounded. One thread reads each connection; everything else may be
+// used from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,8 +50,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   class ServerSide;
   struct Received;
   struct Message {  // one that arrives
+    uint64_t call = 0;
     std::string method;
     absl::Cord bytes;
+    uint64_t inline_bytes = 0;           // of them, in memory of ours
     std::shared_ptr<Received> received;  // if it points to the peer's memory
   };
 
@@ -76,7 +80,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   // Of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
-  std::map<uint64_t, Message> arriving_;
+  std::optional<Message> arriving_;  // the packets of one message follow one another
   std::vector<char> buffer_;
 
   mutable Mutex mu_;

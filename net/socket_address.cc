@@ -207,6 +207,17 @@ void SetStreamOptions(int fd) {
 
 void EndIfNotRead(int fd) { SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilentMs); }
 
+std::string PeerOf(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  if (getpeername(fd, address, &size) != 0 || at.ss_family == AF_UNIX) return "unix";
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  constexpr int kNumbers = NI_NUMERICHOST | NI_NUMERICSERV;
+  if (getnameinfo(address, size, host, sizeof(host), port, sizeof(port), kNumbers) != 0) return "?";
+  return absl::StrCat(host, ":", port);
+}
+
 absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms) {
   int fd = -EINVAL;
   if (IsUnix(address)) {

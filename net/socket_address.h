@@ -33,4 +33,7 @@ void SetStreamOptions(int fd);
 // Ends the connection also when its peer lives but takes nothing for so long.
 void EndIfNotRead(int fd);
 
+// Who is at the other end, for logs: "10.0.0.7:41234"; of a unix socket "unix".
+std::string PeerOf(int fd);
+
 }  // namespace paracord

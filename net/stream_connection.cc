@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "net/socket_address.h"
 
 namespace paracord {
@@ -267,7 +268,9 @@ bool StreamConnection::Begin(StreamFrame frame) {
       if (!table_.Begin(call)) return false;
       arriving_.wanted = frame.body_bytes() <= serving_.request_bytes_max;
       if (arriving_.wanted) {
-        arriving_.intake = serving_.intake->Begin();
+        arriving_.intake = serving_.intake->Begin([slow = weak_from_this()] {
+          if (const auto self = slow.lock()) self->BreakSlow();
+        });
       } else {
         Reply(call, 0,
               absl::ResourceExhaustedError(
@@ -453,6 +456,13 @@ void StreamConnection::Break() {
   if (broken_.exchange(true)) return;
   shutdown(fd_, SHUT_RDWR);
   Wake();
+}
+
+void StreamConnection::BreakSlow() {
+  Logger("connection")
+      .Warn("{}: a request hardly moves while others wait for it; the connection is closed",
+            PeerOf(fd_));
+  Break();
 }
 
 void StreamConnection::Close() {

@@ -83,6 +83,7 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void CountWritten(uint64_t bytes);
   void Wake() const;
   void Break();
+  void BreakSlow();
 
   const int fd_;
   const int wake_fd_;

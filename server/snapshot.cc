@@ -161,9 +161,10 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   const TraceSpan span("snapshot");
   GiveWay give_way(content);
   ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, give_way, voided));
-  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
-                   Begin(files, content, identity, path, taken));
-  absl::Status written = WriteAll(give_way, *writer, taken, voided);
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun =
+      Begin(files, content, identity, path, taken);
+  absl::Status written = begun.status();
+  if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
   if (written.ok()) written = files.SyncDirectory(directory);
   if (!written.ok()) {
     files.RemoveTree(path).IgnoreError();  // gives the disk back; the round has failed anyway
@@ -173,8 +174,8 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
 
   SnapshotReply reply;
   reply.set_file(name);
-  reply.set_bytes(writer->bytes());
-  reply.set_crc32c(writer->crc32c());
+  reply.set_bytes((*begun)->bytes());
+  reply.set_crc32c((*begun)->crc32c());
   for (const Taken& item : taken) {
     *reply.add_partitions() = DescribeCounts(*item.facts, item.image.ledger, item.image.updates,
                                              item.image.healthy, /*intervals=*/false);

@@ -20,6 +20,15 @@ uint64_t BytesOf(const DecodedRequest& request) {
   return bytes;
 }
 
+// A piece holds the memory of the message around it. If that is mostly something else, the pieces
+// get memory of their own, so that what is held is at most twice what is counted.
+void Detach(DecodedRequest& request, uint64_t message_bytes) {
+  uint64_t bytes = 0;
+  for (const PieceView& piece : request.pieces) bytes += piece.data.size();
+  if (bytes >= message_bytes / 2) return;
+  for (PieceView& piece : request.pieces) piece.data = absl::Cord(std::string(piece.data));
+}
+
 absl::Status Check(const DecodedRequest& request) {
   const ExchangeRequest& header = request.header;
   if (header.staged().id().empty() || request.pieces.empty() || header.has_batch() ||
@@ -35,11 +44,12 @@ absl::Status Check(const DecodedRequest& request) {
 
 }  // namespace
 
-absl::Status StagedPushes::Keep(DecodedRequest request, int64_t now_ms) {
+absl::Status StagedPushes::Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms) {
   const absl::Status fits = Check(request);
   if (!fits.ok()) return fits;
   const ExchangeRequest& header = request.header;
   const uint64_t bytes = BytesOf(request);
+  Detach(request, message_bytes);
   std::vector<Push> dropped;  // let go of without the lock
   MutexLock lock(mu_);
   const auto there = pushes_.find(header.worker());

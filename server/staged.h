@@ -21,9 +21,9 @@ class StagedPushes {
  public:
   explicit StagedPushes(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Keeps the pieces, instead of another push of that worker. RESOURCE_EXHAUSTED: no room;
-  // INVALID_ARGUMENT.
-  absl::Status Keep(DecodedRequest request, int64_t now_ms);
+  // Keeps the pieces, instead of another push of that worker, of a message of so many bytes.
+  // RESOURCE_EXHAUSTED: no room; INVALID_ARGUMENT.
+  absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
   // What was staged of this push. NOT_FOUND: it is not all here, and has to come with the exchange;
   // INVALID_ARGUMENT.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);

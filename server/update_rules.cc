@@ -21,6 +21,10 @@ PARACORD_KERNEL uint32_t NotFinite(float x) {
   return (std::bit_cast<uint32_t>(x) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
 }
 
+// A push was looked through before, but a worker on this host can still write where it lies: a
+// number that is none changes nothing then.
+PARACORD_KERNEL float Usable(float gradient) { return NotFinite(gradient) != 0 ? 0 : gradient; }
+
 // What Keras does to every gradient and value, and then the rule: from the gradient, the value and
 // the first kSlots of its slots, which it changes, the new value.
 template <size_t kSlots, class Rule>
@@ -45,7 +49,7 @@ PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& a
     if constexpr (kSlots > 0) a = a_in[i];
     if constexpr (kSlots > 1) b = b_in[i];
     if constexpr (kSlots > 2) c = c_in[i];
-    const float g = std::min(std::max(g_in[i], -clip), clip);
+    const float g = std::min(std::max(Usable(g_in[i]), -clip), clip);
     const float value = rule(g, in[i] - in[i] * decay, a, b, c);
     if constexpr (kSlots > 0) a_out[i] = a;
     if constexpr (kSlots > 1) b_out[i] = b;

@@ -45,6 +45,43 @@ TEST_CASE("a small request never waits for a large one") {
   CHECK(resumed);
 }
 
+TEST_CASE("who hardly moves while others wait is dropped, once, and then they go on") {
+  int64_t now = 1000;
+  Intake intake(100, /*small_bytes=*/0, [&now] { return now; });
+  std::string dropped;
+  bool resumed = false;
+  const uint64_t slow = intake.Begin([&dropped] { dropped += 's'; });
+  const uint64_t other = intake.Begin([&dropped] { dropped += 'o'; });
+  now += 10 * Intake::kPatienceMs;
+  CHECK(intake.Take(slow, 1, [] {}));  // nobody waits for it yet
+  CHECK_FALSE(intake.Take(other, 200, [&resumed] { resumed = true; }));
+  for (int i = 0; i < 4; ++i) {  // it moves: slowly, but enough
+    now += Intake::kPatienceMs - 1;
+    CHECK(intake.Take(slow, Intake::kMovedMin, [] {}));
+  }
+  CHECK(dropped.empty());
+  for (int64_t t = 0; t < Intake::kPatienceMs; t += 500) {  // it drips
+    CHECK(dropped.empty());
+    CHECK(intake.Take(slow, 1, [] {}));
+    now += 500;
+  }
+  const uint64_t ping = intake.Begin();  // anybody's call notices
+  CHECK(dropped == "s");
+  now += 10 * Intake::kPatienceMs;
+  intake.End(intake.Begin());
+  CHECK(dropped == "s");
+  CHECK_FALSE(resumed);
+  intake.End(slow);  // as its connection ends
+  CHECK(resumed);
+  CHECK(intake.Take(other, 1000000, [] {}));
+  now += 10 * Intake::kPatienceMs;
+  intake.End(intake.Begin());
+  CHECK(dropped == "s");  // nobody waits for the other one
+  intake.End(ping);
+  intake.End(other);
+  CHECK(intake.bytes() == 0);
+}
+
 TEST_CASE("any number of calls in any order come to their end") {
   Intake intake(1000);
   std::vector<uint64_t> calls;

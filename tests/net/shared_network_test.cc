@@ -166,11 +166,11 @@ TEST_CASE("calls from many threads at once are answered each with its own") {
 
 class RawPeer {
  public:
-  RawPeer() {
+  explicit RawPeer(uint64_t request_bytes_max = 1 << 20) {
     std::array<int, 2> ends{};
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
     fd_ = ends[0];
-    connection = std::make_shared<SharedConnection>(ends[1], &echo, 1 << 20, "raw");
+    connection = std::make_shared<SharedConnection>(ends[1], &echo, request_bytes_max, "raw");
     thread_ = std::thread([this] { connection->Run(); });
   }
   ~RawPeer() {
@@ -289,6 +289,29 @@ TEST_CASE("a peer that breaks the rules is dropped, and nothing of it is served"
   CHECK(peer.Refused());
   CHECK(peer.echo.handled == 0);
   close(fd);
+}
+
+SharedPacket PartOfCall(uint64_t call, size_t bytes) {
+  SharedPacket packet;
+  packet.set_kind(SharedPacket::CALL);
+  packet.set_call(call);
+  packet.set_more(true);
+  packet.add_pieces()->set_bytes(std::string(bytes, 'x'));
+  return packet;
+}
+
+TEST_CASE("messages follow one another, and their bytes in the socket have a bound") {
+  RawPeer peer(/*request_bytes_max=*/uint64_t{1} << 36);
+  SECTION("two that are not whole") {
+    peer.Send(PartOfCall(1, 10).SerializeAsString());
+    peer.Send(PartOfCall(2, 10).SerializeAsString());
+  }
+  SECTION("one that is never whole") {
+    const std::string part = PartOfCall(1, 30000).SerializeAsString();
+    for (int sent = 0; sent < (64 << 20) / 30000 + 1; ++sent) peer.Send(part);
+  }
+  CHECK(peer.Refused());
+  CHECK(peer.echo.handled == 0);
 }
 
 TEST_CASE("a peer that never lets go of replies is dropped") {

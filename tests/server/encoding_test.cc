@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "common/finite.h"
 #include "net/compression.h"
 #include "server/exchange.h"
 #include "server/gradient.h"
@@ -94,6 +95,33 @@ TEST_CASE("a gradient in any encoding and any pieces is applied as what it stand
       const Floats expected = values_after(Gradient(CordOf(sent.means)), false);
       CHECK(values_after(*read, false) == expected);
       CHECK(values_after(*read, true) == expected);
+    }
+  }
+}
+
+TEST_CASE("what a worker writes over a gradient that was looked through is never NaN in a value") {
+  const Floats gradient = Noise(5000, 3);
+  for (const char* name : {"sgd", "adam", "ftrl"}) {
+    for (const Encoding encoding : {ENCODING_FLOAT32, ENCODING_BF16, ENCODING_F16, ENCODING_INT8}) {
+      CAPTURE(name, encoding);
+      const Optimizer optimizer = ParseOptimizer({name, nlohmann::json::object()}).value();
+      std::string bytes = Encoded(encoding, gradient).bytes;
+      const auto read =
+          Gradient::Read(encoding, gradient.size(), absl::MakeCordFromExternal(bytes, [](auto) {}));
+      REQUIRE(read.ok());
+      CHECK(read->Finite());
+      for (char& byte : bytes) byte = '\xff';
+      CHECK_FALSE(read->Finite());
+      PartitionContents contents{.value = Block(gradient.size()), .slots = {}, .ledger = {}};
+      contents.value.Fill(1);
+      FillSlots(optimizer, contents);
+      Partition partition({0, "v", {gradient.size()}, true, gradient.size() * 4}, optimizer,
+                          std::move(contents));
+      partition.Push({0, 0, 10}, false, *read);
+      const Partition::Image image = partition.TakeImage();
+      CHECK(image.healthy);
+      CHECK(AllFinite(image.value[0].values()));
+      for (const ChunkRefs& slot : image.slots) CHECK(AllFinite(slot[0].values()));
     }
   }
 }
