@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "config/limits.h"
 
 namespace paracord {
 namespace {
@@ -57,6 +58,19 @@ uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule) {
   return std::clamp<uint64_t>(parts, 1, size.rows);
 }
 
+namespace {
+
+absl::Status TooLarge(const std::string& name, const VariableSize& size, uint64_t bytes) {
+  const std::string what = absl::StrCat("variable ", name, ": a partition has ", bytes,
+                                        " bytes, at most ", kPartitionBytesMax, " are possible");
+  if (size.row_bytes > kPartitionBytesMax) return absl::InvalidArgumentError(what);
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, "; use {\"partitioner\": {\"kind\": \"max_size\", \"max_shard_bytes\": ",
+                   kPartitionBytesMax, "}}"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule) {
   std::vector<PartitionSpec> partitions;
@@ -72,6 +86,8 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
       return absl::InvalidArgumentError(absl::StrCat(
           "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
     }
+    const uint64_t largest = (size.rows + parts - 1) / parts * size.row_bytes;
+    if (largest > kPartitionBytesMax) return TooLarge(name, size, largest);
     uint64_t row = 0;
     for (uint64_t part = 0; part < parts; ++part) {
       PartitionSpec& spec = partitions.emplace_back();

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/match.h"
+#include "config/limits.h"
 #include "coordinator/placement.h"
 
 namespace paracord {
@@ -146,6 +147,22 @@ std::vector<uint32_t> Placed(const std::string& rule, uint32_t ps_count, const R
 }
 
 using Ps = std::vector<uint32_t>;
+
+TEST_CASE("a partition that no ps takes is refused, with what to write instead") {
+  const auto refused = [](uint64_t rows, uint64_t columns, const PartitionerSpec& rule) {
+    const VariableSpec variable = Variable("large", {rows, columns});
+    return std::string(PartitionVariables({&variable, 1}, rule).status().message());
+  };
+  const uint64_t rows = uint64_t{1} << 20;
+  PartitionerSpec rule;  // the default: at most 8
+  CHECK(refused(rows, 2048, rule) == "");
+  const std::string what = refused(rows, 2049, rule);
+  CHECK(what.starts_with("variable large: a partition has 1074266112 bytes, at most 1073741824"));
+  CHECK(what.find("\"max_size\", \"max_shard_bytes\": 1073741824") != std::string::npos);
+  rule = MaxSize(kPartitionBytesMax);
+  CHECK(refused(rows, 2049, rule) == "");
+  CHECK(refused(2, rows * 257, rule).ends_with("are possible"));  // a row cannot be cut
+}
 
 TEST_CASE("round robin ticks once a partition") {
   CHECK(Placed("round_robin", 2, {1, 100, 1, 1}) == Ps{0, 1, 0, 1});
