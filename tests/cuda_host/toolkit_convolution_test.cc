@@ -213,6 +213,25 @@ TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and what fails is not") {
   Answers fails;
   fails.status = CUDNN_STATUS_EXECUTION_FAILED;
   CHECK(absl::IsInternal(Run(fails, false)));
+  fails.status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  CHECK(absl::IsResourceExhausted(Run(fails, false)));
+  // No word on the convolution: on this machine cuDNN computes none.
+  fails.status = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
+  CHECK(absl::IsInternal(Run(fails, false)));
+  none.bytes = [](int, cudnnMathType_t, size_t*) {
+    return CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER;
+  };
+  CHECK(absl::IsInternal(Run(none, false)));
+}
+
+TEST_CASE("a library whose parts are not there is not whole, and the part is named") {
+  void* const library = OpenLibrary("maths", "libm.so.6").value();
+  constexpr const char* kThere[] = {"libc.so.6", "libstdc++.so.6"};
+  CHECK(CheckParts("maths", library, kThere).ok());
+  constexpr const char* kMissing[] = {"libc.so.6", "libnone.so.7"};
+  const absl::Status status = CheckParts("maths", library, kMissing);
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(std::string(status.message()).ends_with("is not whole: libnone.so.7 is missing"));
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
 
 namespace paracord::cuda {
 namespace {
@@ -64,6 +68,10 @@ void Staging::Pin(const void* memory, size_t bytes) {
   }
   const absl::Status pinned = runtime_.PinHost(memory, bytes);
   const bool already = absl::IsAlreadyExists(pinned);  // by another engine of this process
+  if (!pinned.ok() && !already && !std::exchange(complained_, true)) {
+    Logger("device").Warn("memory is not pinned, so that copies of it take longer: {}",
+                          std::string(pinned.message()));
+  }
   ranges_[begin] = {bytes, pinned.ok() || already, pinned.ok()};
 }
 

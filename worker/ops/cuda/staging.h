@@ -40,6 +40,7 @@ class Staging {
   void FreeChunks();
 
   Runtime& runtime_;
+  bool complained_ = false;
   std::vector<Chunk> chunks_;
   size_t all_ = 0;     // bytes of the chunks
   size_t wanted_ = 0;  // by the step before

@@ -116,15 +116,15 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
                                         const ToolkitOptions& options, const ConvCall& call,
                                         cudnnConvolutionDescriptor_t convolution, const Ask& ask,
                                         decltype(Found::algo)& chosen) {
-  // Since cuDNN 9 the last digits say what is not supported.
-  if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) {
-    RETURN_IF_ERROR(StatusOf(libraries_, what, status));
-  }
+  if (!IsNotSupported(status)) RETURN_IF_ERROR(StatusOf(libraries_, what, status));
+  cudnnStatus_t why = status;
   const auto may = [&](decltype(Found::algo) algorithm,
                        cudnnMathType_t math) -> absl::StatusOr<bool> {
     RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
     size_t bytes = 0;
-    if (ask(algorithm, &bytes) != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
+    const cudnnStatus_t asked = ask(algorithm, &bytes);
+    if (asked != CUDNN_STATUS_SUCCESS) why = asked;
+    if (asked != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
     chosen = algorithm;
     workspace_ = std::max(workspace_, bytes);
     return true;
@@ -138,7 +138,11 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
   }
   ASSIGN_OR_RETURN(const bool can, may(usual, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
   if (can) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(what, ": cuDNN has no algorithm"));
+  if (!IsNotSupported(why)) RETURN_IF_ERROR(StatusOf(libraries_, what, why));
+  return absl::UnimplementedError(absl::StrCat(
+      what, ": cuDNN has no algorithm",
+      why == CUDNN_STATUS_SUCCESS ? ""
+                                  : absl::StrCat(" (", libraries_.cudnnGetErrorString(why), ")")));
 }
 
 absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions& options) {

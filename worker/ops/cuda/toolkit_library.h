@@ -5,25 +5,28 @@
 #include <cublas_v2.h>
 #include <cudnn.h>
 
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 // Every function that is called, by library.
-#define PARACORD_CUBLAS_CALLS(X)                                                                   \
-  X(cublasCreate_v2)                                                                               \
-  X(cublasDestroy_v2)                                                                              \
-  X(cublasSetStream_v2) X(cublasSetMathMode) X(cublasSgemmStridedBatched) X(cublasGetStatusString) \
+#define PARACORD_CUBLAS_CALLS(X)                                             \
+  X(cublasCreate_v2)                                                         \
+  X(cublasDestroy_v2)                                                        \
+  X(cublasSetStream_v2)                                                      \
+  X(cublasSetMathMode) X(cublasSgemmStridedBatched) X(cublasGetStatusString) \
       X(cublasSetWorkspace_v2)
 #define PARACORD_CUDNN_CALLS(X)                                                                    \
   X(cudnnCreate)                                                                                   \
   X(cudnnDestroy)                                                                                  \
-  X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor)                          \
-      X(cudnnDestroyTensorDescriptor) X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) \
-          X(cudnnDestroyFilterDescriptor) X(cudnnSetFilter4dDescriptor)                            \
-              X(cudnnCreateConvolutionDescriptor) X(cudnnDestroyConvolutionDescriptor)             \
-                  X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionGroupCount)              \
-                      X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7)     \
+  X(cudnnSetStream)                                                                                \
+  X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor) X(cudnnDestroyTensorDescriptor)            \
+      X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnDestroyFilterDescriptor) \
+          X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor)                        \
+              X(cudnnDestroyConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor)              \
+                  X(cudnnSetConvolutionGroupCount) X(cudnnSetConvolutionMathType)                  \
+                      X(cudnnGetConvolutionForwardAlgorithm_v7)                                    \
                           X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                           \
                               X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                     \
                                   X(cudnnGetConvolutionForwardWorkspaceSize)                       \
@@ -47,6 +50,8 @@ absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const 
 
 // For each of them: the error says that `what`, or the function, is missing.
 absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
+// That the files which a library opens by itself are there, beside it or where the loader looks.
+absl::Status CheckParts(const char* what, void* library, std::span<const char* const> parts);
 absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name);
 template <class Function>
 absl::Status FindFunction(void* library, const std::string& file, const char* name,

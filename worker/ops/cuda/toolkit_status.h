@@ -57,7 +57,25 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cubla
 
 inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnnStatus_t status) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
+  const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  return absl::Status(memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+                      absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
+}
+
+// cuDNN cannot compute this, as opposed to: it cannot compute on this machine. Since version 9 the
+// last digits say which.
+inline bool IsNotSupported(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+    case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
+    case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
+    case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+      return false;
+    default:
+      return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+  }
 }
 
 }  // namespace paracord::cuda
