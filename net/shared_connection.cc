@@ -160,7 +160,10 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
 }
 
 bool SharedConnection::TakeMessage(const SharedPacket& packet) {
-  if (!arriving_.has_value()) arriving_.emplace().call = packet.call();
+  if (arriving_ == nullptr) {
+    arriving_ = std::make_unique<Message>();
+    arriving_->call = packet.call();
+  }
   Message& message = *arriving_;
   if (message.call != packet.call()) return false;
   if (!packet.method().empty()) message.method = packet.method();

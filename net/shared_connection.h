@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,7 +79,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   // Of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
-  std::optional<Message> arriving_;  // the packets of one message follow one another
+  std::unique_ptr<Message> arriving_;  // the packets of one message follow one another
   std::vector<char> buffer_;
 
   mutable Mutex mu_;

@@ -166,7 +166,7 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     RETURN_IF_ERROR(SameCut(manifest, request, spec, directory));
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
-    Restored& partition = restored.emplace_back(variable);
+    Restored& partition = restored.emplace_back(Restored{variable, {}, {}});
     if (variable.trainable()) partition.slots = OptimizerFor(variable, content.optimizer).slots;
     partition.contents.slots.resize(partition.slots.size(), Block(0));
   }

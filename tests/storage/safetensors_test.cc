@@ -20,7 +20,7 @@ TEST_CASE("the checksum is CRC-32C") {
   CHECK(Crc32c(std::string_view("123456789")) == 0xe3069283u);
   CHECK(Crc32c(std::string_view("6789"), Crc32c(std::string_view("12345"))) == 0xe3069283u);
   const std::string text = "123456789" + std::string(100000, 'x');
-  for (const size_t cut : {0, 1, 5, 9, 4096, 100009}) {
+  for (const size_t cut : {0u, 1u, 5u, 9u, 4096u, 100009u}) {
     const auto first = std::string_view(text).substr(0, cut);
     const auto second = std::string_view(text).substr(cut);
     CHECK(Crc32cOfBoth(Crc32c(first), Crc32c(second), second.size()) == Crc32c(text));
