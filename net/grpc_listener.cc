@@ -23,10 +23,11 @@ namespace {
 class ServerReactor : public grpc::ServerGenericBidiReactor {
  public:
   ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
-                uint64_t request_bytes_max, std::shared_ptr<Intake> intake)
+                const GrpcOptions& options, std::shared_ptr<Intake> intake)
       : method_(context->method()),
         service_(service),
-        request_bytes_max_(request_bytes_max),
+        request_bytes_max_(options.request_bytes_max),
+        patience_ms_(options.request_patience_ms),
         intake_(std::move(intake)) {
     StartRead(&received_);
   }
@@ -103,6 +104,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   const std::string method_;
   Service& service_;
   const uint64_t request_bytes_max_;
+  const int64_t patience_ms_;
   const std::shared_ptr<Intake> intake_;
   std::atomic<int> holders_{1};
   // Used by one gRPC callback at a time.
@@ -145,7 +147,7 @@ void ServerReactor::OnReadDone(bool ok) {
     if (number_ != 0) intake_->Arrived(number_);
     {
       MutexLock lock(mu_);
-      if (cancelled_) return;
+      if (cancelled_ || replied_) return;
     }
     auto call = std::make_shared<GrpcServerCall>(*this);
     service_.Handle(method_, std::move(request_), std::move(call));
@@ -161,27 +163,27 @@ void ServerReactor::OnReadDone(bool ok) {
   // Held, because the call may end while it waits.
   auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);
   if (number_ == 0) {
-    number_ = intake_->Begin([this, held] {
-      Reply(absl::UnavailableError("the request hardly moves while others wait for it"));
-    });
+    number_ = intake_->Begin(
+        [this, held] {
+          Reply(absl::UnavailableError("the request hardly moves while others wait for it"));
+        },
+        patience_ms_);
   }
-  if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) {
-    StartRead(&received_);
-  }
+  if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) Resume();
 }
 
 class GenericService : public grpc::CallbackGenericService {
  public:
-  GenericService(Service& service, uint64_t request_bytes_max, std::shared_ptr<Intake> intake)
-      : service_(service), request_bytes_max_(request_bytes_max), intake_(std::move(intake)) {}
+  GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake)
+      : service_(service), options_(options), intake_(std::move(intake)) {}
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new ServerReactor(context, service_, request_bytes_max_, intake_);
+    return new ServerReactor(context, service_, options_, intake_);
   }
 
  private:
   Service& service_;
-  const uint64_t request_bytes_max_;
+  const GrpcOptions options_;
   const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the server
 };
 
@@ -226,7 +228,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
   constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
   const auto intake = std::make_shared<Intake>(options_.requests_bytes_max, kSmallBytes);
-  auto generic = std::make_unique<GenericService>(service, options_.request_bytes_max, intake);
+  auto generic = std::make_unique<GenericService>(service, options_, intake);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   using Builder = grpc::ServerBuilder::experimental_type;

@@ -17,6 +17,9 @@ struct GrpcOptions {
   uint64_t request_bytes_max = uint64_t{64} << 30;  // one request, all parts
   // All requests that are arriving or being answered; above it their peers wait (net/intake.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
+  // Of a gRPC request that brings nothing while others wait for it. Its bytes are seen a message at
+  // a time, and one has up to 16 MiB.
+  int64_t request_patience_ms = 30000;
 };
 
 class GrpcNetwork : public Network {

@@ -1,5 +1,6 @@
 #include "net/intake.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -11,13 +12,13 @@ int64_t Intake::SteadyMs() {
       .count();
 }
 
-uint64_t Intake::Begin(std::function<void()> drop) {
+uint64_t Intake::Begin(std::function<void()> drop, int64_t patience_ms) {
   std::function<void()> drop_stuck;
   uint64_t call = 0;
   {
     MutexLock lock(mu_);
     call = ++last_;
-    calls_[call].drop = std::move(drop);
+    calls_[call] = {.patience_ms = patience_ms, .drop = std::move(drop), .resume = {}};
     arriving_.insert(call);
     drop_stuck = DropOfWhoIsStuck();
   }
@@ -33,12 +34,29 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
   const uint64_t oldest = *arriving_.begin();
   Call& call = calls_.at(oldest);
   const int64_t now = now_ms_();
-  if (oldest != watched_ || call.bytes - watched_bytes_ >= kMovedMin) {
+  const uint64_t bytes = std::max(call.bytes, call.moved);
+  // If nobody has looked for long, it may be this process that was stopped.
+  const bool blind = now - std::exchange(looked_ms_, now) >= kPatienceMs;
+  if (blind || oldest != watched_ || bytes - watched_bytes_ >= kMovedMin) {
     watched_ = oldest;
-    watched_bytes_ = call.bytes;
+    watched_bytes_ = bytes;
     watched_ms_ = now;
   }
-  return now - watched_ms_ < kPatienceMs ? nullptr : std::exchange(call.drop, nullptr);
+  return now - watched_ms_ < call.patience_ms ? nullptr : std::exchange(call.drop, nullptr);
+}
+
+void Intake::Moved(uint64_t call, uint64_t bytes) {
+  MutexLock lock(mu_);
+  calls_.at(call).moved = bytes;
+}
+
+void Intake::Look() {
+  std::function<void()> drop_stuck;
+  {
+    MutexLock lock(mu_);
+    drop_stuck = DropOfWhoIsStuck();
+  }
+  if (drop_stuck) drop_stuck();
 }
 
 uint64_t Intake::bytes() const {

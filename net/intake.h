@@ -20,7 +20,7 @@ namespace paracord {
 class Intake {
  public:
   // Bytes of the oldest that must come in some time while others wait, or it is dropped. That is
-  // looked at whenever a call begins or reads.
+  // looked at whenever a call begins or reads, and by Look.
   static constexpr uint64_t kMovedMin = 64 << 10;
   static constexpr int64_t kPatienceMs = 5000;
 
@@ -30,7 +30,10 @@ class Intake {
       : bytes_max_(bytes_max), small_bytes_(small_bytes), now_ms_(std::move(now_ms)) {}
 
   // A call, older than all that begin later. `drop` ends it; run at most once, on another's thread.
-  uint64_t Begin(std::function<void()> drop = nullptr);
+  uint64_t Begin(std::function<void()> drop = nullptr, int64_t patience_ms = kPatienceMs);
+  // So many bytes have come in all, of which Take may not know yet.
+  void Moved(uint64_t call, uint64_t bytes);
+  void Look();
   // So many bytes more have come. True: it reads on; false: when `resume` is run, once, on another
   // thread.
   bool Take(uint64_t call, uint64_t bytes, std::function<void()> resume);
@@ -43,6 +46,8 @@ class Intake {
   static int64_t SteadyMs();
   struct Call {
     uint64_t bytes = 0;
+    uint64_t moved = 0;  // at least those
+    int64_t patience_ms = 0;
     std::function<void()> drop;
     std::function<void()> resume;  // waits
   };
@@ -64,6 +69,7 @@ class Intake {
   uint64_t watched_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t watched_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t watched_ms_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t looked_ms_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace paracord

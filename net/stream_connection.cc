@@ -155,6 +155,7 @@ void StreamConnection::Wait() {
     uint64_t times = 0;
     (void)!read(wake_fd_, &times, sizeof(times));
   }
+  if (paused && serving_.intake != nullptr) serving_.intake->Look();
   // Who does not read would not notice the end.
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
   // A call that was not answered, or a message that stopped in the middle: if nothing at all has
@@ -298,6 +299,7 @@ bool StreamConnection::Begin(StreamFrame frame) {
 void StreamConnection::Count() {
   if (arriving_.intake == 0) return;
   const uint64_t kept = arriving_.body.TakeKept();
+  serving_.intake->Moved(arriving_.intake, arriving_.frame.body_bytes() - arriving_.body.left());
   if (kept == 0) return;
   paused_ = true;  // before, since it may be resumed at once
   const auto resume = [self = shared_from_this()] {

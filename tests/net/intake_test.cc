@@ -82,6 +82,31 @@ TEST_CASE("who hardly moves while others wait is dropped, once, and then they go
   CHECK(intake.bytes() == 0);
 }
 
+TEST_CASE("bytes that are not taken yet count as moved, and a pause of this process is nobody's") {
+  int64_t now = 1000;
+  Intake intake(100, /*small_bytes=*/0, [&now] { return now; });
+  bool dropped = false;
+  const uint64_t slow = intake.Begin([&dropped] { dropped = true; });
+  const uint64_t other = intake.Begin();
+  CHECK_FALSE(intake.Take(other, 200, [] {}));
+  for (uint64_t moved = 0; moved < 20; ++moved) {
+    now += 1000;
+    intake.Moved(slow, moved * Intake::kMovedMin / 4);
+    intake.Look();
+    CHECK_FALSE(dropped);
+  }
+  now += 100 * Intake::kPatienceMs;
+  intake.Look();
+  CHECK_FALSE(dropped);
+  for (int i = 0; i < 4; ++i) intake.Look(), now += 1000;
+  CHECK_FALSE(dropped);
+  now += 1000;
+  intake.Look();
+  CHECK(dropped);
+  intake.End(slow);
+  intake.End(other);
+}
+
 TEST_CASE("any number of calls in any order come to their end") {
   Intake intake(1000);
   std::vector<uint64_t> calls;
