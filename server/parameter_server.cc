@@ -203,8 +203,9 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
     MutexLock lock(mu_);
     fits = CheckContent(decoded->header.fence()).status();
   }
-  if (fits.ok())
+  if (fits.ok()) {
     fits = staged_.Keep(*std::move(decoded), request.size(), environment_.loop.NowMs());
+  }
   if (!fits.ok()) return call->Reply(fits);
   call->Reply(ToParts(StageReply()));
 }
