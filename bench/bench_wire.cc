@@ -65,7 +65,7 @@ class Stores : public Service {
     request.Clear();
     if (!decoded.ok()) return call->Reply(decoded.status());
     call->Reply(RunExchange(*contents_.at(std::string(method)), *std::move(decoded),
-                            call->maps_reply(), counters_));
+                            counters_));
   }
 
  private:

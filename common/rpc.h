@@ -62,6 +62,9 @@ class Link {
   // The peer, on this host, reads a request where it lies: sending part of it earlier gains
   // nothing.
   virtual bool maps() const { return false; }
+  // Asked once a reply was read: false if the peer may have used the memory that it was in for
+  // something else meanwhile, so that what was read counts for nothing.
+  virtual bool intact() const { return true; }
 };
 
 // One call that arrived. Reply must be called exactly once, from any thread, at any time: a
@@ -74,8 +77,6 @@ class ServerCall {
   // `fn` runs once if the caller went away (its process died, it cancelled, its deadline passed)
   // before the reply was given; at once if it already has.
   virtual void OnCancel(std::function<void()> fn) = 0;
-  // The caller, on this host, maps the memory that the reply is in, and keeps it instead of a copy.
-  virtual bool maps_reply() const { return false; }
 };
 
 class Service {

@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
 
 namespace paracord {
 namespace {
@@ -16,9 +20,11 @@ namespace {
 constexpr size_t kPacketBytes = 32 << 10;
 constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet that has so many is full
 constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and their heads
+constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;  // messages; a peer that keeps more keeps them for ever
 constexpr int kTickMs = 100;           // how exactly deadlines are kept
+constexpr int64_t kServingTickMs = 1000;  // and patience with replies
 constexpr int kStuckMs = 1000;         // a peer that reads nothing for so long is given up
 
 // Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
@@ -54,7 +60,6 @@ class SharedConnection::ServerSide : public ServerCall {
   void OnCancel(std::function<void()> fn) override {
     connection_->table_.OnCancel(call_, std::move(fn));
   }
-  bool maps_reply() const override { return true; }
 
  private:
   const std::shared_ptr<SharedConnection> connection_;
@@ -62,10 +67,13 @@ class SharedConnection::ServerSide : public ServerCall {
 };
 
 SharedConnection::SharedConnection(int fd, Service* service, uint64_t request_bytes_max,
-                                   std::string peer)
+                                   std::string peer, int64_t reply_patience_ms)
     : fd_(fd),
       service_(service),
       request_bytes_max_(request_bytes_max),
+      reply_patience_(reply_patience_ms),
+      serving_tick_ms_(static_cast<int>(std::min(kServingTickMs, reply_patience_ms))),
+      peer_(peer),
       table_(std::move(peer)),
       buffer_(kPacketBytes) {}
 
@@ -74,6 +82,12 @@ SharedConnection::~SharedConnection() { close(fd_); }
 bool SharedConnection::alive() const {
   MutexLock lock(mu_);
   return !broken_ && !closing_;
+}
+
+bool SharedConnection::intact() const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before
+  pollfd state{fd_, 0, 0};
+  return poll(&state, 1, 0) == 0;  // it always tells that both ways are shut
 }
 
 // ---- reading
@@ -90,17 +104,29 @@ void SharedConnection::Run() {
     CloseIfUnused();
   }
   ssize_t got = 1;
-  while (got > 0 || (got < 0 && errno == EINTR)) {
-    got = recv(fd_, buffer_.data(), buffer_.size(), 0);
+  while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN))) {
+    Wait();
+    got = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   }
   Ended();
 }
 
-bool SharedConnection::ReadPacket() {
+// For something to read, or a moment. Then looks whose time is over.
+bool SharedConnection::Wait() {
   pollfd ready{fd_, POLLIN, 0};
-  const int polled = poll(&ready, 1, service_ == nullptr ? kTickMs : -1);
-  ExpireCalls();
-  if (polled == 0 || (polled < 0 && errno == EINTR)) return true;
+  const int polled = poll(&ready, 1, service_ == nullptr ? kTickMs : serving_tick_ms_);
+  const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
+  service_ == nullptr ? ExpireCalls() : ExpireReplies();
+  return !nothing;
+}
+
+bool SharedConnection::ReadPacket() {
+  const bool readable = Wait();
+  {
+    MutexLock lock(mu_);
+    if (takes_back_) return false;
+  }
+  if (!readable) return true;
   iovec data{buffer_.data(), buffer_.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
@@ -116,12 +142,13 @@ bool SharedConnection::ReadPacket() {
     std::memcpy(&fd, CMSG_DATA(with), sizeof(fd));
   }
   SharedPacket packet;
-  if (size == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-      !packet.ParseFromArray(buffer_.data(), static_cast<int>(size))) {
-    if (fd >= 0) close(fd);
-    return false;
-  }
-  return Take(packet, fd);
+  const bool whole = size > 0 && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+                     packet.ParseFromArray(buffer_.data(), static_cast<int>(size));
+  if (!whole && fd >= 0) close(fd);
+  if (whole && Take(packet, fd)) return true;
+  MutexLock lock(mu_);
+  if (size > 0) Break("the peer broke the rules");
+  return false;
 }
 
 // False if the peer broke the rules.
@@ -142,7 +169,7 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
       std::vector<absl::Cord> released;  // let go of outside the lock
       MutexLock lock(mu_);
       if (const auto it = sent_.find(packet.call()); it != sent_.end()) {
-        released.swap(it->second);
+        released.swap(it->second.kept);
         sent_.erase(it);
       }
       return true;
@@ -179,6 +206,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
       if (piece.offset() > mapping.bytes() || piece.size() > mapping.bytes() - piece.offset()) {
         return false;
       }
+      if (++message.places > kPlacesMax) return false;
       if (message.received == nullptr) {
         MutexLock lock(mu_);
         ++received_;
@@ -219,9 +247,22 @@ void SharedConnection::ExpireCalls() {
   }
 }
 
-// The peer has closed its side, or its process is gone: it reads nothing of ours any more.
+// A caller that is stopped keeps what it got for as long as it is.
+void SharedConnection::ExpireReplies() {
+  const auto now = std::chrono::steady_clock::now();
+  MutexLock lock(mu_);
+  const auto late = std::ranges::find_if(
+      sent_, [&](const auto& sent) { return now - sent.second.at > reply_patience_; });
+  if (late == sent_.end() || takes_back_) return;
+  Break(absl::StrCat("the peer kept a reply for ", reply_patience_.count(), " ms"));
+  takes_back_ = true;
+  CloseIfUnused();
+}
+
+// The peer has closed its side, or its process is gone, or it knows that what it reads of ours
+// counts for nothing.
 void SharedConnection::Ended() {
-  std::map<uint64_t, std::vector<absl::Cord>> sent;
+  std::map<uint64_t, Sent> sent;
   {
     MutexLock lock(mu_);
     closing_ = true;
@@ -272,10 +313,12 @@ void SharedConnection::Release(uint64_t call) {
 
 void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
   std::vector<absl::Cord> kept;
-  size_t inline_bytes = 0;
+  size_t inline_bytes = 0;  // of the packet
+  uint64_t inline_all = 0;
   for (const absl::Cord& part : parts) {
     size_t offset = 0;
     for (const absl::string_view chunk : part.Chunks()) {
+      if (broken_) break;
       if (inline_bytes >= kInlineBytes || packet.pieces_size() >= kPiecesMax) {
         packet.set_more(true);
         Write(packet);
@@ -285,13 +328,18 @@ void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
         inline_bytes = 0;
       }
       AddPiece(packet, part.Subcord(offset, chunk.size()), kept);
-      inline_bytes += packet.pieces(packet.pieces_size() - 1).bytes().size();
+      const size_t bytes = packet.pieces(packet.pieces_size() - 1).bytes().size();
+      inline_bytes += bytes;
+      inline_all += bytes;
+      if (inline_all > kInlineBytesMax) Break("a message has too many bytes in small tensors");
+      if (kept.size() > kPlacesMax) Break("a message has too many tensors");
       offset += chunk.size();
     }
   }
-  if (!kept.empty() &&
-      (!sent_.emplace(packet.call(), std::move(kept)).second || sent_.size() > kUnreleasedMax)) {
-    broken_ = true;
+  const auto now = std::chrono::steady_clock::now();
+  if (!kept.empty() && (!sent_.try_emplace(packet.call(), std::move(kept), now).second ||
+                        sent_.size() > kUnreleasedMax)) {
+    Break("the peer lets go of nothing");
   }
   Write(packet);
 }
@@ -308,7 +356,7 @@ void SharedConnection::AddPiece(SharedPacket& packet, absl::Cord chunk,
         absl::string_view(static_cast<const char*>(copy), bytes.size()),
         [](absl::string_view held) { FreeShared(const_cast<char*>(held.data()), held.size()); });
     place = FindShared(copy);
-    if (!place.has_value()) broken_ = true;  // no memory file to be had: the peer takes gRPC
+    if (!place.has_value()) Break("no memory file is to be had");
   }
   if (!place.has_value()) {
     if (bytes.size() <= kInlineBytes) piece.set_bytes(bytes.data(), bytes.size());
@@ -332,7 +380,7 @@ void SharedConnection::Announce(uint64_t segment) {
 
 void SharedConnection::Write(const SharedPacket& packet, int fd) {
   std::string bytes = packet.SerializeAsString();
-  if (bytes.size() > kPacketBytes) broken_ = true;
+  if (bytes.size() > kPacketBytes) Break("a packet is too large");
   iovec data{bytes.data(), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
@@ -351,7 +399,8 @@ void SharedConnection::Write(const SharedPacket& packet, int fd) {
     if (sendmsg(fd_, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return;
     pollfd ready{fd_, POLLOUT, 0};
     const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
-    if (!full || poll(&ready, 1, kStuckMs) <= 0) broken_ = true;
+    if (!full) broken_ = true;  // the peer has gone
+    if (full && poll(&ready, 1, kStuckMs) <= 0) Break("the peer does not read");
   }
   closing_ = true;
   CloseIfUnused();
@@ -362,7 +411,18 @@ void SharedConnection::Write(const SharedPacket& packet, int fd) {
 void SharedConnection::CloseIfUnused() {
   if (!closing_ || received_ > 0) return;
   broken_ = true;
-  shutdown(fd_, SHUT_WR);  // the peer closes then, and Run ends
+  // The peer closes then, and Run ends. It does so by itself where the peer is not waited for.
+  shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);
+}
+
+void SharedConnection::Break(std::string_view why) {
+  if (broken_) return;
+  broken_ = true;
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  Logger("connection")
+      .Warn("{}, process {}: {}; from now on the network is used instead", peer_, peer.pid, why);
 }
 
 void SharedConnection::Close() {

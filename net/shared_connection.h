@@ -2,7 +2,9 @@
 // (proto/shared_memory.proto) say where in shared memory the payload lies; nothing large passes
 // through the socket. What was sent stays referenced until the receiver says that it no longer
 // reads it, or closes its side, which it does only after it has let go (a process that dies lets go
-// of everything). So neither side ever sees memory that is used for something else.
+// of everything). So neither side ever sees memory that is used for something else, but for a
+// caller that keeps a reply for too long (it is stopped, say): the side that serves then ends the
+// connection and takes its memory back, and the caller asks intact() when it has read a reply.
 //
 // A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers, and what
 // comes through the socket is bounded. One thread reads each connection; everything else may be
@@ -11,11 +13,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,8 +33,12 @@ namespace paracord {
 
 class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
-  // Takes `fd`, a connected socket. `service` is null on the side that dials. Then Run, once.
-  SharedConnection(int fd, Service* service, uint64_t request_bytes_max, std::string peer);
+  static constexpr int64_t kReplyPatienceMs = 15000;
+
+  // Takes `fd`, a connected socket. `service` is null on the side that dials. Then Run, once. A
+  // caller may keep a reply for `reply_patience_ms`.
+  SharedConnection(int fd, Service* service, uint64_t request_bytes_max, std::string peer,
+                   int64_t reply_patience_ms = kReplyPatienceMs);
   ~SharedConnection();
   SharedConnection(const SharedConnection&) = delete;
   SharedConnection& operator=(const SharedConnection&) = delete;
@@ -39,6 +47,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void Run();
 
   bool alive() const;
+  // The peer has not taken back the memory of what it sent.
+  bool intact() const;
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
   // No further calls; those not answered get CANCELLED, and after it no `done` runs any more.
   void Close();
@@ -53,6 +63,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     std::string method;
     absl::Cord bytes;
     uint64_t inline_bytes = 0;           // of them, in memory of ours
+    uint64_t places = 0;                 // in the peer's
     std::shared_ptr<Received> received;  // if it points to the peer's memory
   };
 
@@ -60,7 +71,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool Take(const SharedPacket& packet, int fd);
   bool TakeMessage(const SharedPacket& packet);
   bool Finished(const SharedPacket& packet, Message message);
+  bool Wait();
   void ExpireCalls();
+  void ExpireReplies();
   void Ended();
 
   void Reply(uint64_t call, absl::StatusOr<Parts> reply);
@@ -71,10 +84,19 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void Announce(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Write(const SharedPacket& packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CloseIfUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Break(std::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  struct Sent {
+    std::vector<absl::Cord> kept;
+    std::chrono::steady_clock::time_point at;
+  };
 
   const int fd_;
   Service* const service_;
   const uint64_t request_bytes_max_;
+  const std::chrono::milliseconds reply_patience_;
+  const int serving_tick_ms_;
+  const std::string peer_;
   CallTable table_;
 
   // Of the reading thread.
@@ -85,8 +107,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   mutable Mutex mu_;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;    // nothing is sent any more
   bool closing_ ABSL_GUARDED_BY(mu_) = false;   // ours ends once nothing received is in use
+  bool takes_back_ ABSL_GUARDED_BY(mu_) = false;  // what was sent, whether or not it is released
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
-  std::map<uint64_t, std::vector<absl::Cord>> sent_ ABSL_GUARDED_BY(mu_);  // until released
+  std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // until released
   std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/try_thread.h"
 #include "net/served_connections.h"
-#include "net/shared_connection.h"
 
 namespace paracord {
 namespace {
@@ -66,6 +65,7 @@ class SharedLink : public Link {
   }
   const std::string& address() const override { return beneath_->address(); }
   bool maps() const override { return connection_->alive(); }
+  bool intact() const override { return connection_->intact(); }
 
  private:
   const std::unique_ptr<Link> beneath_;
@@ -74,8 +74,12 @@ class SharedLink : public Link {
 
 class SharedListener : public Listener {
  public:
-  SharedListener(int fd, std::string address, Service& service)
-      : fd_(fd), address_(std::move(address)), service_(service), thread_([this] { Accept(); }) {}
+  SharedListener(int fd, std::string address, Service& service, int64_t reply_patience_ms)
+      : fd_(fd),
+        address_(std::move(address)),
+        service_(service),
+        reply_patience_ms_(reply_patience_ms),
+        thread_([this] { Accept(); }) {}
   ~SharedListener() override {
     shutdown(fd_, SHUT_RDWR);
     thread_.join();
@@ -106,13 +110,15 @@ class SharedListener : public Listener {
       close(fd);
       return;
     }
-    auto connection = std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory");
+    auto connection = std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory",
+                                                         reply_patience_ms_);
     served_.Add([connection] { connection->Run(); }, [connection] { connection->Abort(); });
   }
 
   const int fd_;
   const std::string address_;
   Service& service_;
+  const int64_t reply_patience_ms_;
   ServedConnections served_;  // of the accepting thread while it runs
   std::thread thread_;
 };
@@ -142,7 +148,8 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,
-                                                               Service& service) {
+                                                               Service& service,
+                                                               int64_t reply_patience_ms) {
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
@@ -151,7 +158,8 @@ absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string
     if (fd >= 0) close(fd);
     return absl::UnavailableError(absl::StrCat("no socket for shared memory: ", strerror(error)));
   }
-  return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service);
+  return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service,
+                                          reply_patience_ms);
 }
 
 }  // namespace paracord

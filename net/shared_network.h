@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/rpc.h"
+#include "net/shared_connection.h"
 
 namespace paracord {
 
@@ -23,8 +24,9 @@ class SharedNetwork : public Network {
   }
 
   // From now until the listener is destroyed. `service` outlives it.
-  static absl::StatusOr<std::unique_ptr<Listener>> Offer(const std::string& boot_id,
-                                                         Service& service);
+  static absl::StatusOr<std::unique_ptr<Listener>> Offer(
+      const std::string& boot_id, Service& service,
+      int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs);
 
  private:
   Network& beneath_;

@@ -143,9 +143,9 @@ absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedReque
   return std::optional<Pushed>();
 }
 
-// A Cord that points to the values of a chunk and keeps the reference to it.
-template <class Reference>
-absl::Cord CordOf(std::span<const float> values, Reference chunk) {
+// Points to the values and keeps the reference to them.
+absl::Cord CordOf(PulledChunk chunk) {
+  const std::span<const float> values = chunk.chunk().values();
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
 }
@@ -161,7 +161,7 @@ absl::Cord Converted(Encoding encoding, const ChunkRef& chunk) {
   });
 }
 
-void Pull(const Partition& partition, const PartitionPull& pull, bool mapped, PartitionState& state,
+void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
           std::vector<PieceView>& pieces) {
   ChunkRefs values;
   const uint64_t updates = partition.Pull(values);
@@ -177,10 +177,7 @@ void Pull(const Partition& partition, const PartitionPull& pull, bool mapped, Pa
   }
   if (pull.encoding() == ENCODING_FLOAT32) {
     for (size_t i = 0; i < values.size(); ++i) {
-      const std::span<const float> chunk = values[i].values();
-      pieces[first + i].data =
-          mapped ? CordOf(chunk, std::move(values[i]))
-                 : CordOf(chunk, PulledChunk(std::move(values[i]), partition.pinned()));
+      pieces[first + i].data = CordOf(PulledChunk(std::move(values[i]), partition.pinned()));
     }
   } else {
     ParallelFor(values.size(),
@@ -202,7 +199,7 @@ class Pushing {
 
 }  // namespace
 
-absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request, bool mapped,
+absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
                                   ExchangeCounters& counters) {
   FAILPOINT("ps.push.received");
   std::optional<Pushing> pushing;
@@ -244,7 +241,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   std::vector<PieceView> pieces;
   for (const PartitionPull& pull : request.header.pull()) {
     const Partition* partition = content.Find(pull.partition());
-    Pull(*partition, pull, mapped, *state_of(pull.partition()), pieces);
+    Pull(*partition, pull, *state_of(pull.partition()), pieces);
   }
   return EncodeExchange(reply, std::move(pieces));
 }

@@ -17,9 +17,8 @@ struct ExchangeCounters {
   std::atomic<uint64_t> refused{0};     // pushes refused whole
 };
 
-// INVALID_ARGUMENT names the partition and the reason, and nothing has changed. `mapped`: what the
-// caller keeps of the values is its own copy, and not counted as pinned (server/pinned_bytes.h).
-absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request, bool mapped,
+// INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
+absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
                                   ExchangeCounters& counters);
 
 }  // namespace paracord

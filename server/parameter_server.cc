@@ -191,7 +191,7 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     if (!staged.ok()) return call->Reply(staged.status());
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));
   }
-  call->Reply(RunExchange(**content, *std::move(decoded), call->maps_reply(), counters_));
+  call->Reply(RunExchange(**content, *std::move(decoded), counters_));
   FAILPOINT("ps.push.replied");
 }
 

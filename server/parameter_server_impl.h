@@ -132,7 +132,9 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   int64_t heard_ms_ = 0;
   EventLoop::TimerId orphan_timer_ = 0;
   EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
-  std::optional<int64_t> warned_ms_;       // of slow readers
+  int64_t waiting_since_ms_ = 0;           // while the timer runs
+  std::optional<int64_t> warned_ms_;       // of slow readers that were waited for no longer
+  std::optional<int64_t> warned_of_wait_ms_;
 
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;

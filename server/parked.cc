@@ -1,6 +1,7 @@
 // Exchanges that wait because slow readers pin too much: nothing of them is looked at before they
 // go on, in the order in which they came, on the loop.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "server/parameter_server_impl.h"
@@ -13,7 +14,15 @@ namespace {
 // after three.
 constexpr int64_t kPatienceDeadlines = 2;
 
+constexpr int64_t kWarnFromMs = 1000;
 constexpr int64_t kWarnAgainMs = 60000;
+
+// At most once a minute; `warned_ms` is when it was.
+bool MayWarn(int64_t now_ms, std::optional<int64_t>& warned_ms) {
+  if (warned_ms.has_value() && now_ms - *warned_ms < kWarnAgainMs) return false;
+  warned_ms = now_ms;
+  return true;
+}
 
 }  // namespace
 
@@ -66,14 +75,24 @@ void ParameterServer::Impl::Resume() {
   }
   if (more && pinned_->Wait()) {
     if (patience_timer_ != 0) return;
+    waiting_since_ms_ = environment_.loop.NowMs();
     patience_timer_ =
         environment_.loop.PostAfter(patience_ms, [weak = weak_from_this(), patience_ms] {
           if (const auto self = weak.lock()) self->LosePatience(patience_ms);
         });
     return;
   }
-  environment_.loop.Cancel(patience_timer_);
-  patience_timer_ = 0;
+  if (patience_timer_ != 0) {
+    environment_.loop.Cancel(patience_timer_);
+    patience_timer_ = 0;
+    const int64_t now_ms = environment_.loop.NowMs();
+    if (now_ms - waiting_since_ms_ >= kWarnFromMs && MayWarn(now_ms, warned_of_wait_ms_)) {
+      log_.Warn(
+          "exchanges waited {} ms for readers that held more than --pinned-mb {} of replaced "
+          "values",
+          now_ms - waiting_since_ms_, options_.pinned_bytes_max >> 20);
+    }
+  }
   {
     MutexLock lock(mu_);
     if (parked_.empty()) return;
@@ -89,9 +108,7 @@ void ParameterServer::Impl::Resume() {
 void ParameterServer::Impl::LosePatience(int64_t waited_ms) {
   patience_timer_ = 0;
   if (pinned_->Above()) {
-    const int64_t now_ms = environment_.loop.NowMs();
-    if (!warned_ms_.has_value() || now_ms - *warned_ms_ >= kWarnAgainMs) {
-      warned_ms_ = now_ms;
+    if (MayWarn(environment_.loop.NowMs(), warned_ms_)) {
       log_.Warn(
           "readers hold {} MiB of replaced values for {} ms, and --pinned-mb is {}: exchanges wait "
           "for them no longer",

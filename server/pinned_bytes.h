@@ -1,7 +1,6 @@
 // The bytes of replaced chunks that pulls still hold: memory that slow readers cost on top of what
 // a ps holds. A chunk counts while it is stale (its block has a newer one) and a pull has it;
-// snapshots hold chunks too and do not count, because training never waits for one, nor do workers
-// on this host, which map a version and keep it instead of a copy of their own. Owned by the
+// snapshots hold chunks too and do not count, because training never waits for one. Owned by the
 // door, by partitions and by replies, which may outlive both. Thread-safe; the usual path takes no
 // lock. It makes nobody wait: the door does (server/parked.cc).
 #pragma once

@@ -135,14 +135,12 @@ class FakeCall : public ServerCall {
     reply = std::move(whole);
   }
   void OnCancel(std::function<void()> fn) override { on_cancel_ = std::move(fn); }
-  bool maps_reply() const override { return maps; }
 
   // The caller goes away.
   void Cancel() {
     if (answered == 0 && on_cancel_) std::exchange(on_cancel_, nullptr)();
   }
 
-  bool maps = false;
   int answered = 0;
   absl::StatusOr<absl::Cord> reply = absl::UnknownError("not answered");
 

@@ -244,40 +244,24 @@ uint64_t ParameterCopy::ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) c
   return bytes;
 }
 
-absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
-                                                         bool repeated, const absl::Cord& bytes) {
-  ASSIGN_OR_RETURN(const DecodedReply reply, DecodeExchangeReply(bytes));
-  const auto encoding_of = [&](const Part& part) { return PullOf(part, order); };
-  ExchangeOutcome outcome;
-  outcome.next = std::numeric_limits<uint32_t>::max();
+absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const ExchangeOrder& order,
+                                                        const absl::Cord& bytes) {
+  ASSIGN_OR_RETURN(DecodedReply reply, DecodeExchangeReply(bytes));
   std::vector<uint64_t> missing(parts_[ps].size(), 0);   // by place in parts_[ps]
   std::vector<bool> answered(parts_[ps].size(), false);  // the same
   for (const PartitionState& state : reply.header.partitions()) {
-    Part* const part = FindPart(ps, state.partition());
-    if (part == nullptr || (state.bytes() != 0 &&
-                            state.bytes() != part->elements * ElementBytes(encoding_of(*part)))) {
+    const Part* const part = FindPart(ps, state.partition());
+    if (part == nullptr ||
+        (state.bytes() != 0 &&
+         state.bytes() != part->elements * ElementBytes(PullOf(*part, order)))) {
       return absl::InternalError(absl::StrCat("ps:", ps, " answers for partition ",
                                               state.partition(), " with ", state.bytes(),
                                               " bytes, which it was not asked for"));
     }
-    if (order.batch.has_value() && part->trained) {
-      outcome.next = std::min(outcome.next, state.next());
-      outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;
-      if (state.outcome() == PUSH_APPLIED) {
-        outcome.applied = true;
-        const uint64_t read = part->read_updates[order.buffer];
-        if (part->have.has_value() && state.updates() > read) {
-          outcome.staleness = std::max(outcome.staleness, state.updates() - read - 1);
-        }
-        if (!order.rejected) part->residual.swap(part->rest);
-      } else if (state.outcome() == PUSH_ALREADY_APPLIED && repeated && !order.rejected) {
-        part->residual.clear();
-      }
-    }
     const auto place = static_cast<size_t>(part - parts_[ps].data());
     // Nothing else is current.
     answered[place] = state.bytes() != 0 || part->elements == 0 ||
-                      (part->have == encoding_of(*part) && part->updates == state.updates());
+                      (part->have == PullOf(*part, order) && part->updates == state.updates());
     missing[place] = state.bytes();
   }
   const auto silent = std::find(answered.begin(), answered.end(), false);
@@ -293,7 +277,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
       return absl::InternalError(
           absl::StrCat("ps:", ps, " sends bytes of partition ", piece.partition));
     }
-    const uint64_t element = ElementBytes(encoding_of(*part));
+    const uint64_t element = ElementBytes(PullOf(*part, order));
     uint64_t& left = missing[static_cast<size_t>(part - parts_[ps].data())];
     // One after another: no two of them are written to one place at once.
     if (piece.data.size() > left || piece.offset != part->elements * element - left ||
@@ -310,13 +294,41 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
   if (!whole) return absl::InternalError(absl::StrCat("ps:", ps, " sent only part of its values"));
   ParallelFor(places.size(), [&](size_t i) {
     const PieceView& piece = reply.pieces[i];
-    DecodeDense(encoding_of(*FindPart(ps, piece.partition)), piece.data, places[i]);
+    DecodeDense(PullOf(*FindPart(ps, piece.partition), order), piece.data, places[i]);
   });
-  for (const PartitionState& state : reply.header.partitions()) {
+  return std::move(reply.header);
+}
+
+absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const ExchangeOrder& order,
+                                                         bool repeated, const absl::Cord& reply,
+                                                         const std::function<bool()>& intact) {
+  const absl::StatusOr<ExchangeReply> header = TakeValues(ps, order, reply);
+  if (!intact()) {
+    return absl::UnavailableError(
+        absl::StrCat("ps:", ps, " took back the memory of a reply before it was read"));
+  }
+  RETURN_IF_ERROR(header.status());
+  ExchangeOutcome outcome;
+  outcome.next = std::numeric_limits<uint32_t>::max();
+  for (const PartitionState& state : header->partitions()) {
+    Part* const part = FindPart(ps, state.partition());
+    if (order.batch.has_value() && part->trained) {
+      outcome.next = std::min(outcome.next, state.next());
+      outcome.gap = outcome.gap || state.outcome() == PUSH_GAP;
+      if (state.outcome() == PUSH_APPLIED) {
+        outcome.applied = true;
+        const uint64_t read = part->read_updates[order.buffer];
+        if (part->have.has_value() && state.updates() > read) {
+          outcome.staleness = std::max(outcome.staleness, state.updates() - read - 1);
+        }
+        if (!order.rejected) part->residual.swap(part->rest);
+      } else if (state.outcome() == PUSH_ALREADY_APPLIED && repeated && !order.rejected) {
+        part->residual.clear();
+      }
+    }
     if (state.bytes() == 0) continue;
-    Part& part = *FindPart(ps, state.partition());
-    part.have = encoding_of(part);
-    part.updates = state.updates();
+    part->have = PullOf(*part, order);
+    part->updates = state.updates();
   }
   return outcome;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,11 +89,13 @@ class ParameterCopy {
   char* PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t partition, uint64_t offset,
                 uint64_t bytes);
   uint64_t ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) const;
-  // Takes over the values and versions that came back. An error says what is wrong with the reply;
+  // Takes over the values and versions that came back. UNAVAILABLE: the reply is not what `intact`
+  // (Link::intact) says, once it was read, and is lost. Another error says what is wrong with it;
   // the copy is then no longer whole and the session has to end. `repeated`: it was sent before, so
   // what it says was applied already may be its own.
-  absl::StatusOr<ExchangeOutcome> TakeReply(uint32_t ps, const ExchangeOrder& order, bool repeated,
-                                            const absl::Cord& reply);
+  absl::StatusOr<ExchangeOutcome> TakeReply(
+      uint32_t ps, const ExchangeOrder& order, bool repeated, const absl::Cord& reply,
+      const std::function<bool()>& intact = [] { return true; });
   // Nobody knows what that ps made of the last push.
   void ForgetResiduals(uint32_t ps);
   // A reply of that ps was lost, and part of it may be in place.
@@ -133,6 +136,9 @@ class ParameterCopy {
   uint64_t PushBytes(const Part& part) const;
   bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
+  // The values, and nothing else of the copy.
+  absl::StatusOr<ExchangeReply> TakeValues(uint32_t ps, const ExchangeOrder& order,
+                                           const absl::Cord& reply);
   static Encoding PullOf(const Part& part, const ExchangeOrder& order);
 
   const Session session_;

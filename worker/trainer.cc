@@ -395,14 +395,15 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");
     const absl::StatusOr<ExchangeOutcome> outcome =
-        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps].sent > 1, *reply);
+        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps].sent > 1, *reply,
+                         [this, ps] { return links_[ps]->intact(); });
     error = outcome.status();
     if (outcome.ok()) {
       exchange_.outcome.next = std::min(exchange_.outcome.next, outcome->next);
       exchange_.outcome.applied |= outcome->applied;
       exchange_.outcome.gap |= outcome->gap;
       exchange_.outcome.staleness = std::max(exchange_.outcome.staleness, outcome->staleness);
-    } else {
+    } else if (!absl::IsUnavailable(error)) {
       return callbacks_.stale(Text(error));
     }
   }

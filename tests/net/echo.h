@@ -16,7 +16,8 @@
 
 namespace paracord {
 
-// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer.
+// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer, "/Offered"
+// answers with what it was told to.
 class Echo : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -29,6 +30,7 @@ class Echo : public Service {
       parked_.push_back(std::move(call));
       return;
     }
+    if (method == "/Offered") return call->Reply(Parts{offered_});
     if (method == "/Keep") kept_.push_back(request);
     call->Reply(Parts{std::move(request)});
   }
@@ -37,12 +39,17 @@ class Echo : public Service {
     MutexLock lock(mu_);
     kept.swap(kept_);
   }
+  void Offer(absl::Cord bytes) {
+    MutexLock lock(mu_);
+    offered_.swap(bytes);
+  }
   std::atomic<int> handled{0};
   std::atomic<int> cancelled{0};
 
  private:
   Mutex mu_;
   std::vector<absl::Cord> kept_;
+  absl::Cord offered_;
   std::vector<std::shared_ptr<ServerCall>> parked_;
 };
 

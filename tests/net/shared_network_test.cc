@@ -45,9 +45,12 @@ class Beneath : public Network {
 };
 
 struct Pair {
-  explicit Pair(std::string boot_id) : boot(std::move(boot_id)) {
+  explicit Pair(std::string boot_id,
+                int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
+      : boot(std::move(boot_id)) {
     REQUIRE(EnableSharedMemory());
-    absl::StatusOr<std::unique_ptr<Listener>> offered = SharedNetwork::Offer(boot, echo);
+    absl::StatusOr<std::unique_ptr<Listener>> offered =
+        SharedNetwork::Offer(boot, echo, reply_patience_ms);
     REQUIRE(offered.ok());
     listener = *std::move(offered);
     link = network.DialBoot("beneath:1", boot);
@@ -111,6 +114,44 @@ TEST_CASE("what was sent is kept until its receiver has let go, and no longer") 
     pair.echo.Forget();
   }
   CHECK(Soon([&] { return watched.expired(); }));
+}
+
+// The service's own memory is what it was sent, which it can then neither give back.
+TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
+  Pair pair("test-patience", /*reply_patience_ms=*/500);
+  auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
+  const std::weak_ptr<SharedFloats> watched = floats;
+  pair.echo.Offer(CordOf(std::move(floats)));
+  absl::StatusOr<absl::Cord> reply = Ask(*pair.link, "/Offered", {});
+  REQUIRE(reply.ok());
+  CHECK(reply->size() == 400000);
+  CHECK(pair.link->intact());
+  pair.echo.Offer({});  // from here on the reply alone holds it
+  SECTION("in time") {
+    *reply = absl::Cord();
+    CHECK(Soon([&] { return watched.expired(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    CHECK(pair.link->intact());
+    CHECK(Ask(*pair.link, "/Echo", {}).ok());
+  }
+  SECTION("too late") {
+    CHECK(Soon([&] { return watched.expired(); }));
+    CHECK_FALSE(pair.link->intact());
+    CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));  // beneath
+    CHECK(reply->size() == 400000);                                       // still mapped
+  }
+  SECTION("while its own request is still read, which is waited for") {
+    auto gradient = std::make_shared<SharedFloats>(100000, 3.0f);
+    const std::weak_ptr<SharedFloats> sent = gradient;
+    REQUIRE(Ask(*pair.link, "/Keep", Parts{CordOf(std::move(gradient))}).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    CHECK_FALSE(sent.expired());
+    CHECK_FALSE(watched.expired());
+    CHECK(pair.link->intact());
+    pair.echo.Forget();
+    CHECK(Soon([&] { return sent.expired() && watched.expired(); }));
+    CHECK_FALSE(pair.link->intact());
+  }
 }
 
 TEST_CASE("errors, deadlines and cancellation travel") {
@@ -305,6 +346,20 @@ TEST_CASE("messages follow one another, and their bytes in the socket have a bou
   SECTION("two that are not whole") {
     peer.Send(PartOfCall(1, 10).SerializeAsString());
     peer.Send(PartOfCall(2, 10).SerializeAsString());
+  }
+  SECTION("one of very many places") {
+    const int fd = memfd_create("many", MFD_ALLOW_SEALING);
+    REQUIRE(ftruncate(fd, 8192) == 0);
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    peer.Send(SegmentPacket(8192).SerializeAsString(), fd);
+    close(fd);
+    SharedPacket part = CallTo(1, 0, 1);
+    part.set_more(true);
+    for (int i = 1; i < 1024; ++i) *part.add_pieces() = part.pieces(0);
+    const std::string bytes = part.SerializeAsString();
+    for (int sent = 0; sent < 1024; ++sent) peer.Send(bytes);
+    CHECK(peer.connection->alive());
+    peer.Send(bytes);
   }
   SECTION("one that is never whole") {
     const std::string part = PartOfCall(1, 30000).SerializeAsString();

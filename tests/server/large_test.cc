@@ -55,7 +55,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     absl::StatusOr<DecodedRequest> request = DecodeExchangeRequest(bytes);
     REQUIRE(request.ok());
     const absl::StatusOr<Parts> reply =
-        RunExchange(content, *std::move(request), /*mapped=*/false, counters);
+        RunExchange(content, *std::move(request), counters);
     REQUIRE(reply.ok());
     absl::Cord answer;
     for (const absl::Cord& part : *reply) answer.Append(part);

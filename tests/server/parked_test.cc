@@ -39,7 +39,6 @@ struct SlowReader {
   }
   CallPtr SendBytes(const absl::Cord& bytes) {
     auto call = std::make_shared<FakeCall>();
-    call->maps = maps;
     ps.ps->Handle(method::kExchange, bytes, call);
     ps.loop.RunPosted();
     return call;
@@ -70,7 +69,6 @@ struct SlowReader {
   TestPs ps{OneMatrix(), "", 0, kBytes - 1};
   CallPtr slow;
   uint32_t next = 0;
-  bool maps = false;  // what is sent from now on
 };
 
 TEST_CASE("exchanges wait for slow readers and go on in order, on the loop") {
@@ -90,16 +88,6 @@ TEST_CASE("exchanges wait for slow readers and go on in order, on the loop") {
   CHECK(test.Waiting() == 0);
   CHECK(test.ps.Describe().pinned_bytes() == 0);
   CHECK(SlowReader::Applied(test.Push()));
-}
-
-TEST_CASE("a worker on the same host that keeps the version it maps holds nobody up") {
-  SlowReader test;
-  SlowReader::LetGo(test.slow);
-  test.maps = true;
-  test.Hold(test.slow);
-  for (int i = 0; i < 3; ++i) CHECK(SlowReader::Applied(test.Push()));
-  CHECK(test.ps.Describe().pinned_bytes() == 0);
-  CHECK(test.Waiting() == 0);
 }
 
 TEST_CASE("an exchange that went on makes the next wait again, if its reader is slow") {
@@ -191,23 +179,55 @@ TEST_CASE("a reader that never lets go holds the others up once") {
   CHECK(test.Push()->answered == 0);
 }
 
+// What is logged while it lives.
+class Log {
+ public:
+  Log() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_)));
+  }
+  ~Log() { spdlog::set_default_logger(usual_); }
+  std::string text() const { return log_.str(); }
+  int64_t lines() const { return std::ranges::count(text(), '\n'); }
+
+ private:
+  std::ostringstream log_;
+  const std::shared_ptr<spdlog::logger> usual_ = spdlog::default_logger();
+};
+
+TEST_CASE("the log says that exchanges waited, if it was long, at most once a minute") {
+  SlowReader test;
+  const Log log;
+  const auto wait = [&](int64_t ms) {
+    const auto push = test.Push();
+    CHECK(push->answered == 0);
+    test.ps.loop.Advance(ms);
+    SlowReader::LetGo(test.slow);
+    test.ps.loop.RunPosted();
+    CHECK(SlowReader::Applied(push));
+    test.Hold(test.slow);
+    CHECK(SlowReader::Applied(test.Push()));
+  };
+  wait(999);
+  CHECK(log.text().empty());
+  wait(1000);
+  CHECK(log.lines() == 1);
+  CHECK(log.text().find("ps:0 exchanges waited 1000 ms for readers that held more than "
+                        "--pinned-mb 1 of replaced values") != std::string::npos);
+  wait(5000);
+  CHECK(log.lines() == 1);
+}
+
 TEST_CASE("the log says once that patience was lost, with what it is about") {
   SlowReader test;
-  std::ostringstream log;
-  const auto usual = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  const Log log;
   const auto first = test.Push();
   test.ps.loop.Advance(kPatienceMs - 1);
-  CHECK(log.str().empty());
+  CHECK(log.text().empty());
   test.ps.loop.Advance(1);
   CHECK(SlowReader::Applied(first));
-  const auto lines = [&] {
-    const std::string text = log.str();
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  CHECK(lines() == 1);
-  CHECK(log.str().find("ps:0 readers hold 1 MiB of replaced values for 20000 ms, and --pinned-mb "
+  CHECK(log.lines() == 1);
+  CHECK(log.text().find("ps:0 readers hold 1 MiB of replaced values for 20000 ms, and --pinned-mb "
                        "is 1: exchanges wait for them no longer") != std::string::npos);
   // Again within a minute, another reader: no second line.
   SlowReader::CallPtr other;
@@ -217,8 +237,7 @@ TEST_CASE("the log says once that patience was lost, with what it is about") {
   CHECK(second->answered == 0);
   test.ps.loop.Advance(kPatienceMs);
   CHECK(SlowReader::Applied(second));
-  CHECK(lines() == 1);
-  spdlog::set_default_logger(usual);
+  CHECK(log.lines() == 1);
 }
 
 TEST_CASE("whoever waits for slow readers is answered when the ps goes or is taken over") {

@@ -227,6 +227,24 @@ TEST_CASE("a partition beyond its variable is none, and a reply is as large as i
   CHECK(copy.ReplyBytesMax(0, {}) < 1212 + 100000);
 }
 
+TEST_CASE("of a reply that is not intact nothing counts, whatever it says") {
+  Fixture fixture;
+  const TransferOptions transfer{.wire = ENCODING_FLOAT32,
+                                 .compression = {.kind = CompressionSpec::Kind::kInt8, .ratio = 0}};
+  ParameterCopy copy(fixture.session, fixture.variables, transfer);
+  Give(copy);
+  ExchangeReply wrong;
+  wrong.add_partitions()->set_partition(77);
+  for (const absl::Cord& reply :
+       {Answer({1}, PUSH_APPLIED), absl::Cord("\x0a\x7f"), absl::Cord(wrong.SerializeAsString())}) {
+    const auto taken = copy.TakeReply(1, {.batch = BatchId()}, false, reply, [] { return false; });
+    CHECK(absl::IsUnavailable(taken.status()));
+    CHECK(taken.status().message() ==
+          "ps:1 took back the memory of a reply before it was read");
+  }
+  CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
+}
+
 TEST_CASE("after a reply was lost all its values are asked for again") {
   Fixture fixture;
   ParameterCopy copy(fixture.session, fixture.variables, {});

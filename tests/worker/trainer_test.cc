@@ -32,7 +32,9 @@ class ManualLink : public Link {
     last_pieces = std::move(decoded.pieces);
   }
   const std::string& address() const override { return address_; }
+  bool intact() const override { return sound; }
 
+  bool sound = true;
   std::shared_ptr<Landing> landing;  // of the last call
   std::vector<ReplyFn> calls;
   ExchangeRequest last_request;
@@ -227,6 +229,31 @@ TEST_CASE("with overlap, where values may be read while they come, they have no 
     CHECK((place.at == nullptr) == overlap);
     CHECK(place.wanted != overlap);
   }
+}
+
+TEST_CASE("a reply whose memory the ps took back is no reply, and is asked for again") {
+  Fixture test(/*batches=*/1);
+  test.link.sound = false;
+  test.AnswerWeight(1, 0);
+  test.loop.Advance(100);
+  CHECK(test.reports.empty());
+  REQUIRE(test.link.calls.size() == 1);
+  CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
+  test.link.sound = true;
+  test.AnswerWeight(2, 0);
+  test.RunExecutor();
+  CHECK(test.seen == std::vector<float>{2});
+  // Of a push, too: it is sent again, whole.
+  test.link.sound = false;
+  test.AnswerWeight(3, 1);
+  test.loop.Advance(100);
+  CHECK(test.BatchUnderWay() == 0);
+  CHECK_FALSE(test.link.last_request.pull(0).has_have_updates());
+  CHECK(test.link.last_pieces.size() == 1);
+  test.link.sound = true;
+  test.AnswerWeight(3, 1);
+  REQUIRE(test.reports.size() == 1);
+  CHECK(test.reports[0].problem() == PROBLEM_NONE);
 }
 
 TEST_CASE("no batch is computed with what is left of a lost reply") {
