@@ -365,18 +365,26 @@ void Trainer::Send(uint32_t ps) {
   const StagedGradients* const staged =
       first && exchange_.early != nullptr ? exchange_.early->For(ps) : nullptr;
   exchange_.tries[ps].staged = staged != nullptr;
+  const auto answering = std::make_shared<std::atomic<int64_t>>(kTraceOff);
+  exchange_.tries[ps].answering = answering;
+  const auto answers = [answering] {
+    int64_t never = kTraceOff;
+    answering->compare_exchange_strong(never, TraceBegin());
+  };
   // With overlap the values may be read while they come.
   std::shared_ptr<Landing> landing = MakeExchangeLanding(
       copy_->ReplyBytesMax(ps, exchange_.order),
-      [copy = copy_, ps, order = exchange_.order, overlap = options_.overlap](
+      [copy = copy_, ps, order = exchange_.order, overlap = options_.overlap, answers](
           uint32_t partition, uint64_t offset, uint64_t bytes) {
+        answers();
         return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
       });
   links_[ps]->CallInto(method::kExchange,
                        copy_->Request(ps, options_.task, exchange_.order, staged),
                        options_.exchange_ms, std::move(landing),
-                       [this, alive = alive_, &loop = environment_.loop, ps,
-                        id = exchange_id_](absl::StatusOr<absl::Cord> reply) {
+                       [this, alive = alive_, &loop = environment_.loop, ps, id = exchange_id_,
+                        answers](absl::StatusOr<absl::Cord> reply) {
+                         answers();
                          loop.Post([this, alive, ps, id, reply = std::move(reply)]() mutable {
                            if (*alive && id == exchange_id_) Answered(ps, std::move(reply));
                          });
@@ -388,15 +396,14 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     exchange_.parked.emplace_back(ps, *std::move(reply));
     return;
   }
-  constexpr int64_t kTracks = 1000;  // a line of its own for each ps: they overlap
   const bool pushed = exchange_.order.batch.has_value();
-  TraceEnd(pushed ? "push, pull" : "pull", exchange_.begun, kTracks + ps);
   absl::Status error = reply.status();
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");
     const absl::StatusOr<ExchangeOutcome> outcome =
         copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps].sent > 1, *reply,
                          [this, ps] { return links_[ps]->intact(); });
+    TraceExchange(ps);
     error = outcome.status();
     if (outcome.ok()) {
       exchange_.outcome.next = std::min(exchange_.outcome.next, outcome->next);
@@ -406,6 +413,8 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     } else if (!absl::IsUnavailable(error)) {
       return callbacks_.stale(Text(error));
     }
+  } else {
+    TraceExchange(ps);
   }
   if (absl::IsNotFound(error) && exchange_.tries[ps].staged) {
     // Nothing has changed there, and this was no try.
@@ -433,6 +442,15 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   // Refused whole, it has changed nothing there; otherwise nobody knows.
   if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
   if (--exchange_.open == 0 && !computing_ahead_) FinishExchange();
+}
+
+void Trainer::TraceExchange(uint32_t ps) const {
+  constexpr int64_t kTracks = 1000;  // a line of its own for each ps: they overlap
+  const int64_t answering = *exchange_.tries[ps].answering;
+  if (exchange_.begun == kTraceOff || answering == kTraceOff) return;
+  const bool pushed = exchange_.order.batch.has_value();
+  if (pushed) TraceDone("push", exchange_.begun, answering, kTracks + ps);
+  TraceEnd("pull", pushed ? answering : exchange_.begun, kTracks + ps);
 }
 
 // Nothing: it was tried often enough. A ps without room is well, and says so at once, so that tries

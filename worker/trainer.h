@@ -6,6 +6,7 @@
 // say to the coordinator goes through its callbacks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -74,6 +75,8 @@ class Trainer {
     uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
     int64_t no_room_since_ms = 0;
     bool staged = false;  // the last named what was sent early
+    // When the ps began to answer the last: the end of "push" and the beginning of "pull".
+    std::shared_ptr<std::atomic<int64_t>> answering;
   };
   struct Exchange {
     ExchangeOrder order;
@@ -108,6 +111,7 @@ class Trainer {
   void StartExchange(ExchangeOrder order, std::function<void()> done,
                      std::shared_ptr<EarlyPush> early = nullptr);
   void Send(uint32_t ps);
+  void TraceExchange(uint32_t ps) const;
   void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
   std::optional<int64_t> RetryAfter(PsTries& tries, const absl::Status& error) const;
   void FinishExchange();

@@ -118,7 +118,7 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   for (const auto& [task, pids] : lives) all += pids.size();
   CHECK(lives.size() == 5);
   CHECK(all > 5);  // some were killed before they began to write
-  for (const char* span : {"data", "forward", "backward", "push, pull", "apply", "event"}) {
+  for (const char* span : {"data", "forward", "backward", "push", "pull", "apply", "event"}) {
     CAPTURE(span);
     CHECK(spans.contains(span));
   }

@@ -193,7 +193,7 @@ class Side:
                 time.sleep(jobs.KILLS_PAUSE)
             summary = training.finish()
             ends = [(task, pid, end) for task, pid, name, _, end in training.spans()
-                    if name == "push, pull"]
+                    if name == "push"]
         away = [min(end for of, pid, end in ends if of == task and pid != dead and end > at) - at
                 for task, at, dead in killed]
         ledger = summary["ledger"]
