@@ -98,10 +98,14 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
   out << "partitions: " << partitions.size() << " on " << ps_count << " ps ("
       << PartitionerText(job.partitioner) << "; " << job.placement << ")\n";
+  constexpr size_t kNamesMax = 20;  // a ps
   for (uint32_t ps = 0; ps < ps_count; ++ps) {
-    out << absl::StreamFormat("  ps:%d  %d bytes, %d with optimizer state, %d partitions%s%s\n", ps,
-                              of_ps[ps], resident[ps], names[ps].size(),
-                              names[ps].empty() ? "" : ": ", absl::StrJoin(names[ps], ", "));
+    const std::span<const std::string> some =
+        std::span(names[ps]).first(std::min(kNamesMax, names[ps].size()));
+    out << absl::StreamFormat("  ps:%d  %d bytes, %d with optimizer state, %d partitions%s%s%s\n",
+                              ps, of_ps[ps], resident[ps], names[ps].size(),
+                              names[ps].empty() ? "" : ": ", absl::StrJoin(some, ", "),
+                              some.size() < names[ps].size() ? ", ..." : "");
   }
   out << absl::StreamFormat("imbalance (largest / mean): %.3f\n", Imbalance(of_ps));
   return absl::OkStatus();

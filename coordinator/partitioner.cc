@@ -7,12 +7,22 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/limits.h"
+#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
+
+// What a partition may take in the header of a ps's file: its values and at most kTensorsMax - 1
+// slots, each with its name and kTensorTextBytes of the rest, and its counts and ledger.
+constexpr uint64_t kTensorsMax = 5;
+constexpr uint64_t kTensorTextBytes = 120;
+constexpr uint64_t kCountsTextBytes = 300;
+uint64_t HeaderBytes(size_t name_bytes) {
+  return kTensorsMax * (name_bytes + kTensorTextBytes) + name_bytes + kCountsTextBytes;
+}
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
@@ -75,6 +85,7 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule) {
   std::vector<PartitionSpec> partitions;
   std::set<std::string> names;
+  uint64_t header_bytes = 0;
   for (size_t v = 0; v < variables.size(); ++v) {
     ASSIGN_OR_RETURN(const VariableSize size, SizeOf(variables[v]));
     const std::string& name = variables[v].name();
@@ -85,6 +96,12 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     if (parts > kPartitionsMax - partitions.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
+    }
+    header_bytes += parts * HeaderBytes(name.size());
+    if (header_bytes > kSafetensorsHeaderMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", name, ": names of ", partitions.size() + parts,
+                       " partitions do not fit a checkpoint; have fewer, or shorter names"));
     }
     const uint64_t largest = (size.rows + parts - 1) / parts * size.row_bytes;
     if (largest > kPartitionBytesMax) return TooLarge(name, size, largest);

@@ -13,7 +13,7 @@
 
 namespace paracord {
 
-inline constexpr uint64_t kPartitionsMax = uint64_t{1} << 20;
+inline constexpr uint64_t kPartitionsMax = uint64_t{1} << 16;
 
 // Rows of axis 0 (1 for a scalar) and bytes of one row.
 struct VariableSize {
@@ -29,7 +29,8 @@ uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule);
 
 // In the order of `variables`, ids counting up, names "<variable>/part_<i>"; the first rows % parts
 // parts have one row more. `ps` is left 0. Two variables of one name are an error, and so are more
-// than kPartitionsMax partitions, one above kPartitionBytesMax, and a model with nothing to train.
+// than kPartitionsMax partitions, names too long for a checkpoint to have that many, one above
+// kPartitionBytesMax, and a model with nothing to train.
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
     std::span<const VariableSpec> variables, const PartitionerSpec& rule);
 

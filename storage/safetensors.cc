@@ -4,9 +4,10 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <set>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/mutant.h"
 #include "common/parallel.h"
@@ -43,27 +44,56 @@ constexpr std::array<DType, 14> kDTypes = {{{"BOOL", 1},
                                             {"F64", 8},
                                             {"C64", 8}}};
 
-// Parses, and refuses a key that stands twice in one object and nesting that no header has.
-absl::StatusOr<json> ParseHeaderJson(std::string_view text) {
+// Looks for a key that stands twice in one object, and for nesting that no header has. A pass of
+// its own, because a parse with a callback takes a time that grows as the square of the tensors.
+class HeaderCheck : public json::json_sax_t {
+ public:
   std::string problem;
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > 4) problem = "nested too deeply";
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.empty()) {
-      const std::string& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) problem = absl::StrCat("\"", key, "\" stands twice");
-    }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return Deeper(); }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    problem = absl::StrCat("\"", name, "\" stands twice");
+    return false;
+  }
+  bool end_object() override { return Back(); }
+  bool start_array(size_t) override { return Deeper(); }
+  bool end_array() override { return Back(); }
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  bool Deeper() {
+    keys_.emplace_back();
+    if (keys_.size() > kDepthMax) problem = "nested too deeply";
     return problem.empty();
-  };
+  }
+  bool Back() {
+    keys_.pop_back();
+    return true;
+  }
+
+  static constexpr size_t kDepthMax = 4;
+  std::vector<absl::flat_hash_set<std::string>> keys_;  // of what is open; of an array none
+};
+
+absl::StatusOr<json> ParseHeaderJson(std::string_view text) {
   if (text.empty() || text[0] != '{') {
     return absl::InvalidArgumentError("the header does not begin with {");
   }
-  json header = json::parse(text, check, /*allow_exceptions=*/false);
-  if (!problem.empty()) return absl::InvalidArgumentError(absl::StrCat("header: ", problem));
-  if (!header.is_object()) return absl::InvalidArgumentError("the header is not valid JSON");
-  return header;
+  HeaderCheck check;
+  const bool sound = json::sax_parse(text, &check);
+  if (!check.problem.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("header: ", check.problem));
+  }
+  if (!sound) return absl::InvalidArgumentError("the header is not valid JSON");
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 absl::StatusOr<std::vector<uint64_t>> Unsigneds(const json& value, const std::string& where) {

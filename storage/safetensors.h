@@ -21,7 +21,8 @@
 
 namespace paracord {
 
-inline constexpr uint64_t kSafetensorsHeaderMax = uint64_t{16} << 20;
+// Bytes, as in the format's own library.
+inline constexpr uint64_t kSafetensorsHeaderMax = 100000000;
 
 struct TensorInfo {
   std::string name;

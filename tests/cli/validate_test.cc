@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cli/plan.h"
 #include "common/human_bytes.h"
 #include "tests/fakes.h"
 
@@ -87,6 +88,20 @@ TEST_CASE("validate prints cluster, variables, partitions and bytes of a good jo
       "  ps:1  28 bytes, 84 with optimizer state, 2 partitions: "
       "dense/kernel/part_1, dense/bias/part_1\n"
       "imbalance (largest / mean): 1.067\n");
+}
+
+TEST_CASE("of very many partitions the first are named") {
+  Job job;
+  job.partitioner.kind = PartitionerSpec::Kind::kFixedShards;
+  job.partitioner.shards = 30;
+  VariableSpec variable;
+  variable.set_name("v");
+  variable.add_shape(30);
+  variable.set_trainable(true);
+  std::ostringstream out;
+  REQUIRE(PrintPlan(job, {&variable, 1}, 1, 0, out).ok());
+  CHECK(absl::StrContains(out.str(), "30 partitions: v/part_0, v/part_1,"));
+  CHECK(absl::StrContains(out.str(), " v/part_19, ...\n"));
 }
 
 TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG") {

@@ -134,8 +134,12 @@ TEST_CASE("variables that cannot be partitioned are named") {
   CHECK(absl::StrContains(problem({Variable("v", {large})}, Fixed(1)), "v: is larger"));
   CHECK(absl::StrContains(problem({Variable("v", {2, large})}, Fixed(1)), "v: is larger"));
   CHECK(absl::StrContains(problem({Variable("v", {large, large, 4})}, Fixed(1)), "v: is larger"));
-  CHECK(absl::StrContains(problem({Variable("v", {1 << 21})}, MinSize(1, std::nullopt)),
-                          "v: partitioner asks"));
+  CHECK(problem({Variable("v", {1 << 16})}, MinSize(1, std::nullopt)) == "");
+  CHECK(absl::StrContains(problem({Variable("v", {(1 << 16) + 1})}, MinSize(1, std::nullopt)),
+                          "v: partitioner asks for more than 65536 partitions"));
+  CHECK(absl::StrContains(
+      problem({Variable(std::string(300, 'n'), {1 << 16})}, MinSize(1, std::nullopt)),
+      ": names of 65536 partitions do not fit a checkpoint"));
 }
 
 std::vector<uint32_t> Placed(const std::string& rule, uint32_t ps_count, const Rows& bytes) {

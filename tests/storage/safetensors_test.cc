@@ -108,6 +108,21 @@ TEST_CASE("a file that Python's library wrote is read") {
   CHECK(k == std::vector<float>{0, 1});
 }
 
+TEST_CASE("a header of very many tensors is read, and one of them twice is found") {
+  std::string header = "{";
+  constexpr int kTensors = 50000;  // a time that grows as their square would be minutes
+  for (int i = 0; i < kTensors; ++i) {
+    absl::StrAppend(&header, R"("t)", i, R"(":{"dtype":"F32","shape":[1],"data_offsets":[)", 4 * i,
+                    ",", 4 * (i + 1), "]},");
+  }
+  const std::string last = R"("last":{"dtype":"F32","shape":[0],"data_offsets":[200000,200000]})";
+  const auto parsed = ParseSafetensorsHeader(header + last + "}", 200000);
+  REQUIRE(parsed.ok());
+  CHECK(parsed->tensors.size() == kTensors + 1);
+  CHECK(ParseSafetensorsHeader(header + last + "," + last + "}", 200000).status().message() ==
+        "header: \"last\" stands twice");
+}
+
 TEST_CASE("a file with too few or too many bytes is never finished") {
   TestDirectory directory;
   PosixFiles files;
