@@ -369,7 +369,9 @@ int Main(int argc, char** argv) {
                 kAlongsidePs, "x");
     }
   }
-  std::printf("\nwhat the device was at, traced: computing, copies hidden, ms a step\n");
+  std::printf(
+      "\nwhat the device was at, traced and so without graphs: computing, copies hidden, ms a "
+      "step\n");
   for (const Case& c : cases) {
     const Traced traced = TraceSteps(c, device, static_cast<int>(std::min<int64_t>(rounds, 20)));
     std::printf("  %-24s %5.1f %%  %5.1f %%  of %.3f to it %.3f from it %.3f\n", c.Title().c_str(),

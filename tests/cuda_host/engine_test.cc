@@ -290,6 +290,23 @@ TEST_CASE("a direction of a convolution that cuDNN has no algorithm for is compu
   }
 }
 
+TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed without it") {
+  const double wanted = *Train({}, true).loss;
+  for (int computed = 0; computed < 7; ++computed) {  // not all
+    const Log log;
+    cuda::HostOptions options;
+    options.computes = {(computed & 1) != 0, (computed & 2) != 0, (computed & 4) != 0};
+    const Outcome outcome = Train(std::move(options), true);
+    INFO(outcome.loss.status());
+    REQUIRE(outcome.loss.ok());
+    CHECK(*outcome.loss == Approx(wanted).epsilon(1e-5));
+    CHECK(outcome.wrong.empty());
+    const bool refused = (computed & 5) != 5;  // nobody wants the gradient of the model's input
+    CHECK(log.lines() == (refused ? 1 : 0));
+    CHECK((log.text().find("not of this size") != std::string::npos) == refused);
+  }
+}
+
 // On a GPU what small products are computed with is cuBLAS' choice.
 TEST_CASE("where short operands are allowed, products take 11 bits of them") {
   const float a[] = {1 + 1.f / 4096, 3}, b[] = {1, 1 / 1024.f};

@@ -106,8 +106,7 @@ class HostRuntime : public Runtime {
   void AbortGroup() override { options_.group->Abort(); }
 
   absl::Status Call(const char* name);
-  // One that is of the device that the thread uses, whichever runtime it is asked of. For
-  // convolutions too.
+  // Of the device that the thread uses, whichever runtime it is asked of. For convolutions too.
   absl::Status CallHere(const char* name);
   absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0) {
     return streams_.Ask(stream, what, std::move(work), bytes);
@@ -117,8 +116,7 @@ class HostRuntime : public Runtime {
 
  private:
   bool IsPinned(const void* at, size_t bytes) const;
-  // Any of it is pinned.
-  bool Overlaps(const char* begin, size_t bytes) const;
+  bool Overlaps(const char* begin, size_t bytes) const;  // any of it is pinned
 
   const HostOptions options_;
   HostMemory memory_;
@@ -404,7 +402,7 @@ class HostConvolution : public Convolution {
   size_t workspace_bytes() const override { return workspace_; }
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
-    RETURN_IF_ERROR(Call("cudnnConvolutionForward", can().forward));
+    RETURN_IF_ERROR(Call("cudnnConvolutionForward", &Directions::forward));
     return runtime_.Ask(stream, "convolution", [this, x, w, y, workspace] {
       if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
         math_.Forward(x, w, y);
@@ -413,7 +411,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
-    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", can().data));
+    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", &Directions::data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
       if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
         math_.BackwardData(w, dy, dx);
@@ -422,7 +420,7 @@ class HostConvolution : public Convolution {
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
-    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", can().filter));
+    RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", &Directions::filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
       if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
         math_.BackwardFilter(x, dy, dw);
@@ -444,8 +442,10 @@ class HostConvolution : public Convolution {
   int64_t call_filter() const {
     return call_.out_channels * call_.height * call_.width * (call_.in_channels / call_.groups);
   }
-  absl::Status Call(const char* name, bool can) {
-    return can ? runtime_.CallHere(name) : absl::InternalError("CUDNN_STATUS_BAD_PARAM");
+  absl::Status Call(const char* name, bool Directions::*way) {
+    if (!(can().*way)) return absl::InternalError("CUDNN_STATUS_BAD_PARAM");
+    if (!(runtime_.options().computes.*way)) return absl::UnimplementedError("not of this size");
+    return runtime_.CallHere(name);
   }
   // Whose vectors and tensor cores read so many at once.
   static bool Aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }

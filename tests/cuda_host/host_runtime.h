@@ -25,6 +25,7 @@ struct HostOptions {
   std::function<size_t(int64_t batch)> workspace;
   bool convolutions = true;                      // false: cuDNN has no algorithm
   Directions directions;                         // that it has algorithms for
+  Directions computes;                           // that it does not refuse after all
   bool pinned = true;                            // false: no memory of the host can be pinned
   bool graphs = true;                            // false: nothing can be captured
   std::function<void(const char* name)> called;  // each call

@@ -352,5 +352,24 @@ TEST_CASE("more kinds of steps than there are graphs take turns") {
   CHECK(table.Launches() >= 36);
 }
 
+TEST_CASE("where graphs go before they were worth it no more are made, and the log says so") {
+  const Log log;
+  Table table;
+  int made = 0;
+  for (int round = 0; round < 60; ++round) {
+    const int before = table.Launches();
+    for (int step = 0; step < 4; ++step) {
+      table.Maps(10, static_cast<float>(100 * round));
+      REQUIRE(table.runtime->Synchronize(table.stream).ok());
+      CHECK(table.Value() == static_cast<float>(100 * round + 9));
+    }
+    if (table.Launches() > before) ++made;
+  }
+  CHECK(made == 40);  // eight that stay, and those that were wasted
+  CHECK(log.lines() == 1);
+  CHECK(log.text().find("steps vary so much that graphs are not worth making") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord

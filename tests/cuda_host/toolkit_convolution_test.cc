@@ -14,6 +14,7 @@ namespace {
 // What the heuristics say, and what an algorithm needs in a kind of math.
 struct Answers {
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  cudnnStatus_t computed = CUDNN_STATUS_SUCCESS;
   std::vector<cudnnConvolutionFwdAlgoPerf_t> forward;
   std::function<cudnnStatus_t(int algorithm, cudnnMathType_t math, size_t* bytes)> bytes =
       [](int, cudnnMathType_t, size_t* size) {
@@ -102,7 +103,7 @@ Libraries Table() {
         answers->ran = algorithm;
         answers->ran_in = bytes;
         answers->ran_with = answers->math[convolution];
-        return CUDNN_STATUS_SUCCESS;
+        return answers->computed;
       };
   return table;
 }
@@ -222,6 +223,14 @@ TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and what fails is not") {
     return CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER;
   };
   CHECK(absl::IsInternal(Run(none, false)));
+}
+
+TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too") {
+  Answers refuses;
+  refuses.computed = CUDNN_STATUS_NOT_SUPPORTED_SHAPE;
+  CHECK(absl::IsUnimplemented(Run(refuses, false)));
+  refuses.computed = CUDNN_STATUS_EXECUTION_FAILED_CUBLAS;
+  CHECK(absl::IsInternal(Run(refuses, false)));
 }
 
 TEST_CASE("a library whose parts are not there is not whole, and the part is named") {

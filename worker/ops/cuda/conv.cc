@@ -67,6 +67,19 @@ class OwnConv2D : public AnyConv2D {
   }
 };
 
+void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
+  std::string what;
+  for (const auto& [has, name] :
+       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
+        std::pair(can.filter, "gradient of the kernel")}) {
+    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
+  }
+  if (what.empty()) return;
+  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
+                              " channels by ", s.height.size, "x", s.width.size,
+                              " is computed without cuDNN, slowly (", what, "): ", why));
+}
+
 class CudnnConv2D : public OwnConv2D {
  public:
   CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution,
@@ -80,9 +93,10 @@ class CudnnConv2D : public OwnConv2D {
     if (!can_.forward || !Aligned(y)) return OwnConv2D::Forward(x, kernel, bias, y);
     const float* image = Image(x);
     const float* filter = Filter(kernel);
-    Call("convolution", filter != nullptr && image != nullptr, [&](void* workspace) {
+    Call("convolution", can_.forward, filter != nullptr && image != nullptr, [&](void* workspace) {
       return convolution_->Forward(image, filter, y, workspace, engine_.stream());
     });
+    if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
     FinishForward(bias, y);
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
@@ -91,10 +105,11 @@ class CudnnConv2D : public OwnConv2D {
     }
     const float* filter = Filter(kernel);
     float* image = padded_ ? engine_.Work<float>(Scratch::kRows, PaddedSize()) : dx;
-    Call("convolution, gradient of the input", filter != nullptr && image != nullptr,
+    Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
          [&](void* workspace) {
            return convolution_->BackwardData(filter, dy, image, workspace, engine_.stream());
          });
+    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
     if (!padded_ || image == nullptr) return;
     const Walk out = PaddingWalk();
     CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
@@ -103,10 +118,11 @@ class CudnnConv2D : public OwnConv2D {
     if (!can_.filter || !Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
     const float* image = Image(x);
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
-    Call("convolution, gradient of the kernel", filter != nullptr && image != nullptr,
+    Call("convolution, gradient of the kernel", can_.filter, filter != nullptr && image != nullptr,
          [&](void* workspace) {
            return convolution_->BackwardFilter(image, dy, filter, workspace, engine_.stream());
          });
+    if (!can_.filter) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
     const int64_t out = s_.out_channels, each = KernelSize(s_) / out;
     if (filter != nullptr) {
       CopyWalk(engine_, {{each, out}, {1, each}, {}, {out, 1}}, false, filter, dkernel);
@@ -154,32 +170,27 @@ class CudnnConv2D : public OwnConv2D {
     CopyWalk(engine_, {{out, each}, {1, out}, {}, {each, 1}}, false, kernel, filter);
     return filter;
   }
+  // `can` is false from then on, and nothing was done, if cuDNN refuses.
   template <class Run>
-  void Call(const char* what, bool ready, const Run& run) {
+  void Call(const char* what, bool& can, bool ready, const Run& run) {
     if (!ready || !engine_.ok()) return;
     const size_t bytes = convolution_->workspace_bytes();
     void* workspace =
         engine_.Work<char>(Scratch::kWorkspace, static_cast<int64_t>(std::max<size_t>(bytes, 1)));
-    if (workspace != nullptr) engine_.Do(what, [&] { return run(workspace); });
+    if (workspace == nullptr) return;
+    engine_.Do(what, [&] {
+      absl::Status ran = run(workspace);
+      if (!absl::IsUnimplemented(ran)) return ran;
+      can = false;
+      SaySlow(engine_, s_, can_, ran.message());
+      return absl::OkStatus();
+    });
   }
 
   const std::unique_ptr<Convolution> convolution_;
-  const Directions can_;
+  Directions can_;
   const bool padded_;
 };
-
-void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
-  std::string what;
-  for (const auto& [has, name] :
-       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
-        std::pair(can.filter, "gradient of the kernel")}) {
-    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
-  }
-  if (what.empty()) return;
-  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
-                              " channels by ", s.height.size, "x", s.width.size,
-                              " is computed without cuDNN, slowly (", what, "): ", why));
-}
 
 }  // namespace
 

@@ -16,6 +16,10 @@ namespace paracord::cuda {
 namespace {
 
 constexpr size_t kGraphsMax = 8;  // batch sizes, buffers that take turns
+// To make a graph takes longer than some launches of it save. If so many in turn had to go before
+// they were launched as often, steps vary too much.
+constexpr uint64_t kWorthLaunches = 8;
+constexpr int kWastedMax = 32;
 constexpr size_t kSeenMax = 16;   // steps that are remembered until they come again
 constexpr size_t kCallsMin = 8;   // of a step that is worth a graph
 constexpr size_t kCallsMax = 1 << 16;
@@ -48,6 +52,7 @@ struct Graph {
   std::vector<std::string> keys;
   StepGraph graph = nullptr;
   uint64_t last_used = 0;
+  uint64_t launches = 0;
 };
 
 class Replay : public Runtime {
@@ -206,6 +211,7 @@ class Replay : public Runtime {
   std::vector<size_t> seen_;   // hashes of steps that came once, the latest last
   std::vector<size_t> never_;  // of those whose capture failed
   uint64_t uses_ = 0;
+  int wasted_ = 0;  // graphs in turn
   std::set<Stream> busy_;  // but the first: what was asked of them was not waited for
   bool launched_ = false;  // a graph, with the work of all streams, that was not waited for
   bool complained_ = false;
@@ -339,6 +345,7 @@ bool Replay::Launch(size_t graph) {
   }
   busy_.clear();
   graphs_[graph].last_used = ++uses_;
+  ++graphs_[graph].launches;
   if (launched.ok()) launched = runtime_->LaunchGraph(graphs_[graph].graph, main_);
   launched_ = launched_ || launched.ok();
   if (launched.ok()) return true;
@@ -380,6 +387,9 @@ void Replay::Remember() {
     return;
   }
   seen_.erase(seen);
+  if (wasted_ >= kWastedMax) {
+    return Complain(absl::UnavailableError("steps vary so much that graphs are not worth making"));
+  }
   absl::StatusOr<StepGraph> graph = Capture();
   if (!graph.ok()) {
     if (never_.size() >= kSeenMax) never_.erase(never_.begin());
@@ -391,6 +401,7 @@ void Replay::Remember() {
     const auto oldest =
         std::min_element(graphs_.begin(), graphs_.end(),
                          [](const Graph& a, const Graph& b) { return a.last_used < b.last_used; });
+    wasted_ = oldest->launches < kWorthLaunches ? wasted_ + 1 : 0;
     Drop(static_cast<size_t>(oldest - graphs_.begin()));
   }
   Graph& made = graphs_.emplace_back();

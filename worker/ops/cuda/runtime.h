@@ -67,7 +67,8 @@ struct Directions {
   bool forward = true, data = true, filter = true;
 };
 
-// A convolution with its algorithms. Asynchronous on the stream. What it cannot is not asked for.
+// A convolution with its algorithms. Asynchronous on the stream. What it cannot is not asked for;
+// UNIMPLEMENTED: it cannot do that after all, and nothing was done.
 class Convolution {
  public:
   virtual ~Convolution() = default;

@@ -38,28 +38,34 @@ class ToolkitConvolution : public Convolution {
   absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    RETURN_IF_CUDNN(cudnnConvolutionForward, cudnn_, &kOne, x_, x, w_, w, convolutions_[0],
-                    forward_, workspace, workspace_, &kZero, y_, y);
-    return absl::OkStatus();
+    return Ran("cudnnConvolutionForward",
+               libraries_.cudnnConvolutionForward(cudnn_, &kOne, x_, x, w_, w, convolutions_[0],
+                                                  forward_, workspace, workspace_, &kZero, y_, y));
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
     RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    RETURN_IF_CUDNN(cudnnConvolutionBackwardData, cudnn_, &kOne, w_, w, y_, dy, convolutions_[1],
-                    data_, workspace, workspace_, &kZero, x_, dx);
-    return absl::OkStatus();
+    return Ran("cudnnConvolutionBackwardData",
+               libraries_.cudnnConvolutionBackwardData(cudnn_, &kOne, w_, w, y_, dy,
+                                                       convolutions_[1], data_, workspace,
+                                                       workspace_, &kZero, x_, dx));
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
     RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    RETURN_IF_CUDNN(cudnnConvolutionBackwardFilter, cudnn_, &kOne, x_, x, y_, dy, convolutions_[2],
-                    filter_, workspace, workspace_, &kZero, w_, dw);
-    return absl::OkStatus();
+    return Ran("cudnnConvolutionBackwardFilter",
+               libraries_.cudnnConvolutionBackwardFilter(cudnn_, &kOne, x_, x, y_, dy,
+                                                         convolutions_[2], filter_, workspace,
+                                                         workspace_, &kZero, w_, dw));
   }
 
  private:
   static constexpr float kOne = 1, kZero = 0;
 
+  absl::Status Ran(const char* what, cudnnStatus_t status) const {
+    const absl::Status ran = StatusOf(libraries_, what, status);
+    return IsNotSupported(status) ? absl::UnimplementedError(ran.message()) : ran;
+  }
   absl::Status Describe(const ConvCall& call, cudnnMathType_t math);
   // The best of the algorithms that may be used; its math goes into the descriptor. `usual` is one
   // that is deterministic, for when the heuristics name none. ask(algorithm, &bytes): what it needs

@@ -300,7 +300,12 @@ absl::StatusOr<int> CountDevices() {
   }
   if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
   RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
-  RETURN_IF_ERROR(CheckArchitecture(0));  // others are found out when they are used
+  // One that is too old is found out when it is used, unless all are.
+  absl::Status usable = CheckArchitecture(0);
+  for (int device = 1; device < count && !usable.ok(); ++device) {
+    if (CheckArchitecture(device).ok()) usable = absl::OkStatus();
+  }
+  RETURN_IF_ERROR(usable);
   RETURN_IF_ERROR(OpenLibraries(kCublas, kCudnn).status());
   return count;
 }
