@@ -25,22 +25,24 @@ struct Product {
         matmul(ops.MakeMatmul(made).value()) {}
   void Run() { matmul->Run(a.data(), b.data(), nullptr, c.data()); }
   void Check() const {
-    double furthest = 0;
+    double furthest = 0;  // in shares of what was added up
     for (int64_t i = 0; i < shape.m; ++i) {
       for (int64_t j = 0; j < shape.n; ++j) {
-        double sum = 0;
+        double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < shape.k; ++k) {
           const int64_t at_a = shape.transpose_a ? k * shape.m + i : i * shape.k + k;
           const int64_t at_b = shape.transpose_b ? j * shape.k + k : k * shape.n + j;
-          sum += static_cast<double>(a[static_cast<size_t>(at_a)]) *
-                 static_cast<double>(b[static_cast<size_t>(at_b)]);
+          const double product = static_cast<double>(a[static_cast<size_t>(at_a)]) *
+                                 static_cast<double>(b[static_cast<size_t>(at_b)]);
+          sum += product;
+          magnitude += std::abs(product);
         }
         const auto got = static_cast<double>(c[static_cast<size_t>(i * shape.n + j)]);
-        furthest = std::max(furthest, std::abs(got - sum));
+        furthest = std::max(furthest, std::abs(got - sum) / magnitude);
       }
     }
     CAPTURE(shape.m, shape.k, shape.n, shape.transpose_a, shape.transpose_b);
-    CHECK(furthest < 1e-4);
+    CHECK(furthest < 5e-6);
   }
 
   MatmulShape shape;
