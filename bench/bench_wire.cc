@@ -64,8 +64,7 @@ class Stores : public Service {
     absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     request.Clear();
     if (!decoded.ok()) return call->Reply(decoded.status());
-    call->Reply(RunExchange(*contents_.at(std::string(method)), *std::move(decoded),
-                            counters_));
+    call->Reply(RunExchange(*contents_.at(std::string(method)), *std::move(decoded), counters_));
   }
 
  private:

@@ -22,10 +22,10 @@ constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet that h
 constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and their heads
 constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
 constexpr int kPiecesMax = 256;
-constexpr size_t kUnreleasedMax = 16;  // messages; a peer that keeps more keeps them for ever
-constexpr int kTickMs = 100;           // how exactly deadlines are kept
+constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more keeps them for ever
+constexpr int kTickMs = 100;              // how exactly deadlines are kept
 constexpr int64_t kServingTickMs = 1000;  // and patience with replies
-constexpr int kStuckMs = 1000;         // a peer that reads nothing for so long is given up
+constexpr int kStuckMs = 1000;            // a peer that reads nothing for so long is given up
 
 // Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
 SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {

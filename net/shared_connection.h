@@ -105,10 +105,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   std::vector<char> buffer_;
 
   mutable Mutex mu_;
-  bool broken_ ABSL_GUARDED_BY(mu_) = false;    // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;   // ours ends once nothing received is in use
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;      // nothing is sent any more
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;     // ours ends once nothing received is in use
   bool takes_back_ ABSL_GUARDED_BY(mu_) = false;  // what was sent, whether or not it is released
-  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;    // messages of the peer that are still referenced
   std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // until released
   std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
 };

@@ -251,9 +251,8 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
   std::vector<bool> answered(parts_[ps].size(), false);  // the same
   for (const PartitionState& state : reply.header.partitions()) {
     const Part* const part = FindPart(ps, state.partition());
-    if (part == nullptr ||
-        (state.bytes() != 0 &&
-         state.bytes() != part->elements * ElementBytes(PullOf(*part, order)))) {
+    if (part == nullptr || (state.bytes() != 0 &&
+                            state.bytes() != part->elements * ElementBytes(PullOf(*part, order)))) {
       return absl::InternalError(absl::StrCat("ps:", ps, " answers for partition ",
                                               state.partition(), " with ", state.bytes(),
                                               " bytes, which it was not asked for"));

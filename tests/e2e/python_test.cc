@@ -8,6 +8,7 @@
 #include "e2e/process.h"
 #include "net/exchange_codec.h"
 #include "tests/fakes.h"
+#include "tests/parts.h"
 
 namespace paracord::e2e {
 namespace {
@@ -36,12 +37,6 @@ LoadRequest Load() {
   partition.set_name("kernel/part_0");
   partition.set_row_end(700);
   return load;
-}
-
-absl::Cord Joined(const Parts& parts) {
-  absl::Cord whole;
-  for (const absl::Cord& part : parts) whole.Append(part);
-  return whole;
 }
 
 // PARACORD_PYTHON: the interpreter that has grpcio and protobuf.

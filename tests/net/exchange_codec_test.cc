@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "net/protocol.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
-
-absl::Cord Joined(const Parts& parts) {
-  absl::Cord whole;
-  for (const absl::Cord& part : parts) whole.Append(part);
-  return whole;
-}
 
 std::string Bytes(size_t size, char first) {
   std::string bytes(size, '\0');

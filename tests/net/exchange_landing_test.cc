@@ -8,6 +8,7 @@
 #include "net/arriving_body.h"
 #include "net/exchange_codec.h"
 #include "net/protocol.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
@@ -23,12 +24,6 @@ struct Places {
         });
   }
 };
-
-std::string Whole(const Parts& parts) {
-  absl::Cord whole;
-  for (const absl::Cord& part : parts) whole.Append(part);
-  return std::string(whole);
-}
 
 // The body, received in pieces of `step` bytes.
 absl::Cord Receive(const std::string& bytes, const std::shared_ptr<Landing>& landing, size_t step) {
@@ -66,7 +61,7 @@ TEST_CASE("pieces of a reply land in their partitions wherever the bytes are cut
       {0, Numbers(5000, 1)}, {300, Numbers(4, 2)}, {70000, Numbers(kPieceBytes + 1000, 3)}};
   std::vector<PieceView> pieces;
   for (const auto& [id, bytes] : values) pieces.push_back({id, 0, absl::Cord(bytes)});
-  const std::string whole = Whole(EncodeExchange(header, pieces));
+  const std::string whole(Joined(EncodeExchange(header, pieces)));
   for (const size_t step : {size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{64}, size_t{1000},
                             size_t{1} << 16, whole.size()}) {
     CAPTURE(step);

@@ -45,8 +45,7 @@ class Beneath : public Network {
 };
 
 struct Pair {
-  explicit Pair(std::string boot_id,
-                int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
+  explicit Pair(std::string boot_id, int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs)
       : boot(std::move(boot_id)) {
     REQUIRE(EnableSharedMemory());
     absl::StatusOr<std::unique_ptr<Listener>> offered =

@@ -9,6 +9,7 @@
 #include "net/compression.h"
 #include "server/exchange.h"
 #include "server/gradient.h"
+#include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -140,8 +141,7 @@ TEST_CASE("values travel back in the encoding that is asked for") {
     *pull.header.mutable_fence() = ps.MakeFence();
     PartitionPull& wanted = *pull.header.add_pull();
     wanted.set_encoding(encoding);
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(pull.header, {})) whole.Append(part);
+    const absl::Cord whole = Joined(EncodeExchange(pull.header, {}));
     auto call = std::make_shared<FakeCall>();
     ps.ps->Handle(method::kExchange, whole, call);
     REQUIRE(call->reply.ok());

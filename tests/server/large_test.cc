@@ -1,6 +1,7 @@
 // A partition that no 32-bit count of bytes can name, and one that no signed one can.
 #include "net/encoding.h"
 #include "server/exchange.h"
+#include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -49,16 +50,13 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     header.mutable_batch()->set_batch(0);
     header.add_push()->set_bytes(gradient.size());
     header.add_pull()->set_partition(0);
-    absl::Cord bytes;
-    for (const absl::Cord& part : EncodeExchange(header, {{0, 0, gradient}})) bytes.Append(part);
+    const absl::Cord bytes = Joined(EncodeExchange(header, {{0, 0, gradient}}));
     CHECK(bytes.size() > elements * sizeof(float));
     absl::StatusOr<DecodedRequest> request = DecodeExchangeRequest(bytes);
     REQUIRE(request.ok());
-    const absl::StatusOr<Parts> reply =
-        RunExchange(content, *std::move(request), counters);
+    const absl::StatusOr<Parts> reply = RunExchange(content, *std::move(request), counters);
     REQUIRE(reply.ok());
-    absl::Cord answer;
-    for (const absl::Cord& part : *reply) answer.Append(part);
+    const absl::Cord answer = Joined(*reply);
     const absl::StatusOr<DecodedReply> decoded = DecodeExchangeReply(answer);
     REQUIRE(decoded.ok());
     CHECK(decoded->header.partitions(0).bytes() == elements * sizeof(float));

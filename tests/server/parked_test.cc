@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "spdlog/sinks/ostream_sink.h"
+#include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -31,10 +32,7 @@ struct SlowReader {
     REQUIRE(ps.Describe().pinned_bytes() == kBytes);
   }
   CallPtr Send(const DecodedRequest& request) {
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(request.header, request.pieces)) {
-      whole.Append(part);
-    }
+    const absl::Cord whole = Joined(EncodeExchange(request.header, request.pieces));
     return SendBytes(whole);
   }
   CallPtr SendBytes(const absl::Cord& bytes) {
@@ -228,7 +226,7 @@ TEST_CASE("the log says once that patience was lost, with what it is about") {
   CHECK(SlowReader::Applied(first));
   CHECK(log.lines() == 1);
   CHECK(log.text().find("ps:0 readers hold 1 MiB of replaced values for 20000 ms, and --pinned-mb "
-                       "is 1: exchanges wait for them no longer") != std::string::npos);
+                        "is 1: exchanges wait for them no longer") != std::string::npos);
   // Again within a minute, another reader: no second line.
   SlowReader::CallPtr other;
   test.Hold(other);

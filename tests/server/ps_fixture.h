@@ -20,6 +20,7 @@
 #include "spdlog/spdlog.h"
 #include "storage/checkpoint.h"
 #include "tests/fakes.h"
+#include "tests/parts.h"
 
 namespace paracord {
 
@@ -205,10 +206,7 @@ class TestPs {
   }
   // Thread-safe, as Handle is.
   absl::StatusOr<Pulled> Exchange(const DecodedRequest& request) {
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(request.header, request.pieces)) {
-      whole.Append(part);
-    }
+    const absl::Cord whole = Joined(EncodeExchange(request.header, request.pieces));
     return ExchangeBytes(whole);
   }
   absl::StatusOr<Pulled> ExchangeBytes(const absl::Cord& bytes) {

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -31,8 +32,7 @@ Halves Cut(DecodedRequest push, const std::vector<uint32_t>& early, const std::s
 }
 
 std::shared_ptr<FakeCall> Stage(TestPs& ps, const DecodedRequest& request) {
-  absl::Cord bytes;
-  for (const absl::Cord& part : EncodeExchange(request.header, request.pieces)) bytes.Append(part);
+  const absl::Cord bytes = Joined(EncodeExchange(request.header, request.pieces));
   auto call = std::make_shared<FakeCall>();
   ps.ps->Handle(method::kStage, bytes, call);
   return call;

@@ -8,6 +8,7 @@
 #include "net/exchange_codec.h"
 #include "net/protocol.h"
 #include "tests/fakes.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
@@ -24,8 +25,7 @@ struct Sent {
 class KeepingLink : public Link {
  public:
   void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
-    absl::Cord bytes;
-    for (const absl::Cord& part : request) bytes.Append(part);
+    const absl::Cord bytes = Joined(request);
     calls.push_back({std::string(method), DecodeExchangeRequest(bytes).value(), std::move(done)});
   }
   const std::string& address() const override { return address_; }
@@ -88,10 +88,7 @@ struct Fixture {
   DecodedRequest Exchange(const EarlyPush& early, uint32_t ps) const {
     ExchangeOrder order;
     order.batch.emplace();
-    absl::Cord bytes;
-    for (const absl::Cord& part : copy->Request(ps, "worker:0", order, early.For(ps))) {
-      bytes.Append(part);
-    }
+    const absl::Cord bytes = Joined(copy->Request(ps, "worker:0", order, early.For(ps)));
     return DecodeExchangeRequest(bytes).value();
   }
 

@@ -10,6 +10,7 @@
 #include "net/compression.h"
 #include "net/encoding.h"
 #include "net/exchange_codec.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
@@ -59,8 +60,7 @@ struct Request {
 };
 
 Request Sent(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
-  absl::Cord whole;
-  for (const absl::Cord& part : copy.Request(ps, "worker:0", order)) whole.Append(part);
+  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
   const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
   Request request{.header = decoded.header, .bytes = {}};
   for (const PieceView& piece : decoded.pieces) {
@@ -75,11 +75,8 @@ void Give(ParameterCopy& copy) {
   PartitionState& state = *reply.add_partitions();
   state.set_partition(1);
   state.set_bytes(400);
-  absl::Cord whole;
-  for (const absl::Cord& part :
-       EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, '\0'))}})) {
-    whole.Append(part);
-  }
+  const absl::Cord whole =
+      Joined(EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, '\0'))}}));
   REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
 }
 
@@ -158,8 +155,7 @@ TEST_CASE("values of another encoding are not the copy that a pull speaks of") {
   // A piece's end within an element is an error; pieces of any whole number of them are not.
   for (const uint64_t cut : {61u, 60u}) {
     pieces = {{1, 0, absl::Cord(ones.substr(0, cut))}, {1, cut, absl::Cord(ones.substr(cut))}};
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(header, pieces)) whole.Append(part);
+    const absl::Cord whole = Joined(EncodeExchange(header, pieces));
     CHECK(copy.TakeReply(1, {}, false, whole).ok() == (cut % 2 == 0));
   }
   CHECK(copy.values()[0][300] == 1.0f);
@@ -204,11 +200,8 @@ TEST_CASE("what the copy does not have is not taken for current") {
           copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).status().message()) ==
       "ps:1 sends nothing of partition 1, which is not current");
   state.set_bytes(400);
-  absl::Cord whole;
-  for (const absl::Cord& part :
-       EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, 'x'))}})) {
-    whole.Append(part);
-  }
+  const absl::Cord whole =
+      Joined(EncodeExchange(reply, {{1, 0, absl::Cord(std::string(400, 'x'))}}));
   REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
   state.set_bytes(0);
   CHECK(copy.TakeReply(1, {}, false, absl::Cord(reply.SerializeAsString())).ok());
@@ -239,8 +232,7 @@ TEST_CASE("of a reply that is not intact nothing counts, whatever it says") {
        {Answer({1}, PUSH_APPLIED), absl::Cord("\x0a\x7f"), absl::Cord(wrong.SerializeAsString())}) {
     const auto taken = copy.TakeReply(1, {.batch = BatchId()}, false, reply, [] { return false; });
     CHECK(absl::IsUnavailable(taken.status()));
-    CHECK(taken.status().message() ==
-          "ps:1 took back the memory of a reply before it was read");
+    CHECK(taken.status().message() == "ps:1 took back the memory of a reply before it was read");
   }
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 0);
 }
@@ -253,11 +245,8 @@ TEST_CASE("after a reply was lost all its values are asked for again") {
   state.set_partition(1);
   state.set_updates(7);
   state.set_bytes(400);
-  absl::Cord whole;
-  for (const absl::Cord& part :
-       EncodeExchange(header, {{1, 0, absl::Cord(std::string(400, 'x'))}})) {
-    whole.Append(part);
-  }
+  const absl::Cord whole =
+      Joined(EncodeExchange(header, {{1, 0, absl::Cord(std::string(400, 'x'))}}));
   REQUIRE(copy.TakeReply(1, {}, false, whole).ok());
   CHECK(Sent(copy, 1, {}).header.pull(0).have_updates() == 7);
   copy.ForgetValues(0);
@@ -280,8 +269,7 @@ TEST_CASE(
     for (const auto& [offset, size] : places) {
       pieces.push_back({1, offset, absl::Cord(std::string(size, '\0'))});
     }
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(header, pieces)) whole.Append(part);
+    const absl::Cord whole = Joined(EncodeExchange(header, pieces));
     return copy.TakeReply(1, {}, false, whole);
   };
   using Places = std::vector<std::pair<uint64_t, uint64_t>>;

@@ -7,6 +7,7 @@
 #include "net/exchange_codec.h"
 #include "net/protocol.h"
 #include "tests/fakes.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
@@ -16,8 +17,7 @@ class ManualLink : public Link {
  public:
   void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
     REQUIRE(method == method::kStage);  // values have a place
-    absl::Cord bytes;
-    for (const absl::Cord& part : request) bytes.Append(part);
+    const absl::Cord bytes = Joined(request);
     staged.push_back(DecodeExchangeRequest(bytes).value());
     staged_done.push_back(std::move(done));
   }
@@ -25,8 +25,7 @@ class ManualLink : public Link {
                 ReplyFn done) override {
     landing = std::move(given);
     calls.push_back(std::move(done));
-    absl::Cord bytes;
-    for (const absl::Cord& part : request) bytes.Append(part);
+    const absl::Cord bytes = Joined(request);
     DecodedRequest decoded = DecodeExchangeRequest(bytes).value();
     last_request = std::move(decoded.header);
     last_pieces = std::move(decoded.pieces);
@@ -158,8 +157,7 @@ struct Fixture {
       }
       pieces.push_back({i, 0, absl::Cord(bytes)});
     }
-    absl::Cord whole;
-    for (const absl::Cord& part : EncodeExchange(reply, std::move(pieces))) whole.Append(part);
+    const absl::Cord whole = Joined(EncodeExchange(reply, std::move(pieces)));
     REQUIRE(link.calls.size() == 1);
     const ReplyFn done = std::move(link.calls[0]);
     link.calls.clear();

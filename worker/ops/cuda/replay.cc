@@ -20,8 +20,8 @@ constexpr size_t kGraphsMax = 8;  // batch sizes, buffers that take turns
 // they were launched as often, steps vary too much.
 constexpr uint64_t kWorthLaunches = 8;
 constexpr int kWastedMax = 32;
-constexpr size_t kSeenMax = 16;   // steps that are remembered until they come again
-constexpr size_t kCallsMin = 8;   // of a step that is worth a graph
+constexpr size_t kSeenMax = 16;  // steps that are remembered until they come again
+constexpr size_t kCallsMin = 8;  // of a step that is worth a graph
 constexpr size_t kCallsMax = 1 << 16;
 // Where a step copies more, that is what takes its time, and it had better begin at once.
 constexpr size_t kCopiedMax = 16 << 20;
@@ -211,7 +211,7 @@ class Replay : public Runtime {
   std::vector<size_t> seen_;   // hashes of steps that came once, the latest last
   std::vector<size_t> never_;  // of those whose capture failed
   uint64_t uses_ = 0;
-  int wasted_ = 0;  // graphs in turn
+  int wasted_ = 0;         // graphs in turn
   std::set<Stream> busy_;  // but the first: what was asked of them was not waited for
   bool launched_ = false;  // a graph, with the work of all streams, that was not waited for
   bool complained_ = false;

@@ -45,18 +45,17 @@ class ToolkitConvolution : public Convolution {
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
     RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    return Ran("cudnnConvolutionBackwardData",
-               libraries_.cudnnConvolutionBackwardData(cudnn_, &kOne, w_, w, y_, dy,
-                                                       convolutions_[1], data_, workspace,
-                                                       workspace_, &kZero, x_, dx));
+    return Ran("cudnnConvolutionBackwardData", libraries_.cudnnConvolutionBackwardData(
+                                                   cudnn_, &kOne, w_, w, y_, dy, convolutions_[1],
+                                                   data_, workspace, workspace_, &kZero, x_, dx));
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
     RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    return Ran("cudnnConvolutionBackwardFilter",
-               libraries_.cudnnConvolutionBackwardFilter(cudnn_, &kOne, x_, x, y_, dy,
-                                                         convolutions_[2], filter_, workspace,
-                                                         workspace_, &kZero, w_, dw));
+    return Ran(
+        "cudnnConvolutionBackwardFilter",
+        libraries_.cudnnConvolutionBackwardFilter(cudnn_, &kOne, x_, x, y_, dy, convolutions_[2],
+                                                  filter_, workspace, workspace_, &kZero, w_, dw));
   }
 
  private:
