@@ -62,9 +62,12 @@ class Link {
   // The peer, on this host, reads a request where it lies: sending part of it earlier gains
   // nothing.
   virtual bool maps() const { return false; }
-  // Asked once a reply was read: false if the peer may have used the memory that it was in for
-  // something else meanwhile, so that what was read counts for nothing.
+  // Asked once a reply was read that was called for while maps(): false if the peer may have used
+  // the memory that it was in for something else meanwhile, so that what was read counts for
+  // nothing.
   virtual bool intact() const { return true; }
+  // It mapped once, and no longer does: to dial again may be better.
+  virtual bool fell_back() const { return false; }
 };
 
 // One call that arrived. Reply must be called exactly once, from any thread, at any time: a

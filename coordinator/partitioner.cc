@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/limits.h"
+#include "nlohmann/json.hpp"
 #include "storage/safetensors.h"
 
 namespace paracord {
@@ -19,9 +20,12 @@ constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
 // slots, each with its name and kTensorTextBytes of the rest, and its counts and ledger.
 constexpr uint64_t kTensorsMax = 5;
 constexpr uint64_t kTensorTextBytes = 120;
-constexpr uint64_t kCountsTextBytes = 300;
-uint64_t HeaderBytes(size_t name_bytes) {
-  return kTensorsMax * (name_bytes + kTensorTextBytes) + name_bytes + kCountsTextBytes;
+constexpr uint64_t kCountsTextBytes = 600;
+uint64_t HeaderBytes(const std::string& name) {
+  // In JSON, as the file has it.
+  const nlohmann::json text = name;
+  const uint64_t bytes = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
+  return kTensorsMax * (bytes + kTensorTextBytes) + bytes + kCountsTextBytes;
 }
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
@@ -97,7 +101,7 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
       return absl::InvalidArgumentError(absl::StrCat(
           "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
     }
-    header_bytes += parts * HeaderBytes(name.size());
+    header_bytes += parts * HeaderBytes(name);
     if (header_bytes > kSafetensorsHeaderMax) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable ", name, ": names of ", partitions.size() + parts,

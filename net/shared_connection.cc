@@ -24,7 +24,8 @@ constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more keeps them for ever
 constexpr int kTickMs = 100;              // how exactly deadlines are kept
-constexpr int64_t kServingTickMs = 1000;  // and patience with replies
+constexpr int64_t kServingTickMs = 1000;  // how often the side that serves looks at its replies
+constexpr int kSocketPackets = 1000;      // it holds fewer
 constexpr int kStuckMs = 1000;            // a peer that reads nothing for so long is given up
 
 // Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
@@ -33,6 +34,16 @@ SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
   packet.set_kind(kind);
   packet.set_call(call);
   return packet;
+}
+
+// At most a line a second: a peer can come and break the rules as fast as it can connect.
+bool MaySay() {
+  static std::atomic<int64_t> next_ms{0};
+  const int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                             std::chrono::steady_clock::now().time_since_epoch())
+                             .count();
+  int64_t next = next_ms;
+  return now_ms >= next && next_ms.compare_exchange_strong(next, now_ms + 1000);
 }
 
 }  // namespace
@@ -85,6 +96,7 @@ bool SharedConnection::alive() const {
 }
 
 bool SharedConnection::intact() const {
+  if (!alive()) return false;
   std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before
   pollfd state{fd_, 0, 0};
   return poll(&state, 1, 0) == 0;  // it always tells that both ways are shut
@@ -96,7 +108,8 @@ void SharedConnection::Run() {
   while (ReadPacket()) {
   }
   arriving_.reset();
-  mappings_.clear();  // what still reads there holds its own
+  mappings_.clear();                            // what still reads there holds its own
+  if (service_ != nullptr) table_.CancelAll();  // what waits to be answered holds its request
   // What the peer may still read stays until it has closed its side too.
   {
     MutexLock lock(mu_);
@@ -116,7 +129,7 @@ bool SharedConnection::Wait() {
   pollfd ready{fd_, POLLIN, 0};
   const int polled = poll(&ready, 1, service_ == nullptr ? kTickMs : serving_tick_ms_);
   const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
-  service_ == nullptr ? ExpireCalls() : ExpireReplies();
+  service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0);
   return !nothing;
 }
 
@@ -247,15 +260,25 @@ void SharedConnection::ExpireCalls() {
   }
 }
 
-// A caller that is stopped keeps what it got for as long as it is.
-void SharedConnection::ExpireReplies() {
+// A caller that is stopped keeps what it got for as long as it is. But it may be we who were
+// stopped: what it has said is read first, and it gets a moment to say it.
+void SharedConnection::ExpireReplies(bool idle) {
   const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mu_);
   const auto late = std::ranges::find_if(
       sent_, [&](const auto& sent) { return now - sent.second.at > reply_patience_; });
-  if (late == sent_.end() || takes_back_) return;
+  if (late == sent_.end() || takes_back_) {
+    late_since_.reset();
+    return;
+  }
+  if (!late_since_.has_value()) {
+    late_since_ = now;
+    late_packets_ = 0;
+  }
+  const bool heard = idle || ++late_packets_ > kSocketPackets;
+  if (!heard || now - *late_since_ < std::chrono::milliseconds(serving_tick_ms_)) return;
   Break(absl::StrCat("the peer kept a reply for ", reply_patience_.count(), " ms"));
-  takes_back_ = true;
+  takes_back_ = true;  // also where it was broken before
   CloseIfUnused();
 }
 
@@ -413,11 +436,14 @@ void SharedConnection::CloseIfUnused() {
   broken_ = true;
   // The peer closes then, and Run ends. It does so by itself where the peer is not waited for.
   shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is used again
 }
 
 void SharedConnection::Break(std::string_view why) {
   if (broken_) return;
   broken_ = true;
+  takes_back_ = service_ != nullptr;
+  if (!MaySay()) return;
   ucred peer{};
   socklen_t size = sizeof(peer);
   getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size);

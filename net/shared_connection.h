@@ -3,8 +3,9 @@
 // through the socket. What was sent stays referenced until the receiver says that it no longer
 // reads it, or closes its side, which it does only after it has let go (a process that dies lets go
 // of everything). So neither side ever sees memory that is used for something else, but for a
-// caller that keeps a reply for too long (it is stopped, say): the side that serves then ends the
-// connection and takes its memory back, and the caller asks intact() when it has read a reply.
+// caller that keeps a reply for too long (it is stopped, say) or breaks the rules: the side that
+// serves then ends the connection, both ways, and takes its memory back, but for that it first lets
+// go of the caller's requests. So a caller asks intact() when it has read a reply.
 //
 // A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers, and what
 // comes through the socket is bounded. One thread reads each connection; everything else may be
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -73,7 +75,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool Finished(const SharedPacket& packet, Message message);
   bool Wait();
   void ExpireCalls();
-  void ExpireReplies();
+  void ExpireReplies(bool idle);
   void Ended();
 
   void Reply(uint64_t call, absl::StatusOr<Parts> reply);
@@ -102,13 +104,16 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // Of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
   std::unique_ptr<Message> arriving_;  // the packets of one message follow one another
+  std::optional<std::chrono::steady_clock::time_point> late_since_;  // a reply was seen to be late
+  int late_packets_ = 0;                                             // read since
   std::vector<char> buffer_;
 
   mutable Mutex mu_;
-  bool broken_ ABSL_GUARDED_BY(mu_) = false;      // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;     // ours ends once nothing received is in use
-  bool takes_back_ ABSL_GUARDED_BY(mu_) = false;  // what was sent, whether or not it is released
-  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;    // messages of the peer that are still referenced
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // ours ends once nothing received is in use
+  // What was sent, whether or not it is released: of the side that serves.
+  bool takes_back_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
   std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // until released
   std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
 };

@@ -66,6 +66,7 @@ class SharedLink : public Link {
   const std::string& address() const override { return beneath_->address(); }
   bool maps() const override { return connection_->alive(); }
   bool intact() const override { return connection_->intact(); }
+  bool fell_back() const override { return !connection_->alive(); }
 
  private:
   const std::unique_ptr<Link> beneath_;

@@ -208,6 +208,20 @@ void ParameterServer::Impl::Stage(const absl::Cord& request, const CallPtr& call
   }
   if (!fits.ok()) return call->Reply(fits);
   call->Reply(ToParts(StageReply()));
+  if (!forgets_.exchange(true)) {
+    environment_.loop.Post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->ForgetStaged();
+    });
+  }
+}
+
+// Looks again for as long as there is something.
+void ParameterServer::Impl::ForgetStaged() {
+  forgets_ = false;
+  if (!staged_.Forget(environment_.loop.NowMs()) || forgets_.exchange(true)) return;
+  environment_.loop.PostAfter(StagedPushes::kForgottenMs / 2, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->ForgetStaged();
+  });
 }
 
 PsDescription ParameterServer::Impl::Description(bool intervals) {

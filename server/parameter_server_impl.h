@@ -82,6 +82,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- exchanges that wait, parked.cc
   void Park(const absl::Cord& request, const CallPtr& call);
+  void ForgetStaged();
   void PostResume();  // any thread
   void Resume();
   void LosePatience(int64_t waited_ms);
@@ -124,6 +125,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::string boot_id_;
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
   StagedPushes staged_;                        // the same
+
+  std::atomic<bool> forgets_{false};  // ForgetStaged will run
 
   ExchangeCounters counters_;  // thread-safe itself
 

@@ -10,8 +10,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kNameMax = 256;         // bytes of an id and of a worker
-constexpr int64_t kForgottenMs = 30000;  // after which nobody will come for it, most likely
+constexpr size_t kNameMax = 256;  // bytes of an id and of a worker
 
 uint64_t BytesOf(const DecodedRequest& request) {
   constexpr uint64_t kAround = 256;
@@ -56,15 +55,7 @@ absl::Status StagedPushes::Keep(DecodedRequest request, uint64_t message_bytes, 
   if (there != pushes_.end() && there->second.id != header.staged().id()) {
     dropped.push_back(Remove(there));
   }
-  const auto no_room = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return bytes > bytes_max_ || bytes_ > bytes_max_ - bytes;
-  };
-  for (auto push = pushes_.begin(); no_room() && push != pushes_.end();) {
-    const auto next = std::next(push);
-    if (now_ms - push->second.kept_ms > kForgottenMs) dropped.push_back(Remove(push));
-    push = next;
-  }
-  if (no_room()) {
+  if (bytes > bytes_max_ || bytes_ > bytes_max_ - bytes) {
     PROBE("ps.staged.no_room");
     return absl::ResourceExhaustedError(
         absl::StrCat("no room for ", bytes, " bytes before their exchange"));
@@ -100,6 +91,17 @@ void StagedPushes::Clear() {
   MutexLock lock(mu_);
   pushes.swap(pushes_);
   bytes_ = 0;
+}
+
+bool StagedPushes::Forget(int64_t now_ms) {
+  std::vector<Push> dropped;  // let go of without the lock
+  MutexLock lock(mu_);
+  for (auto push = pushes_.begin(); push != pushes_.end();) {
+    const auto next = std::next(push);
+    if (now_ms - push->second.kept_ms >= kForgottenMs) dropped.push_back(Remove(push));
+    push = next;
+  }
+  return !pushes_.empty();
 }
 
 uint64_t StagedPushes::bytes() const {

@@ -1,7 +1,7 @@
 // Gradients that have come before their push: a worker sends those that are final while it still
 // computes others, and the exchange of the batch names them. They are kept as they came, one push a
-// worker, until that exchange, another push of the worker, or a new generation; what nobody came
-// for in time makes room for others. What has no room is refused, and then comes with the exchange.
+// worker, until that exchange, another push of the worker, a new generation, or for half a minute
+// (Forget). What has no room is refused, and then comes with the exchange.
 // Thread-safe.
 #pragma once
 
@@ -28,6 +28,9 @@ class StagedPushes {
   // INVALID_ARGUMENT.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
+  // What nobody came for in time. True: something is left.
+  bool Forget(int64_t now_ms);
+  static constexpr int64_t kForgottenMs = 30000;
 
   uint64_t bytes() const;  // of pieces, and what it takes to keep them
 

@@ -17,6 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
+constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -351,7 +352,6 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done,
   ++exchange_id_;
   exchange_.order = std::move(order);
   exchange_.early = std::move(early);
-  exchange_.begun = TraceBegin();
   exchange_.outcome.next = std::numeric_limits<uint32_t>::max();
   exchange_.open = static_cast<uint32_t>(links_.size());
   exchange_.tries.resize(links_.size());
@@ -365,6 +365,8 @@ void Trainer::Send(uint32_t ps) {
   const StagedGradients* const staged =
       first && exchange_.early != nullptr ? exchange_.early->For(ps) : nullptr;
   exchange_.tries[ps].staged = staged != nullptr;
+  exchange_.tries[ps].mapped = links_[ps]->maps();
+  exchange_.tries[ps].begun = TraceBegin();
   const auto answering = std::make_shared<std::atomic<int64_t>>(kTraceOff);
   exchange_.tries[ps].answering = answering;
   const auto answers = [answering] {
@@ -398,12 +400,14 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   }
   const bool pushed = exchange_.order.batch.has_value();
   absl::Status error = reply.status();
+  TracePush(ps);
   if (reply.ok()) {
     FAILPOINT("worker.exchanged");
+    const PsTries& tries = exchange_.tries[ps];
     const absl::StatusOr<ExchangeOutcome> outcome =
-        copy_->TakeReply(ps, exchange_.order, exchange_.tries[ps].sent > 1, *reply,
-                         [this, ps] { return links_[ps]->intact(); });
-    TraceExchange(ps);
+        copy_->TakeReply(ps, exchange_.order, tries.sent > 1, *reply,
+                         [&] { return !tries.mapped || links_[ps]->intact(); });
+    TracePull(ps);
     error = outcome.status();
     if (outcome.ok()) {
       exchange_.outcome.next = std::min(exchange_.outcome.next, outcome->next);
@@ -413,8 +417,6 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
     } else if (!absl::IsUnavailable(error)) {
       return callbacks_.stale(Text(error));
     }
-  } else {
-    TraceExchange(ps);
   }
   if (absl::IsNotFound(error) && exchange_.tries[ps].staged) {
     // Nothing has changed there, and this was no try.
@@ -444,13 +446,17 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
   if (--exchange_.open == 0 && !computing_ahead_) FinishExchange();
 }
 
-void Trainer::TraceExchange(uint32_t ps) const {
-  constexpr int64_t kTracks = 1000;  // a line of its own for each ps: they overlap
-  const int64_t answering = *exchange_.tries[ps].answering;
-  if (exchange_.begun == kTraceOff || answering == kTraceOff) return;
+void Trainer::TracePush(uint32_t ps) const {
+  const PsTries& tries = exchange_.tries[ps];
+  if (!exchange_.order.batch.has_value() || tries.begun == kTraceOff) return;
+  TraceDone("push", tries.begun, *tries.answering, kTracks + ps);
+}
+
+void Trainer::TracePull(uint32_t ps) const {
+  const PsTries& tries = exchange_.tries[ps];
+  if (tries.begun == kTraceOff) return;
   const bool pushed = exchange_.order.batch.has_value();
-  if (pushed) TraceDone("push", exchange_.begun, answering, kTracks + ps);
-  TraceEnd("pull", pushed ? answering : exchange_.begun, kTracks + ps);
+  TraceEnd("pull", pushed ? tries.answering->load() : tries.begun, kTracks + ps);
 }
 
 // Nothing: it was tried often enough. A ps without room is well, and says so at once, so that tries

@@ -74,7 +74,9 @@ class Trainer {
     uint32_t sent = 0;
     uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
     int64_t no_room_since_ms = 0;
-    bool staged = false;  // the last named what was sent early
+    bool staged = false;        // the last named what was sent early
+    bool mapped = false;        // the last may be answered in memory of the ps
+    int64_t begun = kTraceOff;  // the last
     // When the ps began to answer the last: the end of "push" and the beginning of "pull".
     std::shared_ptr<std::atomic<int64_t>> answering;
   };
@@ -82,8 +84,7 @@ class Trainer {
     ExchangeOrder order;
     std::shared_ptr<EarlyPush> early;  // what was sent before
     uint32_t open = 0;                 // ps that have not answered
-    int64_t begun = kTraceOff;
-    std::vector<PsTries> tries;  // by ps
+    std::vector<PsTries> tries;        // by ps
     ExchangeOutcome outcome;
     absl::Status error;
     bool repeated = false;  // some call may still be sending
@@ -111,7 +112,8 @@ class Trainer {
   void StartExchange(ExchangeOrder order, std::function<void()> done,
                      std::shared_ptr<EarlyPush> early = nullptr);
   void Send(uint32_t ps);
-  void TraceExchange(uint32_t ps) const;
+  void TracePush(uint32_t ps) const;
+  void TracePull(uint32_t ps) const;
   void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
   std::optional<int64_t> RetryAfter(PsTries& tries, const absl::Status& error) const;
   void FinishExchange();

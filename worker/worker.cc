@@ -174,7 +174,7 @@ void Worker::StartSession(const Session& session) {
   std::vector<Link*> links;
   for (const PsInfo& ps : session.ps()) {
     auto& [boot_id, link] = ps_links_[ps.address()];
-    if (link == nullptr || boot_id != ps.boot_id()) {
+    if (link == nullptr || boot_id != ps.boot_id() || link->fell_back()) {
       boot_id = ps.boot_id();
       link = environment_.network.DialBoot(ps.address(), boot_id);
     }

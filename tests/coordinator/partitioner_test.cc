@@ -140,6 +140,11 @@ TEST_CASE("variables that cannot be partitioned are named") {
   CHECK(absl::StrContains(
       problem({Variable(std::string(300, 'n'), {1 << 16})}, MinSize(1, std::nullopt)),
       ": names of 65536 partitions do not fit a checkpoint"));
+  // A character may take six in JSON.
+  CHECK(problem({Variable(std::string(190, 'n'), {30000})}, MinSize(1, std::nullopt)) == "");
+  CHECK(absl::StrContains(
+      problem({Variable(std::string(190, '\1'), {30000})}, MinSize(1, std::nullopt)),
+      ": names of 30000 partitions do not fit a checkpoint"));
 }
 
 std::vector<uint32_t> Placed(const std::string& rule, uint32_t ps_count, const Rows& bytes) {

@@ -2,8 +2,10 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "e2e/cluster.h"
@@ -48,23 +50,33 @@ TEST_CASE("workers read a ps's memory and it reads theirs, neither can write, no
   CheckCounted(cluster.dir(), kSteps);
 }
 
-TEST_CASE("a worker that is stopped with a reply loses the shared memory, and wakes up unharmed",
-          "[.slow]") {
-  constexpr uint64_t kLong = 3000;  // at 10 ms, so that it wakes up before the end
-  nlohmann::json job = LargePartitions();
-  job["steps"] = kLong;
-  Cluster cluster({.workers = 1, .batch_ms = 10, .job = job});
+TEST_CASE(
+    "a worker that is stopped with a reply loses the shared memory, and goes on over the network",
+    "[.slow]") {
+  Cluster cluster({.workers = 1, .job = LargePartitions()});
   for (const std::string task : {"coordinator", "ps:0", "ps:1"}) cluster.Start(task);
   cluster.Start("worker:0", {{"PARACORD_FAILPOINTS", "worker.exchanged=stop@41"}});
   REQUIRE(cluster.WaitForBatches(20));
-  cluster.Start("worker:1");
   const auto told = [&](const std::string& ps) {
     return cluster.Logged(ps, "the peer kept a reply for 15000 ms");
   };
   CHECK(WaitUntil(25000, [&] { return told("ps:0") || told("ps:1"); }));
   cluster.at("worker:0").Signal(SIGCONT);
   CHECK(cluster.Finish() == 0);
-  CheckCounted(cluster.dir(), kLong);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+TEST_CASE("a ps that was stopped finds no fault with its workers, and takes no memory from them",
+          "[.slow]") {
+  Cluster cluster({.batch_ms = 5, .job = LargePartitions()});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(20));
+  cluster.at("ps:0").Signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(17));
+  cluster.at("ps:0").Signal(SIGCONT);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  CHECK_FALSE(cluster.Logged("ps:0", "kept a reply"));
 }
 
 TEST_CASE("batches stay exact while a worker and a ps that share memory are killed in turn") {

@@ -108,6 +108,26 @@ TEST_CASE("a new generation has nothing of the one before") {
   CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
 }
 
+TEST_CASE("what nobody came for is let go of, also where there is room") {
+  TestModel model;
+  model.variables = {TestVariable("dense/kernel", {600, 500})};
+  model.partitions = {TestPartition(0, 0, "dense/kernel/part_0", 0, 600)};
+  TestPs ps(model);
+  ps.Ready();
+  auto gradient = std::make_shared<Floats>(600 * 500, 1.0f);
+  const std::weak_ptr<Floats> watched = gradient;
+  Halves halves = Cut(ps.PushOf(0, 0, 1.0f), {0}, "a");
+  const absl::string_view bytes(reinterpret_cast<const char*>(gradient->data()), 1200000);
+  halves.staged.pieces[0].data = absl::MakeCordFromExternal(bytes, [held = std::move(gradient)] {});
+  CHECK(Stage(ps, halves.staged)->reply.ok());
+  halves.staged.pieces.clear();
+  ps.loop.Advance(29000);
+  CHECK_FALSE(watched.expired());
+  ps.loop.Advance(17000);  // it is looked for each 15 s
+  CHECK(watched.expired());
+  CHECK(absl::IsNotFound(ps.Exchange(halves.exchange).status()));
+}
+
 TEST_CASE("there is room for so much, and what nobody came for makes room") {
   TestPs ps(TestModel(), "", 0, PinnedBytes::kUnlimited, 2000);  // two pushes have more
   ps.Ready();
@@ -127,7 +147,7 @@ TEST_CASE("there is room for so much, and what nobody came for makes room") {
   CHECK(status(other).ok());
   ps.loop.Advance(29000);
   CHECK(absl::IsResourceExhausted(status(Cut(ps.PushOf(0, 1, 1.0f), all, "e"))));
-  ps.loop.Advance(2000);
+  ps.loop.Advance(17000);
   const Halves late = Cut(ps.PushOf(0, 1, 1.0f), all, "f");
   CHECK(status(late).ok());
   CHECK(absl::IsNotFound(ps.Exchange(other.exchange).status()));
