@@ -75,6 +75,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void Exchange(const absl::Cord& request, const CallPtr& call);
   void Answer(const absl::Cord& request, const CallPtr& call);
   void Stage(const absl::Cord& request, const CallPtr& call);
+  void ForgetStaged();
   void Describe(const DescribeRequest& request, const CallPtr& call);
   void Adopt(const AdoptRequest& request, const CallPtr& call);
   void Hold(const PsHoldRequest& request, const CallPtr& call);
@@ -82,7 +83,6 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- exchanges that wait, parked.cc
   void Park(const absl::Cord& request, const CallPtr& call);
-  void ForgetStaged();
   void PostResume();  // any thread
   void Resume();
   void LosePatience(int64_t waited_ms);
@@ -125,8 +125,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::string boot_id_;
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
   StagedPushes staged_;                        // the same
-
-  std::atomic<bool> forgets_{false};  // ForgetStaged will run
+  std::atomic<bool> forgets_{false};           // ForgetStaged will run
 
   ExchangeCounters counters_;  // thread-safe itself
 
