@@ -360,7 +360,7 @@ void SharedConnection::Send(SharedPacket packet, const Parts& parts) {
     }
   }
   const auto now = std::chrono::steady_clock::now();
-  if (!kept.empty() && (!sent_.try_emplace(packet.call(), std::move(kept), now).second ||
+  if (!kept.empty() && (!sent_.try_emplace(packet.call(), Sent{std::move(kept), now}).second ||
                         sent_.size() > kUnreleasedMax)) {
     Break("the peer lets go of nothing");
   }

@@ -44,7 +44,7 @@ absl::Cord Receive(const std::string& bytes, const std::shared_ptr<Landing>& lan
   return body.TakeBytes();
 }
 
-std::string Numbers(size_t bytes, int seed) {
+std::string Numbers(size_t bytes, size_t seed) {
   std::string text(bytes, '\0');
   for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 7 + i / 256 + seed);
   return text;

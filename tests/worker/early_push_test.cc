@@ -164,7 +164,7 @@ TEST_CASE("after a refusal nothing leaves early for that ps, for a while") {
   const auto calls_of_a_batch = [&] {
     for (KeepingLink& link : test.links) link.calls.clear();
     const auto early = test.Begin();
-    for (const size_t v : {3, 1, 2, 0}) CHECK(early->Add(v));
+    for (const size_t v : {3u, 1u, 2u, 0u}) CHECK(early->Add(v));
     test.loop.RunPosted();
     CHECK((early->For(0) != nullptr) == !test.links[0].calls.empty());
     return std::pair(test.links[0].calls.size(), test.links[1].calls.size());
