@@ -44,22 +44,23 @@ constexpr std::array<DType, 14> kDTypes = {{{"BOOL", 1},
                                             {"F64", 8},
                                             {"C64", 8}}};
 
-// Looks for a key that stands twice in one object, and for nesting that no header has. A pass of
-// its own, because a parse with a callback takes a time that grows as the square of the tensors.
+// Looks for a key that stands twice in one object, and for nesting and values that no header has. A
+// pass of its own, because a parse with a callback takes a time that grows as the square of the
+// tensors.
 class HeaderCheck : public json::json_sax_t {
  public:
   std::string problem;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
+  bool null() override { return Count(); }
+  bool boolean(bool) override { return Count(); }
+  bool number_integer(number_integer_t) override { return Count(); }
+  bool number_unsigned(number_unsigned_t) override { return Count(); }
+  bool number_float(number_float_t, const string_t&) override { return Count(); }
+  bool string(string_t&) override { return Count(); }
+  bool binary(binary_t&) override { return Count(); }
   bool start_object(size_t) override { return Deeper(); }
   bool key(string_t& name) override {
-    if (keys_.back().insert(name).second) return true;
+    if (keys_.back().insert(name).second) return Count();
     problem = absl::StrCat("\"", name, "\" stands twice");
     return false;
   }
@@ -72,6 +73,10 @@ class HeaderCheck : public json::json_sax_t {
   bool Deeper() {
     keys_.emplace_back();
     if (keys_.size() > kDepthMax) problem = "nested too deeply";
+    return problem.empty() && Count();
+  }
+  bool Count() {
+    if (++count_ > kCountMax) problem = "too many values";
     return problem.empty();
   }
   bool Back() {
@@ -80,7 +85,9 @@ class HeaderCheck : public json::json_sax_t {
   }
 
   static constexpr size_t kDepthMax = 4;
-  std::vector<absl::flat_hash_set<std::string>> keys_;  // of what is open; of an array none
+  static constexpr uint64_t kCountMax = uint64_t{1} << 23;  // of 400,000 tensors; all are in memory
+  uint64_t count_ = 0;                                      // of values and keys
+  std::vector<absl::flat_hash_set<std::string>> keys_;      // of what is open; of an array none
 };
 
 absl::StatusOr<json> ParseHeaderJson(std::string_view text) {
