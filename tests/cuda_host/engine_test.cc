@@ -270,19 +270,29 @@ TEST_CASE("a convolution that cuDNN has no algorithm for is a line of the log, o
         std::string::npos);
 }
 
+// Of a set of directions, a bit each.
+cuda::Directions DirectionsOf(int bits) {
+  return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+}
+
+// With a convolution of which cuDNN does not compute everything the loss is the same.
+void CheckTrains(cuda::HostOptions options) {
+  static const double wanted = *Train({}, true).loss;
+  const Outcome outcome = Train(std::move(options), true);
+  INFO(outcome.loss.status());
+  REQUIRE(outcome.loss.ok());
+  CHECK(*outcome.loss == Approx(wanted).epsilon(1e-5));
+  CHECK(outcome.wrong.empty());
+}
+
 TEST_CASE("a direction of a convolution that cuDNN has no algorithm for is computed without it") {
-  const double wanted = *Train({}, true).loss;
   for (int directions = 0; directions < 7; ++directions) {  // not all
     const Log log;
     cuda::HostOptions options;
-    options.directions = {(directions & 1) != 0, (directions & 2) != 0, (directions & 4) != 0};
+    options.directions = DirectionsOf(directions);
     std::set<std::string> called;
     options.called = [&](const char* name) { called.insert(name); };
-    const Outcome outcome = Train(std::move(options), true);
-    INFO(outcome.loss.status());
-    REQUIRE(outcome.loss.ok());
-    CHECK(*outcome.loss == Approx(wanted).epsilon(1e-5));
-    CHECK(outcome.wrong.empty());
+    CheckTrains(std::move(options));
     CHECK(log.lines() == 1);
     CHECK(called.count("cudnnConvolutionForward") == ((directions & 1) != 0 ? 1 : 0));
     CHECK(called.count("cudnnConvolutionBackwardFilter") == ((directions & 4) != 0 ? 1 : 0));
@@ -291,16 +301,11 @@ TEST_CASE("a direction of a convolution that cuDNN has no algorithm for is compu
 }
 
 TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed without it") {
-  const double wanted = *Train({}, true).loss;
   for (int computed = 0; computed < 7; ++computed) {  // not all
     const Log log;
     cuda::HostOptions options;
-    options.computes = {(computed & 1) != 0, (computed & 2) != 0, (computed & 4) != 0};
-    const Outcome outcome = Train(std::move(options), true);
-    INFO(outcome.loss.status());
-    REQUIRE(outcome.loss.ok());
-    CHECK(*outcome.loss == Approx(wanted).epsilon(1e-5));
-    CHECK(outcome.wrong.empty());
+    options.computes = DirectionsOf(computed);
+    CheckTrains(std::move(options));
     const bool refused = (computed & 5) != 5;  // nobody wants the gradient of the model's input
     CHECK(log.lines() == (refused ? 1 : 0));
     CHECK((log.text().find("not of this size") != std::string::npos) == refused);
