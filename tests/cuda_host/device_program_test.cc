@@ -56,6 +56,24 @@ Floats Gradients(GradientProgram& program) {
 
 bool IsLine(const std::string& text) { return text.find('\n') == std::string::npos; }
 
+TEST_CASE("a device that bfloat16 brings nothing to says so, and computes as float32") {
+  Job job = JobFor(Model(), "mse", 4);
+  const Floats exact = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());
+  for (const bool bfloat16 : {true, false}) {
+    for (const char* precision : {"bf16", "float32"}) {
+      job.precision = precision;
+      cuda::HostOptions options;
+      options.bfloat16 = bfloat16;
+      const auto built = Build(job, options, false);
+      REQUIRE(built.ok());
+      const bool in_vain = job.precision == "bf16" && !bfloat16;
+      CHECK((built->note.find("precision bf16 is computed as float32") == 0) == in_vain);
+      CHECK(built->note.empty() == !in_vain);
+      CHECK(Gradients(*built->program)[0] == Approx(exact[0]).epsilon(0.01));
+    }
+  }
+}
+
 TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and says why in a line") {
   const Job job = JobFor(Model(), "mse", 4);
   const Floats wanted = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());

@@ -148,7 +148,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
                            "cudaGraphLaunch",
                            "cudaGraphExecDestroy",
                            "cudaLaunchKernel",
-                           "cublasSgemmStridedBatched",
+                           "cublasGemmStridedBatchedEx_64",
                            "cudnnGetConvolutionForwardAlgorithm",
                            "cudnnConvolutionForward",
                            "cudnnConvolutionBackwardData",

@@ -1,6 +1,7 @@
 #include "tests/cuda_host/host_math.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "worker/ops/cpu/cpu_ops.h"
@@ -14,8 +15,12 @@ WindowAxis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t d
   return {in, out, size, stride, dilation, pad, pad};
 }
 
-float Operand(const GemmCall& call, float x) {
-  return call.tf32 ? formulas::Rounded(Precision::kFloat16Digits, x) : x;
+float Element(const GemmCall& call, const void* from, int64_t at) {
+  if (call.operands == Operands::kBfloat16) {
+    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
+  }
+  const float x = static_cast<const float*>(from)[at];
+  return call.operands == Operands::kTf32 ? formulas::WithoutBits<13>(x) : x;
 }
 
 }  // namespace
@@ -23,17 +28,12 @@ float Operand(const GemmCall& call, float x) {
 absl::Status CheckGemm(const GemmCall& call) {
   const int64_t rows_a = call.transpose_a ? call.k : call.m;
   const int64_t rows_b = call.transpose_b ? call.n : call.k;
-  for (const int64_t size : {call.m, call.n, call.k, call.lda, call.ldb, call.ldc, call.batch}) {
-    if (size > std::numeric_limits<int32_t>::max()) {
-      return absl::InternalError("cublasSgemmStridedBatched: an int that is none");
-    }
-  }
   if (call.m < 1 || call.n < 1 || call.k < 1 || call.lda < rows_a || call.ldb < rows_b ||
       call.ldc < call.m || call.batch < 1) {
-    return absl::InternalError("cublasSgemmStridedBatched: CUBLAS_STATUS_INVALID_VALUE");
+    return absl::InternalError("cublasGemmStridedBatchedEx_64: CUBLAS_STATUS_INVALID_VALUE");
   }
   if (call.batch > 65535) {  // of some kernels: a dimension of the grid
-    return absl::InternalError("cublasSgemmStridedBatched: CUBLAS_STATUS_EXECUTION_FAILED");
+    return absl::InternalError("cublasGemmStridedBatchedEx_64: CUBLAS_STATUS_EXECUTION_FAILED");
   }
   return absl::OkStatus();
 }
@@ -59,16 +59,21 @@ absl::Status CheckConv(const ConvCall& call) {
   return absl::OkStatus();
 }
 
-void HostGemm(const GemmCall& call, const float* a, const float* b, float* c) {
+int64_t OperandBytes(const GemmCall& call) {
+  return call.operands == Operands::kBfloat16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+void HostGemm(const GemmCall& call, const void* a, const void* b, float* c) {
   for (int64_t j = 0; j < call.n; ++j) {
     float* column = c + j * call.ldc;
     std::fill(column, column + call.m, 0.f);
     for (int64_t p = 0; p < call.k; ++p) {
-      const float factor =
-          Operand(call, call.transpose_b ? b[j + p * call.ldb] : b[p + j * call.ldb]);
-      const float* from = call.transpose_a ? a + p : a + p * call.lda;
+      const float factor = Element(call, b, call.transpose_b ? j + p * call.ldb : p + j * call.ldb);
+      const int64_t from = call.transpose_a ? p : p * call.lda;
       const int64_t step = call.transpose_a ? call.lda : 1;
-      for (int64_t i = 0; i < call.m; ++i) column[i] += Operand(call, from[i * step]) * factor;
+      for (int64_t i = 0; i < call.m; ++i) {
+        column[i] += Element(call, a, from + i * step) * factor;
+      }
     }
   }
 }

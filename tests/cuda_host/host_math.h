@@ -14,8 +14,10 @@ namespace paracord::cuda {
 absl::Status CheckGemm(const GemmCall& call);
 absl::Status CheckConv(const ConvCall& call);
 
+// Of an element of A and B.
+int64_t OperandBytes(const GemmCall& call);
 // One of a batch: C = op(A) op(B), column-major. TF32: of operands rounded to 11 bits.
-void HostGemm(const GemmCall& call, const float* a, const float* b, float* c);
+void HostGemm(const GemmCall& call, const void* a, const void* b, float* c);
 
 // NHWC images; the filter is (out, height, width, in / groups).
 class HostConvMath {

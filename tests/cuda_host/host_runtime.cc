@@ -30,6 +30,7 @@ class HostRuntime : public Runtime {
       : options_(std::move(options)), streams_(memory_, options_.seed, options_.done) {}
   ~HostRuntime() override;
 
+  bool has_bfloat16() const override { return options_.bfloat16; }
   absl::Status UseDevice() override {
     RETURN_IF_ERROR(Call("cudaSetDevice"));
     current_device = options_.rank;
@@ -369,23 +370,25 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
 }
 
 absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
-  RETURN_IF_ERROR(CallHere("cublasSgemmStridedBatched"));
+  RETURN_IF_ERROR(CallHere("cublasGemmStridedBatchedEx_64"));
   RETURN_IF_ERROR(CheckGemm(call));
   return Ask(stream, "matmul", [this, call] {
-    const char* const who = "cublasSgemmStridedBatched";
+    const char* const who = "cublasGemmStridedBatchedEx_64";
+    const int64_t each = OperandBytes(call);
     for (int64_t b = 0; b < call.batch; ++b) {
-      const float *p = call.a + b * call.stride_a, *q = call.b + b * call.stride_b;
+      const auto* p = static_cast<const char*>(call.a) + b * call.stride_a * each;
+      const auto* q = static_cast<const char*>(call.b) + b * call.stride_b * each;
       float* c = call.c + b * call.stride_c;
-      const auto allows = [&](const float* at, int64_t rows, int64_t columns, int64_t ld,
-                              bool written) {
-        const auto floats = static_cast<size_t>((columns - 1) * ld + rows);
-        return memory_.Allows(at, floats * sizeof(float), written, who);
+      const auto allows = [&](const void* at, int64_t rows, int64_t columns, int64_t ld,
+                              int64_t bytes, bool written) {
+        const int64_t elements = (columns - 1) * ld + rows;
+        return memory_.Allows(at, static_cast<size_t>(elements * bytes), written, who);
       };
       if (!allows(p, call.transpose_a ? call.k : call.m, call.transpose_a ? call.m : call.k,
-                  call.lda, true) ||
+                  call.lda, each, true) ||
           !allows(q, call.transpose_b ? call.n : call.k, call.transpose_b ? call.k : call.n,
-                  call.ldb, true) ||
-          !allows(c, call.m, call.n, call.ldc, false)) {
+                  call.ldb, each, true) ||
+          !allows(c, call.m, call.n, call.ldc, sizeof(float), false)) {
         return;
       }
       HostGemm(call, p, q, c);

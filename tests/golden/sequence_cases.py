@@ -266,7 +266,8 @@ def softmax_masked(keras, keras2, rng):
 
 
 def mixed(name, build_layers, dtype, tolerance, *shape, **more):
-    """Under a mixed policy, but for a last layer in float32."""
+    """Under a mixed policy, but for a last layer in float32. The tolerance is for what Keras rounds
+    between layers, and here is float32."""
     def build(keras, keras2, rng):
         L = keras.layers
         made = build_layers(L, {"dtype": dtype}) + [L.Activation("linear", dtype="float32")]
@@ -277,7 +278,7 @@ def mixed(name, build_layers, dtype, tolerance, *shape, **more):
     CASES[name] = build
 
 
-for _dtype, _tolerance in [("mixed_bfloat16", 0.02), ("mixed_float16", 0.004)]:
+for _dtype, _tolerance in [("mixed_bfloat16", 0.1), ("mixed_float16", 0.01)]:
     mixed(_dtype + "_dense", lambda L, d: [
         L.Dense(6, activation="gelu", kernel_regularizer="l2", **d), L.LayerNormalization(**d),
         L.Dropout(0.0, **d), L.Dense(4, activation="tanh", **d), L.Dense(2, **d)],
@@ -300,7 +301,7 @@ def mixed_softmax(keras, keras2, rng):
     h = L.Add(name="sum", **d)([h, L.Dense(5, name="g", **d)(h)])
     out = L.Activation("softmax", dtype="float32", name="out")(L.Dense(3, name="z", **d)(h))
     return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 4, 4)},
-            "y": rng.integers(0, 3, (4,)).astype("float32"), "tolerance": 0.02,
+            "y": rng.integers(0, 3, (4,)).astype("float32"), "tolerance": 0.1,
             "loss": "sparse_categorical_crossentropy"}
 
 

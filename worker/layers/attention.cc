@@ -57,7 +57,7 @@ class AttentionLayer : public Layer {
     return {"query_mask", "value_mask", "key_mask", "attention_mask"};
   }
   // Keras 3 does; inputs that a mixed policy rounds are others than those of the model.
-  bool removes_masks() const override { return !keras2_ && precision() == Precision::kFloat32; }
+  bool removes_masks() const override { return !keras2_ && operands() == Operands::kFloat32; }
   std::vector<Shape> parts() const override {
     if (!plan_.return_scores) return {};
     return {output_, scores_};
@@ -70,6 +70,7 @@ class AttentionLayer : public Layer {
     Shape out = OutputWidth(inputs);
     size_t index = 0;
     const auto declare = [&](const char* name, Shape kernel, const Shape& bias) -> absl::Status {
+      MakeOperand(index);
       RETURN_IF_ERROR(Declare(index++, absl::StrCat(name, "/kernel"), kernel, kernel_initializer_));
       if (!plan.bias) return absl::OkStatus();
       return Declare(index++, absl::StrCat(name, "/bias"), bias, bias_initializer_);

@@ -28,14 +28,14 @@ class Projection {
     ASSIGN_OR_RETURN(heads_, ops.Allocate(rows_ * columns_));
     return absl::OkStatus();
   }
-  void Forward(const float* x, const float* kernel, const float* bias, float* flat) {
+  void Forward(const float* x, Operand kernel, const float* bias, float* flat) {
     forward_->Run(x, kernel, bias, flat);
     ops_->Copy(to_heads_, false, flat, heads_.get());
   }
   // What Forward gave; afterwards, where its gradient goes.
   float* heads() { return heads_.get(); }
   // Null where a gradient is not wanted. `flat` is scratch.
-  void Backward(const float* x, const float* kernel, float* d_kernel, float* d_bias, float* dx,
+  void Backward(const float* x, Operand kernel, float* d_kernel, float* d_bias, float* dx,
                 float* flat) {
     ops_->Copy({to_heads_.dims, to_heads_.y, {}, to_heads_.a}, false, heads_.get(), flat);
     if (d_kernel != nullptr) kernel_->Run(x, flat, nullptr, d_kernel);
@@ -81,11 +81,9 @@ class AttentionKernel : public Kernel {
 
  private:
   enum Part : size_t { kQuery, kKey, kValue, kOutput };
-  // The pointer to a part's kernel or bias among the parameters, or to its gradient.
-  template <class Pointer>
-  Pointer KernelOf(std::span<const Pointer> all, Part part) const {
-    return all[part * (p_.bias ? 2 : 1)];
-  }
+  // Of a part's kernel among the parameters.
+  size_t KernelAt(Part part) const { return part * (p_.bias ? 2 : 1); }
+  // The pointer to its bias, or to the bias' gradient.
   template <class Pointer>
   Pointer BiasOf(std::span<const Pointer> all, Part part) const {
     return p_.bias ? all[part * 2 + 1] : nullptr;
@@ -171,7 +169,7 @@ void AttentionKernel::CombineMasks(const ForwardCall& call) {
 void AttentionKernel::Forward(const ForwardCall& call) {
   if (!masks_.empty()) CombineMasks(call);
   for (const Part part : {kQuery, kKey, kValue}) {
-    projections_[part].Forward(call.inputs[InputOf(part)], KernelOf(call.parameters, part),
+    projections_[part].Forward(call.inputs[InputOf(part)], call.Parameter(KernelAt(part)),
                                BiasOf(call.parameters, part), flat_.get());
   }
   score_->Run(projections_[kQuery].heads(), projections_[kKey].heads(), nullptr, scores_.get());
@@ -187,8 +185,8 @@ void AttentionKernel::Forward(const ForwardCall& call) {
   weigh_->Run(Dropped(), projections_[kValue].heads(), nullptr, flat_.get());
   ops_.Copy(from_heads_, false, flat_.get(), weighted_.get());
   float* output = p_.return_scores ? own_output_.get() : call.output;
-  output_->Run(weighted_.get(), KernelOf(call.parameters, kOutput),
-               BiasOf(call.parameters, kOutput), output);
+  output_->Run(weighted_.get(), call.Parameter(KernelAt(kOutput)), BiasOf(call.parameters, kOutput),
+               output);
   if (!p_.return_scores) return;
   ops_.Copy({{examples_, own_}, {own_, 1}, {}, {each_, 1}}, false, output, call.output);
   ops_.Copy({{examples_, scores_each_}, {scores_each_, 1}, {}, {each_, 1}}, false, scores_.get(),
@@ -202,13 +200,13 @@ void AttentionKernel::Backward(const BackwardCall& call) {
     ops_.Copy({{examples_, own_}, {each_, 1}, {}, {own_, 1}}, false, d_output, own_output_.get());
     d_output = own_output_.get();
   }
-  if (float* d = KernelOf(call.d_parameters, kOutput)) {
+  if (float* d = call.d_parameters[KernelAt(kOutput)]) {
     d_output_kernel_->Run(weighted_.get(), d_output, nullptr, d);
   }
   if (float* d = BiasOf(call.d_parameters, kOutput)) {
     ops_.SumRows(p_.batch * p_.queries, p_.out, d_output, d);
   }
-  d_output_->Run(d_output, KernelOf(call.parameters, kOutput), nullptr, weighted_.get());
+  d_output_->Run(d_output, call.Parameter(KernelAt(kOutput)), nullptr, weighted_.get());
   // Into flat_, head by head.
   ops_.Copy({from_heads_.dims, from_heads_.y, {}, from_heads_.a}, false, weighted_.get(),
             flat_.get());
@@ -238,8 +236,8 @@ void AttentionKernel::Backward(const BackwardCall& call) {
 }
 
 void AttentionKernel::ProjectBackward(const BackwardCall& call, Part part, float* dx) {
-  projections_[part].Backward(call.inputs[InputOf(part)], KernelOf(call.parameters, part),
-                              KernelOf(call.d_parameters, part), BiasOf(call.d_parameters, part),
+  projections_[part].Backward(call.inputs[InputOf(part)], call.Parameter(KernelAt(part)),
+                              call.d_parameters[KernelAt(part)], BiasOf(call.d_parameters, part),
                               dx, flat_.get());
 }
 

@@ -52,6 +52,7 @@ class BidirectionalKernel : public Kernel {
       const std::vector<const float*> inputs = InputsOf<const float*>(call.inputs, i);
       inner.inputs = inputs;
       inner.parameters = call.parameters.subspan(i * variables_, variables_);
+      if (!call.rounded.empty()) inner.rounded = call.rounded.subspan(i * variables_, variables_);
       inner.output = out_[i].get();
       inner.key = KeyOf(call.key, i);
       inner_[i]->Forward(inner);
@@ -74,6 +75,7 @@ class BidirectionalKernel : public Kernel {
       inner.inputs = inputs;
       inner.d_inputs = d_inputs;
       inner.parameters = call.parameters.subspan(i * variables_, variables_);
+      if (!call.rounded.empty()) inner.rounded = call.rounded.subspan(i * variables_, variables_);
       inner.d_parameters = call.d_parameters.subspan(i * variables_, variables_);
       inner.output = out_[i].get();
       inner.d_output = d_out_[i].get();

@@ -77,7 +77,7 @@ class DenseKernel : public Kernel {
       : ops_(ops), output_(output), bias_(bias), relu_(relu), parts_(std::move(parts)) {}
 
   void Forward(const ForwardCall& call) override {
-    parts_.forward->Run(call.inputs[0], call.parameters[0], bias_ ? call.parameters[1] : nullptr,
+    parts_.forward->Run(call.inputs[0], call.Parameter(0), bias_ ? call.parameters[1] : nullptr,
                         call.output);
   }
   void Backward(const BackwardCall& call) override {
@@ -93,7 +93,7 @@ class DenseKernel : public Kernel {
       ops_.SumRows(rows, columns, call.d_output, call.d_parameters[1]);
     }
     if (call.d_inputs[0] != nullptr) {
-      parts_.input->Run(call.d_output, call.parameters[0], nullptr, call.d_inputs[0]);
+      parts_.input->Run(call.d_output, call.Parameter(0), nullptr, call.d_inputs[0]);
     }
   }
 
@@ -119,6 +119,7 @@ class DenseLayer : public Layer {
     if (inputs[0].empty()) return absl::InvalidArgumentError("needs an input with at least 1 axis");
     const int64_t in = inputs[0].back();
     RETURN_IF_ERROR(Declare(0, "kernel", {in, units_}, kernel_initializer_));
+    MakeOperand(0);
     if (bias_) RETURN_IF_ERROR(Declare(1, "bias", {units_}, bias_initializer_));
     Shape output = inputs[0];
     output.back() = units_;

@@ -4,6 +4,7 @@
 // a call needs to remember is in the kernel of its node. Used by one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -40,9 +41,14 @@ absl::Status CheckElements(const Shape& shape);
 struct ForwardCall {
   std::span<const float* const> inputs;      // (batch, input shape)
   std::span<const float* const> parameters;  // in the order of Layer::variables()
-  float* output = nullptr;                   // (batch, output shape)
-  bool training = false;                     // the run's mode, or what the call asks for instead
-  uint64_t key = 0;                          // of this batch and this node
+  // By parameter: what Ops::ToBfloat16 made of it, or null. Or empty.
+  std::span<const uint16_t* const> rounded;
+  Operand Parameter(size_t i) const {
+    return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
+  }
+  float* output = nullptr;    // (batch, output shape)
+  bool training = false;      // the run's mode, or what the call asks for instead
+  uint64_t key = 0;           // of this batch and this node
   int64_t first_example = 0;  // place within the batch, which may be computed in slices
 };
 
@@ -50,6 +56,10 @@ struct ForwardCall {
 struct BackwardCall {
   std::span<const float* const> inputs;
   std::span<const float* const> parameters;
+  std::span<const uint16_t* const> rounded;
+  Operand Parameter(size_t i) const {
+    return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
+  }
   const float* output = nullptr;
   float* d_output = nullptr;  // may be overwritten
   std::span<float* const> d_inputs;
@@ -132,10 +142,12 @@ class Layer {
   // them, one after the other. Valid after OutputShape.
   virtual std::vector<Shape> parts() const { return {}; }
 
-  // Of the output; nullopt: as the inputs. Inputs and variables are rounded to it before.
-  std::optional<Precision> precision() const { return precision_; }
-  // False: under a mixed policy, too, it computes with its variables as they are.
-  virtual bool rounds_variables() const { return true; }
+  // What its products may take of their operands; nullopt: as those that its inputs come from.
+  std::optional<Operands> operands() const { return operands_; }
+  // True: products take the variable, as BackwardCall::Parameter gives it.
+  bool is_operand(size_t index) const {
+    return index < variable_operands_.size() && variable_operands_[index];
+  }
 
   // True: the output is the input seen with another shape, and there is no kernel.
   virtual bool is_view() const { return false; }
@@ -162,7 +174,7 @@ class Layer {
       : name_(config.name()),
         class_name_(config.class_name()),
         trainable_(config.trainable()),
-        precision_(config.precision()),
+        operands_(config.operands()),
         regularizers_(config.regularizers()),
         non_neg_(config.non_neg()),
         activity_(config.activity()) {}
@@ -171,7 +183,7 @@ class Layer {
       : name_(like.name_),
         class_name_(like.class_name_),
         trainable_(like.trainable_),
-        precision_(like.precision_) {}
+        operands_(like.operands_) {}
   bool trainable() const { return trainable_; }
   void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
 
@@ -182,6 +194,10 @@ class Layer {
   void Adopt(std::initializer_list<const Layer*> layers);
   // Of what was adopted: no variable takes gradients, averages go on moving.
   void FreezeAdopted();
+  void MakeOperand(size_t index) {
+    variable_operands_.resize(std::max(variable_operands_.size(), index + 1));
+    variable_operands_[index] = true;
+  }
   // The variable just declared takes no gradients: it is constant, or a moving average that keeps
   // so much at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
@@ -191,11 +207,12 @@ class Layer {
   const std::string name_;
   const std::string class_name_;
   const bool trainable_;
-  const std::optional<Precision> precision_;
+  const std::optional<Operands> operands_;
   std::vector<Regularizer> regularizers_;
   const std::vector<std::string> non_neg_;  // variables, or the ends of their names
   std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;
+  std::vector<bool> variable_operands_;
 };
 
 // Makes the layer, or the operation on tensors, that a model file describes. The error names the

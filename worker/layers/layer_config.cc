@@ -161,9 +161,9 @@ void LayerConfig::CheckDType() {
     name = config != nullptr && config->contains("name") ? &(*config)["name"] : dtype;
   }
   if (*name == "mixed_bfloat16") {
-    precision_ = Precision::kBfloat16;
+    operands_ = Operands::kBfloat16;
   } else if (*name == "mixed_float16") {
-    precision_ = Precision::kFloat16;
+    operands_ = Operands::kTf32;  // which has float16's digits, and float32's range
   } else if (*name != "float32") {
     Fail("dtype", absl::StrCat(Shown(*name),
                                " is not supported; supported: \"float32\", "

@@ -48,9 +48,9 @@ class LayerConfig {
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
   const nlohmann::json& values() const { return config_; }
-  // Of what the layer computes; nullopt: as its inputs.
-  std::optional<Precision> precision() const { return precision_; }
-  void FollowInputs() { precision_ = std::nullopt; }
+  // As the layer's policy allows; nullopt: as those that its inputs come from.
+  std::optional<Operands> operands() const { return operands_; }
+  void FollowInputs() { operands_ = std::nullopt; }
   bool Has(absl::string_view key) const;
   // True if the file has the key, be it null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
@@ -130,7 +130,7 @@ class LayerConfig {
   const nlohmann::json& config_;
   const bool keras2_;
   bool trainable_ = true;
-  std::optional<Precision> precision_ = Precision::kFloat32;
+  std::optional<Operands> operands_ = Operands::kFloat32;
   std::vector<Regularizer> regularizers_;
   std::vector<std::string> non_neg_;
   std::optional<ActivityPenalty> activity_;

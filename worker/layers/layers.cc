@@ -218,7 +218,11 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
 void Layer::Adopt(std::initializer_list<const Layer*> layers) {
   variables_.clear();
   regularizers_.clear();
+  variable_operands_.clear();
   for (const Layer* layer : layers) {
+    for (size_t v = 0; v < layer->variables_.size(); ++v) {
+      variable_operands_.push_back(layer->is_operand(v));
+    }
     for (const VariableSpec& variable : layer->variables_) {
       variables_.push_back(variable);
       for (const Regularizer& r : layer->regularizers_) {

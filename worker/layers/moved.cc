@@ -122,7 +122,6 @@ class MovedLayer : public Layer {
   std::vector<std::string_view> mask_arguments() const override { return inner_->mask_arguments(); }
   bool differentiable() const override { return inner_->differentiable(); }
   std::vector<Shape> parts() const override { return inner_->parts(); }
-  bool rounds_variables() const override { return inner_->rounds_variables(); }
   std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
   std::optional<Activation> activation() const override {
     return in_order_ ? inner_->activation() : std::nullopt;

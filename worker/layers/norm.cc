@@ -127,7 +127,6 @@ class NormLayer : public Layer {
     fused_ = config.Flag("fused", true);
   }
 
-  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return batch_; }
   bool one_mode() const override { return batch_; }
@@ -254,7 +253,6 @@ class NormalizationLayer : public Layer {
     mask_rule_ = config.keras2() ? MaskRule::kStop : MaskRule::kPass;
   }
 
-  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return mask_rule_; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;

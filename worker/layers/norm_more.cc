@@ -17,7 +17,6 @@ class RmsLayer : public Layer {
                                : std::vector<int64_t>{config.AnyInteger("axis", -1)};
     }
   }
-  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return unit_ ? MaskRule::kPass : MaskRule::kStop; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;
@@ -177,7 +176,6 @@ class GroupNormLayer : public Layer {
     plan_.offset = config.Flag("center", true);
     axis_ = config.AnyInteger("axis", -1);
   }
-  bool rounds_variables() const override { return false; }
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const auto rank = static_cast<int64_t>(inputs[0].size());

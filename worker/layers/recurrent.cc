@@ -68,6 +68,8 @@ class RecurrentLayer : public Layer {
     RETURN_IF_ERROR(Declare(0, cell_ + "/kernel", {plan.in, wide}, kernel_initializer_));
     RETURN_IF_ERROR(
         Declare(1, cell_ + "/recurrent_kernel", {plan.units, wide}, recurrent_initializer_));
+    MakeOperand(0);
+    if (!plan.reset_before()) MakeOperand(1);  // else its parts are copied
     if (plan.bias) {
       const Shape bias = plan.kind == CellKind::kGru ? Shape{2, wide} : Shape{wide};
       RETURN_IF_ERROR(Declare(2, cell_ + "/bias", bias, bias_initializer_));

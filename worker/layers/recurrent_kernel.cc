@@ -26,7 +26,7 @@ class RecurrentKernel : public Kernel {
   void SplitKernel(const float* kernel);
   void WriteOutput(float* output);
   void TakeOutputGradient(int64_t t, const float* d_output);
-  void StepBackward(int64_t t, const float* recurrent, bool first_states);
+  void StepBackward(int64_t t, Operand recurrent, bool first_states);
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
@@ -175,15 +175,15 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
   training_ = call.training;
   TakeInput(call);
   if (masked_) TakeMask(call.inputs[1 + p_.given_states]);
-  const float* recurrent = call.parameters[1];
+  Operand recurrent = call.Parameter(1);
   const float* bias = p_.bias ? call.parameters[2] : nullptr;
   const float* recurrent_bias =
       bias != nullptr && p_.kind == CellKind::kGru ? bias + 3 * p_.units : nullptr;
   if (p_.reset_before()) {
-    SplitKernel(recurrent);
+    SplitKernel(recurrent.data);
     recurrent = split_.get();
   }
-  input_->Run(x_.get(), call.parameters[0], bias, z_.get());
+  input_->Run(x_.get(), call.Parameter(0), bias, z_.get());
   for (int64_t t = 0; t < p_.steps; ++t) {
     CellStep step = Step(t);
     const float* h = step.h0;
@@ -249,7 +249,7 @@ void RecurrentKernel::TakeOutputGradient(int64_t t, const float* d_output) {
 }
 
 // dh and dc: from the state after a step to the state before it.
-void RecurrentKernel::StepBackward(int64_t t, const float* recurrent, bool first_states) {
+void RecurrentKernel::StepBackward(int64_t t, Operand recurrent, bool first_states) {
   const int64_t u = p_.units, n = p_.block(), rows = p_.steps * p_.batch;
   const CellStep step = Step(t);
   float* dz = dz_.get() + t * n * p_.gates;
@@ -297,7 +297,7 @@ void RecurrentKernel::Backward(const BackwardCall& call) {
   for (size_t i = 0; i < p_.given_states; ++i) {
     first_states = first_states || call.d_inputs[1 + i] != nullptr;
   }
-  const float* recurrent = p_.reset_before() ? split_.get() : call.parameters[1];
+  const Operand recurrent = p_.reset_before() ? split_.get() : call.Parameter(1);
   for (int64_t t = p_.steps; t-- > 0;) {
     TakeOutputGradient(t, call.d_output);
     StepBackward(t, recurrent, first_states);
@@ -334,7 +334,7 @@ void RecurrentKernel::RecurrentGradient(float* d_kernel) {
 
 void RecurrentKernel::InputGradient(const BackwardCall& call) {
   float* dx = x_.get();  // no longer needed
-  input_back_->Run(dz_.get(), call.parameters[0], nullptr, dx);
+  input_back_->Run(dz_.get(), call.Parameter(0), nullptr, dx);
   if (training_ && p_.dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), dx, drop_x_.get(), dx);
   }

@@ -34,7 +34,6 @@ class TimeDistributedLayer : public Layer {
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool takes_masks() const override { return inner_->takes_masks(); }
   std::vector<std::string_view> mask_arguments() const override { return {"mask"}; }
-  bool rounds_variables() const override { return inner_->rounds_variables(); }
   std::optional<Activation> activation_after() const override { return inner_->activation_after(); }
   bool is_view() const override { return inner_->is_view(); }
   bool differentiable() const override { return inner_->differentiable(); }

@@ -13,6 +13,11 @@ namespace {
 // and the same for the test data.
 constexpr size_t kBatchSizesMax = 8;
 
+// That hold the variable as bfloat16.
+int64_t Bfloat16Floats(const VariableSpec& variable) {
+  return (VariableElements(variable) + 1) / 2;
+}
+
 constexpr char kGradientsTitle[] = "gradients between layers";
 
 }  // namespace
@@ -48,14 +53,29 @@ absl::Status Graph::Reserve(int64_t batch) {
   return absl::OkStatus();
 }
 
+// For the layers whose products are faster with it.
+absl::Status Graph::ReserveRounded() {
+  if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
+  rounded_.resize(variables_.size());
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || OperandsOf(node) != Operands::kBfloat16) continue;
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      DeviceArray& rounded = rounded_[node.first_variable + v];
+      if (!node.layer->is_operand(v) || rounded != nullptr) continue;
+      const int64_t floats = Bfloat16Floats(variables_[node.first_variable + v]);
+      ASSIGN_OR_RETURN(rounded, ops_.Allocate(floats));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
   std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
   kernels.bytes.assign(nodes_.size(), 0);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     if (node.layer == nullptr || node.layer->is_view()) continue;
-    // What a mixed policy has rounded loses nothing.
-    ops_.AllowShortOperands(short_operands_ || node.precision != Precision::kFloat32);
+    ops_.AllowOperands(OperandsOf(node));
     const int64_t before = ops_.allocated_bytes();
     absl::StatusOr<std::unique_ptr<Kernel>> kernel =
         node.layer->MakeKernel(ops_, batch, node.input_shapes);
@@ -129,9 +149,9 @@ std::vector<MemoryRow> Graph::Memory() const {
                     (RoundUp(capacity_ * scratch_inputs_) + scratch_parameters_) * kFloat});
   }
   for (size_t v = 0; v < rounded_.size(); ++v) {
-    if (rounded_[v].data == nullptr) continue;
-    rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", rounded",
-                    VariableElements(variables_[v]) * kFloat});
+    if (rounded_[v] == nullptr) continue;
+    rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", as bfloat16",
+                    Bfloat16Floats(variables_[v]) * kFloat});
   }
   for (const auto& [batch, kernels] : kernels_) {
     for (size_t i = 0; i < kernels.nodes.size(); ++i) {
@@ -169,6 +189,7 @@ float* Graph::Gradient(Value value) const {
 void Graph::Forward(const GraphCall& call, bool training) {
   inputs_ = call.inputs;
   parameters_.assign(call.parameters.begin(), call.parameters.end());
+  operands_.assign(rounded_.size(), nullptr);
   variable_needed_.assign(variables_.size(), false);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
@@ -179,15 +200,13 @@ void Graph::Forward(const GraphCall& call, bool training) {
     }
     call_inputs_.clear();
     for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
-    kernel->Forward(
-        {.inputs = call_inputs_,
-         .parameters =
-             std::span(parameters_).subspan(node.first_variable, node.layer->variables().size()),
-         .output = storages_[node.storage].data.get(),
-         .training = node.training.value_or(training),
-         .key = Mix64(call.key, node.salt),
-         .first_example = call.first_example});
-    RoundValue(i, call.batch);
+    kernel->Forward({.inputs = call_inputs_,
+                     .parameters = Of(parameters_, node),
+                     .rounded = Of(operands_, node),
+                     .output = storages_[node.storage].data.get(),
+                     .training = node.training.value_or(training),
+                     .key = Mix64(call.key, node.salt),
+                     .first_example = call.first_example});
   }
   for (size_t v = 0; v < variables_.size(); ++v) Need(v, call);
 }
@@ -196,7 +215,10 @@ void Graph::Need(size_t variable, const GraphCall& call) {
   if (variable_needed_[variable]) return;
   variable_needed_[variable] = true;
   if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
-  RoundParameter(variable, call);
+  if (rounded_.empty() || rounded_[variable] == nullptr) return;
+  auto* const rounded = reinterpret_cast<uint16_t*>(rounded_[variable].get());
+  ops_.ToBfloat16(VariableElements(variables_[variable]), call.parameters[variable], rounded);
+  operands_[variable] = rounded;
 }
 
 void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
@@ -302,22 +324,18 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
     call_d_parameters_.push_back(
         target(VariableElements(variables_[v]), d_parameters[v], variable_written_, v));
   }
-  current_->nodes[index]->Backward(
-      {.inputs = call_inputs_,
-       .parameters = std::span(parameters_).subspan(node.first_variable, count),
-       .output = Data(index),
-       .d_output = Gradient(index),
-       .d_inputs = call_d_inputs_,
-       .d_parameters = call_d_parameters_,
-       .key = Mix64(call.key, node.salt),
-       .first_example = call.first_example,
-       .share = call.share,
-       .later_calls = node.later_calls});
-  RoundVariableGradients(node, call_d_parameters_);
+  current_->nodes[index]->Backward({.inputs = call_inputs_,
+                                    .parameters = Of(parameters_, node),
+                                    .rounded = Of(operands_, node),
+                                    .output = Data(index),
+                                    .d_output = Gradient(index),
+                                    .d_inputs = call_d_inputs_,
+                                    .d_parameters = call_d_parameters_,
+                                    .key = Mix64(call.key, node.salt),
+                                    .first_example = call.first_example,
+                                    .share = call.share,
+                                    .later_calls = node.later_calls});
   for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
-  for (size_t i = 0; i < node.data_inputs; ++i) {
-    if (call_d_inputs_[i] != nullptr) RoundGradient(node.inputs[i], call.batch);
-  }
 }
 
 }  // namespace paracord

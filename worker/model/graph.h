@@ -111,8 +111,6 @@ class Graph {
   const float* value(Value value) const { return Data(value); }
   // Where the gradient of the loss by the loss value goes before Backward.
   float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
-  // Rounds the gradient there to the value's precision.
-  void RoundGradient(Value value, int64_t batch);
   // After a Forward in training mode of the same call. d_parameters has null for what is not
   // wanted; `add`: the gradients are added to what is there. The regularizers' part goes into
   // `loss` as well.
@@ -131,7 +129,7 @@ class Graph {
     size_t data_inputs = 0;     // the others are masks
     std::vector<Shape> input_shapes;
     Shape shape;
-    Precision precision = Precision::kFloat32;
+    Operands operands = Operands::kFloat32;
     bool cast = false;   // of an input, which belongs to the layer that comes next
     size_t storage = 0;  // views share that of their input
     size_t first_variable = 0;
@@ -169,11 +167,6 @@ class Graph {
     std::vector<int64_t> bytes;  // that each has allocated
   };
 
-  // A variable as layers of a mixed policy see it.
-  struct Rounded {
-    Precision precision = Precision::kFloat32;
-    DeviceArray data;
-  };
   struct Sum {
     int64_t n = 0;
     const float* from = nullptr;
@@ -195,20 +188,26 @@ class Graph {
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   const float* Data(Value value) const;
   float* Gradient(Value value) const;
-  bool RoundsVariables(const Node& node) const;
+  // Those of the job, where the layer's policy says nothing.
+  Operands OperandsOf(const Node& node) const {
+    return tf32_ && node.operands == Operands::kFloat32 ? Operands::kTf32 : node.operands;
+  }
   absl::Status ReserveRounded();
+  // Its variables' part of all.
+  template <class Pointer>
+  static std::span<const Pointer> Of(const std::vector<Pointer>& all, const Node& node) {
+    if (all.empty()) return {};
+    return std::span(all).subspan(node.first_variable, node.layer->variables().size());
+  }
   void Need(size_t variable, const GraphCall& call);
-  void RoundParameter(size_t variable, const GraphCall& call);
   void EndVariable(size_t variable, const GraphCall& call, std::span<float* const> d_parameters,
                    PendingSum& loss);
-  void RoundValue(Value value, int64_t batch);
-  void RoundVariableGradients(const Node& node, std::span<float* const> d_parameters);
   void AddActivityGradients(size_t index, const GraphCall& call);
   void BackwardNode(size_t index, const GraphCall& call, std::span<float* const> d_parameters);
 
   Ops& ops_;
-  bool frozen_ = false;          // as ModelSpec::frozen
-  bool short_operands_ = false;  // in all products, not only those of a mixed policy
+  bool frozen_ = false;  // as ModelSpec::frozen
+  bool tf32_ = false;    // in all products, not only those of a mixed policy
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;
@@ -224,10 +223,12 @@ class Graph {
   std::map<int64_t, Kernels> kernels_;  // by batch size
   uint64_t uses_ = 0;
   Kernels* current_ = nullptr;
-  std::vector<Rounded> rounded_;  // by variable; empty where it is not rounded
+  // By variable, or empty where there are none: for those that products take as bfloat16.
+  std::vector<DeviceArray> rounded_;
   // Of a run.
   std::span<const float* const> inputs_;
   std::vector<const float*> parameters_, call_inputs_;
+  std::vector<const uint16_t*> operands_;  // as rounded_, once it has the numbers
   std::vector<float*> call_d_inputs_, call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;

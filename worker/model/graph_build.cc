@@ -100,11 +100,11 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
   node.shape = *std::move(shape);
 
-  node.precision = layer.precision().value_or(Precision::kFloat32);
-  if (!layer.precision().has_value() && data_inputs > 0) {  // as its inputs, if they agree
-    node.precision = nodes_[node.inputs[0]].precision;
+  node.operands = layer.operands().value_or(Operands::kFloat32);
+  if (!layer.operands().has_value() && data_inputs > 0) {  // as its inputs, if they agree
+    node.operands = nodes_[node.inputs[0]].operands;
     for (size_t i = 1; i < data_inputs; ++i) {
-      if (nodes_[node.inputs[i]].precision != node.precision) node.precision = Precision::kFloat32;
+      if (nodes_[node.inputs[i]].operands != node.operands) node.operands = Operands::kFloat32;
     }
   }
   if (frozen_) layer.Freeze();
@@ -227,19 +227,6 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
   return value;
 }
 
-// A layer of a mixed policy rounds its inputs; ids stay as they are.
-absl::Status Graph::Builder::CastInputs(Layer& layer, std::vector<Value>& inputs) {
-  const std::optional<Precision> precision = layer.precision();
-  if (precision.value_or(Precision::kFloat32) == Precision::kFloat32) return absl::OkStatus();
-  if (layer.ids_below().has_value()) return absl::OkStatus();
-  for (Value& input : inputs) {
-    if (graph_.nodes_[input].precision == *precision) continue;
-    ASSIGN_OR_RETURN(input, AddActivation(layer, {ActivationKind::kAffine, 1, 0, 0}, input));
-    graph_.nodes_[input].cast = true;
-  }
-  return absl::OkStatus();
-}
-
 // What a call has is what its layer takes: nothing of it is ever left out.
 absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer) const {
   if (!layer.folds() && node.inputs.size() > layer.most_inputs()) {
@@ -329,7 +316,6 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer
   }
   const std::vector<Value> masked = MasksOf(node, named, layer, inputs);
   for (size_t i = 0; i < inputs.size() && layer.removes_masks(); ++i) SetMask(inputs[i], kNone);
-  RETURN_IF_ERROR(CastInputs(layer, inputs));
   Value value = kNone;
   const bool masked_merge = layer.folds() && !operation && !model_.keras2;
   if (masked_merge && layer.class_name() == "Multiply") {
@@ -415,7 +401,7 @@ std::unique_ptr<Graph> Graph::Build(Ops& ops, const ModelSpec& model,
                                     std::span<const std::optional<Shape>> data,
                                     Problems& problems) {
   std::unique_ptr<Graph> graph(new Graph(ops));
-  graph->short_operands_ = model.short_operands;
+  graph->tf32_ = model.tf32;
   graph->frozen_ = model.frozen;
   return Builder(*graph, model, problems).Add(data) ? std::move(graph) : nullptr;
 }

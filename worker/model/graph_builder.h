@@ -39,7 +39,6 @@ class Graph::Builder {
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
   absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
-  absl::Status CastInputs(Layer& layer, std::vector<Value>& inputs);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
   absl::Status CheckCall(const NodeSpec& node, const Layer& layer) const;

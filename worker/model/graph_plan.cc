@@ -11,8 +11,7 @@ namespace paracord {
 std::optional<Graph::Value> Graph::LogitsOf(Value value, bool of_sigmoid) const {
   while (true) {
     const Node& last = nodes_[value];
-    // Of values that are rounded Keras does not find it.
-    if (last.layer == nullptr || last.precision != Precision::kFloat32) return std::nullopt;
+    if (last.layer == nullptr) return std::nullopt;
     const auto activation = last.layer->activation();
     if (!activation.has_value()) return std::nullopt;
     value = last.inputs[0];

@@ -28,7 +28,7 @@ void SetPolicy(const char* policy, json& config) {
 }  // namespace
 
 void ApplyPrecision(const std::string& precision, ModelSpec& model) {
-  model.short_operands = precision == "tf32";
+  model.tf32 = precision == "tf32";
   if (precision != "bf16" && precision != "fp16") return;
   std::set<size_t> last;
   for (const Endpoint& output : model.outputs) last.insert(model.nodes[output.node].layer);

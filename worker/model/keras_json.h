@@ -62,8 +62,8 @@ struct ModelSpec {
   std::vector<Endpoint> inputs;
   std::vector<Endpoint> outputs;
   bool keras2 = false;
-  bool frozen = false;          // none of its variables takes gradients, whatever its layers say
-  bool short_operands = false;  // Ops::AllowShortOperands for all of it
+  bool frozen = false;  // none of its variables takes gradients, whatever its layers say
+  bool tf32 = false;    // Operands::kTf32 for all of it
   std::vector<std::string> problems;  // of single layers; the rest is read nevertheless
 };
 

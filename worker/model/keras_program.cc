@@ -235,7 +235,6 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
   ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
              batch_targets_[index] + call.first_example * head.targets_each, weights, scale,
              gradient ? graph_->loss_gradient(head.loss_value) : nullptr, sum);
-  if (gradient) graph_->RoundGradient(head.loss_value, call.batch);
   return absl::OkStatus();
 }
 

@@ -84,14 +84,6 @@ struct Activation {
   float alpha = 0, beta = 0, gamma = 0;
 };
 
-// What values are rounded to, to the nearest and to even.
-enum class Precision {
-  kFloat32,  // not at all
-  kBfloat16,
-  kFloat16,
-  kFloat16Digits,  // its 11 bits, but the range of float32
-};
-
 // Indices over a few axes, and how far one step along each goes in the operands (in floats): a
 // broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
 // output may be 0 where values are added.
@@ -131,10 +123,25 @@ struct MatmulShape {
   int64_t batch = 1;  // so many of each operand, one after the other, but for the bias
 };
 
+// What products and convolutions take of their operands. What they add up is float32.
+enum class Operands {
+  kFloat32,
+  kTf32,      // 11 significant bits may do: for a GPU's tensor cores. The CPU takes all.
+  kBfloat16,  // 8 may do.
+};
+
+// Of a product: numbers, and what Ops::ToBfloat16 made of them, where several products take them.
+struct Operand {
+  Operand(const float* numbers, const uint16_t* rounded = nullptr)  // NOLINT: as a float*
+      : data(numbers), bfloat16(rounded) {}
+  const float* data;
+  const uint16_t* bfloat16;  // or null
+};
+
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  virtual void Run(const float* a, const float* b, const float* bias, float* c) = 0;
+  virtual void Run(Operand a, Operand b, const float* bias, float* c) = 0;
 };
 
 // One axis of a window that slides over an image.
@@ -289,9 +296,10 @@ class Ops {
   // on. After a Finish.
   virtual std::vector<DeviceSpan> TakeSpans(bool note) = 0;
 
-  // Whether products and convolutions that are made from now on may take 11 significant bits of
-  // their operands (TF32 of a GPU's tensor cores); the sums are float32. Nothing to the CPU.
-  virtual void AllowShortOperands(bool allow) = 0;
+  // For the products and convolutions that are made from now on.
+  virtual void AllowOperands(Operands operands) = 0;
+  // Whether kBfloat16 makes them faster.
+  virtual bool has_bfloat16() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
@@ -315,7 +323,8 @@ class Ops {
                        float* y) = 0;
 
   virtual void Fill(int64_t n, float value, float* y) = 0;
-  virtual void Round(Precision precision, int64_t n, float* x) = 0;
+  // y = x, rounded to the nearest and to even.
+  virtual void ToBfloat16(int64_t n, const float* x, uint16_t* y) = 0;
   // y = a, or y += a, along the walk.
   virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
   // y = a op b along the walk.

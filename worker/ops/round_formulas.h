@@ -1,4 +1,4 @@
-// Numbers rounded to the precisions of Ops::Round, for every device. Pure.
+// float32 rounded to fewer bits, for every device. Pure.
 #pragma once
 
 #include <bit>
@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "worker/ops/host_device.h"
-#include "worker/ops/ops.h"
 
 namespace paracord::formulas {
 
@@ -19,26 +18,11 @@ PARACORD_HD float WithoutBits(float x) {
   return std::isfinite(x) ? std::bit_cast<float>(rounded) : x;
 }
 
-PARACORD_HD inline float ToFloat16(float x) {
-  constexpr float kLeast = 6.103515625e-05f;  // of full precision; below, multiples of 2^-24
-  constexpr float kTop = 65504.f, kStep = 1.f / 16777216;
-  if (std::abs(x) < kLeast) return std::nearbyint(x / kStep) * kStep;
-  const float rounded = WithoutBits<13>(x);
-  return std::abs(rounded) > kTop ? std::copysign(INFINITY, x) : rounded;
-}
-
-PARACORD_HD inline float Rounded(Precision precision, float x) {
-  switch (precision) {
-    case Precision::kFloat32:
-      return x;
-    case Precision::kBfloat16:
-      return WithoutBits<16>(x);
-    case Precision::kFloat16:
-      return std::isnan(x) ? x : ToFloat16(x);
-    case Precision::kFloat16Digits:
-      return WithoutBits<13>(x);
-  }
-  return x;
+// The upper half of its bits. A NaN stays one.
+PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
+  constexpr uint32_t kQuiet = 0x40;
+  const uint32_t upper = std::bit_cast<uint32_t>(WithoutBits<16>(x)) >> 16;
+  return static_cast<uint16_t>(std::isnan(x) ? upper | kQuiet : upper);
 }
 
 }  // namespace paracord::formulas

@@ -64,7 +64,9 @@ TEST_CASE("loops give the same bits with any number of threads") {
   SameForAnyThreads("add", [&](Ops& ops, float* y) { ops.Add(kAll, px, y); });
   SameForAnyThreads("sum", [&](Ops& ops, float* y) { ops.SumRows(kRows, kColumns, px, y); });
   SameForAnyThreads("dropout", [&](Ops& ops, float* y) { ops.Dropout(5, 0.3f, 11, kAll, px, y); });
-  SameForAnyThreads("round", [&](Ops& ops, float* y) { ops.Round(Precision::kBfloat16, kAll, y); });
+  SameForAnyThreads("rounding", [&](Ops& ops, float* y) {
+    ops.ToBfloat16(kAll, px, reinterpret_cast<uint16_t*>(y));
+  });
   SameForAnyThreads("transpose", [&](Ops& ops, float* y) {
     ops.Copy({{kColumns, kRows}, {1, kColumns}, {}, {kRows, 1}}, false, px, y);
   });

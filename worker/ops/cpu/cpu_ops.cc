@@ -64,13 +64,27 @@ class CpuOps : public Ops {
     return name;
   }
 
+  void AllowOperands(Operands operands) override {
+    bfloat16_ = operands == Operands::kBfloat16 && has_bfloat16();
+  }
+  bool has_bfloat16() const override { return cpu::HasBfloat16(); }
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
-    RETURN_IF_ERROR(Reserve(cpu::ApartFloats(shape)));
-    return cpu::MakeMatmul(device_, threads_, shape);
+    if (bfloat16_) {
+      auto made = cpu::MakeMatmul(device_, threads_, shape, true);
+      if (made.ok()) RETURN_IF_ERROR(Reserve(cpu::ScratchFloats(shape, true)));
+      if (!absl::IsUnimplemented(made.status())) return made;
+    }
+    RETURN_IF_ERROR(Reserve(cpu::ScratchFloats(shape, false)));
+    return cpu::MakeMatmul(device_, threads_, shape, false);
   }
   absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
+    if (bfloat16_) {
+      auto made = cpu::MakeConv2D(device_, threads_, shape, true);
+      if (made.ok()) RETURN_IF_ERROR(Reserve(cpu::ScratchFloats(shape)));
+      if (!absl::IsUnimplemented(made.status())) return made;
+    }
     const std::array<int64_t, 3> floats = cpu::WinogradFloats(threads_, shape);
-    if (floats[0] == 0) return cpu::MakeConv2D(device_, shape);
+    if (floats[0] == 0) return cpu::MakeConv2D(device_, threads_, shape, false);
     RETURN_IF_ERROR(Reserve(floats));
     return cpu::MakeWinograd(device_, threads_, shape);
   }
@@ -111,8 +125,8 @@ class CpuOps : public Ops {
       cpu::Dropout(key, rate, first + at, count, x + at, y + at);
     });
   }
-  void Round(Precision precision, int64_t n, float* x) override {
-    InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Round(precision, count, x + at); });
+  void ToBfloat16(int64_t n, const float* x, uint16_t* y) override {
+    cpu::ToBfloat16(threads_, n, x, y);
   }
   void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
@@ -127,7 +141,6 @@ class CpuOps : public Ops {
       cpu::Binary(kind, part, a + at_a, b + at_b, y + at_y);
     });
   }
-  void AllowShortOperands(bool) override {}
   void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
     const auto moments = [&](int64_t first, int64_t count) {
       cpu::Moments(s, x, mean, variance, first, count);
@@ -244,6 +257,7 @@ class CpuOps : public Ops {
 
   const int threads_;
   int64_t allocated_bytes_ = 0;
+  bool bfloat16_ = false;  // for what is made
   cpu::Device device_;
   std::array<int64_t, 3> scratch_floats_{};  // of device_.scratch
   std::deque<size_t> awaited_;               // since the last Finish

@@ -31,11 +31,16 @@ struct Device {
   }
 };
 
+// Whether the processor multiplies bfloat16 faster than float32: it has AMX.
+bool HasBfloat16();
 // Floats of Device::scratch that the product needs for copies of its operands.
-std::array<int64_t, 3> ApartFloats(const MatmulShape& shape);
+std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
+// `bfloat16`: of operands rounded to it. UNIMPLEMENTED: there is nothing faster for that.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
-                                                   const MatmulShape& shape);
-absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape);
+                                                   const MatmulShape& shape, bool bfloat16);
+std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // of bfloat16
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
+                                                   const ConvShape& shape, bool bfloat16);
 // Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
@@ -51,7 +56,7 @@ void Add(int64_t n, const float* x, float* y);
 // Of the first `count` of the columns.
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
-void Round(Precision precision, int64_t n, float* x);
+void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y);
 void Fill(int64_t n, float value, float* y);
 void Copy(const Walk& walk, bool add, const float* a, float* y);
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);

@@ -3,7 +3,9 @@
 // with any format, and convolutions want the kernel in oneDNN's own layout (DESIGN: the
 // arithmetic).
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -15,13 +17,45 @@ namespace {
 
 using dnnl::memory;
 using Args = std::unordered_map<int, memory>;
-constexpr auto kF32 = memory::data_type::f32;
+using Type = memory::data_type;
+constexpr auto kF32 = Type::f32;
 
 memory WithoutData(const memory::desc& desc, const dnnl::engine& engine) {
   return memory(desc, engine, nullptr);
 }
 
-void Point(memory& at, const float* data) { at.set_data_handle(const_cast<float*>(data)); }
+void Point(memory& at, const void* data) { at.set_data_handle(const_cast<void*>(data)); }
+
+// As bfloat16 a primitive is only wanted if it is computed by AMX: others may be slower than that
+// of float32, down to loops over single elements.
+template <class Desc>
+Desc Fast(Desc desc, Type type) {
+  if (type == kF32 || std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos)
+    return desc;
+  throw dnnl::error(dnnl_unimplemented, "not by AMX");
+}
+
+// What primitives read: floats where they lie, or rounded into the device's scratch memory.
+class Reader {
+ public:
+  Reader(Device& device, int threads, Type type)
+      : device_(device), threads_(threads), rounds_(type != kF32) {}
+  bool rounds() const { return rounds_; }
+  const void* Read(const Operand& x, size_t scratch, int64_t n) const {
+    if (!rounds_) return x.data;
+    if (x.bfloat16 != nullptr) return x.bfloat16;
+    auto* const rounded = reinterpret_cast<uint16_t*>(device_.scratch[scratch].get());
+    ToBfloat16(threads_, n, x.data, rounded);
+    return rounded;
+  }
+
+ private:
+  Device& device_;
+  const int threads_;
+  const bool rounds_;
+};
+
+int64_t RoundedFloats(int64_t n) { return (n + 1) / 2; }
 
 dnnl::primitive_attr ReluAfter(bool relu) {
   dnnl::primitive_attr attr;
@@ -49,9 +83,13 @@ bool IsNarrow(const MatmulShape& s) {
 
 class DnnlMatmul : public Matmul {
  public:
-  DnnlMatmul(Device& device, int threads, const MatmulShape& s)
-      : device_(device), threads_(threads), shape_(s), apart_(ApartFloats(s)) {
-    const auto operand = [&](bool apart, bool transpose, int64_t rows, int64_t columns) {
+  DnnlMatmul(Device& device, int threads, const MatmulShape& s, Type type)
+      : device_(device),
+        threads_(threads),
+        shape_(s),
+        reader_(device, threads, type),
+        apart_(reader_.rounds() ? std::array<int64_t, 3>{} : ScratchFloats(s, false)) {
+    const auto operand = [&](bool apart, bool transpose, int64_t rows, int64_t columns, Type of) {
       memory::dims dims{rows, columns};
       const int64_t step = (transpose ? rows : columns) + (apart ? kGap : 0);
       memory::dims steps = transpose ? memory::dims{1, step} : memory::dims{step, 1};
@@ -59,16 +97,17 @@ class DnnlMatmul : public Matmul {
         dims.insert(dims.begin(), s.batch);
         steps.insert(steps.begin(), rows * columns);
       }
-      return memory::desc(dims, kF32, steps);
+      return memory::desc(dims, of, steps);
     };
-    const memory::desc a = operand(apart_[0] > 0, s.transpose_a, s.m, s.k);
-    const memory::desc b = operand(apart_[1] > 0, s.transpose_b, s.k, s.n);
-    const memory::desc c = operand(false, false, s.m, s.n);
+    const memory::desc a = operand(apart_[0] > 0, s.transpose_a, s.m, s.k, type);
+    const memory::desc b = operand(apart_[1] > 0, s.transpose_b, s.k, s.n, type);
+    const memory::desc c = operand(false, false, s.m, s.n, kF32);
     const memory::desc bias = s.batch > 1
                                   ? memory::desc({1, 1, s.n}, kF32, memory::dims{s.n, s.n, 1})
                                   : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
     const auto desc = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-    matmul_ = dnnl::matmul(dnnl::matmul::primitive_desc(desc, ReluAfter(s.relu), device.engine));
+    matmul_ = dnnl::matmul(
+        Fast(dnnl::matmul::primitive_desc(desc, ReluAfter(s.relu), device.engine), type));
     a_ = WithoutData(a, device.engine);
     b_ = WithoutData(b, device.engine);
     c_ = WithoutData(c, device.engine);
@@ -79,10 +118,10 @@ class DnnlMatmul : public Matmul {
     }
   }
 
-  void Run(const float* a, const float* b, const float* bias, float* c) override {
+  void Run(Operand a, Operand b, const float* bias, float* c) override {
     device_.Guard("matmul", [&] {
-      Point(a_, Apart(0, a, shape_.m));
-      Point(b_, Apart(1, b, shape_.n));
+      Point(a_, Read(0, a, shape_.m));
+      Point(b_, Read(1, b, shape_.n));
       Point(c_, c);
       if (bias_) Point(bias_, bias);
       matmul_.execute(device_.stream, args_);
@@ -90,9 +129,12 @@ class DnnlMatmul : public Matmul {
   }
 
  private:
-  // `x`, k rows of `width`, or its copy with the rows apart.
-  const float* Apart(size_t operand, const float* x, int64_t width) {
-    if (apart_[operand] == 0) return x;
+  // `x`, k rows of `width`, or its copy with the rows apart, or rounded.
+  const void* Read(size_t operand, const Operand& all, int64_t width) {
+    if (apart_[operand] == 0) {
+      return reader_.Read(all, operand, shape_.batch * shape_.k * width);
+    }
+    const float* const x = all.data;
     float* const copy = device_.scratch[operand].get();
     InRanges(threads_, shape_.k, kRange / width + 1, [&](int64_t first, int64_t count) {
       for (int64_t r = first; r < first + count; ++r) {
@@ -105,6 +147,7 @@ class DnnlMatmul : public Matmul {
   Device& device_;
   const int threads_;
   const MatmulShape shape_;
+  const Reader reader_;
   const std::array<int64_t, 3> apart_;
   dnnl::matmul matmul_;
   memory a_, b_, bias_, c_;
@@ -141,14 +184,21 @@ class Adapter {
   Args args_;
 };
 
-memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width) {
-  return memory::desc({batch, channels, height, width}, kF32, memory::format_tag::nhwc);
+memory::desc Image(const ConvShape& s, Type type) {
+  return memory::desc({s.batch, s.in_channels, s.height.in, s.width.in}, type,
+                      memory::format_tag::nhwc);
+}
+memory::desc Result(const ConvShape& s, Type type) {
+  return memory::desc({s.batch, s.out_channels, s.height.out, s.width.out}, type,
+                      memory::format_tag::nhwc);
 }
 
 struct ConvDescs {
-  explicit ConvDescs(const ConvShape& s)
-      : x(Image(s.batch, s.in_channels, s.height.in, s.width.in)),
-        y(Image(s.batch, s.out_channels, s.height.out, s.width.out)),
+  ConvDescs(const ConvShape& s, Type type)
+      : x(Image(s, type)),
+        y(Result(s, kF32)),
+        dx(Image(s, kF32)),
+        dy(Result(s, type)),
         bias({s.out_channels}, kF32, memory::format_tag::a),
         strides{s.height.stride, s.width.stride},
         dilations{s.height.dilation - 1, s.width.dilation - 1},
@@ -163,9 +213,10 @@ struct ConvDescs {
       steps.insert(steps.begin(), all_out / s.groups);
     }
     kernel_ours = memory::desc(dims, kF32, steps);
-    kernel_any = memory::desc(dims, kF32, memory::format_tag::any);
+    kernel_any = memory::desc(dims, type, memory::format_tag::any);
+    d_kernel_any = memory::desc(dims, kF32, memory::format_tag::any);
   }
-  memory::desc x, y, bias, kernel_ours, kernel_any;
+  memory::desc x, y, dx, dy, bias, kernel_ours, kernel_any, d_kernel_any;
   memory::dims strides, dilations, pad_before, pad_after;
 };
 
@@ -188,8 +239,12 @@ Desc Sound(Desc desc, const ConvShape& s) {
 
 class DnnlConv2D : public Conv2D {
  public:
-  DnnlConv2D(Device& device, const ConvShape& s) : device_(device) {
-    const ConvDescs d(s);
+  DnnlConv2D(Device& device, int threads, const ConvShape& s, Type type)
+      : device_(device),
+        reader_(device, threads, type),
+        inputs_(Elements(Image(s, type))),
+        outputs_(Elements(Result(s, type))) {
+    const ConvDescs d(s, type);
     const auto& engine = device.engine;
     const auto direct = dnnl::algorithm::convolution_direct;
     using Forward = dnnl::convolution_forward;
@@ -201,34 +256,38 @@ class DnnlConv2D : public Conv2D {
                                d.dilations, d.pad_before, d.pad_after)
                : Forward::desc(training, direct, d.x, d.kernel_any, d.y, d.strides, d.dilations,
                                d.pad_before, d.pad_after);
-    const auto forward = Sound(Forward::primitive_desc(forward_desc, ReluAfter(s.relu), engine), s);
+    const auto forward =
+        Fast(Sound(Forward::primitive_desc(forward_desc, ReluAfter(s.relu), engine), s), type);
     const auto input =
-        Sound(Input::primitive_desc(Input::desc(direct, d.x, d.kernel_any, d.y, d.strides,
-                                                d.dilations, d.pad_before, d.pad_after),
-                                    engine, forward),
-              s);
+        Fast(Sound(Input::primitive_desc(Input::desc(direct, d.dx, d.kernel_any, d.dy, d.strides,
+                                                     d.dilations, d.pad_before, d.pad_after),
+                                         engine, forward),
+                   s),
+             type);
     const auto kernel_desc = s.bias
-                                 ? Kernel::desc(direct, d.x, d.kernel_any, d.bias, d.y, d.strides,
-                                                d.dilations, d.pad_before, d.pad_after)
-                                 : Kernel::desc(direct, d.x, d.kernel_any, d.y, d.strides,
+                                 ? Kernel::desc(direct, d.x, d.d_kernel_any, d.bias, d.dy,
+                                                d.strides, d.dilations, d.pad_before, d.pad_after)
+                                 : Kernel::desc(direct, d.x, d.d_kernel_any, d.dy, d.strides,
                                                 d.dilations, d.pad_before, d.pad_after);
-    const auto kernel = Sound(Kernel::primitive_desc(kernel_desc, engine, forward), s);
+    const auto kernel = Fast(Sound(Kernel::primitive_desc(kernel_desc, engine, forward), s), type);
 
     forward_ = Forward(forward);
     input_ = Input(input);
     kernel_ = Kernel(kernel);
     x_ = WithoutData(d.x, engine);
     y_ = WithoutData(d.y, engine);
+    dx_ = WithoutData(d.dx, engine);
+    dy_ = WithoutData(d.dy, engine);
     forward_kernel_ = Adapter(d.kernel_ours, forward.weights_desc(), true, device);
     input_kernel_ = Adapter(d.kernel_ours, input.weights_desc(), true, device);
     d_kernel_ = Adapter(d.kernel_ours, kernel.diff_weights_desc(), false, device);
     forward_args_ = {
         {DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, forward_kernel_.wanted()}, {DNNL_ARG_DST, y_}};
-    input_args_ = {{DNNL_ARG_DIFF_DST, y_},
+    input_args_ = {{DNNL_ARG_DIFF_DST, dy_},
                    {DNNL_ARG_WEIGHTS, input_kernel_.wanted()},
-                   {DNNL_ARG_DIFF_SRC, x_}};
+                   {DNNL_ARG_DIFF_SRC, dx_}};
     kernel_args_ = {
-        {DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.wanted()}};
+        {DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, dy_}, {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.wanted()}};
     if (s.bias) {
       bias_ = WithoutData(d.bias, engine);
       forward_args_.emplace(DNNL_ARG_BIAS, bias_);
@@ -238,7 +297,7 @@ class DnnlConv2D : public Conv2D {
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
     device_.Guard("convolution", [&] {
-      Point(x_, x);
+      Point(x_, reader_.Read(x, 0, inputs_));
       Point(y_, y);
       if (bias_) Point(bias_, bias);
       forward_kernel_.Point(kernel);
@@ -248,8 +307,8 @@ class DnnlConv2D : public Conv2D {
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
     device_.Guard("convolution, gradient of the input", [&] {
-      Point(y_, dy);
-      Point(x_, dx);
+      Point(dy_, reader_.Read(dy, 1, outputs_));
+      Point(dx_, dx);
       input_kernel_.Point(kernel);
       input_kernel_.Convert(device_);
       input_.execute(device_.stream, input_args_);
@@ -257,8 +316,8 @@ class DnnlConv2D : public Conv2D {
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
     device_.Guard("convolution, gradient of the kernel", [&] {
-      Point(x_, x);
-      Point(y_, dy);
+      Point(x_, reader_.Read(x, 0, inputs_));
+      Point(dy_, reader_.Read(dy, 1, outputs_));
       if (bias_) Point(bias_, dbias);
       d_kernel_.Point(dkernel);
       kernel_.execute(device_.stream, kernel_args_);
@@ -267,39 +326,61 @@ class DnnlConv2D : public Conv2D {
   }
 
  private:
+  static int64_t Elements(const memory::desc& desc) {
+    int64_t n = 1;
+    for (const int64_t dim : desc.dims()) n *= dim;
+    return n;
+  }
+
   Device& device_;
+  const Reader reader_;
+  const int64_t inputs_, outputs_;
   dnnl::convolution_forward forward_;
   dnnl::convolution_backward_data input_;
   dnnl::convolution_backward_weights kernel_;
-  memory x_, y_, bias_;
+  memory x_, y_, dx_, dy_, bias_;
   Adapter forward_kernel_, input_kernel_, d_kernel_;
   Args forward_args_, input_args_, kernel_args_;
 };
 
-template <class Interface, class Implementation, class... Arguments>
-absl::StatusOr<std::unique_ptr<Interface>> Make(const char* what, Device& device,
-                                                const Arguments&... arguments) {
+template <class Interface, class Implementation, class Shape>
+absl::StatusOr<std::unique_ptr<Interface>> Make(const char* what, Device& device, int threads,
+                                                const Shape& shape, bool bfloat16) {
   try {
-    return std::make_unique<Implementation>(device, arguments...);
+    return std::make_unique<Implementation>(device, threads, shape, bfloat16 ? Type::bf16 : kF32);
   } catch (const dnnl::error& e) {
-    return absl::InternalError(absl::StrCat(what, ": oneDNN: ", e.what()));
+    const std::string message = absl::StrCat(what, ": oneDNN: ", e.what());
+    if (bfloat16 && e.status == dnnl_unimplemented) return absl::UnimplementedError(message);
+    return absl::InternalError(message);
   }
 }
 
 }  // namespace
 
-std::array<int64_t, 3> ApartFloats(const MatmulShape& s) {
+bool HasBfloat16() {
+  using Bits = std::underlying_type_t<dnnl::cpu_isa>;
+  constexpr auto kAmx = static_cast<Bits>(dnnl::cpu_isa::avx512_core_amx);
+  return (static_cast<Bits>(dnnl::get_effective_cpu_isa()) & kAmx) == kAmx;
+}
+
+std::array<int64_t, 3> ScratchFloats(const MatmulShape& s, bool bfloat16) {
+  if (bfloat16) return {RoundedFloats(s.batch * s.m * s.k), RoundedFloats(s.batch * s.k * s.n), 0};
   const bool a = IsNarrow(s) && s.transpose_a && s.m % kSteps == 0;
   const bool b = IsNarrow(s) && !s.transpose_b && s.n % kSteps == 0 && s.m >= kRowsMin;
   return {a ? s.k * (s.m + kGap) : 0, b ? s.k * (s.n + kGap) : 0, 0};
 }
+std::array<int64_t, 3> ScratchFloats(const ConvShape& s) {
+  return {RoundedFloats(s.batch * s.height.in * s.width.in * s.in_channels),
+          RoundedFloats(s.batch * s.height.out * s.width.out * s.out_channels), 0};
+}
 
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
-                                                   const MatmulShape& shape) {
-  return Make<Matmul, DnnlMatmul>("matmul", device, threads, shape);
+                                                   const MatmulShape& shape, bool bfloat16) {
+  return Make<Matmul, DnnlMatmul>("matmul", device, threads, shape, bfloat16);
 }
-absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, const ConvShape& shape) {
-  return Make<Conv2D, DnnlConv2D>("convolution", device, shape);
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
+                                                   const ConvShape& shape, bool bfloat16) {
+  return Make<Conv2D, DnnlConv2D>("convolution", device, threads, shape, bfloat16);
 }
 
 }  // namespace paracord::cpu

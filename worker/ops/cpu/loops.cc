@@ -1,10 +1,11 @@
 // Plain loops.
 #include <algorithm>
-#include <cmath>
+#include <span>
 
+#include "common/half_float.h"
 #include "common/mix.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
-#include "worker/ops/round_formulas.h"
+#include "worker/ops/cpu/ranges.h"
 
 namespace paracord::cpu {
 
@@ -21,20 +22,11 @@ void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float
   for (int64_t r = 0; r < rows; ++r, x += columns) Add(count, x, sums);
 }
 
-void Round(Precision precision, int64_t n, float* x) {
-  switch (precision) {
-    case Precision::kFloat32:
-      return;
-    case Precision::kBfloat16:
-      for (int64_t i = 0; i < n; ++i) x[i] = formulas::WithoutBits<16>(x[i]);
-      return;
-    case Precision::kFloat16:
-      for (int64_t i = 0; i < n; ++i) x[i] = std::isnan(x[i]) ? x[i] : formulas::ToFloat16(x[i]);
-      return;
-    case Precision::kFloat16Digits:
-      for (int64_t i = 0; i < n; ++i) x[i] = formulas::WithoutBits<13>(x[i]);
-      return;
-  }
+void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y) {
+  InRanges(threads, n, kRange, [=](int64_t at, int64_t count) {
+    FloatsToBf16(std::span(x + at, static_cast<size_t>(count)),
+                 std::span(y + at, static_cast<size_t>(count)));
+  });
 }
 
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y) {

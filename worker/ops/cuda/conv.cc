@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .stride_width = s.width.stride,
                       .dilation_height = s.height.dilation,
                       .dilation_width = s.width.dilation,
-                      .tf32 = engine.tf32(),
+                      .tf32 = engine.operands() != Operands::kFloat32,
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   if (absl::IsUnimplemented(made.status())) {

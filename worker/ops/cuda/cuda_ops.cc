@@ -44,7 +44,8 @@ class CudaOps : public Ops, public GroupOps {
   }
   std::optional<size_t> AwaitDownload() override { return engine_.AwaitDownload(); }
 
-  void AllowShortOperands(bool allow) override { engine_.AllowTf32(allow); }
+  void AllowOperands(Operands operands) override { engine_.AllowOperands(operands); }
+  bool has_bfloat16() const override { return engine_.runtime().has_bfloat16(); }
   absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) override {
     return cuda::MakeMatmul(engine_, shape);
   }
@@ -76,9 +77,8 @@ class CudaOps : public Ops, public GroupOps {
   void Fill(int64_t n, float value, float* y) override {
     engine_.Map("fill", n, FillBody{value, y});
   }
-  void Round(Precision precision, int64_t n, float* x) override {
-    if (precision == Precision::kFloat32) return;
-    engine_.Map("round", n, RoundBody{precision, x});
+  void ToBfloat16(int64_t n, const float* x, uint16_t* y) override {
+    engine_.Map("to bfloat16", n, ToBfloat16Body{x, y});
   }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
     CopyWalk(engine_, walk, add, a, y);

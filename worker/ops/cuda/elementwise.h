@@ -66,13 +66,13 @@ struct FillBody {
   PARACORD_HD void operator()(int64_t i) const { y[i] = value; }
 };
 
-struct RoundBody {
+struct ToBfloat16Body {
   using Loaded = float;
-  Precision precision;
-  Out x;
+  In x;
+  Ptr<uint16_t> y;
   PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  PARACORD_HD float Value(int64_t, float v) const { return formulas::Rounded(precision, v); }
-  PARACORD_HD void Store(int64_t i, float v) const { x[i] = v; }
+  PARACORD_HD uint16_t Value(int64_t, float v) const { return formulas::Bfloat16Bits(v); }
+  PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
 // After a product or a convolution.

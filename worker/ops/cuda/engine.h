@@ -32,6 +32,8 @@ enum class Scratch {
   kMore,
   kKeys,
   kKeysToo,
+  kLeft,   // operand of a product, as bfloat16
+  kRight,  // the other
   kRandom,
   kWorkspace,
   kCount
@@ -47,7 +49,7 @@ class Engine {
   ~Engine();
   absl::Status Init();
 
-  Runtime& runtime() { return *runtime_; }
+  Runtime& runtime() const { return *runtime_; }
   Stream stream() const { return compute_; }
   bool ok() const { return error_.ok(); }
   // False after an error, and while memory is planned: nothing is asked of the device.
@@ -70,8 +72,8 @@ class Engine {
   void SaySlow(const std::string& what);
 
   // For the products and convolutions that are made from now on.
-  void AllowTf32(bool allow) { tf32_ = allow; }
-  bool tf32() const { return tf32_; }
+  void AllowOperands(Operands operands) { operands_ = operands; }
+  Operands operands() const { return operands_; }
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats);
   int64_t allocated_bytes() const { return allocated_bytes_; }
@@ -170,7 +172,8 @@ class Engine {
   size_t asked_count_ = 0;
   std::vector<double> unpinned_results_;
   absl::Status error_;
-  bool tf32_ = false, keep_to_plan_ = false, said_slow_ = false;
+  Operands operands_ = Operands::kFloat32;
+  bool keep_to_plan_ = false, said_slow_ = false;
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 

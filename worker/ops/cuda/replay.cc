@@ -65,6 +65,7 @@ class Replay : public Runtime {
     }
   }
 
+  bool has_bfloat16() const override { return runtime_->has_bfloat16(); }
   absl::Status UseDevice() override { return runtime_->UseDevice(); }
   absl::StatusOr<void*> Malloc(size_t bytes) override { return runtime_->Malloc(bytes); }
   absl::Status Free(void* memory) override {
@@ -161,7 +162,7 @@ class Replay : public Runtime {
   }
   absl::Status Gemm(const GemmCall& c, Stream stream) override {
     return Ask(Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a,
-                   c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.tf32, stream),
+                   c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, stream),
                stream, true, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
   }
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;

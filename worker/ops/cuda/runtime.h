@@ -35,18 +35,20 @@ struct KernelLaunch {
   uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
 };
 
-// cublasSgemmStridedBatched with alpha 1 and beta 0: column-major, C (m, n) = op(A) op(B).
+// cublasGemmStridedBatchedEx_64 with alpha 1 and beta 0: column-major, C (m, n) = op(A) op(B). A
+// and B are CUDA_R_16BF where `operands` says so, else CUDA_R_32F, as C is; computed as
+// CUBLAS_COMPUTE_32F, for kTf32 CUBLAS_COMPUTE_32F_FAST_TF32.
 struct GemmCall {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
+  const void* a = nullptr;
   int64_t lda = 0, stride_a = 0;
-  const float* b = nullptr;
+  const void* b = nullptr;
   int64_t ldb = 0, stride_b = 0;
   float* c = nullptr;
   int64_t ldc = 0, stride_c = 0;
   int64_t batch = 1;
-  bool tf32 = false;  // CUBLAS_TF32_TENSOR_OP_MATH, else CUBLAS_DEFAULT_MATH
+  Operands operands = Operands::kFloat32;
 };
 
 // Descriptors of cuDNN: tensors in CUDNN_TENSOR_NHWC, the filter too (out, height, width, in /
@@ -86,6 +88,8 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
 
+  // Whether products of bfloat16 are computed by tensor cores: from compute capability 8.0 on.
+  virtual bool has_bfloat16() const = 0;
   // Makes this runtime's device that of the calling thread.
   virtual absl::Status UseDevice() = 0;
   // RESOURCE_EXHAUSTED: the device has no more; the message has the sizes.

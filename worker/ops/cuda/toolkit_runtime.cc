@@ -38,10 +38,15 @@ class ToolkitRuntime : public Runtime {
     RETURN_IF_ERROR(UseDevice());
     cudaFuncAttributes kernel;  // of which there may be none for this GPU
     RETURN_IF_CUDA(cudaFuncGetAttributes, &kernel, MapKernel<FillBody>());
+    int major = 0;
+    RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device_);
+    has_bfloat16_ = major >= 8;
     ASSIGN_OR_RETURN(workspace_, Malloc(kCublasWorkspace));
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
   }
+
+  bool has_bfloat16() const override { return has_bfloat16_; }
 
   // That of its device, which goes with it.
   void JoinGroup(const Nccl& nccl, NcclComm comm) {
@@ -202,19 +207,17 @@ class ToolkitRuntime : public Runtime {
 
   absl::Status Gemm(const GemmCall& call, Stream stream) override {
     RETURN_IF_ERROR(UseStream(stream));
-    RETURN_IF_ERROR(
-        StatusOf(libraries_, "cublasSetMathMode",
-                 libraries_.cublasSetMathMode(
-                     cublas_, call.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH)));
     const float one = 1, zero = 0;
-    const auto size = [](int64_t n) { return static_cast<int>(n); };
     const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const cudaDataType_t type = call.operands == Operands::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cublasComputeType_t compute =
+        call.operands == Operands::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     return StatusOf(
-        libraries_, "cublasSgemmStridedBatched",
-        libraries_.cublasSgemmStridedBatched(
-            cublas_, op(call.transpose_a), op(call.transpose_b), size(call.m), size(call.n),
-            size(call.k), &one, call.a, size(call.lda), call.stride_a, call.b, size(call.ldb),
-            call.stride_b, &zero, call.c, size(call.ldc), call.stride_c, size(call.batch)));
+        libraries_, "cublasGemmStridedBatchedEx_64",
+        libraries_.cublasGemmStridedBatchedEx_64(
+            cublas_, op(call.transpose_a), op(call.transpose_b), call.m, call.n, call.k, &one,
+            call.a, type, call.lda, call.stride_a, call.b, type, call.ldb, call.stride_b, &zero,
+            call.c, CUDA_R_32F, call.ldc, call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT));
   }
 
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override {
@@ -262,6 +265,7 @@ class ToolkitRuntime : public Runtime {
   const int device_;
   const ToolkitOptions options_;
   const Libraries& libraries_;
+  bool has_bfloat16_ = false;
   cublasHandle_t cublas_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
   void* workspace_ = nullptr;
