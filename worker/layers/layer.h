@@ -144,7 +144,7 @@ class Layer {
 
   // What its products may take of their operands; nullopt: as those that its inputs come from.
   std::optional<Operands> operands() const { return operands_; }
-  // True: products take the variable, as BackwardCall::Parameter gives it.
+  // True: products take the variable, as ForwardCall::Parameter gives it.
   bool is_operand(size_t index) const {
     return index < variable_operands_.size() && variable_operands_[index];
   }

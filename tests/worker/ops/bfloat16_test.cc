@@ -15,6 +15,12 @@ namespace {
 
 using Floats = std::vector<float>;
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kThreadsMost = 1;  // it does not see how libgomp's threads wait for each other
+#else
+constexpr int kThreadsMost = 2;
+#endif
+
 float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 // Small whole numbers: products and their sums are exact.
@@ -50,7 +56,7 @@ Floats Product(Ops& ops, const MatmulShape& s, const Operand& a, const Operand& 
 }
 
 TEST_CASE("products of bfloat16 are those of float32, from either operand's form") {
-  const auto ops = MakeCpuOps(GENERATE(1, 2));
+  const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   for (const auto& [m, k, n, batch] : {std::array<int64_t, 4>{64, 784, 128, 1},
                                        {1, 64, 64, 1},
                                        {64, 10, 96, 1},
@@ -119,7 +125,7 @@ std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
 }
 
 TEST_CASE("convolutions of bfloat16 are those of float32, and write nothing else") {
-  const auto ops = MakeCpuOps(GENERATE(1, 2));
+  const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   struct Case {
     int64_t in_channels, out_channels, groups, side, size, stride, dilation;
     bool same;
