@@ -140,30 +140,43 @@ absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
   return status;
 }
 
-TEST_CASE("the best algorithm is taken that may be: its math, its determinism, what it works in") {
+TEST_CASE("the best algorithm is taken that may be: its determinism, what it works in, its math") {
   Answers all;
-  all.forward = {Found(kFft, CUDNN_TENSOR_OP_MATH),
-                 Found(kFft, CUDNN_DEFAULT_MATH),
-                 Found(kFft, CUDNN_FMA_MATH, CUDNN_NON_DETERMINISTIC),
-                 Found(kFft, CUDNN_FMA_MATH, CUDNN_DETERMINISTIC, CUDNN_STATUS_NOT_SUPPORTED),
-                 Found(CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_FMA_MATH),
-                 Found(kPlain, CUDNN_FMA_MATH)};
+  all.forward = {Found(kFft, CUDNN_TENSOR_OP_MATH, CUDNN_NON_DETERMINISTIC),
+                 Found(kFft, CUDNN_TENSOR_OP_MATH, CUDNN_DETERMINISTIC, CUDNN_STATUS_NOT_SUPPORTED),
+                 Found(CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_TENSOR_OP_MATH),
+                 Found(kPlain, CUDNN_TENSOR_OP_MATH), Found(kUsual, CUDNN_DEFAULT_MATH)};
   all.bytes = [](int algorithm, cudnnMathType_t, size_t* bytes) {
     *bytes = algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM ? 1001 : 1000;
     return CUDNN_STATUS_SUCCESS;
   };
-  REQUIRE(Run(all, /*tf32=*/false).ok());
-  CHECK(all.ran == kPlain);
-  CHECK(all.ran_with == CUDNN_FMA_MATH);
-  CHECK(all.ran_in == 1000);
-  // There are as many as algorithms, and each may be there in two kinds of math.
-  CHECK(all.wanted >= 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
-  REQUIRE(Run(all, /*tf32=*/true).ok());
-  CHECK(all.ran == kFft);
-  CHECK(all.ran_with == CUDNN_TENSOR_OP_MATH);
-  REQUIRE(Run(all, /*tf32=*/false, /*deterministic=*/false).ok());
-  CHECK(all.ran == kFft);
-  CHECK(all.ran_with == CUDNN_FMA_MATH);
+  for (const bool tf32 : {false, true}) {
+    REQUIRE(Run(all, tf32).ok());
+    CHECK(all.ran == kPlain);
+    CHECK(all.ran_with == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
+    CHECK(all.ran_in == 1000);
+    // There are as many as algorithms, and each may be there in two kinds of math.
+    CHECK(all.wanted >= 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
+    REQUIRE(Run(all, tf32, /*deterministic=*/false).ok());
+    CHECK(all.ran == kFft);
+    CHECK(all.ran_with == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
+  }
+}
+
+TEST_CASE("without TF32 an algorithm is taken whatever math it is named with, and has FMA") {
+  for (const cudnnMathType_t named : {CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH,
+                                      CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, CUDNN_FMA_MATH}) {
+    Answers all;
+    all.forward = {Found(kFft, named), Found(kPlain, named)};
+    // What has no kernel without tensor cores says so.
+    all.bytes = [](int algorithm, cudnnMathType_t math, size_t*) {
+      return algorithm == kPlain && math == CUDNN_FMA_MATH ? CUDNN_STATUS_SUCCESS
+                                                           : CUDNN_STATUS_NOT_SUPPORTED;
+    };
+    REQUIRE(Run(all, /*tf32=*/false).ok());
+    CHECK(all.ran == kPlain);
+    CHECK(all.ran_with == CUDNN_FMA_MATH);
+  }
 }
 
 TEST_CASE("an algorithm that cannot do it after all is passed over") {

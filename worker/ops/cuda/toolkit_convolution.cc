@@ -137,8 +137,9 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
   for (const Found* at = found; status == CUDNN_STATUS_SUCCESS && at < found + count; ++at) {
     if (at->status != CUDNN_STATUS_SUCCESS) continue;
     if (options.deterministic && at->determinism != CUDNN_DETERMINISTIC) continue;
-    if (!call.tf32 && at->mathType != CUDNN_FMA_MATH) continue;
-    ASSIGN_OR_RETURN(const bool can, may(at->algo, at->mathType));
+    // Heuristics name what math they had in mind, and may say "default" even where the descriptor
+    // has FMA. What that has when an algorithm runs binds it: with FMA it takes no tensor cores.
+    ASSIGN_OR_RETURN(const bool can, may(at->algo, call.tf32 ? at->mathType : CUDNN_FMA_MATH));
     if (can) return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const bool can, may(usual, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
