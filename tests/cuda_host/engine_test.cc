@@ -269,6 +269,33 @@ TEST_CASE("a convolution that cuDNN has no algorithm for is a line of the log, o
         std::string::npos);
 }
 
+// Of a lost device cuDNN may say no more than that it has no algorithm.
+TEST_CASE("a convolution that cuDNN refuses because the device is lost says that it is lost") {
+  ConvShape s;
+  s.batch = s.in_channels = s.out_channels = 1;
+  s.height = s.width = {.in = 4, .out = 2, .size = 3};
+  const auto make = [&](int64_t fail_call) {
+    int64_t calls = 0, asked = 0;
+    cuda::HostOptions options;
+    options.convolutions = false;
+    options.fail_call = fail_call;
+    options.sticky = true;
+    options.called = [&](const char* name) {
+      if (std::string(name) == "cudnnGetConvolutionForwardAlgorithm") asked = calls;
+      ++calls;
+    };
+    const auto ops = cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value();
+    ops->Enter();
+    return std::make_pair(ops->MakeConv2D(s).status(), asked);
+  };
+  const Log log;
+  const auto [made, asked] = make(-1);
+  CHECK(made.ok());
+  CHECK(log.lines() == 1);
+  CHECK(absl::IsDataLoss(make(asked).first));
+  CHECK(log.lines() == 1);
+}
+
 // Of a set of directions, a bit each.
 cuda::Directions DirectionsOf(int bits) {
   return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};

@@ -479,9 +479,9 @@ class HostConvolution : public Convolution {
 };
 
 absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const ConvCall& call) {
-  RETURN_IF_ERROR(CallHere("cudnnGetConvolutionForwardAlgorithm"));
-  RETURN_IF_ERROR(CheckConv(call));
+  const absl::Status called = CallHere("cudnnGetConvolutionForwardAlgorithm");
   if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
+  RETURN_IF_ERROR(called.ok() ? CheckConv(call) : called);
   // The quickest asks for so much, others for less.
   const size_t workspace = options_.workspace ? options_.workspace(call.batch) : 1000;
   return std::make_unique<HostConvolution>(*this, call, std::min(workspace, call.workspace_max));

@@ -179,21 +179,40 @@ TEST_CASE("without TF32 an algorithm is taken whatever math it is named with, an
   }
 }
 
+// How cuDNN says that an algorithm, or the heuristics, cannot do a convolution.
+constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
+                                       CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
+                                       CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+                                       CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
+                                       CUDNN_STATUS_BAD_PARAM,
+                                       CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+                                       CUDNN_STATUS_INTERNAL_ERROR,
+                                       CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE,
+                                       CUDNN_STATUS_EXECUTION_FAILED_CUDART};
+// And that it is of no use here at all.
+constexpr cudnnStatus_t kOfMachine[] = {CUDNN_STATUS_NOT_INITIALIZED,
+                                        CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+                                        CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
+                                        CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER};
+
 TEST_CASE("an algorithm that cannot do it after all is passed over") {
-  Answers all;
-  all.forward = {Found(kFft, CUDNN_FMA_MATH), Found(kPlain, CUDNN_FMA_MATH)};
-  all.bytes = [](int algorithm, cudnnMathType_t math, size_t* bytes) {
-    *bytes = 0;
-    return algorithm == kFft && math == CUDNN_FMA_MATH ? CUDNN_STATUS_NOT_SUPPORTED_LAYOUT
-                                                       : CUDNN_STATUS_SUCCESS;
-  };
-  REQUIRE(Run(all, false).ok());
-  CHECK(all.ran == kPlain);
+  for (const cudnnStatus_t refusal : kRefusals) {
+    INFO(refusal);
+    Answers all;
+    all.forward = {Found(kFft, CUDNN_FMA_MATH), Found(kPlain, CUDNN_FMA_MATH)};
+    all.bytes = [&](int algorithm, cudnnMathType_t, size_t* bytes) {
+      *bytes = 0;
+      return algorithm == kFft ? refusal : CUDNN_STATUS_SUCCESS;
+    };
+    REQUIRE(Run(all, false).ok());
+    CHECK(all.ran == kPlain);
+  }
 }
 
 TEST_CASE("where the heuristics name none the usual algorithms are asked for") {
-  for (const cudnnStatus_t status :
-       {CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED_SHAPE}) {
+  std::vector<cudnnStatus_t> statuses(std::begin(kRefusals), std::end(kRefusals));
+  statuses.push_back(CUDNN_STATUS_SUCCESS);
+  for (const cudnnStatus_t status : statuses) {
     for (const bool tf32 : {false, true}) {
       Answers all;
       all.status = status;
@@ -220,28 +239,33 @@ TEST_CASE("a direction that cuDNN cannot do leaves the others") {
   CHECK((*made)->can().filter);
 }
 
-TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and what fails is not") {
-  Answers none;
-  none.bytes = [](int, cudnnMathType_t, size_t*) { return CUDNN_STATUS_NOT_SUPPORTED_SHAPE; };
-  CHECK(absl::IsUnimplemented(Run(none, false)));
-  Answers fails;
-  fails.status = CUDNN_STATUS_EXECUTION_FAILED;
-  CHECK(absl::IsInternal(Run(fails, false)));
-  fails.status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  CHECK(absl::IsResourceExhausted(Run(fails, false)));
-  // No word on the convolution: on this machine cuDNN computes none.
-  fails.status = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
-  CHECK(absl::IsInternal(Run(fails, false)));
-  none.bytes = [](int, cudnnMathType_t, size_t*) {
-    return CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER;
-  };
-  CHECK(absl::IsInternal(Run(none, false)));
+TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and that it can nothing is not") {
+  for (const cudnnStatus_t refusal : kRefusals) {
+    Answers none;
+    none.forward = {Found(kFft, CUDNN_FMA_MATH)};
+    none.bytes = [&](int, cudnnMathType_t, size_t*) { return refusal; };
+    CHECK(absl::IsUnimplemented(Run(none, false)));
+  }
+  for (const cudnnStatus_t of_machine : kOfMachine) {
+    Answers fails;
+    fails.status = of_machine;
+    CHECK(absl::IsInternal(Run(fails, false)));
+    fails.status = CUDNN_STATUS_SUCCESS;
+    fails.bytes = [&](int, cudnnMathType_t, size_t*) { return of_machine; };
+    CHECK(absl::IsInternal(Run(fails, false)));
+  }
+  Answers full;
+  full.status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  CHECK(absl::IsResourceExhausted(Run(full, false)));
 }
 
 TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too") {
   Answers refuses;
-  refuses.computed = CUDNN_STATUS_NOT_SUPPORTED_SHAPE;
-  CHECK(absl::IsUnimplemented(Run(refuses, false)));
+  for (const cudnnStatus_t status :
+       {CUDNN_STATUS_NOT_SUPPORTED_SHAPE, CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH}) {
+    refuses.computed = status;
+    CHECK(absl::IsUnimplemented(Run(refuses, false)));
+  }
   refuses.computed = CUDNN_STATUS_EXECUTION_FAILED_CUBLAS;
   CHECK(absl::IsInternal(Run(refuses, false)));
 }

@@ -228,16 +228,14 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .tf32 = engine.operands() != Operands::kFloat32,
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
-  if (absl::IsUnimplemented(made.status())) {
-    SaySlow(engine, s, {false, false, false}, made.status().message());
-    return std::make_unique<OwnConv2D>(engine, s);
+  const Directions can = made.ok() ? (*made)->can() : Directions{false, false, false};
+  // If the device is lost cuDNN says only that it failed, or that it cannot.
+  if (!can.forward || !can.data || !can.filter) {
+    RETURN_IF_ERROR(engine.runtime().Synchronize(engine.stream()));
   }
-  if (!made.ok()) {
-    // If the device is lost cuDNN says only that it failed.
-    const absl::Status device = engine.runtime().Synchronize(engine.stream());
-    return absl::IsDataLoss(device) ? device : made.status();
-  }
-  SaySlow(engine, s, (*made)->can(), "it has no algorithm");
+  if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
+  SaySlow(engine, s, can, made.ok() ? "it has no algorithm" : made.status().message());
+  if (!made.ok()) return std::make_unique<OwnConv2D>(engine, s);
   return std::make_unique<CudnnConv2D>(engine, s, *std::move(made), padded);
 }
 

@@ -68,7 +68,8 @@ class ToolkitConvolution : public Convolution {
   absl::Status Describe(const ConvCall& call, cudnnMathType_t math);
   // The best of the algorithms that may be used; its math goes into the descriptor. `usual` is one
   // that is deterministic, for when the heuristics name none. ask(algorithm, &bytes): what it needs
-  // to work in, and whether it can do this at all.
+  // to work in, and whether it can do this at all; how it says that it cannot differs, so that any
+  // error but the machine's only means the next one.
   template <class Found, class Ask>
   absl::Status Choose(const char* what, cudnnStatus_t status, const Found* found, int count,
                       decltype(Found::algo) usual, const ToolkitOptions& options,
@@ -121,15 +122,15 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
                                         const ToolkitOptions& options, const ConvCall& call,
                                         cudnnConvolutionDescriptor_t convolution, const Ask& ask,
                                         decltype(Found::algo)& chosen) {
-  if (!IsNotSupported(status)) RETURN_IF_ERROR(StatusOf(libraries_, what, status));
+  if (IsOfMachine(status)) return StatusOf(libraries_, what, status);
   cudnnStatus_t why = status;
   const auto may = [&](decltype(Found::algo) algorithm,
                        cudnnMathType_t math) -> absl::StatusOr<bool> {
     RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
     size_t bytes = 0;
-    const cudnnStatus_t asked = ask(algorithm, &bytes);
-    if (asked != CUDNN_STATUS_SUCCESS) why = asked;
-    if (asked != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
+    why = ask(algorithm, &bytes);
+    if (IsOfMachine(why)) return StatusOf(libraries_, what, why);
+    if (why != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
     chosen = algorithm;
     workspace_ = std::max(workspace_, bytes);
     return true;
@@ -144,7 +145,6 @@ absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, 
   }
   ASSIGN_OR_RETURN(const bool can, may(usual, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
   if (can) return absl::OkStatus();
-  if (!IsNotSupported(why)) RETURN_IF_ERROR(StatusOf(libraries_, what, why));
   return absl::UnimplementedError(absl::StrCat(
       what, ": cuDNN has no algorithm",
       why == CUDNN_STATUS_SUCCESS ? ""

@@ -63,19 +63,26 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnn
                       absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
 }
 
-// cuDNN cannot compute this, as opposed to: it cannot compute on this machine. Since version 9 the
-// last digits say which.
-inline bool IsNotSupported(cudnnStatus_t status) {
+// It is not a convolution or an algorithm that cuDNN cannot do: it computes nothing on this
+// machine, or there is no memory. Since version 9 the last digits say which.
+inline bool IsOfMachine(cudnnStatus_t status) {
   switch (status) {
+    case CUDNN_STATUS_SUCCESS:
+      return false;
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
-    case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
     case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
     case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
-      return false;
-    default:
-      return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      return true;
+    default:  // the first are about the library itself
+      return CUDNN_STATUS_CATEGORY(status) < CUDNN_STATUS_BAD_PARAM;
   }
+}
+
+inline bool IsNotSupported(cudnnStatus_t status) {
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED && !IsOfMachine(status);
 }
 
 }  // namespace paracord::cuda
