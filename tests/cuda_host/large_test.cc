@@ -1,6 +1,7 @@
 // What shows only where there is more to do than a GPU does at once: sizes are the processor's, or
 // a GPU's.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "tests/cuda_host/cuda_under_test.h"
@@ -47,6 +48,33 @@ TEST_CASE("a product of more matrices than a dimension of the grid has blocks is
   ops->Download(s.batch, c.get(), y.data());
   REQUIRE(ops->Finish().ok());
   CHECK(y == right);
+}
+
+// As of an id that pads. To the bit, so that it does not matter how many are added at once.
+TEST_CASE("a row that most places are added to has their sum in their order, as rows of few have") {
+  const int64_t count = OnGpu() ? 100000 : 3000, width = 3, rows = 60;
+  Floats ids(static_cast<size_t>(count), 0), dy(static_cast<size_t>(count * width));
+  size_t at = 1;
+  for (int64_t row = 1; row < rows; ++row) {  // as many times as its number, and none of 50
+    for (int64_t i = 0; i < row && row != 50; ++i)
+      ids[7 * at++ % ids.size()] = static_cast<float>(row);
+  }
+  ids.back() = -1;
+  for (size_t i = 0; i < dy.size(); ++i) dy[i] = std::sin(static_cast<float>(i));
+  Floats sums(static_cast<size_t>(rows * width), 0), got = sums;
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    for (size_t c = 0; c < 3; ++c) sums[static_cast<size_t>(ids[i]) * 3 + c] += dy[i * 3 + c];
+  }
+  const auto ops = CudaUnderTest(true);
+  ops->Enter();
+  const DeviceArray a = ops->Allocate(count).value(), b = ops->Allocate(count * width).value(),
+                    table = ops->Allocate(rows * width).value();
+  ops->Upload(count, ids.data(), a.get());
+  ops->Upload(count * width, dy.data(), b.get());
+  ops->ScatterAdd(count, width, rows, a.get(), b.get(), table.get());
+  ops->Download(rows * width, table.get(), got.data());
+  REQUIRE(ops->Finish().ok());
+  CHECK(got == sums);
 }
 
 TEST_CASE("what is awaited is there, however long the device takes, in a graph too") {

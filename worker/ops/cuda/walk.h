@@ -164,8 +164,11 @@ struct MergeRunsBody {
   }
 };
 
-// The first place of each row sums up all of them.
+// The first place of each row sums up all of them, in their order. A row may have most of the
+// places (an id that pads): several are loaded at once, before it is known how many of them are the
+// row's.
 struct ScatterSumBody {
+  static constexpr int kPlaces = 16;
   int64_t count, width, rows;
   Ptr<const int64_t> keys;
   In dy;
@@ -173,12 +176,21 @@ struct ScatterSumBody {
   PARACORD_HD void operator()(int64_t i) const {
     const int64_t at = i / width, column = i % width;
     const int64_t row = keys[at] / count;
-    if (row >= rows || (at > 0 && keys[at - 1] / count == row)) return;
+    const int64_t begin = row * count, end = begin + count;  // keys of the row
+    if (row >= rows || (at > 0 && keys[at - 1] >= begin)) return;
     float sum = 0;
-    for (int64_t k = at; k < count; ++k) {
-      const int64_t key = keys[k];
-      if (key / count != row) break;
-      sum += dy[key % count * width + column];
+    bool more = true;
+    for (int64_t k = at; more; k += kPlaces) {
+      int64_t key[kPlaces];
+      float value[kPlaces];
+      for (int p = 0; p < kPlaces; ++p) key[p] = k + p < count ? keys[k + p] : end;
+      for (int p = 0; p < kPlaces; ++p) {
+        value[p] = key[p] < end ? dy[(key[p] - begin) * width + column] : 0.f;
+      }
+      for (int p = 0; p < kPlaces; ++p) {
+        if (key[p] < end) sum += value[p];
+      }
+      more = key[kPlaces - 1] < end;
     }
     dtable[row * width + column] = sum;
   }
