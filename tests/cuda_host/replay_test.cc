@@ -246,22 +246,28 @@ TEST_CASE("an error of any call of steps in graphs is reported, and later steps 
 
 // The table alone.
 struct Table {
-  Table() {
-    cuda::HostOptions options;
-    options.called = [this](const char* name) { ++calls[name]; };
+  explicit Table(cuda::HostOptions options = {}) {
+    options.called = [this](const char* name) {
+      ++calls[name];
+      names.emplace_back(name);
+    };
     runtime = cuda::MakeReplay(cuda::MakeHostRuntime(std::move(options)));
     stream = runtime->CreateStream().value();
     device = static_cast<float*>(runtime->Malloc(kFloats * 4).value());
   }
+  void Fill(float value, int64_t n) {
+    static cuda::MapArgs<cuda::FillBody> args;  // gaps are zero: the same is the same bytes
+    args.body.value = value;
+    args.body.y = device;
+    args.n = n;
+    REQUIRE(runtime
+                ->Launch({"fill", cuda::MapKernel<cuda::FillBody>(), &args, sizeof(args), 1, 1,
+                          cuda::kThreads},
+                         stream)
+                .ok());
+  }
   void Maps(int count, float first = 0) {
-    for (int i = 0; i < count; ++i) {
-      const cuda::MapArgs<cuda::FillBody> args{{first + static_cast<float>(i), device}, 8};
-      REQUIRE(runtime
-                  ->Launch({"fill", cuda::MapKernel<cuda::FillBody>(), &args, sizeof(args), 1, 1,
-                            cuda::kThreads},
-                           stream)
-                  .ok());
-    }
+    for (int i = 0; i < count; ++i) Fill(first + static_cast<float>(i), 8);
   }
   int Launches() { return calls["cudaGraphLaunch"]; }
   float Value() {
@@ -272,6 +278,7 @@ struct Table {
   }
   static constexpr size_t kFloats = 5 << 20;
   std::map<std::string, int> calls;
+  std::vector<std::string> names;  // of all calls
   std::unique_ptr<cuda::Runtime> runtime;
   cuda::Stream stream = nullptr;
   float* device = nullptr;
@@ -320,6 +327,46 @@ TEST_CASE("graphs go with memory that they may be about") {
   table.Maps(5, 5);
   CHECK(table.Value() == 9);
   for (const bool expected : {false, false, true}) CHECK(step() == expected);
+}
+
+TEST_CASE("a convolution may go while its calls are only compared so far") {
+  constexpr char kCall[] = "cudnnConvolutionForward";
+  const auto steps = [&](int64_t fail_call, bool goes, std::vector<std::string>* names) {
+    cuda::HostOptions options;
+    options.fail_call = fail_call;
+    Table table(std::move(options));
+    table.Fill(1, 300);
+    auto convolution = table.runtime->MakeConvolution({.batch = 1,
+                                                       .in_channels = 1,
+                                                       .out_channels = 1,
+                                                       .in_height = 2,
+                                                       .in_width = 2,
+                                                       .out_height = 2,
+                                                       .out_width = 2});
+    REQUIRE(convolution.ok());
+    float* const at = table.device;
+    const auto forward = [&] {
+      return (*convolution)->Forward(at, at + 16, at + 32, at + 48, table.stream);
+    };
+    for (int step = 0; step < 2; ++step) {
+      REQUIRE(table.runtime->Synchronize(table.stream).ok());
+      REQUIRE(forward().ok());
+      table.Maps(10);
+    }
+    REQUIRE(table.runtime->Synchronize(table.stream).ok());
+    REQUIRE(forward().ok());
+    if (goes) convolution->reset();
+    const absl::Status asked = table.runtime->Synchronize(table.stream);  // of a shorter step
+    if (names != nullptr) *names = table.names;
+    return asked;
+  };
+  std::vector<std::string> names;
+  REQUIRE(steps(-1, /*goes=*/false, &names).ok());
+  REQUIRE(std::count(names.begin(), names.end(), kCall) == 4);  // and one of the capture
+  const auto last = std::find(names.rbegin(), names.rend(), kCall);
+  // Fails, so that the processor's convolution leaves nothing to be done later.
+  const absl::Status asked = steps(names.rend() - last - 1, /*goes=*/true, nullptr);
+  CHECK(asked.message().find("cudnnConvolutionForward: failed as asked") == 0);
 }
 
 TEST_CASE("steps that copy much begin at once") {

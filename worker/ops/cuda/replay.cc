@@ -244,13 +244,14 @@ class ReplayConvolution : public Convolution {
   absl::Status Ask(Method method, int number, const float* a, const float* b, float* c,
                    void* workspace, Stream stream) {
     return replay_.Ask(Key(Kind::kConvolution, serial_, number, a, b, c, workspace, stream), stream,
-                       true, [=, convolution = convolution_.get()](Runtime&) {
-                         return (convolution->*method)(a, b, c, workspace, stream);
+                       true, [=, convolution = convolution_](Runtime&) {
+                         return ((*convolution).*method)(a, b, c, workspace, stream);
                        });
   }
 
   Replay& replay_;
-  const std::unique_ptr<Convolution> convolution_;
+  // Shared with calls that are kept until their step ends: a kernel may go in the middle of one.
+  const std::shared_ptr<Convolution> convolution_;
   const uint64_t serial_;
 };
 
