@@ -135,24 +135,29 @@ class Replay : public Runtime {
                     Stream stream) override {
     const bool pinned = IsPinned(kind == CopyKind::kToDevice ? from : to, bytes);
     copied_ += bytes;
+    if (Passes(stream, pinned && copied_ <= kCopiedMax)) {
+      return runtime_->Copy(kind, from, to, bytes, stream);
+    }
     return Ask(Key(Kind::kCopy, kind, from, to, bytes, stream), stream,
-               pinned && copied_ <= kCopiedMax,
                [=](Runtime& to_ask) { return to_ask.Copy(kind, from, to, bytes, stream); });
   }
   absl::Status Record(Event event, Stream stream) override {
     recorded_.insert(event);
-    return Ask(Key(Kind::kRecord, event, stream), stream, timed_.count(event) == 0,
+    if (Passes(stream, timed_.count(event) == 0)) return runtime_->Record(event, stream);
+    return Ask(Key(Kind::kRecord, event, stream), stream,
                [=](Runtime& to_ask) { return to_ask.Record(event, stream); });
   }
   absl::Status Wait(Stream stream, Event event) override {
-    return Ask(Key(Kind::kWait, event, stream), stream, recorded_.count(event) == 1,
+    if (Passes(stream, recorded_.count(event) == 1)) return runtime_->Wait(stream, event);
+    return Ask(Key(Kind::kWait, event, stream), stream,
                [=](Runtime& to_ask) { return to_ask.Wait(stream, event); });
   }
   absl::Status Launch(const KernelLaunch& launch, Stream stream) override {
+    if (Passes(stream, true)) return runtime_->Launch(launch, stream);
     Key key(Kind::kLaunch, launch.kernel, launch.blocks_x, launch.blocks_y, launch.threads, stream);
     key.Add(launch.args, launch.args_size);
     const auto* const bytes = static_cast<const char*>(launch.args);
-    return Ask(std::move(key), stream, true,
+    return Ask(std::move(key), stream,
                [launch, args = std::vector<char>(bytes, bytes + launch.args_size),
                 stream](Runtime& to_ask) {
                  KernelLaunch kept = launch;
@@ -161,15 +166,17 @@ class Replay : public Runtime {
                });
   }
   absl::Status Gemm(const GemmCall& c, Stream stream) override {
+    if (Passes(stream, true)) return runtime_->Gemm(c, stream);
     return Ask(Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a,
                    c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, stream),
-               stream, true, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
+               stream, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
   }
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
 
   absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
+    if (Passes(stream, /*may=*/false)) return runtime_->AllReduce(arrays, stream);
     const std::vector<DeviceFloats> all(arrays.begin(), arrays.end());
-    return Ask(Key(Kind::kAllReduce, stream), stream, /*may=*/false,
+    return Ask(Key(Kind::kAllReduce, stream), stream,
                [all, stream](Runtime& to_ask) { return to_ask.AllReduce(all, stream); });
   }
   void AbortGroup() override { runtime_->AbortGroup(); }
@@ -180,8 +187,11 @@ class Replay : public Runtime {
     return runtime_->AwaitEvent(event);
   }
 
-  // For convolutions too. `may`: it can be part of a graph.
-  absl::Status Ask(Key key, Stream stream, bool may, std::function<absl::Status(Runtime&)> ask);
+  // For convolutions too. First of every call; `may`: it can be part of a graph. True: nobody will
+  // look at this step any more, and the call is to be made at once.
+  bool Passes(Stream stream, bool may);
+  // Else.
+  absl::Status Ask(Key key, Stream stream, std::function<absl::Status(Runtime&)> ask);
 
  private:
   bool IsPinned(const void* memory, size_t bytes) const;
@@ -243,8 +253,9 @@ class ReplayConvolution : public Convolution {
   using Method = absl::Status (Convolution::*)(const float*, const float*, float*, void*, Stream);
   absl::Status Ask(Method method, int number, const float* a, const float* b, float* c,
                    void* workspace, Stream stream) {
+    if (replay_.Passes(stream, true)) return ((*convolution_).*method)(a, b, c, workspace, stream);
     return replay_.Ask(Key(Kind::kConvolution, serial_, number, a, b, c, workspace, stream), stream,
-                       true, [=, convolution = convolution_](Runtime&) {
+                       [=, convolution = convolution_](Runtime&) {
                          return ((*convolution).*method)(a, b, c, workspace, stream);
                        });
   }
@@ -268,21 +279,23 @@ bool Replay::IsPinned(const void* memory, size_t bytes) const {
   return begin + bytes <= found->first + found->second;
 }
 
-absl::Status Replay::Ask(Key key, Stream stream, bool may,
-                         std::function<absl::Status(Runtime&)> ask) {
-  if (calls_.empty()) {
+bool Replay::Passes(Stream stream, bool may) {
+  const bool first = calls_.empty();
+  if (first) {
     may_ = true;
     waits_ = !graphs_.empty();
     candidates_.resize(graphs_.size());
     for (size_t i = 0; i < graphs_.size(); ++i) candidates_[i] = i;
   }
   may_ = may_ && may && calls_.size() < kCallsMax;
+  if (may_ || waits_) return false;
+  if (first) calls_.emplace_back();  // that there is a step
+  busy_.insert(stream);
+  return true;
+}
+
+absl::Status Replay::Ask(Key key, Stream stream, std::function<absl::Status(Runtime&)> ask) {
   const size_t at = calls_.size();
-  if (!may_ && !waits_) {  // nobody will look at it
-    if (at == 0) calls_.emplace_back();
-    busy_.insert(stream);
-    return ask(*runtime_);
-  }
   calls_.push_back({key.Take(), stream, std::move(ask)});
   if (!waits_) {
     busy_.insert(stream);
