@@ -6,6 +6,7 @@
 
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
+#include "worker/ops/cuda/host_pins.h"
 
 namespace paracord::cuda {
 namespace {
@@ -73,6 +74,39 @@ TEST_CASE("what was pinned is known as far as it reaches, and by whom") {
     CHECK(other.IsPinned(at, 5000));
   }
   CHECK(one.IsPinned(at, 5000));
+}
+
+TEST_CASE("memory of several runtimes is pinned by the first, until the last is done with it") {
+  HostPins pins;
+  int pinned = 0;
+  bool fails = false;
+  const auto pin = [&]() -> absl::Status {
+    if (fails) return absl::InternalError("no");
+    ++pinned;
+    return absl::OkStatus();
+  };
+  const auto unpin = [&] {
+    --pinned;
+    return absl::OkStatus();
+  };
+  const int memory[2] = {};
+  for (int round = 0; round < 2; ++round) {
+    fails = true;
+    CHECK_FALSE(pins.Pin(memory, 4, pin).ok());
+    fails = false;
+    for (int runtime = 0; runtime < 3; ++runtime) {
+      CHECK(pins.Pin(memory, 4, pin).ok());
+      CHECK(pinned == 1);
+    }
+    CHECK(pins.Pin(memory + 1, 4, pin).ok());
+    CHECK(pinned == 2);
+    CHECK(pins.Unpin(memory + 1, unpin).ok());
+    for (int runtime = 0; runtime < 3; ++runtime) {
+      CHECK(pinned == 1);
+      CHECK(pins.Unpin(memory, unpin).ok());
+    }
+    CHECK(pinned == 0);
+  }
 }
 
 TEST_CASE("memory that shares a page with other is not pinned") {

@@ -108,7 +108,8 @@ class Runtime {
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
   // The host's memory, pinned: to be had so, and what is there already, the pages of which are its
-  // own. ALREADY_EXISTS: it is.
+  // own. Other runtimes may have pinned the same; it is until all have unpinned it (host_pins.h).
+  // ALREADY_EXISTS: it is, by somebody else.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
   virtual absl::Status PinHost(const void* memory, size_t bytes) = 0;

@@ -67,7 +67,7 @@ void Staging::Pin(const void* memory, size_t bytes) {
     return;
   }
   const absl::Status pinned = runtime_.PinHost(memory, bytes);
-  const bool already = absl::IsAlreadyExists(pinned);  // by another engine of this process
+  const bool already = absl::IsAlreadyExists(pinned);  // not by an engine
   if (!pinned.ok() && !already && !std::exchange(complained_, true)) {
     Logger("device").Warn("memory is not pinned, so that copies of it take longer: {}",
                           std::string(pinned.message()));

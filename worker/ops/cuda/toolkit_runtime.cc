@@ -10,6 +10,7 @@
 
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
+#include "worker/ops/cuda/host_pins.h"
 #include "worker/ops/cuda/launch.h"
 #include "worker/ops/cuda/toolkit_convolution.h"
 #include "worker/ops/cuda/toolkit_library.h"
@@ -23,6 +24,11 @@ constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the la
 constexpr std::chrono::seconds kAskingMax(2);  // asking for sums, which waits for nobody
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
+
+HostPins& Pins() {
+  static HostPins pins;
+  return pins;
+}
 
 class ToolkitRuntime : public Runtime {
  public:
@@ -97,15 +103,18 @@ class ToolkitRuntime : public Runtime {
     return absl::OkStatus();
   }
   absl::Status PinHost(const void* memory, size_t bytes) override {
-    const cudaError_t error =
-        cudaHostRegister(const_cast<void*>(memory), bytes, cudaHostRegisterPortable);
-    absl::Status status = StatusOf("cudaHostRegister", error);
-    if (error != cudaErrorHostMemoryAlreadyRegistered) return status;
-    return absl::AlreadyExistsError(status.message());
+    return Pins().Pin(memory, bytes, [&]() -> absl::Status {
+      const cudaError_t error =
+          cudaHostRegister(const_cast<void*>(memory), bytes, cudaHostRegisterPortable);
+      absl::Status status = StatusOf("cudaHostRegister", error);
+      if (error != cudaErrorHostMemoryAlreadyRegistered) return status;
+      return absl::AlreadyExistsError(status.message());
+    });
   }
   absl::Status UnpinHost(const void* memory) override {
-    RETURN_IF_CUDA(cudaHostUnregister, const_cast<void*>(memory));
-    return absl::OkStatus();
+    return Pins().Unpin(memory, [&] {
+      return StatusOf("cudaHostUnregister", cudaHostUnregister(const_cast<void*>(memory)));
+    });
   }
 
   absl::StatusOr<Stream> CreateStream() override {
