@@ -1,6 +1,7 @@
 #include "worker/ops/device.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,14 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda:";
 
+// Else code comes to a GPU when it is first launched, for which CUDA may wait until that has
+// nothing to do; with several that add up something together they may wait for each other for ever.
+// CUDA reads it when it is first used.
+void LoadAllCode() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
+
 // How many there are; several together need NCCL.
 absl::StatusOr<int> CountDevices(bool together) {
+  if (together) LoadAllCode();
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
   ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
   if (together && count > 1) RETURN_IF_ERROR(CheckNccl(*plugin));
@@ -61,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int thre
 }
 
 absl::StatusOr<std::vector<Replica>> MakeAllGpus() {
+  LoadAllCode();
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));
   ASSIGN_OR_RETURN(const int count, CudaDeviceCount(*plugin));
   return MakeCudaGroup(*plugin, count);

@@ -73,6 +73,27 @@ TEST_CASE("all of one GPU is that one, without NCCL, and all of none is refused"
   CHECK(Has(std::string(ChooseDevice("cuda:all", nullptr).status().message()), "no GPU"));
 }
 
+TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, unless told else") {
+  constexpr char kSetting[] = "CUDA_MODULE_LOADING";
+  const auto setting = [&] {
+    const char* const value = getenv(kSetting);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const Plugin plugin(kFakes + "libtwo.so");
+  unsetenv(kSetting);
+  CHECK(ChooseDevice("cuda:1", nullptr).ok());
+  CHECK(setting().empty());
+  (void)ChooseDevice("cuda:all", nullptr);
+  CHECK(setting() == "EAGER");
+  unsetenv(kSetting);
+  CHECK_FALSE(MakeAllGpus().ok());
+  CHECK(setting() == "EAGER");
+  setenv(kSetting, "LAZY", 1);
+  (void)ChooseDevice("cuda:all", nullptr);
+  CHECK(setting() == "LAZY");
+  unsetenv(kSetting);
+}
+
 TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
   const Plugin plugin("/nowhere");
   CHECK(ChooseDevice("cpu", nullptr).value() == "cpu");
