@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -127,7 +129,7 @@ void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
       }
       std::map<size_t, Floats> early;
       group.program->OnGradient([&](size_t v) { early[v] = ours.gradients[v]; });
-      for (const uint32_t examples : {12u, 7u, 12u, 1u, 2u, 12u}) {
+      for (const uint32_t examples : {12u, 7u, 12u, 1u, 2u, 12u, 12u, 12u, 12u}) {
         INFO("ranks " << ranks << " seed " << seed << " examples " << examples);
         early.clear();
         const Batch batch = RandomBatch(schema, examples, classes, examples);
@@ -230,22 +232,30 @@ TEST_CASE("where a mask says how many rows count, it is those of all devices") {
   }
 }
 
+json WithLargeLayer() {
+  return SequentialJson({LayerJson("Dense", {{"units", 50}, {"activation", "tanh"}}),
+                         LayerJson("Dense", {{"units", 22000}}),  // 4.4 MB
+                         LayerJson("Dense", {{"units", 2}})});
+}
+
 TEST_CASE("sums begin while gradients are still computed") {
-  const json model = SequentialJson({LayerJson("Dense", {{"units", 50}, {"activation", "tanh"}}),
-                                     LayerJson("Dense", {{"units", 22000}}),  // 4.4 MB
-                                     LayerJson("Dense", {{"units", 2}})});
   const Batch schema = SchemaOf({3}, {2});
   int early = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     std::vector<std::vector<std::string>> done(2);
-    Group group(
-        JobFor(model, "mse", 4), schema, 2, seed, [&](size_t rank, cuda::HostOptions& options) {
-          options.done = [&, rank](const char* what, size_t) { done[rank].emplace_back(what); };
-        });
+    Group group(JobFor(WithLargeLayer(), "mse", 4), schema, 2, seed,
+                [&](size_t rank, cuda::HostOptions& options) {
+                  options.done = [&, rank](const char* what, size_t) {
+                    done[rank].emplace_back(what);
+                  };
+                });
     REQUIRE(group.built.ok());
     Variables variables(*group.program);
     variables.Randomise(3, 0.05f);
-    REQUIRE(Step(*group.program, variables, RandomBatch(schema, 4, 0, 1), 1).ok());
+    for (uint32_t step = 0; step < 4; ++step) {  // at first they are held back
+      for (auto& each : done) each.clear();
+      REQUIRE(Step(*group.program, variables, RandomBatch(schema, 4, 0, 1), 1).ok());
+    }
     for (const auto& each : done) {
       const auto sum = std::find(each.begin(), each.end(), "all-reduce");
       REQUIRE(sum != each.end());
@@ -258,6 +268,54 @@ TEST_CASE("sums begin while gradients are still computed") {
     CHECK(group.Wrong().empty());
   }
   CHECK(early > 3);
+}
+
+// What CUDA may do only when a GPU has nothing to do; a sum ends when all devices ask for it.
+TEST_CASE("steps that may allocate or load code ask for their sums at the end, together") {
+  const std::set<std::string> allocate = {"cudaMalloc",   "cudaFree",         "cudaHostAlloc",
+                                          "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister"};
+  const std::set<std::string> of_sums = {"cudaSetDevice",       "cudaStreamCreate",
+                                         "cudaEventCreate",     "cudaEventRecord",
+                                         "cudaStreamWaitEvent", "ncclAllReduce"};
+  std::mutex mu;
+  std::map<std::string, int> calls, beside;  // of a step; beside: while one waits for the other
+  int asked[2] = {};
+  const Batch schema = SchemaOf({3}, {2});
+  Group group(JobFor(WithLargeLayer(), "mse", 4), schema, 2, 1,
+              [&](size_t rank, cuda::HostOptions& options) {
+                options.called = [&, rank](const char* name) {
+                  const std::lock_guard lock(mu);
+                  ++calls[name];
+                  if (asked[0] != asked[1]) ++beside[name];
+                  if (std::string(name) == "ncclAllReduce") ++asked[rank];
+                };
+              });
+  REQUIRE(group.built.ok());
+  Variables variables(*group.program);
+  variables.Randomise(3, 0.05f);
+  const auto held = [&](uint32_t examples) {
+    calls.clear();
+    beside.clear();
+    const Batch batch = RandomBatch(schema, examples, 0, 1);
+    REQUIRE(Step(*group.program, variables, batch, 1).ok());
+    const bool at_end = calls["ncclAllReduce"] == 2;  // else there are two of each
+    for (const auto& [name, count] : at_end ? beside : calls) {
+      INFO(name << " with " << examples << " examples");
+      CHECK(count > 0);
+      CHECK((at_end ? of_sums.count(name) == 1 : allocate.count(name) == 0));
+    }
+    return at_end;
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const bool expected : {true, true, true, false, false}) CHECK(held(4) == expected);
+    CHECK(held(3));  // as an epoch's last
+    for (const bool expected : {true, true, true, false}) CHECK(held(4) == expected);
+    std::vector<MetricState> states;
+    const Batch batch = RandomBatch(schema, 4, 0, 1);
+    REQUIRE(group.program->Evaluate(batch, variables.value_spans(), states).ok());
+  }
+  CHECK(held(4));
+  CHECK(group.Wrong().empty());
 }
 
 TEST_CASE("what is wrong with a batch is said, and the next one is computed") {
@@ -358,7 +416,7 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
   Variables variables(*whole.program);
   variables.Randomise(3);
   std::vector<Floats> wanted;
-  for (uint32_t step = 0; step < 3; ++step) {
+  for (uint32_t step = 0; step < 5; ++step) {  // the sums of the first are held back
     wanted.push_back(Step(*whole.program, variables, batch(step), step).value());
   }
   REQUIRE(whole.Wrong().empty());
@@ -366,7 +424,7 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
   WithEachFailure(whole, job, schema, [&](Group& group, size_t, bool sticky) {
     std::map<size_t, Floats> early;
     group.program->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
-    for (uint32_t step = 0; step < 3; ++step) {
+    for (uint32_t step = 0; step < 5; ++step) {
       auto got = Step(*group.program, variables, batch(step), step);
       if (!got.ok() && !absl::IsDataLoss(got.status())) {
         INFO(got.status());

@@ -21,7 +21,7 @@ void GradientSum::Final(size_t variable) {
   done_.push_back(variable);
   waiting_.push_back(variable);
   waiting_bytes_ += static_cast<size_t>(gradients_[variable].n) * sizeof(float);
-  if (waiting_bytes_ >= kBucketBytes) Flush();
+  if (!held_ && waiting_bytes_ >= kBucketBytes) Flush();
 }
 
 void GradientSum::End() {
@@ -39,7 +39,9 @@ void GradientSum::Flush() {
   if (waiting_.empty()) return;
   std::vector<DeviceFloats> arrays;
   for (const size_t variable : waiting_) arrays.push_back(gradients_[variable]);
+  if (held_) meet_();  // nobody has anything to allocate before its sum
   group_.AllReduce(arrays);
+  if (held_) meet_();  // all are asked for, so that they end whatever anybody does
   for (const size_t variable : waiting_) download_(variable);
   waiting_.clear();
   waiting_bytes_ = 0;

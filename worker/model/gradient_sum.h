@@ -14,9 +14,17 @@ namespace paracord {
 
 class GradientSum {
  public:
-  // `download` is called of each variable when its sum was asked for.
-  GradientSum(Ops& ops, GroupOps& group, std::function<void(size_t)> download)
-      : ops_(ops), group_(group), download_(std::move(download)) {}
+  // `meet` returns when all replicas have come to it, or none will any more. `download` is called
+  // of each variable when its sum was asked for.
+  GradientSum(Ops& ops, GroupOps& group, std::function<void()> meet,
+              std::function<void(size_t)> download)
+      : ops_(ops), group_(group), meet_(std::move(meet)), download_(std::move(download)) {}
+
+  // Of the next steps, the same for all replicas: whether sums are asked for only at the end, when
+  // all have come there. On a device a sum waits for those of the others and lets nothing else end.
+  // Another thread that allocates or loads code meanwhile may wait for that device, and never come
+  // to its own sum; so this is for steps in which there may be something to allocate.
+  void HoldBack(bool held) { held_ = held; }
 
   // Of a step: it begins, and where the gradients are, by variable; null data: none.
   void Begin();
@@ -36,7 +44,9 @@ class GradientSum {
 
   Ops& ops_;
   GroupOps& group_;
+  const std::function<void()> meet_;
   const std::function<void(size_t)> download_;
+  bool held_ = false;
   std::vector<size_t> order_;
   // Of a step.
   std::vector<DeviceFloats> gradients_;

@@ -62,9 +62,11 @@ class KerasProgram : public GradientProgram {
       if (there_ && ops_->host_memory()) there_(variable);
     };
     if (part.group == nullptr) return;
-    gradient_sum_.emplace(*ops_, *part.group, [this](size_t variable) {
-      if (part_.index == 0) gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
-    });
+    gradient_sum_.emplace(
+        *ops_, *part.group, [this] { part_.sums->Sum(part_.index, {}).status().IgnoreError(); },
+        [this](size_t variable) {
+          if (part_.index == 0) gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
+        });
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
 
@@ -79,6 +81,8 @@ class KerasProgram : public GradientProgram {
   absl::Status CheckTrainingBatch(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/true);
   }
+  // Of a part, as in gradient_sum.h.
+  void HoldBackSums(bool held) { gradient_sum_->HoldBack(held); }
   // False: it failed before it had its part in all that others wait for.
   bool part_ended() const { return !gradient_sum_.has_value() || gradient_sum_->ended(); }
 

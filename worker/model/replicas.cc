@@ -1,5 +1,6 @@
 #include "worker/model/replicas.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -13,6 +14,10 @@
 
 namespace paracord {
 namespace {
+
+// Steps like those before them, in turn, that may still allocate: memory that is staged on the host
+// comes in pieces in the first and in one in the second.
+constexpr int kNewSteps = 3;
 
 absl::Status Of(size_t part, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("GPU ", part, ": ", status.message()));
@@ -41,6 +46,7 @@ class Replicas : public GradientProgram {
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
+    alike_ = 0;
     return first().Predict(batch, values);
   }
 
@@ -60,13 +66,18 @@ class Replicas : public GradientProgram {
   const std::unique_ptr<PartSum> sums_;
   const std::vector<ReplicaPart> parts_;
   const uint32_t batch_;
-  absl::Status lost_;  // for good
+  absl::Status lost_;      // for good
+  uint32_t examples_ = 0;  // of the step before
+  int alike_ = 0;          // steps of so many that went well, in turn
 };
 
 absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values, MutableTensors gradients) {
   RETURN_IF_ERROR(lost_);
   RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
+  if (std::exchange(examples_, batch.examples) != batch.examples) alike_ = 0;
+  const int alike = std::exchange(alike_, 0);
+  for (const ReplicaPart& part : parts_) part.program->HoldBackSums(alike < kNewSteps);
   std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
   std::atomic<int> culprit = -1;  // without which the others cannot go on
   OnAll([&](size_t i) {
@@ -92,6 +103,7 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
     }
   }
   RETURN_IF_ERROR(failed);
+  alike_ = std::min(alike + 1, kNewSteps);
   return loss;
 }
 
@@ -99,6 +111,7 @@ absl::Status Replicas::Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) {
   RETURN_IF_ERROR(lost_);
   RETURN_IF_ERROR(first().CheckTrainingBatch(batch));
+  alike_ = 0;
   std::vector<absl::Status> done(parts_.size());
   std::vector<std::vector<MetricState>> own(parts_.size());
   OnAll([&](size_t i) { done[i] = parts_[i].program->Evaluate(batch, values, own[i]); });
