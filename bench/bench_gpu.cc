@@ -1,13 +1,15 @@
 // Training steps on a GPU: alone, and with a parameter server on the same host; what the device was
 // at meanwhile, from its trace; and element-wise operations in GB/s. Without a GPU it says so and
 // leaves, unless --device=cpu asks for the same on the processor.
-//   bench_gpu [--device D] [--models DIR] [--case NAME] [--batch N] [--rounds N] [--ps=false]
+//   bench_gpu [--device D] [--models DIR] [--case NAME] [--batch N] [--rounds N]
+//             [--ps-seconds N] [--ps=false]
 // PyTorch's steps beside these: bench/versus/gpu.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -37,6 +39,10 @@ constexpr int64_t kThreads = 2;          // of the processor, where that compute
 constexpr int64_t kElements = 64 << 20;  // of the arrays of element-wise operations
 constexpr double kAlongsidePs = 0.8;     // goals
 constexpr double kOfMemory = 0.7;
+constexpr int64_t kFewSteps = 10;        // of the shorter run with a ps
+constexpr int64_t kStepsMax = 50000;     // of the longer one
+constexpr uint64_t kDataMax = 64 << 20;  // bytes of what is trained on there
+constexpr uint64_t kBatchesMax = 32;
 
 template <class T>
 T Take(absl::StatusOr<T> result) {
@@ -251,17 +257,41 @@ double Train(const Case& c, const std::string& device, const TempDir& dir, int64
   return Seconds() - begin;
 }
 
-// A step, from the difference of two runs, so that starting and ending do not count.
-double SecondsWithPs(const Case& c, const std::string& device, int64_t rounds) {
-  const TempDir dir;
+// Examples for some batches, so that an epoch is not one of them.
+void WriteData(const Case& c, const TempDir& dir) {
   const Batch batch = BatchOf(c);
-  std::string shape = absl::StrCat("(", c.batch);
+  Batch all = batch;
+  const uint64_t bytes = batch.inputs[0].values.size() * sizeof(float);
+  const uint64_t batches = std::clamp<uint64_t>(kDataMax / bytes, 1, kBatchesMax);
+  for (uint64_t i = 1; i < batches; ++i) {
+    for (const auto& [from, to] : {std::pair(&batch.inputs[0], &all.inputs[0]),
+                                   std::pair(&batch.targets[0], &all.targets[0])}) {
+      to->values.insert(to->values.end(), from->values.begin(), from->values.end());
+    }
+  }
+  std::string shape = absl::StrCat("(", batches * c.batch);
   for (const uint64_t dim : c.shape) absl::StrAppend(&shape, ", ", dim);
-  dir.Write("x.npy", Npy(shape + ")", batch.inputs[0].values));
-  dir.Write("y.npy", Npy(absl::StrCat("(", c.batch, ",)"), batch.targets[0].values));
-  const double less = Train(c, device, dir, rounds);
-  const double more = Train(c, device, dir, 5 * rounds);
-  return std::max(more - less, 1e-9) / static_cast<double>(4 * rounds);
+  dir.Write("x.npy", Npy(shape + ")", all.inputs[0].values));
+  dir.Write("y.npy", Npy(absl::StrCat("(", batches * c.batch, ",)"), all.targets[0].values));
+}
+
+// A step, from the difference of two runs, so that starting and ending do not count. At the pace of
+// steps alone it is `ps_seconds`, and more where starting takes long. Nothing: it is less than the
+// shorter run, of which starting may well take a tenth more or less.
+std::optional<double> SecondsWithPs(const Case& c, const std::string& device, double alone,
+                                    int64_t rounds, double ps_seconds) {
+  const TempDir dir;
+  WriteData(c, dir);
+  (void)Train(c, device, dir, 1);  // reads libraries and data for the first time
+  const double less = Train(c, device, dir, kFewSteps);
+  const double wanted = std::max(ps_seconds, ps_seconds > 0 ? 1.5 * less : 0);
+  const int64_t more_steps = std::clamp<int64_t>(static_cast<int64_t>(wanted / alone), rounds,
+                                                 std::max(rounds, kStepsMax));
+  const double more = Train(c, device, dir, kFewSteps + more_steps);
+  std::printf("  %-24s %ld steps in %.2f s, %ld in %.2f s\n", c.Title().c_str(), kFewSteps, less,
+              kFewSteps + more_steps, more);
+  if (more - less < less) return std::nullopt;
+  return (more - less) / static_cast<double>(more_steps);
 }
 
 // ---- element-wise
@@ -313,7 +343,7 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
 
 int Main(int argc, char** argv) {
   std::string device = "auto", models = "examples/fashion-mnist/models", only;
-  int64_t batch = 0, rounds = 50, elements = kElements, memory = 0;
+  int64_t batch = 0, rounds = 50, elements = kElements, memory = 0, ps_seconds = 3;
   bool ps = true;
   Flags flags("bench_gpu", "Computes training steps on a GPU, alone and with a ps.");
   flags.String("device", "DEVICE", "auto, cpu or cuda:N; auto: a GPU, or nothing is measured",
@@ -325,8 +355,10 @@ int Main(int argc, char** argv) {
   flags.Integer("elements", "N", "of element-wise operations", 1, int64_t{1} << 33, &elements);
   flags.Integer("memory-gbs", "N", "GB/s that the device's memory gives, for the goal", 1, 1 << 20,
                 &memory);
+  flags.Integer("ps-seconds", "N", "of steps that are timed with a ps", 0, 600, &ps_seconds);
   flags.Switch("ps", "also with processes: paracord train with one ps", &ps);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
+  (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whatever ends it, what is known is said
   PrintMachine();
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device == "auto" ? "cuda:0" : device, nullptr);
@@ -360,12 +392,18 @@ int Main(int argc, char** argv) {
     std::printf("\nsteps with a ps on this host\n");
     for (size_t i = 0; i < cases.size(); ++i) {
       const Case& c = cases[i];
-      const double seconds = SecondsWithPs(c, device, rounds);
-      std::printf("  %-24s %9.3f ms  %10.0f samples/s\n", c.Title().c_str(), seconds * 1e3,
-                  c.batch / seconds);
-      PrintResult({"gpu_ps_step_" + c.Title(), c.batch / seconds, "samples/s", true, "alone",
-                   alone[i] / seconds});
-      PrintGoal(c.Title() + " with a ps beside alone", alone[i] / seconds, Bound::kAtLeast,
+      const std::optional<double> seconds =
+          SecondsWithPs(c, device, alone[i], rounds, static_cast<double>(ps_seconds));
+      if (!seconds.has_value()) {
+        std::printf("  %s with a ps beside alone: too short to say (--ps-seconds)\n",
+                    c.Title().c_str());
+        continue;
+      }
+      std::printf("  %-24s %9.3f ms  %10.0f samples/s\n", c.Title().c_str(), *seconds * 1e3,
+                  c.batch / *seconds);
+      PrintResult({"gpu_ps_step_" + c.Title(), c.batch / *seconds, "samples/s", true, "alone",
+                   alone[i] / *seconds});
+      PrintGoal(c.Title() + " with a ps beside alone", alone[i] / *seconds, Bound::kAtLeast,
                 kAlongsidePs, "x");
     }
   }

@@ -93,8 +93,17 @@ TEST_CASE("bench_model runs") {
 
 TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it is skipped") {
   const std::string models = " --models " PARACORD_SOURCE_DIR "/examples/fashion-mnist/models";
-  CheckRuns("bench_gpu --device cpu --case cnn --batch 4 --rounds 2 --elements 10000" + models,
-            "with a ps beside alone");
+  CheckRuns(
+      "bench_gpu --device cpu --case cnn --batch 4 --rounds 2 --elements 10000 "
+      "--ps-seconds 1" +
+          models,
+      "with a ps beside alone");
+  // Of which nothing can be said.
+  CheckRuns(
+      "bench_gpu --device cpu --case mlp --batch 1 --rounds 1 --elements 10000 "
+      "--ps-seconds 0" +
+          models,
+      "with a ps beside alone: too short to say");
   const auto results = Results(
       "bench_gpu --device cpu --case mlp --batch 2 --rounds 1 --elements "
       "10000 --ps=false" +
