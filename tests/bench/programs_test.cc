@@ -138,30 +138,65 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
 }
 
-// With programs that do nothing, one of which is then another.
-TEST_CASE("gpu-check leaves the toolkit's libraries where they are, and finds the driver's") {
-  char name[] = "/tmp/paracord_gpu_check_XXXXXX";
-  REQUIRE(mkdtemp(name) != nullptr);
-  const std::string dir = name, build = dir + "/build/bin", packed = dir + "/packed";
-  std::string make = "mkdir -p " + build;
-  for (const char* program : {"gpu_test", "bench_gpu", "bench_model", "paracord", "paracord-ps",
-                              "paracord-worker", "paracord-coordinator", "libparacord_cuda.so"}) {
-    make += " && cp /bin/true " + build + "/" + program;
+// With programs that do nothing, one of which is then another. Without data.
+struct Packed {
+  Packed() {
+    char name[] = "/tmp/paracord_gpu_check_XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    dir = name;
+    packed = dir + "/packed";
+    const std::string build = dir + "/build/bin";
+    std::string make = "mkdir -p " + build;
+    for (const char* program : {"gpu_test", "bench_gpu", "bench_model", "paracord", "paracord-ps",
+                                "paracord-worker", "paracord-coordinator", "libparacord_cuda.so"}) {
+      make += " && cp /bin/true " + build + "/" + program;
+    }
+    REQUIRE(Shell(make).status == 0);
+    const Output pack =
+        Shell("CUDA_LIBRARIES=there DATA= " PARACORD_SOURCE_DIR "/deploy/gpu-check pack " + packed +
+              " " + dir + "/build");
+    INFO(pack.text);
+    REQUIRE(pack.status == 0);
   }
-  REQUIRE(Shell(make).status == 0);
-  const Output pack =
-      Shell("CUDA_LIBRARIES=there DATA=" + build +
-            " " PARACORD_SOURCE_DIR "/deploy/gpu-check pack " + packed + " " + dir + "/build");
-  INFO(pack.text);
-  REQUIRE(pack.status == 0);
-  CHECK(Shell("ls " + packed + "/lib | grep -c 'libcu\\|nvrtc\\|nccl'").text == "0\n");
-  std::ofstream(packed + "/bin/gpu_test") << "#!/bin/sh\necho \"searched $LD_LIBRARY_PATH\"\n";
-  const Output here =
-      Shell("LD_LIBRARY_PATH=/the/drivers STEPS=tests " + packed + "/gpu-check here");
+  ~Packed() { (void)Shell("rm -r " + dir); }
+  void Write(const std::string& program, const std::string& does) const {
+    std::ofstream(packed + "/bin/" + program) << "#!/bin/sh\n" << does << "\n";
+  }
+  Output Here(const std::string& settings) const {
+    return Shell("OUT=" + dir + "/out " + settings + " " + packed + "/gpu-check here");
+  }
+  std::string dir, packed;
+};
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("gpu-check leaves the toolkit's libraries where they are, and finds the driver's") {
+  const Packed packed;
+  CHECK(Shell("ls " + packed.packed + "/lib | grep -c 'libcu\\|nvrtc\\|nccl'").text == "0\n");
+  packed.Write("gpu_test", "echo \"searched $LD_LIBRARY_PATH\"; echo computed without cuDNN");
+  const Output here = packed.Here("LD_LIBRARY_PATH=/the/drivers STEPS=tests");
   INFO(here.text);
   CHECK(here.status == 0);
-  CHECK(here.text.find("searched " + packed + "/lib:/the/drivers") != std::string::npos);
-  CHECK(Shell("rm -r " + dir).status == 0);
+  CHECK(Has(here.text, "searched " + packed.packed + "/lib:/the/drivers"));
+  CHECK(Has(here.text, "      1  without cuDNN\n      0  call by call\n"));
+  CHECK(Has(Shell("cat " + packed.dir + "/out/tests.txt").text, "/lib:/the/drivers"));
+}
+
+TEST_CASE("gpu-check ends what hangs, and does the steps that are left") {
+  const Packed packed;
+  packed.Write("gpu_test", "[ \"$1\" != --durations ] || { echo begun; exec sleep 60; }");
+  const Output here = packed.Here("STEP_SECONDS=2 STEPS='tests ps train'");
+  INFO(here.text);
+  CHECK(WEXITSTATUS(here.status) == 1);
+  CHECK(Has(here.text, "begun"));
+  CHECK(Has(here.text, "== bin/bench_gpu --device=cuda:0"));
+  CHECK(Has(here.text, "packed without Fashion-MNIST: train is skipped"));
+  CHECK(Has(here.text, "gpu-check: failed: tests (124: not done in "));
+  const Output unknown = packed.Here("STEPS='tests nothing'");
+  CHECK(WEXITSTATUS(unknown.status) == 2);
+  CHECK(Has(unknown.text, "no such step: nothing; there are tests no-graphs"));
 }
 
 TEST_CASE("versus/gpu says what it lacks, in a line", "[.slow]") {  // needs Python
