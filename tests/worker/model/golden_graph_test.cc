@@ -98,8 +98,7 @@ void CheckScores(const json& golden, GradientProgram& program, const Batch& batc
                  Variables& variables) {
   std::vector<MetricState> states;
   const absl::Status evaluated = program.Evaluate(batch, variables.value_spans(), states);
-  INFO(evaluated);
-  REQUIRE(evaluated.ok());
+  CHECK(evaluated == absl::OkStatus());
   for (size_t i = 0; i < states.size(); ++i) {
     const std::string& name = program.metric_names()[i];
     INFO(name);
@@ -110,14 +109,11 @@ void CheckScores(const json& golden, GradientProgram& program, const Batch& batc
 }
 
 void CheckCase(const json& golden, uint32_t accumulate) {
-  INFO(golden["name"] << ", accumulate " << accumulate);
   const double tolerance = golden.value("tolerance", 0.0);
   Job job = CompiledJob(golden);
   job.accumulate = accumulate;
-  auto built = BuildKerasProgram(job, GoldenBatch(golden, false), TestOps());
-  INFO(built.status());
-  REQUIRE(built.ok());
-  GradientProgram& program = **built;
+  const auto built = BuildKerasProgram(job, GoldenBatch(golden, false), TestOps()).value();
+  GradientProgram& program = *built;
   Variables variables(program);
   variables.Set(golden["weights"]);
   for (size_t i = 0; i < variables.names.size(); ++i) {
@@ -128,11 +124,10 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   }
   const Batch batch = GoldenBatch(golden, true);
 
-  const auto outputs = program.Predict(batch, variables.value_spans());
-  REQUIRE(outputs.ok());
-  REQUIRE(outputs->size() == golden["outputs"].size());
-  for (size_t i = 0; i < outputs->size(); ++i) {
-    CheckClose("output " + (*outputs)[i].name, (*outputs)[i].values, golden["outputs"][i]["values"],
+  const auto outputs = program.Predict(batch, variables.value_spans()).value();
+  REQUIRE(outputs.size() == golden["outputs"].size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    CheckClose("output " + outputs[i].name, outputs[i].values, golden["outputs"][i]["values"],
                tolerance);
   }
   if (tolerance == 0) CheckScores(golden, program, batch, variables);
@@ -140,19 +135,18 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   program.OnGradient([&](size_t v) { CHECK(there.emplace(v, variables.gradients[v]).second); });
   for (int step = 0; step < 3; ++step) {
     there.clear();
-    const auto loss =
-        program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
-    INFO(loss.status());
-    REQUIRE(loss.ok());
+    const double loss =
+        program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+            .value();
     CHECK((!there.empty() || golden["gradients"].empty()));
     for (const auto& [v, early] : there) {
       INFO(variables.names[v]);
       CHECK(early == variables.gradients[v]);  // nothing was added later
     }
     if (step == 0) {
-      CHECK(*loss == Approx(golden["loss_value"].get<double>())
-                         .epsilon(std::max(1e-4, tolerance))
-                         .margin(2e-6));
+      CHECK(loss == Approx(golden["loss_value"].get<double>())
+                        .epsilon(std::max(1e-4, tolerance))
+                        .margin(2e-6));
       for (size_t i = 0; i < variables.names.size(); ++i) {
         if (!golden["gradients"].contains(variables.names[i])) continue;
         CheckClose(variables.names[i], variables.gradients[i],
@@ -167,6 +161,16 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   }
 }
 
+// A failure does not keep the next one from being tried.
+void TryCase(const json& golden, uint32_t accumulate) {
+  INFO(golden["name"] << ", accumulate " << accumulate);
+  try {
+    CheckCase(golden, accumulate);
+  } catch (const absl::BadStatusOrAccess& error) {
+    FAIL_CHECK(error.status());
+  }
+}
+
 // What a batch computed in slices cannot have: statistics of the whole batch.
 bool OfWholeBatch(const json& golden) {
   return TextOf(golden).find("BatchNormalization") != std::string::npos;
@@ -176,8 +180,8 @@ void CheckFile(const std::string& name, size_t least) {
   const json cases = GoldenJson(name);
   REQUIRE(cases.size() >= least);
   for (const json& golden : cases) {
-    CheckCase(golden, 1);
-    if (!OfWholeBatch(golden)) CheckCase(golden, 2);
+    TryCase(golden, 1);
+    if (!OfWholeBatch(golden)) TryCase(golden, 2);
   }
 }
 
