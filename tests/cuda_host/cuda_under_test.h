@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
-#include "worker/ops/ops.h"
+#include "worker/ops/group_ops.h"
 
 namespace paracord {
 
@@ -14,5 +15,9 @@ std::unique_ptr<Ops> CudaUnderTest(bool convolutions);
 
 // By all of them so far, where that can be known.
 std::optional<int64_t> GraphLaunches();
+inline bool OnGpu() { return !GraphLaunches().has_value(); }
+
+// A group of so many devices; none where there are not so many, or no NCCL.
+std::vector<Replica> GroupUnderTest(size_t devices);
 
 }  // namespace paracord

@@ -11,8 +11,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-bool OnGpu() { return !GraphLaunches().has_value(); }
-
 TEST_CASE("what is longer than all threads together is done to its end") {
   const int64_t n = OnGpu() ? 50000003 : (1 << 21) + 1000;  // there are 2^21 threads at most
   const auto ops = CudaUnderTest(true);

@@ -4,10 +4,14 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "tests/cuda_host/cuda_under_test.h"
+#include "tests/gpu/lost_device.h"
 #include "tests/worker/model_testing.h"
+#include "worker/ops/cuda_plugin.h"
 #include "worker/ops/device.h"
 
 namespace paracord {
@@ -16,9 +20,21 @@ std::unique_ptr<Ops> CudaUnderTest(bool) { return MakeOps("cuda:0", 1).value(); 
 std::optional<int64_t> GraphLaunches() { return std::nullopt; }
 std::unique_ptr<Ops> TestOps() { return CudaUnderTest(true); }
 
+std::vector<Replica> GroupUnderTest(size_t devices) {
+  const CudaPluginTable& plugin = *LoadCudaPlugin(CudaPluginPath()).value();
+  if (static_cast<size_t>(CudaDeviceCount(plugin).value()) < devices) return {};
+  if (const absl::Status nccl = CheckNccl(plugin); !nccl.ok()) {
+    WARN("not checked: " << nccl.message());
+    return {};
+  }
+  return MakeCudaGroup(plugin, static_cast<int>(devices)).value();
+}
+
 }  // namespace paracord
 
 int main(int argc, char** argv) {
+  // Whatever ends it, what was printed is there.
+  (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Catch::Session session;
   const auto device = paracord::ChooseDevice("cuda:0", nullptr);
   if (!device.ok()) {
@@ -27,7 +43,10 @@ int main(int argc, char** argv) {
                 std::string(device.status().message()).c_str());
     return 0;
   }
-  const int code = session.run(argc, argv);
+  const bool lose = argc == 2 && std::string_view(argv[1]) == paracord::kLoseDevice;
+  const int code = lose ? paracord::LoseDevice() : session.run(argc, argv);
   std::fflush(nullptr);
+  // Tools that look on, such as compute-sanitizer, have something to write at the usual end.
+  if (std::getenv("PARACORD_GPU_TEST_EXIT") != nullptr) std::exit(code);
   _exit(code);
 }
