@@ -100,7 +100,7 @@ TEST_CASE("bench_gpu runs on the processor, too, and without a GPU says that it 
       "with a ps beside alone");
   // Of which nothing can be said.
   CheckRuns(
-      "bench_gpu --device cpu --case mlp --batch 1 --rounds 1 --elements 10000 "
+      "bench_gpu --device cpu --case cnn --batch 1 --rounds 1 --elements 10000 "
       "--ps-seconds 0" +
           models,
       "with a ps beside alone: too short to say");
