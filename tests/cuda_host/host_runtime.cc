@@ -373,25 +373,22 @@ absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
   RETURN_IF_ERROR(CallHere("cublasGemmStridedBatchedEx_64"));
   RETURN_IF_ERROR(CheckGemm(call));
   return Ask(stream, "matmul", [this, call] {
-    const char* const who = "cublasGemmStridedBatchedEx_64";
     const int64_t each = OperandBytes(call);
+    const auto allows = [&](const void* at, bool transpose, int64_t rows, int64_t columns,
+                            int64_t ld, int64_t bytes, bool written) {
+      if (transpose) std::swap(rows, columns);
+      const auto all = static_cast<size_t>(((columns - 1) * ld + rows) * bytes);
+      return memory_.Allows(at, all, written, "cublasGemmStridedBatchedEx_64");
+    };
     for (int64_t b = 0; b < call.batch; ++b) {
       const auto* p = static_cast<const char*>(call.a) + b * call.stride_a * each;
       const auto* q = static_cast<const char*>(call.b) + b * call.stride_b * each;
       float* c = call.c + b * call.stride_c;
-      const auto allows = [&](const void* at, int64_t rows, int64_t columns, int64_t ld,
-                              int64_t bytes, bool written) {
-        const int64_t elements = (columns - 1) * ld + rows;
-        return memory_.Allows(at, static_cast<size_t>(elements * bytes), written, who);
-      };
-      if (!allows(p, call.transpose_a ? call.k : call.m, call.transpose_a ? call.m : call.k,
-                  call.lda, each, true) ||
-          !allows(q, call.transpose_b ? call.n : call.k, call.transpose_b ? call.k : call.n,
-                  call.ldb, each, true) ||
-          !allows(c, call.m, call.n, call.ldc, sizeof(float), false)) {
-        return;
+      if (allows(p, call.transpose_a, call.m, call.k, call.lda, each, true) &&
+          allows(q, call.transpose_b, call.k, call.n, call.ldb, each, true) &&
+          allows(c, false, call.m, call.n, call.ldc, sizeof(float), false)) {
+        HostGemm(call, p, q, c);
       }
-      HostGemm(call, p, q, c);
     }
   });
 }

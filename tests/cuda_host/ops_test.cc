@@ -1,120 +1,13 @@
 // Every operation of the seam on both engines, with random shapes.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
-#include <functional>
-#include <random>
 #include <vector>
 
-#include "tests/cuda_host/cuda_under_test.h"
+#include "tests/cuda_host/both_engines.h"
 #include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {
-
-using Floats = std::vector<float>;
-
-// What an operation sees of one engine: tensors that are put there, and taken back to be compared.
-class Side {
- public:
-  explicit Side(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
-  ~Side() { arrays_.clear(); }
-  Ops& ops() { return *ops_; }
-  // `before`: floats between it and where memory begins.
-  float* Put(const Floats& values, size_t before = 0) {
-    float* at = New(values.size(), before);
-    ops_->Upload(static_cast<int64_t>(values.size()), values.data(), at);
-    return at;
-  }
-  float* New(size_t floats, size_t before = 0) {
-    arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats + before)).value(), floats});
-    return arrays_.back().data.get() + before;
-  }
-  // A result.
-  void Take(const float* at, int64_t floats) {
-    Floats& result = results_.emplace_back(static_cast<size_t>(floats));
-    ops_->Download(floats, at, result.data());
-    CHECK(ops_->Finish() == absl::OkStatus());
-  }
-  // What an operation leaves in a number.
-  template <class Leave>
-  void TakeNumber(const Leave& leave) {
-    double number = std::nan("");
-    leave(&number);
-    CHECK(ops_->Finish() == absl::OkStatus());
-    results_.push_back({static_cast<float>(number)});
-  }
-  const std::vector<Floats>& results() const { return results_; }
-
- private:
-  struct Array {
-    DeviceArray data;
-    size_t floats;
-  };
-  const std::unique_ptr<Ops> ops_;
-  std::vector<Array> arrays_;
-  std::vector<Floats> results_;
-};
-
-using Operation = std::function<void(Side&)>;
-
-// 1e-4 relative; what cancels may be off by 5e-6 of the largest. One that fails does not keep the
-// next from being tried.
-void Compare(const Operation& operation, bool convolutions = true) try {
-  Side cpu(MakeCpuOps(1));
-  operation(cpu);
-  Side cuda(CudaUnderTest(convolutions));
-  operation(cuda);
-  REQUIRE(cpu.results().size() == cuda.results().size());
-  for (size_t r = 0; r < cpu.results().size(); ++r) {
-    const Floats &wanted = cpu.results()[r], &got = cuda.results()[r];
-    double largest = 1;  // as the operands
-    for (const float v : wanted) {
-      if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
-    }
-    int64_t wrong = 0;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (std::abs(got[i] - wanted[i]) <= 1e-5f * std::abs(wanted[i])) continue;
-      if (std::isnan(wanted[i]) ? std::isnan(got[i])
-                                : got[i] == Approx(wanted[i]).epsilon(1e-4).margin(5e-6 * largest))
-        continue;
-      if (++wrong > 3) continue;
-      UNSCOPED_INFO("element " << i << " is " << got[i] << " instead of " << wanted[i]);
-    }
-    INFO("result " << r << " of " << wanted.size() << " elements, the largest " << largest);
-    CHECK(wrong == 0);
-  }
-} catch (const absl::BadStatusOrAccess& error) {
-  FAIL_CHECK(error.status());
-}
-
-class Random {
- public:
-  explicit Random(uint32_t seed) : random_(seed) {}
-  int64_t Size(int64_t most) {
-    return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most));
-  }
-  bool Coin() { return random_() % 2 == 0; }
-  Floats Numbers(int64_t n, float low = -2, float high = 2) {
-    std::uniform_real_distribution<float> draw(low, high);
-    Floats numbers(static_cast<size_t>(n));
-    for (float& v : numbers) v = draw(random_);
-    return numbers;
-  }
-  // Whole numbers from 0 to below.
-  Floats Ids(int64_t n, int64_t below) {
-    Floats ids(static_cast<size_t>(n));
-    for (float& v : ids) v = static_cast<float>(random_() % static_cast<uint64_t>(below));
-    return ids;
-  }
-  std::mt19937& engine() { return random_; }
-
- private:
-  std::mt19937 random_;
-};
-
-constexpr uint32_t kRounds = 6;
 
 TEST_CASE("activations and their gradients are those of the CPU") {
   for (int kind = 0; kind <= static_cast<int>(ActivationKind::kNotEqual); ++kind) {
@@ -241,54 +134,6 @@ TEST_CASE("pooling is that of the CPU, among equal maxima too") {
       side.Take(dx, in);
     });
   }
-}
-
-TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
-  for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
-    INFO("seed " << seed);
-    Random random(seed);
-    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
-    s.transpose_a = random.Coin();
-    s.transpose_b = random.Coin();
-    s.batch = random.Coin() ? 1 : random.Size(4);
-    const int64_t n = s.batch * s.k * s.n;
-    const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);  // exact
-    Compare([&](Side& side) {
-      side.ops().AllowOperands(Operands::kBfloat16);
-      auto product = side.ops().MakeMatmul(s).value();
-      float *c = side.New(static_cast<size_t>(s.batch * s.m * s.n)), *pb = side.Put(b);
-      float* half = side.New(b.size());
-      auto* const rounded = reinterpret_cast<uint16_t*>(half);
-      side.ops().ToBfloat16(n, pb, rounded);
-      product->Run(side.Put(a), {pb, rounded}, nullptr, c);
-      side.Take(c, s.batch * s.m * s.n);
-    });
-  }
-}
-
-// Every exponent, ties, what is not finite.
-TEST_CASE("rounding to bfloat16 gives the bits of the CPU") {
-  std::vector<uint32_t> bits;
-  for (uint32_t upper = 0; upper < 0x10000; upper += 7) {
-    for (const uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
-      bits.push_back(upper << 16 | lower);
-    }
-  }
-  Floats x(bits.size());
-  std::memcpy(x.data(), bits.data(), bits.size() * sizeof(float));
-  const auto n = static_cast<int64_t>(x.size());
-  const auto round = [&](std::unique_ptr<Ops> ops) {
-    Side side(std::move(ops));
-    const auto floats = static_cast<size_t>((n + 1) / 2);
-    float* const rounded = side.New(floats);
-    side.ops().Fill((n + 1) / 2, 0, rounded);
-    side.ops().ToBfloat16(n, side.Put(x), reinterpret_cast<uint16_t*>(rounded));
-    side.Take(rounded, (n + 1) / 2);
-    std::vector<uint16_t> result(x.size());
-    std::memcpy(result.data(), side.results()[0].data(), result.size() * sizeof(uint16_t));
-    return result;
-  };
-  CHECK(round(CudaUnderTest(true)) == round(MakeCpuOps(1)));
 }
 
 TEST_CASE("sums, scalings and random numbers are those of the CPU") {

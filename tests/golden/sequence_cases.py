@@ -266,8 +266,7 @@ def softmax_masked(keras, keras2, rng):
 
 
 def mixed(name, build_layers, dtype, tolerance, *shape, **more):
-    """Under a mixed policy, but for a last layer in float32. The tolerance is for what Keras rounds
-    between layers, and here is float32."""
+    """Under a mixed policy, but for the last layer. `tolerance`: Keras rounds between layers, too."""
     def build(keras, keras2, rng):
         L = keras.layers
         made = build_layers(L, {"dtype": dtype}) + [L.Activation("linear", dtype="float32")]

@@ -1,0 +1,121 @@
+// The same operations on the processor's engine and on the one under test, and what they gave,
+// compared.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/cuda_host/cuda_under_test.h"
+#include "worker/ops/cpu/cpu_ops.h"
+
+namespace paracord {
+
+using Floats = std::vector<float>;
+
+// What an operation sees of one engine: tensors that are put there, and taken back to be compared.
+class Side {
+ public:
+  explicit Side(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
+  ~Side() { arrays_.clear(); }
+  Ops& ops() { return *ops_; }
+  // `before`: floats between it and where memory begins.
+  float* Put(const Floats& values, size_t before = 0) {
+    float* at = New(values.size(), before);
+    ops_->Upload(static_cast<int64_t>(values.size()), values.data(), at);
+    return at;
+  }
+  float* New(size_t floats, size_t before = 0) {
+    arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats + before)).value(), floats});
+    return arrays_.back().data.get() + before;
+  }
+  // A result.
+  void Take(const float* at, int64_t floats) {
+    Floats& result = results_.emplace_back(static_cast<size_t>(floats));
+    ops_->Download(floats, at, result.data());
+    CHECK(ops_->Finish() == absl::OkStatus());
+  }
+  // What an operation leaves in a number.
+  template <class Leave>
+  void TakeNumber(const Leave& leave) {
+    double number = std::nan("");
+    leave(&number);
+    CHECK(ops_->Finish() == absl::OkStatus());
+    results_.push_back({static_cast<float>(number)});
+  }
+  const std::vector<Floats>& results() const { return results_; }
+
+ private:
+  struct Array {
+    DeviceArray data;
+    size_t floats;
+  };
+  const std::unique_ptr<Ops> ops_;
+  std::vector<Array> arrays_;
+  std::vector<Floats> results_;
+};
+
+using Operation = std::function<void(Side&)>;
+
+// 1e-4 relative; what cancels may be off by 5e-6 of the largest. One that fails does not keep the
+// next from being tried.
+inline void Compare(const Operation& operation, bool convolutions = true) try {
+  Side cpu(MakeCpuOps(1));
+  operation(cpu);
+  Side cuda(CudaUnderTest(convolutions));
+  operation(cuda);
+  REQUIRE(cpu.results().size() == cuda.results().size());
+  for (size_t r = 0; r < cpu.results().size(); ++r) {
+    const Floats &wanted = cpu.results()[r], &got = cuda.results()[r];
+    double largest = 1;  // as the operands
+    for (const float v : wanted) {
+      if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+    }
+    int64_t wrong = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (std::abs(got[i] - wanted[i]) <= 1e-5f * std::abs(wanted[i])) continue;
+      if (std::isnan(wanted[i]) ? std::isnan(got[i])
+                                : got[i] == Approx(wanted[i]).epsilon(1e-4).margin(5e-6 * largest))
+        continue;
+      if (++wrong > 3) continue;
+      UNSCOPED_INFO("element " << i << " is " << got[i] << " instead of " << wanted[i]);
+    }
+    INFO("result " << r << " of " << wanted.size() << " elements, the largest " << largest);
+    CHECK(wrong == 0);
+  }
+} catch (const absl::BadStatusOrAccess& error) {
+  FAIL_CHECK(error.status());
+}
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : random_(seed) {}
+  int64_t Size(int64_t most) {
+    return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most));
+  }
+  bool Coin() { return random_() % 2 == 0; }
+  Floats Numbers(int64_t n, float low = -2, float high = 2) {
+    std::uniform_real_distribution<float> draw(low, high);
+    Floats numbers(static_cast<size_t>(n));
+    for (float& v : numbers) v = draw(random_);
+    return numbers;
+  }
+  // Whole numbers from 0 to below.
+  Floats Ids(int64_t n, int64_t below) {
+    Floats ids(static_cast<size_t>(n));
+    for (float& v : ids) v = static_cast<float>(random_() % static_cast<uint64_t>(below));
+    return ids;
+  }
+  std::mt19937& engine() { return random_; }
+
+ private:
+  std::mt19937 random_;
+};
+
+inline constexpr uint32_t kRounds = 6;  // of random shapes
+
+}  // namespace paracord
