@@ -266,7 +266,7 @@ def softmax_masked(keras, keras2, rng):
 
 
 def mixed(name, build_layers, dtype, tolerance, *shape, **more):
-    """Under a mixed policy, but for the last layer. `tolerance`: Keras rounds between layers, too."""
+    """Under a mixed policy, but for the last layer. Keras rounds between layers, too."""
     def build(keras, keras2, rng):
         L = keras.layers
         made = build_layers(L, {"dtype": dtype}) + [L.Activation("linear", dtype="float32")]
