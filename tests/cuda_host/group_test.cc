@@ -55,7 +55,8 @@ TEST_CASE("each device of a group has the sum of all, and one alone what it had"
         });
       }
     }
-    float sum = static_cast<float>(devices * (devices + 1) / 2);
+    const size_t once = devices * (devices + 1) / 2;  // 1 + 2 + ...
+    auto sum = static_cast<float>(once);
     for (int round = 1; round < kRounds; ++round) sum *= static_cast<float>(devices);
     for (size_t rank = 0; rank < devices; ++rank) {
       INFO("device " << rank);

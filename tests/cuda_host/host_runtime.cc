@@ -285,7 +285,7 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
 
 absl::Status HostRuntime::Synchronize(Stream stream) {
   // An error here is of work that was done; of a device that is lost nothing runs any more.
-  const absl::Status status = Call("cudaStreamSynchronize");
+  absl::Status status = Call("cudaStreamSynchronize");
   if (options_.sticky && failed_) return status;
   RETURN_IF_ERROR(streams_.Run(stream));
   if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());
@@ -294,7 +294,7 @@ absl::Status HostRuntime::Synchronize(Stream stream) {
 }
 
 absl::Status HostRuntime::AwaitEvent(Event event) {
-  const absl::Status status = Call("cudaEventSynchronize");
+  absl::Status status = Call("cudaEventSynchronize");
   if (options_.sticky && failed_) return status;
   RETURN_IF_ERROR(streams_.Await(event));
   if (!memory_.wrong().empty()) return absl::InternalError(memory_.wrong());

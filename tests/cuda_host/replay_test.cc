@@ -356,7 +356,7 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
     REQUIRE(table.runtime->Synchronize(table.stream).ok());
     REQUIRE(forward().ok());
     if (goes) convolution->reset();
-    const absl::Status asked = table.runtime->Synchronize(table.stream);  // of a shorter step
+    absl::Status asked = table.runtime->Synchronize(table.stream);  // of a shorter step
     if (names != nullptr) *names = table.names;
     return asked;
   };

@@ -111,7 +111,7 @@ absl::Status Graph::Prepare(int64_t batch) {
   while (kernels.nodes.empty()) {
     // A size that was not planned takes the place of one that was.
     ops_.KeepToPlan(kernels_.size() > 1);
-    const absl::Status made = MakeKernels(batch, kernels);
+    absl::Status made = MakeKernels(batch, kernels);
     ops_.KeepToPlan(false);
     if (made.ok()) break;
     if (!absl::IsResourceExhausted(made) || kernels_.size() == 1) {

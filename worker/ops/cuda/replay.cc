@@ -299,7 +299,7 @@ absl::Status Replay::Ask(Key key, Stream stream, std::function<absl::Status(Runt
   calls_.push_back({key.Take(), stream, std::move(ask)});
   if (!waits_) {
     busy_.insert(stream);
-    const absl::Status asked = calls_.back().ask(*runtime_);
+    absl::Status asked = calls_.back().ask(*runtime_);
     may_ = may_ && asked.ok();
     return asked;
   }
@@ -326,7 +326,7 @@ absl::Status Replay::DoAll() {
 
 absl::Status Replay::Synchronize(Stream stream) {
   const absl::Status ended = EndStep();
-  const absl::Status done = runtime_->Synchronize(stream);
+  absl::Status done = runtime_->Synchronize(stream);
   busy_.erase(stream);
   if (launched_ && stream != main_) RETURN_IF_ERROR(runtime_->Synchronize(main_));
   launched_ = false;
