@@ -23,7 +23,7 @@ std::string KerasClass(const json& object) {
                                                    "tf_keras"};
   if (!object.is_object()) return "";
   const std::string name = StringAt(object, "class_name");
-  const std::string registered = StringAt(object, "registered_name");
+  std::string registered = StringAt(object, "registered_name");
   const std::string module = StringAt(object, "module");
   const std::string_view package = std::string_view(module).substr(0, module.find('.'));
   if (registered.find('>') != std::string::npos) return registered;
