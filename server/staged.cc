@@ -44,7 +44,7 @@ absl::Status Check(const DecodedRequest& request) {
 }  // namespace
 
 absl::Status StagedPushes::Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms) {
-  const absl::Status fits = Check(request);
+  absl::Status fits = Check(request);
   if (!fits.ok()) return fits;
   const ExchangeRequest& header = request.header;
   const uint64_t bytes = BytesOf(request);

@@ -139,7 +139,8 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   Example example;
   const auto refused = [&](std::vector<std::string> more, const std::string& why) {
     example.Write("old", "as it was");
-    CHECK(example.Run("old", std::move(more)) == static_cast<int>(ExitCode::kConfiguration));
+    const int code = example.Run("old", std::move(more));
+    CHECK(code == static_cast<int>(ExitCode::kConfiguration));
     INFO(example.err);
     CHECK(absl::StrContains(example.err, why));
     PosixFiles files;
@@ -164,7 +165,7 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   example.train()["files"] = "late.csv";
   refused({}, "late.csv row 1400");
   example.job() = good;
-  for (size_t i : {0, 1}) example.train()["features"][i]["input"] = "same";
+  for (const size_t i : {size_t{0}, size_t{1}}) example.train()["features"][i]["input"] = "same";
   example.train()["features"][2]["input"] = "other";
   example.train()["label"] = {{"column", "y"}, {"output", "same"}};
   refused({}, "two features would be called \"same\"");

@@ -13,7 +13,7 @@ namespace {
 
 struct Directory {
   std::string Log(const std::string& text) {
-    const std::string path = directory / "ps-0.log";
+    std::string path = directory / "ps-0.log";
     REQUIRE(files.WriteAtomic(path, text).ok());
     return path;
   }

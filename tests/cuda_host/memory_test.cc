@@ -50,7 +50,7 @@ TEST_CASE("after a plan the same again needs no more of the device") {
     DeviceMemory memory(*runtime);
     const auto run = [&](bool more) {
       std::vector<void*> taken;
-      for (size_t bytes : {1000, 40, 7000}) taken.push_back(memory.Take(bytes).value());
+      for (const size_t bytes : {1000u, 40u, 7000u}) taken.push_back(memory.Take(bytes).value());
       CHECK(memory.Give(taken[0]).ok());
       taken[0] = memory.Take(900).value();
       if (more) taken.push_back(memory.Take(5000).value());

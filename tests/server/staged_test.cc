@@ -239,7 +239,8 @@ TEST_CASE("a piece does not hold the memory of a message that is mostly somethin
       DecodedRequest request;
       request.header.mutable_staged()->set_id("a");
       request.pieces.push_back({0, 0, bytes.Subcord(around / 2, 64)});
-      REQUIRE(staged.Keep(std::move(request), bytes.size(), 0).ok());
+      const absl::Status kept = staged.Keep(std::move(request), bytes.size(), 0);
+      REQUIRE(kept.ok());
     }
     CHECK(let_go == (around > 0));
     staged.Clear();
