@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/worker/model_testing.h"
 #include "worker/ops/cpu/cpu_ops.h"
@@ -56,20 +57,25 @@ Floats Gradients(GradientProgram& program) {
 
 bool IsLine(const std::string& text) { return text.find('\n') == std::string::npos; }
 
-TEST_CASE("a device that bfloat16 brings nothing to says so, and computes as float32") {
+TEST_CASE("a device that less precision brings nothing to says so, and computes in float32") {
   Job job = JobFor(Model(), "mse", 4);
   const Floats exact = Gradients(*BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value());
   for (const bool bfloat16 : {true, false}) {
-    for (const char* precision : {"bf16", "float32"}) {
+    for (const char* precision : {"bf16", "fp16", "float32"}) {
+      CAPTURE(bfloat16, precision);
       job.precision = precision;
       cuda::HostOptions options;
       options.bfloat16 = bfloat16;
       const auto built = Build(job, options, false);
       REQUIRE(built.ok());
-      const bool in_vain = job.precision == "bf16" && !bfloat16;
-      CHECK((built->note.find("precision bf16 is computed as float32") == 0) == in_vain);
-      CHECK(built->note.empty() == !in_vain);
       CHECK(Gradients(*built->program)[0] == Approx(exact[0]).epsilon(0.01));
+      const auto says = [](const GradientProgram& program) {
+        return absl::StrContains(program.Memory(), "; it computes in float32: ");
+      };
+      CHECK(says(*built->program) == (job.precision == "bf16" && !bfloat16));
+      const auto cpu = BuildKerasProgram(job, Schema(), MakeCpuOps(1)).value();
+      const bool amx = MakeCpuOps(1)->has_bfloat16();
+      CHECK(says(*cpu) == (job.precision == "fp16" || (job.precision == "bf16" && !amx)));
     }
   }
 }

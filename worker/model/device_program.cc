@@ -15,35 +15,31 @@ absl::Status Unusable(const std::string& device, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(device, " cannot be used: ", why.message()));
 }
 
-absl::StatusOr<DeviceProgram> BuildOn(const std::string& device, int threads, const Job& job,
-                                      const Batch& schema, const MakeOpsFn& make) {
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildOn(const std::string& device, int threads,
+                                                         const Job& job, const Batch& schema,
+                                                         const MakeOpsFn& make) {
   if (device == kAllGpus) {
     absl::StatusOr<std::vector<Replica>> replicas = MakeAllGpus();
     if (!replicas.ok()) return Unusable(device, replicas.status());
-    ASSIGN_OR_RETURN(auto program, BuildReplicas(job, schema, *std::move(replicas)));
-    return DeviceProgram{std::move(program), device, ""};
+    return BuildReplicas(job, schema, *std::move(replicas));
   }
   absl::StatusOr<std::unique_ptr<Ops>> ops = make(device, threads);
   if (!ops.ok()) return Unusable(device, ops.status());
-  const bool in_vain = job.precision == "bf16" && !(*ops)->has_bfloat16();
-  ASSIGN_OR_RETURN(auto program, BuildKerasProgram(job, schema, *std::move(ops)));
-  return DeviceProgram{std::move(program), device,
-                       in_vain
-                           ? "precision bf16 is computed as float32: only a processor with AMX, "
-                             "or a GPU of compute capability 8.0 or later, is faster with it"
-                           : ""};
+  return BuildKerasProgram(job, schema, *std::move(ops));
 }
 
 }  // namespace
 
 absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
                                             const DeviceUse& use, const MakeOpsFn& make) {
-  auto built = BuildOn(use.device, use.threads, job, schema, make);
-  if (built.ok() || !use.automatic || use.device == "cpu") return built;
+  auto program = BuildOn(use.device, use.threads, job, schema, make);
+  if (program.ok()) return DeviceProgram{*std::move(program), use.device, ""};
+  if (!use.automatic || use.device == "cpu") return program.status();
   // Where it does not compute there, either, that is what is wrong.
-  ASSIGN_OR_RETURN(DeviceProgram instead, BuildOn("cpu", use.threads, job, schema, make));
-  instead.note = absl::StrCat("computing on the CPU: ", built.status().message());
-  return instead;
+  auto instead = BuildOn("cpu", use.threads, job, schema, make);
+  RETURN_IF_ERROR(instead.status());
+  return DeviceProgram{*std::move(instead), "cpu",
+                       absl::StrCat("computing on the CPU: ", program.status().message())};
 }
 
 }  // namespace paracord

@@ -24,7 +24,7 @@ struct DeviceUse {
 struct DeviceProgram {
   std::unique_ptr<GradientProgram> program;
   std::string device;  // which computes
-  std::string note;    // a line for who asked: why it is another, or precision in vain; or empty
+  std::string note;    // why that is another than was chosen, in a line; empty: it is not
 };
 
 // How the operations of one device come about.

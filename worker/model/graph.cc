@@ -53,6 +53,15 @@ absl::Status Graph::Reserve(int64_t batch) {
   return absl::OkStatus();
 }
 
+bool Graph::PrecisionInVain() const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    if (node.layer == nullptr) return false;
+    const Operands operands = OperandsOf(node);
+    return operands == Operands::kBfloat16 ? !ops_.has_bfloat16()
+                                           : operands == Operands::kTf32 && ops_.host_memory();
+  });
+}
+
 // For the layers whose products are faster with it.
 absl::Status Graph::ReserveRounded() {
   if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();

@@ -102,6 +102,8 @@ class Graph {
   // Makes kernels and buffers for runs of so many examples, unless they are there.
   absl::Status Prepare(int64_t batch);
   // What it has allocated, and giving that back: then nothing is prepared.
+  // Whether a layer may take fewer bits of its operands, and the device takes all.
+  bool PrecisionInVain() const;
   std::vector<MemoryRow> Memory() const;
   void Release();
 

@@ -152,6 +152,9 @@ std::string KerasProgram::Memory() const {
     absl::StrAppend(&text, ", of the GPU's ", Text(plan_.total), ", of which ", Text(plan_.free),
                     " were free");
   }
+  if (graph_->PrecisionInVain()) {
+    absl::StrAppend(&text, "; it computes in float32: nothing of less precision is faster there");
+  }
   return text;
 }
 
