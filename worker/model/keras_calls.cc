@@ -136,7 +136,7 @@ class CallReader {
     }
   }
   std::optional<TensorRef> Mask(const std::string& name, const json& value) const {
-    if (const auto tensor = Tensor(value)) return tensor;
+    if (auto tensor = Tensor(value)) return tensor;
     const json* array = ArrayValue(value);
     if (keras2_ && name.ends_with("mask") && value.is_array()) array = &value;
     std::optional<NumberArray> read;

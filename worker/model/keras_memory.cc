@@ -96,7 +96,7 @@ absl::Status KerasProgram::PlanMemory(const Batch& schema) {
        {&parameter_copy_, &gradient_copy_, &input_copy_, &target_copy_, &weight_copy_}) {
     copy->Release();
   }
-  const absl::Status planned = ops_->EndPlan(plan_);
+  absl::Status planned = ops_->EndPlan(plan_);
   RETURN_IF_ERROR(rehearsed);
   if (plan_.needed > 0) memory_.push_back({MemoryRow::Kind::kWork, "", plan_.work});
   if (!absl::IsResourceExhausted(planned)) return planned;
