@@ -132,7 +132,7 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
     CHECK(output.text.find(what) != std::string::npos);
     CHECK(std::count(output.text.begin(), output.text.end(), '\n') == 1);
   };
-  lacks(check + "pack /tmp/paracord_gpu_check /", "/bin/gpu_test is missing: build it first");
+  lacks(check + "pack /tmp/paracord_gpu_check /", "/bin/gpu_test is missing: cmake --preset dev");
   lacks(check + "pack", "pack where to?");
   lacks(check + "here", "is not a folder that gpu-check packed");
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
