@@ -1,7 +1,9 @@
 // What --device comes to where a GPU is there and something of it fails.
 #include "worker/model/device_program.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,44 @@ TEST_CASE("a device that less precision brings nothing to says so, and computes 
       const bool amx = MakeCpuOps(1)->has_bfloat16();
       CHECK(says(*cpu) == (job.precision == "fp16" || (job.precision == "bf16" && !amx)));
     }
+  }
+}
+
+// As float16 without a scale they would be gone: its least is 6e-8.
+TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory that was planned") {
+  constexpr int64_t kSide = 400;
+  const nlohmann::json model = SequentialJson(
+      {LayerJson("Dense", {{"units", kSide}, {"activation", "tanh"}, {"dtype", "mixed_float16"}}),
+       LayerJson("Dense", {{"units", kSide}, {"dtype", "mixed_float16"}})});
+  const Batch schema = SchemaOf({4}, {kSide});
+  Batch batch = RandomBatch(schema, kSide, 0, 1);
+  for (float& x : batch.inputs[0].values) x *= 1e-7f;
+  for (float& y : batch.targets[0].values) y *= 1e-7f;
+  const Job job = JobFor(model, "mse", kSide);
+  const auto step = [&](GradientProgram& program) {
+    Variables variables(program);
+    variables.Randomise(3);
+    for (const size_t bias : {1, 3}) {
+      std::fill(variables.values[bias].begin(), variables.values[bias].end(), 0.f);
+    }
+    const auto loss =
+        program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+    INFO(loss.status());
+    REQUIRE(loss.ok());
+    return variables.gradients;
+  };
+  cuda::HostOptions options;
+  options.bfloat16 = false;
+  const auto wanted = step(*BuildKerasProgram(job, schema, MakeCpuOps(1)).value());
+  const auto got = step(*BuildOnDevice(job, schema, {"cuda:0", false, 1}, Makes(options))->program);
+  for (size_t v = 0; v < wanted.size(); ++v) {
+    const float largest = *std::max_element(wanted[v].begin(), wanted[v].end());
+    CAPTURE(v, largest);
+    CHECK(largest > 0);
+    for (size_t i = 0; i < wanted[v].size(); ++i) {
+      if (!(std::abs(got[v][i] - wanted[v][i]) < 2e-3f * largest)) FAIL_CHECK(got[v][i]);
+    }
+    CHECK(got[v] != wanted[v]);
   }
 }
 

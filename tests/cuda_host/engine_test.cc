@@ -404,6 +404,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("on GPUs without TF32 products take float16 where it is worth it, else all bits") {
+  constexpr float kLong = 1 + 1.f / 4096;  // 13 bits
+  for (const auto& [side, taken] : {std::pair(300, false), std::pair(320, true)}) {
+    cuda::HostOptions options;
+    options.bfloat16 = false;
+    const auto ops = cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value();
+    ops->Enter();
+    const DeviceArray a = ops->Allocate(side).value(), c = ops->Allocate(side * side).value();
+    ops->Fill(side, kLong, a.get());
+    ops->AllowOperands(Operands::kFloat16);
+    const auto product = ops->MakeMatmul({.m = side, .k = 1, .n = side}).value();
+    product->Run(a.get(), a.get(), nullptr, c.get());
+    std::vector<float> result(static_cast<size_t>(side * side));
+    ops->Download(side * side, c.get(), result.data());
+    REQUIRE(ops->Finish().ok());
+    CHECK(result.front() == (taken ? 1.f : kLong * kLong));
+    CHECK(result.back() == result.front());
+  }
+}
+
 TEST_CASE("the job's precision reaches the products of the device") {
   const nlohmann::json model =
       SequentialJson({LayerJson("Dense", {{"units", 8}, {"activation", "relu"}}),

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "common/half_float.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/round_formulas.h"
 
@@ -15,12 +16,17 @@ WindowAxis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t d
   return {in, out, size, stride, dilation, pad, pad};
 }
 
-float Element(const GemmCall& call, const void* from, int64_t at) {
+float Element(const GemmCall& call, bool has_tf32, const void* from, int64_t at) {
   if (call.operands == Operands::kBfloat16) {
     return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
   }
+  if (call.operands == Operands::kFloat16) {
+    float x = 0;
+    F16ToFloats({static_cast<const uint16_t*>(from) + at, 1}, {&x, 1});
+    return x;
+  }
   const float x = static_cast<const float*>(from)[at];
-  return call.operands == Operands::kTf32 ? formulas::WithoutBits<13>(x) : x;
+  return has_tf32 && call.operands == Operands::kTf32 ? formulas::WithoutBits<13>(x) : x;
 }
 
 }  // namespace
@@ -59,22 +65,21 @@ absl::Status CheckConv(const ConvCall& call) {
   return absl::OkStatus();
 }
 
-int64_t OperandBytes(const GemmCall& call) {
-  return call.operands == Operands::kBfloat16 ? sizeof(uint16_t) : sizeof(float);
-}
-
-void HostGemm(const GemmCall& call, const void* a, const void* b, float* c) {
+void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b, float* c) {
+  const float alpha = call.factors == nullptr ? 1 : call.factors[0];
   for (int64_t j = 0; j < call.n; ++j) {
     float* column = c + j * call.ldc;
     std::fill(column, column + call.m, 0.f);
     for (int64_t p = 0; p < call.k; ++p) {
-      const float factor = Element(call, b, call.transpose_b ? j + p * call.ldb : p + j * call.ldb);
+      const float factor =
+          Element(call, has_tf32, b, call.transpose_b ? j + p * call.ldb : p + j * call.ldb);
       const int64_t from = call.transpose_a ? p : p * call.lda;
       const int64_t step = call.transpose_a ? call.lda : 1;
       for (int64_t i = 0; i < call.m; ++i) {
-        column[i] += Element(call, a, from + i * step) * factor;
+        column[i] += Element(call, has_tf32, a, from + i * step) * factor;
       }
     }
+    for (int64_t i = 0; i < call.m; ++i) column[i] *= alpha;
   }
 }
 

@@ -14,10 +14,9 @@ namespace paracord::cuda {
 absl::Status CheckGemm(const GemmCall& call);
 absl::Status CheckConv(const ConvCall& call);
 
-// Of an element of A and B.
-int64_t OperandBytes(const GemmCall& call);
-// One of a batch: C = op(A) op(B), column-major. TF32: of operands rounded to 11 bits.
-void HostGemm(const GemmCall& call, const void* a, const void* b, float* c);
+// One of a batch: C = alpha op(A) op(B), column-major. TF32, where there is it: of operands rounded
+// to 11 bits.
+void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b, float* c);
 
 // NHWC images; the filter is (out, height, width, in / groups).
 class HostConvMath {

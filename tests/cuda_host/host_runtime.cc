@@ -212,9 +212,7 @@ absl::Status HostRuntime::PinHost(const void* memory, size_t bytes) {
   if (reinterpret_cast<uintptr_t>(begin) % PageBytes() != 0) {
     memory_.Note("cudaHostRegister: of a page that others share");
   }
-  if (Overlaps(begin, bytes)) {
-    return absl::AlreadyExistsError("cudaHostRegister: already registered");
-  }
+  if (Overlaps(begin, bytes)) return absl::AlreadyExistsError("cudaHostRegister: registered");
   pinned_[begin] = bytes;
   return absl::OkStatus();
 }
@@ -373,21 +371,22 @@ absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
   RETURN_IF_ERROR(CallHere("cublasGemmStridedBatchedEx_64"));
   RETURN_IF_ERROR(CheckGemm(call));
   return Ask(stream, "matmul", [this, call] {
-    const int64_t each = OperandBytes(call);
+    const int64_t each = OperandBytes(call.operands);
     const auto allows = [&](const void* at, bool transpose, int64_t rows, int64_t columns,
                             int64_t ld, int64_t bytes, bool written) {
       if (transpose) std::swap(rows, columns);
       const auto all = static_cast<size_t>(((columns - 1) * ld + rows) * bytes);
       return memory_.Allows(at, all, written, "cublasGemmStridedBatchedEx_64");
     };
+    if (call.factors != nullptr && !allows(call.factors, false, 2, 1, 2, 4, true)) return;
     for (int64_t b = 0; b < call.batch; ++b) {
       const auto* p = static_cast<const char*>(call.a) + b * call.stride_a * each;
       const auto* q = static_cast<const char*>(call.b) + b * call.stride_b * each;
       float* c = call.c + b * call.stride_c;
       if (allows(p, call.transpose_a, call.m, call.k, call.lda, each, true) &&
           allows(q, call.transpose_b, call.k, call.n, call.ldb, each, true) &&
-          allows(c, false, call.m, call.n, call.ldc, sizeof(float), false)) {
-        HostGemm(call, p, q, c);
+          allows(c, false, call.m, call.n, call.ldc, 4, false)) {
+        HostGemm(call, options_.bfloat16, p, q, c);
       }
     }
   });

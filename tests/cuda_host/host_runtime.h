@@ -27,7 +27,7 @@ struct HostOptions {
   Directions directions;                         // that it has algorithms for
   Directions computes;                           // that it does not refuse after all
   bool pinned = true;                            // false: no memory of the host can be pinned
-  bool bfloat16 = true;                          // false: a GPU that is too old for it
+  bool bfloat16 = true;                          // false: a GPU that is too old for it and TF32
   bool graphs = true;                            // false: nothing can be captured
   std::function<void(const char* name)> called;  // each call
   // What is done, in the order in which that happens; of copies, with the bytes.

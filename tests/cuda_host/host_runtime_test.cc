@@ -127,8 +127,8 @@ TEST_CASE("what the libraries refuse is refused") {
   float* x = table.New(64);
   CHECK(table.runtime->PinHost(host.data() + floats, page + 4).ok());
   // Overlaps, from either end; a neighbour does not, which begins with the next page.
-  refused(table.runtime->PinHost(host.data(), page + 4), "already registered");
-  refused(table.runtime->PinHost(host.data() + 2 * floats, 4), "already registered");
+  refused(table.runtime->PinHost(host.data(), page + 4), "cudaHostRegister: registered");
+  refused(table.runtime->PinHost(host.data() + 2 * floats, 4), "cudaHostRegister: registered");
   CHECK(table.runtime->PinHost(host.data() + 3 * floats, 4).ok());
   refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + floats - 1, x, 8, table.one),
           "invalid argument");

@@ -163,7 +163,7 @@ void LayerConfig::CheckDType() {
   if (*name == "mixed_bfloat16") {
     operands_ = Operands::kBfloat16;
   } else if (*name == "mixed_float16") {
-    operands_ = Operands::kTf32;  // which has float16's digits, and float32's range
+    operands_ = Operands::kFloat16;
   } else if (*name != "float32") {
     Fail("dtype", absl::StrCat(Shown(*name),
                                " is not supported; supported: \"float32\", "

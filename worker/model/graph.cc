@@ -58,7 +58,7 @@ bool Graph::PrecisionInVain() const {
     if (node.layer == nullptr) return false;
     const Operands operands = OperandsOf(node);
     return operands == Operands::kBfloat16 ? !ops_.has_bfloat16()
-                                           : operands == Operands::kTf32 && ops_.host_memory();
+                                           : operands != Operands::kFloat32 && ops_.host_memory();
   });
 }
 

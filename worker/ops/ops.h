@@ -127,6 +127,7 @@ struct MatmulShape {
 enum class Operands {
   kFloat32,
   kTf32,      // 11 significant bits may do: for a GPU's tensor cores. The CPU takes all.
+  kFloat16,   // 11 may do, within a range of 2^29: an operand is scaled as a whole. The same.
   kBfloat16,  // 8 may do.
 };
 

@@ -25,4 +25,30 @@ PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
   return static_cast<uint16_t>(std::isnan(x) ? upper | kQuiet : upper);
 }
 
+// The power of two that brings numbers of at most this magnitude near float16's largest, 65504, and
+// leaves a product of two that are as large, or a sum over them, within float32. 1 if it is none.
+PARACORD_HD inline float ScaleToFloat16(float largest) {
+  const int exponent = static_cast<int>(std::bit_cast<uint32_t>(largest) >> 23) - 127;
+  if (exponent > 127) return 1;
+  const int power = exponent < -112 ? 126 : 14 - exponent;
+  return std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
+}
+
+// IEEE's binary16, ties to even. What is too large is infinite; a NaN stays one.
+PARACORD_HD inline uint16_t Float16Bits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits & 0x80000000u;
+  const uint32_t magnitude = bits ^ sign;
+  uint32_t rounded = 0;
+  if (magnitude > 0x7f800000u) {
+    rounded = 0x7e00u;
+  } else if (magnitude >= 0x47800000u) {  // 2^16
+    rounded = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // 2^-14: denormal there; 0.5 moves its digits to the end
+    rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {  // the exponent's bias is 15 instead of 127; rounding up may carry into it
+    rounded = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1)) >> 13;
+  }
+  return static_cast<uint16_t>(sign >> 16 | rounded);
+}
+
 }  // namespace paracord::formulas

@@ -75,6 +75,43 @@ struct ToBfloat16Body {
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
+// The largest magnitude.
+struct LargestBody {
+  using Value = float;
+  static constexpr bool kMaps = false;
+  In x;
+  Out largest;
+  PARACORD_HD float Start(int64_t) const { return 0; }
+  PARACORD_HD void Add(int64_t, int64_t k, float& v) const {
+    const float at = x[k];
+    Merge(v, at < 0 ? -at : at);
+  }
+  PARACORD_HD void Merge(float& v, float other) const { v = other > v ? other : v; }
+  PARACORD_HD void Finish(int64_t, float v) const { largest[0] = v; }
+};
+
+// Scaled by what fits the largest magnitude.
+struct ToFloat16Body {
+  using Loaded = float;
+  In x, largest;
+  Ptr<uint16_t> y;
+  PARACORD_HD float Load(int64_t i) const { return x[i]; }
+  PARACORD_HD uint16_t Value(int64_t, float v) const {
+    return formulas::Float16Bits(v * formulas::ScaleToFloat16(largest[0]));
+  }
+  PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
+};
+
+// What takes the scales off a product again, and the factor 0 of what was there before it.
+struct ProductFactorsBody {
+  In largest;  // of either operand
+  Out factors;
+  PARACORD_HD void operator()(int64_t i) const {
+    const float scale = formulas::ScaleToFloat16(largest[0]);
+    factors[i] = i == 0 ? 1 / scale / formulas::ScaleToFloat16(largest[1]) : 0;
+  }
+};
+
 // After a product or a convolution.
 struct BiasBody {
   struct Loaded {

@@ -32,8 +32,9 @@ enum class Scratch {
   kMore,
   kKeys,
   kKeysToo,
-  kLeft,   // operand of a product, as bfloat16
+  kLeft,   // operand of a product, in 16 bits
   kRight,  // the other
+  kFactors,
   kRandom,
   kWorkspace,
   kCount

@@ -167,9 +167,10 @@ class Replay : public Runtime {
   }
   absl::Status Gemm(const GemmCall& c, Stream stream) override {
     if (Passes(stream, true)) return runtime_->Gemm(c, stream);
-    return Ask(Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a,
-                   c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, stream),
-               stream, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
+    return Ask(
+        Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a, c.b,
+            c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, c.factors, stream),
+        stream, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
   }
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
 

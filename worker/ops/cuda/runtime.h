@@ -35,9 +35,14 @@ struct KernelLaunch {
   uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
 };
 
-// cublasGemmStridedBatchedEx_64 with alpha 1 and beta 0: column-major, C (m, n) = op(A) op(B). A
-// and B are CUDA_R_16BF where `operands` says so, else CUDA_R_32F, as C is; computed as
-// CUBLAS_COMPUTE_32F, for kTf32 CUBLAS_COMPUTE_32F_FAST_TF32.
+// Of one element.
+inline int64_t OperandBytes(Operands operands) {
+  return operands == Operands::kBfloat16 || operands == Operands::kFloat16 ? 2 : 4;
+}
+
+// cublasGemmStridedBatchedEx_64: column-major, C (m, n) = alpha op(A) op(B). A and B are
+// CUDA_R_16BF or CUDA_R_16F where `operands` says so, else CUDA_R_32F, as C is; computed as
+// CUBLAS_COMPUTE_32F, for kTf32 CUBLAS_COMPUTE_32F_FAST_TF32 on GPUs that have it.
 struct GemmCall {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -49,6 +54,7 @@ struct GemmCall {
   int64_t ldc = 0, stride_c = 0;
   int64_t batch = 1;
   Operands operands = Operands::kFloat32;
+  const float* factors = nullptr;  // alpha and beta, which is 0, on the device; null: alpha is 1
 };
 
 // Descriptors of cuDNN: tensors in CUDNN_TENSOR_NHWC, the filter too (out, height, width, in /
@@ -88,7 +94,7 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
 
-  // Whether products of bfloat16 are computed by tensor cores: from compute capability 8.0 on.
+  // Whether tensor cores compute products of bfloat16, and TF32: from compute capability 8.0 on.
   virtual bool has_bfloat16() const = 0;
   // Makes this runtime's device that of the calling thread.
   virtual absl::Status UseDevice() = 0;

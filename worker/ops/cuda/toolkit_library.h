@@ -11,22 +11,24 @@
 #include "absl/status/statusor.h"
 
 // Every function that is called, by library.
-#define PARACORD_CUBLAS_CALLS(X) \
-  X(cublasCreate_v2)             \
-  X(cublasDestroy_v2)            \
-  X(cublasSetStream_v2)          \
-  X(cublasGemmStridedBatchedEx_64) X(cublasGetStatusString) X(cublasSetWorkspace_v2)
+#define PARACORD_CUBLAS_CALLS(X)   \
+  X(cublasCreate_v2)               \
+  X(cublasDestroy_v2)              \
+  X(cublasSetStream_v2)            \
+  X(cublasGemmStridedBatchedEx_64) \
+  X(cublasGetStatusString) X(cublasSetWorkspace_v2) X(cublasSetPointerMode_v2)
 #define PARACORD_CUDNN_CALLS(X)                                                                \
   X(cudnnCreate)                                                                               \
   X(cudnnDestroy)                                                                              \
   X(cudnnSetStream)                                                                            \
   X(cudnnGetErrorString)                                                                       \
   X(cudnnCreateTensorDescriptor)                                                               \
-  X(cudnnDestroyTensorDescriptor) X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) \
-      X(cudnnDestroyFilterDescriptor) X(cudnnSetFilter4dDescriptor)                            \
-          X(cudnnCreateConvolutionDescriptor) X(cudnnDestroyConvolutionDescriptor)             \
-              X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionGroupCount)              \
-                  X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7)     \
+  X(cudnnDestroyTensorDescriptor)                                                              \
+  X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnDestroyFilterDescriptor) \
+      X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor)                        \
+          X(cudnnDestroyConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor)              \
+              X(cudnnSetConvolutionGroupCount) X(cudnnSetConvolutionMathType)                  \
+                  X(cudnnGetConvolutionForwardAlgorithm_v7)                                    \
                       X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                           \
                           X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                     \
                               X(cudnnGetConvolutionForwardWorkspaceSize)                       \

@@ -218,14 +218,22 @@ class ToolkitRuntime : public Runtime {
     RETURN_IF_ERROR(UseStream(stream));
     const float one = 1, zero = 0;
     const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
-    const cudaDataType_t type = call.operands == Operands::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F;
-    const cublasComputeType_t compute =
-        call.operands == Operands::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const cudaDataType_t type = call.operands == Operands::kBfloat16  ? CUDA_R_16BF
+                                : call.operands == Operands::kFloat16 ? CUDA_R_16F
+                                                                      : CUDA_R_32F;
+    const bool tf32 = call.operands == Operands::kTf32 && has_bfloat16_;  // the same GPUs
+    const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const bool given = call.factors != nullptr;
+    const float *const alpha = given ? call.factors : &one, *const beta = given ? alpha + 1 : &zero;
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasSetPointerMode",
+                 libraries_.cublasSetPointerMode_v2(
+                     cublas_, given ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST)));
     return StatusOf(
         libraries_, "cublasGemmStridedBatchedEx_64",
         libraries_.cublasGemmStridedBatchedEx_64(
-            cublas_, op(call.transpose_a), op(call.transpose_b), call.m, call.n, call.k, &one,
-            call.a, type, call.lda, call.stride_a, call.b, type, call.ldb, call.stride_b, &zero,
+            cublas_, op(call.transpose_a), op(call.transpose_b), call.m, call.n, call.k, alpha,
+            call.a, type, call.lda, call.stride_a, call.b, type, call.ldb, call.stride_b, beta,
             call.c, CUDA_R_32F, call.ldc, call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT));
   }
 

@@ -1,0 +1,159 @@
+// What a device's engine computes of operands in 16 bits, beside the processor's.
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "common/half_float.h"
+#include "tests/cuda_host/both_engines.h"
+#include "worker/ops/round_formulas.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
+  for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
+    s.transpose_a = random.Coin();
+    s.transpose_b = random.Coin();
+    s.batch = random.Coin() ? 1 : random.Size(4);
+    const int64_t n = s.batch * s.k * s.n;
+    const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);  // exact
+    Compare([&](Side& side) {
+      side.ops().AllowOperands(Operands::kBfloat16);
+      auto product = side.ops().MakeMatmul(s).value();
+      float *c = side.New(static_cast<size_t>(s.batch * s.m * s.n)), *pb = side.Put(b);
+      float* half = side.New(b.size());
+      auto* const rounded = reinterpret_cast<uint16_t*>(half);
+      side.ops().ToBfloat16(n, pb, rounded);
+      product->Run(side.Put(a), {pb, rounded}, nullptr, c);
+      side.Take(c, s.batch * s.m * s.n);
+    });
+  }
+}
+
+// Every exponent, ties, what is not finite.
+Floats Roundings() {
+  Floats all;
+  for (uint32_t upper = 0; upper < 0x10000; upper += 7) {
+    for (const uint32_t lower : {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u,
+                                 0xd000u, 0xf000u, 0xffffu}) {
+      all.push_back(std::bit_cast<float>(upper << 16 | lower));
+    }
+  }
+  return all;
+}
+
+TEST_CASE("rounding to bfloat16 gives the bits of the CPU") {
+  const Floats x = Roundings();
+  const auto n = static_cast<int64_t>(x.size());
+  const auto round = [&](std::unique_ptr<Ops> ops) {
+    Side side(std::move(ops));
+    const auto floats = static_cast<size_t>((n + 1) / 2);
+    float* const rounded = side.New(floats);
+    side.ops().Fill((n + 1) / 2, 0, rounded);
+    side.ops().ToBfloat16(n, side.Put(x), reinterpret_cast<uint16_t*>(rounded));
+    side.Take(rounded, (n + 1) / 2);
+    std::vector<uint16_t> result(x.size());
+    std::memcpy(result.data(), side.results()[0].data(), result.size() * sizeof(uint16_t));
+    return result;
+  };
+  CHECK(round(CudaUnderTest(true)) == round(MakeCpuOps(1)));
+}
+
+TEST_CASE("rounding to float16 gives the bits that travel") {
+  for (const float x : Roundings()) {
+    uint16_t wanted = 0;
+    FloatsToF16({&x, 1}, {&wanted, 1});
+    const uint16_t got = formulas::Float16Bits(x);
+    if (got != wanted && !(std::isnan(x) && (got & 0x7fff) > 0x7c00)) {
+      FAIL_CHECK(std::bit_cast<uint32_t>(x) << " is " << got << " instead of " << wanted);
+    }
+  }
+}
+
+TEST_CASE("the scale to float16 brings any magnitude near its largest, and can be taken off") {
+  for (uint32_t bits = 1; bits < 0x7f800000u; bits += 0xffff) {
+    const float largest = std::bit_cast<float>(bits);
+    const float scale = formulas::ScaleToFloat16(largest), scaled = largest * scale;
+    CAPTURE(largest, scale);
+    if (!(scaled < 32768 && (scaled >= 16384 || scale == 0x1p126f))) FAIL_CHECK(scaled);
+    if (scaled * (1 / scale) != largest) FAIL_CHECK("not the same again");
+  }
+  CHECK(formulas::ScaleToFloat16(0) == 0x1p126f);
+  CHECK(formulas::ScaleToFloat16(INFINITY) == 1);
+  CHECK(formulas::ScaleToFloat16(NAN) == 1);
+}
+
+// (m, 2) of a and (2, n) of b: large enough that rounding is worth it.
+constexpr int64_t kLarge = 1792;
+void FillRows(Floats& x, bool columns, float first, float second) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = (columns ? i % 2 == 0 : i < x.size() / 2) ? first : second;
+  }
+}
+
+// The corner of the product, as float16 where that is worth it.
+float Product(const Floats& a, const Floats& b, int64_t n = kLarge) {
+  Side side(CudaUnderTest(true));
+  side.ops().AllowOperands(Operands::kFloat16);
+  auto product = side.ops().MakeMatmul({.m = n, .k = 2, .n = n}).value();
+  float* const c = side.New(static_cast<size_t>(n * n));
+  product->Run(side.Put(a), side.Put(b), nullptr, c);
+  side.Take(c, n * n);
+  const Floats& all = side.results()[0];
+  CHECK((all.back() == all.front() || std::isnan(all.front())));
+  return all.front();
+}
+float Product(float a0, float a1, float b0, float b1, int64_t n = kLarge) {
+  Floats a(static_cast<size_t>(2 * n)), b = a;
+  FillRows(a, true, a0, a1);
+  FillRows(b, false, b0, b1);
+  return Product(a, b, n);
+}
+
+TEST_CASE("products take float16 of any magnitude, where rounding is worth it") {
+  constexpr float kLost = 1 + 1.f / 4096;  // a 12th bit
+  CHECK(Product(kLost, 0, 1, 0) == 1);
+  if (!OnGpu()) CHECK(Product(kLost, 0, 1, 0, 64) == 1);  // TF32, which is as long
+  for (const float a : {1e-38f, 1e-30f, 1e-8f, 1.f, 65520.f, 1e10f, 1e30f}) {
+    for (const float b : {1e-7f, 1.f, 1e6f}) {
+      CAPTURE(a, b);
+      if (a * b < 1e-36f) continue;  // not within float32
+      CHECK(Product(a * kLost, 2 * a, b, b) == Approx(3.0 * a * b).epsilon(2e-3));
+      CHECK(Product(-a, a / 1024, b, b) == Approx(-a * b * (1 - 1 / 1024.)).epsilon(2e-3));
+    }
+  }
+  CHECK(Product(1, 1e-7f, 0, 1) == Approx(1e-7).epsilon(2e-3));  // far below the largest
+  CHECK(Product(0, 0, 1, 1) == 0);
+  CHECK(!std::isfinite(Product(INFINITY, 1, 1, 1)));
+  CHECK(std::isnan(Product(NAN, 1, 1, 1)));
+  CHECK(std::isnan(Product(1, 1, 1, NAN)));
+}
+
+TEST_CASE("products of float16 are those of the same numbers as float32, of every shape") {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const int64_t batch : {1, 2}) {
+        CAPTURE(transpose_a, transpose_b, batch);
+        Random random(static_cast<uint32_t>(batch));
+        MatmulShape s{2100, 3, 1800, transpose_a, transpose_b, /*bias=*/true, /*relu=*/true, batch};
+        const Floats a = random.Ids(batch * s.m * s.k, 9), b = random.Ids(batch * s.k * s.n, 200);
+        const Floats bias = random.Ids(s.n, 50);
+        Compare([&](Side& side) {
+          side.ops().AllowOperands(Operands::kFloat16);
+          auto product = side.ops().MakeMatmul(s).value();
+          float* c = side.New(static_cast<size_t>(batch * s.m * s.n));
+          product->Run(side.Put(a), side.Put(b), side.Put(bias), c);
+          side.Take(c, batch * s.m * s.n);
+        });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord
