@@ -28,7 +28,8 @@ def words(width=1):
                     dtype=object).reshape(EXAMPLES, width)
 
 
-TEXTS = ["The red, green & BLUE fox isn't  red", "", "grün! ochre\t(red) red", "!?; --", "a red-green e.g. x"]
+TEXTS = ["The red, green & BLUE fox isn't  red", "", "grün! ochre\t(red) red", "!?; --",
+         "a red-green e.g. x"]
 
 
 def texts():
