@@ -225,5 +225,13 @@ TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
   CheckFile("graphs11.json", 11);
 }
 
+TEST_CASE("layers over images compute and learn what Keras 3 does") {
+  CheckFile("graphs12.json", 17);
+}
+
+TEST_CASE("layers over images compute and learn what Keras 2 does") {
+  CheckFile("graphs13.json", 12);
+}
+
 }  // namespace
 }  // namespace paracord
