@@ -177,7 +177,7 @@ bool CoordinatorCore::CheckpointsLost() const {
 }
 
 std::string CoordinatorCore::CheckpointsLostReason() const {
-  const std::string folder = options_.dir + "/checkpoints";
+  const std::string folder = CheckpointsDirectory(options_.dir);
   return absl::StrCat(
       "no checkpoint can be restored: ",
       unusable_.empty() ? absl::StrCat("job.state says that ", state_.counters.checkpoints,

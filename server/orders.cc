@@ -152,7 +152,8 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                                         const std::shared_ptr<Writing>& writing) {
   using Result = absl::StatusOr<SnapshotReply>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not written"));
-  const std::string directory = absl::StrCat(options_.dir, "/checkpoints/", request.directory());
+  const std::string directory =
+      absl::StrCat(CheckpointsDirectory(options_.dir), "/", request.directory());
   const PsFileIdentity identity{.run_id = content->run_id,
                                 .generation = request.fence().generation(),
                                 .round = request.round(),

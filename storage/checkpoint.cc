@@ -175,6 +175,8 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
 
 }  // namespace
 
+std::string CheckpointsDirectory(const std::string& dir) { return dir + "/checkpoints"; }
+
 std::string CheckpointName::ToString() const {
   return absl::StrCat("step-", step, "-g", generation, "-r", round);
 }
@@ -307,7 +309,7 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 }
 
 bool JobIsComplete(Files& files, const std::string& dir) {
-  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
+  const std::string checkpoints = CheckpointsDirectory(dir);
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok() || names->empty()) return false;
   const absl::StatusOr<Manifest> manifest =

@@ -28,6 +28,9 @@ namespace paracord {
 inline constexpr uint32_t kCheckpointFormat = 1;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
+// Where the checkpoints of a job's DIR are.
+std::string CheckpointsDirectory(const std::string& dir);
+
 // "step-<step>-g<generation>-r<round>", decimal without leading zeros.
 struct CheckpointName {
   uint64_t step = 0;
