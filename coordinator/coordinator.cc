@@ -225,9 +225,9 @@ void Coordinator::CarryOut(WriteJobState& effect) {
   });
 }
 
-void Coordinator::CarryOut(FindNewestGeneration&) {
-  OnFiles([&files = environment_.files, dir = options_.dir]() -> Event {
-    return NewestGenerationEvent{NewestGeneration(files, dir).value_or(0)};
+void Coordinator::CarryOut(FindNewestGeneration& effect) {
+  OnFiles([&files = environment_.files, dir = options_.dir, obeyed = effect.obeyed]() -> Event {
+    return NewestGenerationEvent{NewestGeneration(files, dir), obeyed};
   });
 }
 

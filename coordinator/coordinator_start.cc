@@ -113,11 +113,11 @@ absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
 
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
   Files& files = environment_.files;
-  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, options_.dir));
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestMentioned(files, options_.dir));
   if (newest == std::numeric_limits<uint64_t>::max()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Path("generation-"), newest,
-                     " was not made by a coordinator: there is no number after it"));
+        absl::StrCat(options_.dir, " holds the name of a generation ", newest,
+                     " that no coordinator has claimed: there is no number after it"));
   }
   RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1));
   return newest + 1;

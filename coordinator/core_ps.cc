@@ -257,9 +257,16 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
                               state_.run_id, ": stop that job or use another address");
     return;
   }
-  if (description.generation() > newest_generation_) {
-    return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
-                                                 description.generation(), ", newer than ours"));
+  const bool obeys_other = description.generation() == newest_generation_ &&
+                           description.coordinator_boot_id() != options_.boot_id;
+  if (description.generation() > newest_generation_ || obeys_other) {
+    ps.problem = absl::StrCat("it obeys generation ", description.generation(), " of coordinator ",
+                              description.coordinator_boot_id());
+    if (formed_ms_.has_value()) {
+      return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, ": ", ps.problem));
+    }
+    // Of a newer coordinator, unless somebody has removed the claims.
+    return Emit(FindNewestGeneration{description.generation()});
   }
   if (description.draining()) {
     ps.problem = "it is draining";

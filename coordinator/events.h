@@ -77,7 +77,8 @@ struct SummaryWrittenEvent {
 };
 
 struct NewestGenerationEvent {
-  uint64_t generation = 0;  // that anybody has claimed
+  absl::StatusOr<uint64_t> generation;  // that anybody has claimed
+  uint64_t obeyed = 0;                  // of the effect
 };
 
 struct DrainEvent {};  // SIGTERM
@@ -120,7 +121,9 @@ struct WriteJobState {
   std::string contents;
 };
 
-struct FindNewestGeneration {};
+struct FindNewestGeneration {
+  uint64_t obeyed = 0;  // by a ps, whoever has claimed it
+};
 
 struct MakeRoundDirectory {
   uint64_t round = 0;

@@ -13,6 +13,9 @@
 
 namespace paracord {
 
+// What is being removed, and then the name that it had.
+inline constexpr char kLeftoverPrefix[] = "leftover-";
+
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation);
 
 }  // namespace paracord

@@ -18,6 +18,7 @@ namespace paracord {
 namespace {
 
 constexpr int kRankMax = 8;
+constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kSlotMark[] = "/.slot/";
 
 // Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
@@ -193,6 +194,15 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
     return std::nullopt;
   }
   return result;
+}
+
+std::optional<uint64_t> GenerationOf(const std::string& name) {
+  std::optional<CheckpointName> parsed = ParseCheckpointName(name);
+  if (!parsed.has_value() && name.starts_with(kRoundPrefix)) {
+    parsed = ParseCheckpointName("step-0-" + name.substr(kRoundPrefix.size()));
+  }
+  if (!parsed.has_value()) return std::nullopt;
+  return parsed->generation;
 }
 
 std::string PsFileName(uint32_t ps, uint32_t ps_count) {

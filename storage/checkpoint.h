@@ -45,6 +45,8 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 // Where the files of a round are written: "round-g<generation>-r<round>". The commit renames it to
 // the checkpoint's own name, whose step is known only when every ps has answered.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
+// Of the directory of a checkpoint or a round, by its name.
+std::optional<uint64_t> GenerationOf(const std::string& name);
 
 // "ps-00000-of-00002.safetensors".
 std::string PsFileName(uint32_t ps, uint32_t ps_count);

@@ -2,6 +2,7 @@
 // unless a test says otherwise. Owned by a test.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <functional>
@@ -72,7 +73,10 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
-  void Take(FindNewestGeneration&) { queue.push_back(NewestGenerationEvent{core->generation()}); }
+  void Take(FindNewestGeneration& e) {
+    const uint64_t newest = std::max(core->generation(), claimed_by_other);
+    queue.push_back(NewestGenerationEvent{newest, e.obeyed});
+  }
   void Take(WriteJobState& e) {
     job_state = e.contents;
     if (!hold_state) queue.push_back(JobStateWrittenEvent{absl::OkStatus()});
@@ -102,6 +106,7 @@ class CoreHarness {
     PsDescription& mine = ps[e.ps];
     if (const auto* adopt = std::get_if<AdoptRequest>(&e.request)) {
       mine.set_generation(adopt->generation());
+      mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return;
@@ -196,6 +201,7 @@ class CoreHarness {
   std::set<uint32_t> finished;
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
+  uint64_t claimed_by_other = 0;
   bool silent_load = false;
   absl::Status load_status;   // what a ps says to a Load
   std::string damaged = "-";  // a checkpoint that no ps can load

@@ -100,6 +100,32 @@ TEST_CASE("a job that is soon over waits for workers that are only starting, but
   CHECK(harness.exit->code == 0);
 }
 
+TEST_CASE("a generation that ps obey and nobody has claimed here is gone beyond") {
+  const uint64_t obeyed = GENERATE(2, 7);  // ours, of another coordinator, and a newer one
+  const bool claimed = GENERATE(false, true);
+  CAPTURE(obeyed, claimed);
+  CoreHarness earlier;
+  earlier.Join("worker:0");
+  CoreHarness later({}, After(earlier), &earlier, /*away=*/{0, 1});
+  REQUIRE(later.core->generation() == 2);
+  for (PsDescription& ps : later.ps) {
+    ps.set_generation(obeyed);
+    ps.set_coordinator_boot_id("another");
+  }
+  if (claimed) later.claimed_by_other = obeyed + 1;
+  later.dead.clear();
+  later.Run(5000);
+  if (claimed) {
+    REQUIRE(later.exit.has_value());
+    CHECK(later.exit->code == static_cast<int>(ExitCode::kFenced));
+  } else {
+    CHECK(later.core->generation() == obeyed + 1);
+    CHECK(later.Join("worker:0") != 0);
+    CHECK(later.log.find("/job holds no claim of generation " + std::to_string(obeyed)) !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") {
   const auto job = [](Job& edited) { edited.checkpoint.every_seconds = 1; };
   CoreHarness first(job);
