@@ -257,6 +257,14 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
                               state_.run_id, ": stop that job or use another address");
     return;
   }
+  if (description.has_ps() && description.ps() != index) {
+    ps.problem = absl::StrCat("it is ps:", description.ps(), ", not ps:", index);
+    if (formed_ms_.has_value()) return;  // the right one may come
+    return EndJob(ExitCode::kConfiguration, "failed",
+                  absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
+                               ": cluster.ps (or --ps) has to name each ps under the index of its "
+                               "task"));
+  }
   const bool obeys_other = description.generation() == newest_generation_ &&
                            description.coordinator_boot_id() != options_.boot_id;
   if (description.generation() > newest_generation_ || obeys_other) {

@@ -100,6 +100,35 @@ TEST_CASE("a job that is soon over waits for workers that are only starting, but
   CHECK(harness.exit->code == 0);
 }
 
+TEST_CASE("a list of ps in another order than their tasks ends the job at once") {
+  CoreHarness harness({}, {}, nullptr, /*away=*/{0, 1});
+  for (uint32_t i = 0; i < 2; ++i) harness.ps[i].set_ps(1 - i);
+  harness.dead.clear();
+  harness.Run(3000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(harness.exit->reason.find("at unix:/ps-0 is ps:1, not ps:0") == 0);
+  CHECK(harness.finished == std::set<uint32_t>{0, 1});  // they are told
+}
+
+TEST_CASE("another ps at the address of one that has left does not end a job that trains") {
+  CoreHarness harness;
+  harness.Join("worker:0");
+  for (uint32_t i = 0; i < 2; ++i) harness.ps[i].set_ps(i);
+  harness.dead.insert(1);
+  harness.Feed(PsAnswerEvent{1, harness.hold_tags[1], absl::UnavailableError("gone")});
+  harness.ps[1].set_ps(0);
+  harness.ps[1].set_boot_id("boot-2");
+  harness.dead.clear();
+  harness.Run(3000);
+  CHECK_FALSE(harness.exit.has_value());
+  harness.ps[1].set_ps(1);
+  harness.ps[1].clear_partitions();
+  harness.ps[1].clear_run_id();
+  harness.Run(1000);
+  CHECK(harness.Join("worker:1") != 0);
+}
+
 TEST_CASE("a generation that ps obey and nobody has claimed here is gone beyond") {
   const uint64_t obeyed = GENERATE(2, 7);  // ours, of another coordinator, and a newer one
   const bool claimed = GENERATE(false, true);
