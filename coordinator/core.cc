@@ -25,6 +25,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       started_ms_(now_ms),
       now_ms_(now_ms),
       phase_since_ms_(now_ms),
+      forms_since_ms_(now_ms),
       generation_(found.generation),
       newest_generation_(found.generation),
       untold_(options_.workers.begin(), options_.workers.end()),
@@ -106,7 +107,7 @@ void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   if (now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (!Living() && phase_ != Phase::kEnded &&
-      now_ms_ - started_ms_ > job_.timeouts.start_s * 1000) {
+      now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",
            absl::StrCat("the cluster did not form within timeouts.start_s = ",
                         job_.timeouts.start_s, " s: ", MissingTasks()));

@@ -195,15 +195,22 @@ void CoordinatorCore::FailRound(const std::string& why) {
   next_round_ms_ = now_ms_ + kRetryRoundMs;
 }
 
-// Keeps the newest `keep`, and always the newest healthy one.
+// Keeps the newest `keep`, and always the newest healthy one. What could not be restored counts for
+// none of them and stays: somebody may know how to read it.
 void CoordinatorCore::RemoveOldCheckpoints() {
   RemoveCheckpoints removed;
   std::vector<Manifest> kept;
+  size_t usable = 0;
   bool healthy_kept = false;
   for (Manifest& manifest : manifests_) {
-    const bool among_newest = kept.size() < job_.checkpoint.keep;
+    if (unusable_.contains(manifest.name.ToString())) {
+      kept.push_back(std::move(manifest));
+      continue;
+    }
+    const bool among_newest = usable < job_.checkpoint.keep;
     const bool only_healthy = !healthy_kept && manifest.healthy();
     if (among_newest || only_healthy) {
+      ++usable;
       healthy_kept = healthy_kept || manifest.healthy();
       kept.push_back(std::move(manifest));
     } else {

@@ -110,7 +110,9 @@ class CoreHarness {
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return;
-      if (load->checkpoint() == damaged) return Answer(e, absl::DataLossError(damaged));
+      if (load->checkpoint() == damaged) {
+        return Answer(e, absl::Status(damage, "/job/checkpoints/" + damaged + "/ps-0"));
+      }
       if (!load_status.ok()) return Answer(e, load_status);
       mine.set_run_id(load->fence().run_id());
       mine.clear_partitions();
@@ -205,8 +207,9 @@ class CoreHarness {
   bool silent_load = false;
   absl::Status load_status;   // what a ps says to a Load
   std::string damaged = "-";  // a checkpoint that no ps can load
-  bool hold_commit = false;   // a commit does not end
-  bool hold_state = false;    // a write of job.state does not end
+  absl::StatusCode damage = absl::StatusCode::kDataLoss;
+  bool hold_commit = false;  // a commit does not end
+  bool hold_state = false;   // a write of job.state does not end
   absl::Status round_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;

@@ -155,9 +155,14 @@ TEST_CASE("a generation that ps obey and nobody has claimed here is gone beyond"
   }
 }
 
-TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") {
-  const auto job = [](Job& edited) { edited.checkpoint.every_seconds = 1; };
-  CoreHarness first(job);
+constexpr auto kOften = [](Job& job) {
+  job.checkpoint.every_seconds = 1;
+  job.checkpoint.keep = 1;
+  job.timeouts.start_s = 40;
+};
+
+// Commits two checkpoints; what the next coordinator finds, with as many of them.
+FoundInDir AfterCheckpoints(CoreHarness& first, size_t count) {
   const uint64_t session = first.Join("worker:0");
   WorkReply work = first.Work(session);
   for (int round = 1; round <= 2; ++round) {
@@ -168,16 +173,59 @@ TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") 
   }
   REQUIRE(first.committed.size() == 2);
   FoundInDir found = After(first);
-  found.manifests = {first.committed[1], first.committed[0]};
-  CoreHarness second(job, std::move(found), nullptr, {0, 1});
+  found.manifests.assign(first.committed.rbegin(), first.committed.rend());
+  found.manifests.resize(count);
+  return found;
+}
+
+TEST_CASE("a checkpoint that is damaged is left for the one before it") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 2), nullptr, {0, 1});
   second.damaged = first.committed[1].name.ToString();
   second.dead.clear();
   second.Run(3000);
   REQUIRE_FALSE(second.loads.empty());
-  CHECK(second.loads.front().checkpoint() == first.committed[1].name.ToString());
+  CHECK(second.loads.front().checkpoint() == second.damaged);
   CHECK(second.loads.back().checkpoint() == first.committed[0].name.ToString());
   CHECK(second.log.find("trying the one before it") != std::string::npos);
   CHECK(second.Join("worker:0") != 0);
+}
+
+TEST_CASE("a checkpoint that cannot be read is tried for a while, then left and never removed") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 2), nullptr, {0, 1});
+  second.damaged = first.committed[1].name.ToString();
+  second.damage = absl::StatusCode::kPermissionDenied;
+  second.dead.clear();
+  SECTION("it can be read after all") {
+    second.Run(5000);
+    second.damaged = "-";
+    second.Run(2000);
+    CHECK(second.loads.back().checkpoint() == first.committed[1].name.ToString());
+    CHECK(second.Join("worker:0") != 0);
+  }
+  SECTION("the one before it is taken") {
+    second.Run(15000);
+    CHECK(second.loads.back().checkpoint() == first.committed[0].name.ToString());
+    CHECK(second.log.find(second.damaged + "/ps-0, for 10 s") != std::string::npos);
+    CHECK(second.log.size() < 2000);
+    const uint64_t session = second.Join("worker:0");
+    TrainAll(second, session);
+    CHECK_FALSE(second.removed.empty());
+    CHECK(std::ranges::count(second.removed, second.damaged) == 0);
+  }
+}
+
+TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 1), nullptr, {0, 1});
+  second.damaged = first.committed[1].name.ToString();
+  second.damage = absl::StatusCode::kUnknown;
+  second.dead.clear();
+  second.Run(15000);
+  REQUIRE(second.exit.has_value());
+  CHECK(second.exit->code == static_cast<int>(ExitCode::kNoCheckpoint));
+  CHECK(second.exit->reason.find(second.damaged) != std::string::npos);
 }
 
 }  // namespace
