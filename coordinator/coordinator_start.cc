@@ -18,12 +18,6 @@ namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
 
-// Of a manifest: another look would find the same.
-bool SaysDamaged(const absl::Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ||
-         absl::IsFailedPrecondition(status);
-}
-
 // Of storage at the start: room may be made, and a mount may answer again.
 bool MayRecover(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||

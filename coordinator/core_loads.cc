@@ -106,8 +106,7 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
   if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
   // Of several ps that load the same one, the first to fail strikes it out for all.
   const bool restoring = !ps.loading_from.empty();
-  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-                       absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
+  const bool damaged = SaysDamaged(status);
   if (!ps.unread_since_ms.has_value()) ps.unread_since_ms = now_ms_;
   const int64_t patience_ms = job_.timeouts.start_s * 1000 / kPatienceShare;
   const bool unreadable = now_ms_ - *ps.unread_since_ms >= patience_ms && !damaged;

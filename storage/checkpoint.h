@@ -108,6 +108,8 @@ bool JobIsComplete(Files& files, const std::string& dir);
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
 // The same without reading the tensors: the manifest, and that each ps file is there in its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
+// Of an error: another look would find the same, and another checkpoint has to do.
+bool SaysDamaged(const absl::Status& status);
 // OK or the first of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 

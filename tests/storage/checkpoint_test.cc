@@ -303,6 +303,22 @@ TEST_CASE("no damage to a ps file goes unnoticed, and the file is named") {
   CHECK(absl::IsNotFound(VerifyCheckpoint(stored.files, stored.checkpoint)));
 }
 
+TEST_CASE("a directory in place of a ps file or of the manifest is damage") {
+  for (const std::string& name : {PsFileName(1, 2), std::string(kManifestName)}) {
+    Stored stored;
+    const std::string path = stored.checkpoint + "/" + name;
+    REQUIRE(stored.files.RemoveTree(path).ok());
+    REQUIRE(stored.files.MakeDirectories(path).ok());
+    const absl::Status status = VerifyCheckpoint(stored.files, stored.checkpoint);
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message() == path + " is not a regular file");
+    if (name == kManifestName) continue;
+    const absl::Status read =
+        ReadVariables(stored.files, stored.checkpoint, stored.manifest).status();
+    CHECK(absl::IsDataLoss(read));
+  }
+}
+
 // The files as WriteFiles made them, the header of one changed, and all sealed again.
 struct Forged : Stored {
   explicit Forged(const std::function<void(nlohmann::json&)>& change, uint32_t ps = 0)
