@@ -314,8 +314,8 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const absl::StatusOr<std::vector<std::string>> inside =
         files.List(Join(checkpoints_directory, name));
     // Retention may remove it between the two calls; and a plain file has no contents.
-    if (!inside.ok()) continue;
-    if (std::find(inside->begin(), inside->end(), kManifestName) != inside->end()) {
+    if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status())) continue;
+    if (!inside.ok() || std::ranges::count(*inside, kManifestName) != 0) {
       checkpoints.push_back(*parsed);
     }
   }

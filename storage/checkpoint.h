@@ -94,8 +94,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
 // The checkpoints below `checkpoints_directory`, newest (greatest generation and round) first. What
-// has no manifest or no such name is none; whether it is sound is not looked at. A directory that
-// does not exist holds none.
+// has no manifest or no such name is none; whether it is sound is not looked at. One that cannot be
+// looked into counts: it may be the newest. A directory that does not exist holds none.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
 

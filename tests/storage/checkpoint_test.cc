@@ -1,6 +1,7 @@
 #include "storage/checkpoint.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
 
 #include "common/json_text.h"
@@ -238,6 +239,19 @@ TEST_CASE("only directories with a manifest are checkpoints, newest by generatio
   std::vector<std::string> names;
   for (const CheckpointName& name : *list) names.push_back(name.ToString());
   CHECK(names == std::vector<std::string>{"step-4-g2-r10", "step-5-g2-r1", "step-9-g1-r9"});
+}
+
+TEST_CASE("a checkpoint that cannot be looked into is one, which cannot be read") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string path = directory / "step-9-g1-r9";
+  std::filesystem::create_symlink(path, path);  // so that root cannot open it either
+  const auto list = ListCheckpoints(files, directory.path());
+  REQUIRE(list.ok());
+  REQUIRE(list->size() == 1);
+  const std::vector<absl::Status> damage = FindObviousDamage(files, path);
+  REQUIRE(damage.size() == 1);
+  CHECK(damage.front().message().find(path) != std::string::npos);
 }
 
 TEST_CASE("partitions and whole variables are read from their files") {
