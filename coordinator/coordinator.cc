@@ -9,6 +9,7 @@
 #include "common/trace.h"
 #include "coordinator/commit.h"
 #include "coordinator/generations.h"
+#include "coordinator/leftovers.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
 
@@ -263,6 +264,13 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
           if (synced.ok() || absl::IsNotFound(synced)) (void)files.RemoveTree(path);
         }
       },
+      [] {});
+}
+
+void Coordinator::CarryOut(RemoveUncommittedRound& effect) {
+  environment_.executor.Run(
+      [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
+       name = std::move(effect.directory)] { RemoveUncommitted(files, dir, name); },
       [] {});
 }
 

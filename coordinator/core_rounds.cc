@@ -186,9 +186,11 @@ void CoordinatorCore::FailRound(const std::string& why) {
   PROBE("coordinator.round.failed");
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
-  // Once the commit has been tried the checkpoint may exist, under its own name: it is left for the
-  // next coordinator to find, or to clear away.
   Emit(RemoveCheckpoints{{round_->directory}});
+  // Once the commit has been tried the checkpoint may exist, under its own name.
+  if (round_->manifest.has_value()) {
+    Emit(RemoveUncommittedRound{round_->manifest->name.ToString()});
+  }
   round_.reset();
   computed_at_round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;

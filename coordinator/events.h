@@ -141,6 +141,10 @@ struct RemoveCheckpoints {
   std::vector<std::string> directories;  // below DIR/checkpoints
 };
 
+struct RemoveUncommittedRound {
+  std::string directory;  // below DIR/checkpoints; it stays if it has a manifest
+};
+
 struct WriteSummary {
   std::string contents;
 };
@@ -158,6 +162,6 @@ struct Exit {  // when everything before it has been carried out and answered
 
 using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
                             WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
-                            RemoveCheckpoints, WriteSummary, Log, Exit>;
+                            RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
 
 }  // namespace paracord

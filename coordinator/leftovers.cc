@@ -33,6 +33,13 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
 
 }  // namespace
 
+void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
+  const std::string path = checkpoints + "/" + name;
+  if (HasManifest(files, path)) return;
+  const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
+  if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
+}
+
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(checkpoints);
   if (!names.ok()) return;
@@ -42,10 +49,7 @@ void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t gene
       continue;
     }
     const std::optional<uint64_t> theirs = GenerationOf(name);
-    const std::string path = checkpoints + "/" + name;
-    if (!theirs.has_value() || *theirs >= generation || HasManifest(files, path)) continue;
-    const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
-    if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
+    if (theirs.has_value() && *theirs < generation) RemoveUncommitted(files, checkpoints, name);
   }
 }
 

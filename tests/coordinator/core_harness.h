@@ -86,11 +86,12 @@ class CoreHarness {
   }
   void Take(CommitRound& e) {
     committed.push_back(e.manifest);
-    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, absl::OkStatus()});
+    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, commit_status});
   }
   void Take(RemoveCheckpoints& e) {
     removed.insert(removed.end(), e.directories.begin(), e.directories.end());
   }
+  void Take(RemoveUncommittedRound& e) { uncommitted.push_back(e.directory); }
   void Take(WriteSummary& e) {
     summary = e.contents;
     summary_ms = now;
@@ -211,6 +212,7 @@ class CoreHarness {
   bool hold_commit = false;  // a commit does not end
   bool hold_state = false;   // a write of job.state does not end
   absl::Status round_status;
+  absl::Status commit_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;
   CallId call = 0;
@@ -220,6 +222,7 @@ class CoreHarness {
   std::vector<LoadRequest> loads;
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
+  std::vector<std::string> uncommitted;
   std::string summary;
   int64_t summary_ms = 0;
   bool hold_summary = false;  // WriteSummary is not answered
