@@ -60,7 +60,8 @@ std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session,
                                             int64_t age_ms, const std::set<uint64_t>& withheld) {
   for (const auto& [id, lease] : leases_) {  // the oldest first
     if (now_ms - lease.granted_ms < age_ms) break;
-    if (lease.session == session || splits_[lease.split].holders > 1) continue;
+    const Split& split = splits_[lease.split];
+    if (lease.session == session || split.holders > 1 || split.next == split.end) continue;
     if (withheld.contains(lease.split)) continue;
     return MakeLease(lease_id, session, lease.split, now_ms);
   }

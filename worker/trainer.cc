@@ -113,6 +113,10 @@ void Trainer::Next() {
 
 void Trainer::StepLease() {
   const Lease& lease = leases_.front();
+  if (next_batch_ >= lease.end_batch()) {  // nothing is left of it
+    busy_ = false;
+    return EndLease(PROBLEM_NONE, "");
+  }
   const BatchId batch = BatchOf(lease, next_batch_);
   if (ahead_ != nullptr) {
     if (SameBatch(ahead_->batch, batch)) return Computed(std::exchange(ahead_, nullptr));

@@ -74,6 +74,8 @@ TEST_CASE("a straggler's split is granted to one more session and only when it i
   table.Progress(2, 4);
   table.End(2);
   CHECK(table.AllDone());
+  // The straggler does not know yet; a third has nothing to do there.
+  CHECK_FALSE(table.GrantAgain(3, 102, 9000, 5000).has_value());
   table.End(1);
 }
 

@@ -189,6 +189,15 @@ struct Fixture {
   std::optional<Trainer> trainer;
 };
 
+TEST_CASE("a lease of which nothing is left ends at once") {
+  Fixture fixture(/*batches=*/0);
+  CHECK(fixture.link.calls.empty());
+  REQUIRE(fixture.reports.size() == 1);
+  CHECK(fixture.reports[0].ended());
+  CHECK(fixture.reports[0].problem() == PROBLEM_NONE);
+  CHECK(fixture.trainer->Idle());
+}
+
 TEST_CASE("a ps without room costs no try: it is asked again, ever less often") {
   Fixture test;
   const int64_t begin_ms = test.loop.NowMs();
