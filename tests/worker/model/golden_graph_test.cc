@@ -225,5 +225,11 @@ TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
   CheckFile("graphs11.json", 11);
 }
 
+TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("graphs12.json", 4); }
+
+TEST_CASE("functions of TensorFlow are those that Keras 2 calls") {
+  CheckFile("graphs13.json", 4);
+}
+
 }  // namespace
 }  // namespace paracord
