@@ -88,7 +88,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const std::string dir = std::filesystem::absolute(own.dir).lexically_normal().string();
   const absl::Status there = files.List(dir).status();
   if (!there.ok()) return fail(std::string(there.message()), ExitCode::kConfiguration);
-  const std::string checkpoints = dir + "/checkpoints";
+  const std::string checkpoints = CheckpointsDirectory(dir);
   if (!files.List(checkpoints).ok()) {
     const std::filesystem::path path(dir);
     return fail(absl::StrCat(dir, " is no job's directory: it has no checkpoints/",

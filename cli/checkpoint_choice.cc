@@ -31,7 +31,7 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
                                                   std::ostream& notes) {
   const absl::Status listed = files.List(dir).status();
   if (!listed.ok()) return absl::InvalidArgumentError(listed.message());
-  const std::string checkpoints = dir + "/checkpoints";
+  const std::string checkpoints = CheckpointsDirectory(dir);
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
   bool refused = false;
   for (const CheckpointName& name : names) {
@@ -66,7 +66,7 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
 }
 
 std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
-  const std::string checkpoints = dir + "/checkpoints";
+  const std::string checkpoints = CheckpointsDirectory(dir);
   const auto names = ListCheckpoints(files, checkpoints);
   if (!names.ok()) return std::nullopt;
   for (const CheckpointName& name : *names) {

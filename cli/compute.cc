@@ -23,7 +23,7 @@
 #include "config/job.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
-#include "config/nearest.h"
+#include "server/initial_weights.h"
 #include "server/optimizer.h"
 #include "server/partition.h"
 #include "worker/batch_plan.h"
@@ -143,22 +143,20 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
   ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors, ReadTensors(files, path));
   std::vector<std::string_view> names;
   for (const ReadTensor& tensor : tensors) names.push_back(tensor.name);
+  const absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables);
+  if (!found.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", found.status().message()));
+  }
   std::vector<std::vector<float>> values;
-  for (const VariableSpec& variable : variables) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ReadTensor& tensor) {
-      return tensor.name == variable.name();
-    });
-    if (found == tensors.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": holds no tensor ", variable.name(),
-                                                     NearestHint(variable.name(), names)));
-    }
-    const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
-    if (found->shape != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", found->name, " has shape ",
-                                                     ShapeText(found->shape), ", the model's is ",
+  for (size_t v = 0; v < variables.size(); ++v) {
+    ReadTensor& tensor = tensors[(*found)[v]];
+    const std::vector<uint64_t> shape(variables[v].shape().begin(), variables[v].shape().end());
+    if (tensor.shape != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " has shape ",
+                                                     ShapeText(tensor.shape), ", the model's is ",
                                                      ShapeText(shape)));
     }
-    values.push_back(std::move(found->values));
+    values.push_back(std::move(tensor.values));
   }
   return values;
 }

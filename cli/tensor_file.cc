@@ -2,14 +2,13 @@
 
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cli/out_file.h"
 #include "common/status_macros.h"
 #include "storage/safetensors.h"
+#include "storage/tensor_numbers.h"
 
 namespace paracord {
 namespace {
@@ -24,43 +23,6 @@ absl::Status WriteAll(Files& files, const std::string& path, std::span<const Nam
                    SafetensorsWriter::Create(files, path, std::move(infos), metadata));
   for (const NamedTensor& tensor : tensors) RETURN_IF_ERROR(writer->Append(tensor.values));
   return writer->Finish();
-}
-
-// False: some value is not one of float32's.
-template <class T>
-bool Convert(const std::string& bytes, std::vector<float>& out) {
-  out.resize(bytes.size() / sizeof(T));
-  constexpr int64_t kExactMax = int64_t{1} << 24;
-  for (size_t i = 0; i < out.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    if constexpr (!std::is_floating_point_v<T>) {
-      const auto wide = static_cast<int64_t>(value);
-      if (wide > kExactMax || wide < -kExactMax) return false;
-    }
-    out[i] = static_cast<float>(value);
-  }
-  return true;
-}
-
-absl::Status ConvertTensor(const TensorInfo& info, const std::string& bytes,
-                           std::vector<float>& out) {
-  const auto refuse = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", info.name, " ", what));
-  };
-  bool exact = true;
-  if (info.dtype == "F32") {
-    exact = Convert<float>(bytes, out);
-  } else if (info.dtype == "I32") {
-    exact = Convert<int32_t>(bytes, out);
-  } else if (info.dtype == "I64") {
-    exact = Convert<int64_t>(bytes, out);
-  } else if (info.dtype == "U8") {
-    exact = Convert<uint8_t>(bytes, out);
-  } else {
-    return refuse(absl::StrCat("is ", info.dtype, "; supported: F32, I32, I64, U8"));
-  }
-  return exact ? absl::OkStatus() : refuse("holds an integer beyond 2^24, which float32 lacks");
 }
 
 // Decimal text of each integer.
@@ -93,7 +55,9 @@ absl::Status ConvertStrings(const TensorInfo& info, const std::string& bytes, Re
 absl::Status ConvertAs(TensorForm form, const TensorInfo& info, const std::string& bytes,
                        ReadTensor& tensor) {
   if (form == TensorForm::kText) return ConvertStrings(info, bytes, tensor);
-  absl::Status converted = ConvertTensor(info, bytes, tensor.values);
+  const uint64_t each = NumberBytes(info);
+  tensor.values.resize(each == 0 ? 0 : bytes.size() / each);
+  absl::Status converted = ToFloats(info, bytes, tensor.values);
   const bool wide = info.dtype == "I64" || info.dtype == "I32";
   if (converted.ok() || form != TensorForm::kWhole || !wide) return converted;
   tensor.values.clear();
@@ -137,10 +101,6 @@ absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
     }
   }
   return tensors;
-}
-
-std::string ShapeText(std::span<const uint64_t> shape) {
-  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
 }
 
 }  // namespace paracord

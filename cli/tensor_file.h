@@ -37,12 +37,10 @@ struct ReadTensor {
 // behind it. kWhole: as kNumbers, but I64 and I32 that float32 does not have come as decimal text.
 enum class TensorForm { kNumbers, kWhole, kText };
 
-// All tensors of a file, in the order of the file. F32, I32, I64 and U8; an integer that float32
-// does not have is an error. `form_of` null: all are numbers.
+// All tensors of a file, in the order of the file, as storage/tensor_numbers.h has them. `form_of`
+// null: all are numbers.
 absl::StatusOr<std::vector<ReadTensor>> ReadTensors(
     Files& files, const std::string& path,
     const std::function<TensorForm(const std::string& name)>& form_of = nullptr);
-
-std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 
 }  // namespace paracord

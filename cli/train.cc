@@ -62,7 +62,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
   } else {
     const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
-        ListCheckpoints(files, flags.dir + "/checkpoints");
+        ListCheckpoints(files, CheckpointsDirectory(flags.dir));
     // A damaged one is passed over.
     for (size_t i = 0; checkpoints.ok() && i < checkpoints->size(); ++i) {
       const std::string name = (*checkpoints)[i].ToString();

@@ -16,7 +16,7 @@
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/json_fields.h"
-#include "server/loader.h"
+#include "server/initial_weights.h"
 #include "server/optimizer.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
@@ -108,7 +108,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary() << (*program)->Memory() << "\n";
-  report.Take(where, CheckInitialWeights(files, job, (*program)->variables()));
+  report.Take(where, InitialWeights::Open(files, job, (*program)->variables()));
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
 }

@@ -27,11 +27,9 @@ void CheckTimeouts(const TimeoutsSpec& timeouts, Problems& warnings) {
 }
 
 // A batch size that the model's file fixes; the job's is the one that counts.
-void CheckBatchShapes(const Job& job, Problems& warnings) {
-  const absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
-  if (!model.ok()) return;
-  for (const Endpoint& input : model->inputs) {
-    const LayerSpec& layer = model->layers[model->nodes[input.node].layer];
+void CheckBatchShapes(const ModelSpec& model, const Job& job, Problems& warnings) {
+  for (const Endpoint& input : model.inputs) {
+    const LayerSpec& layer = model.layers[model.nodes[input.node].layer];
     for (const char* key : {"batch_shape", "batch_input_shape"}) {
       const auto shape = layer.config.find(key);
       if (shape == layer.config.end() || !shape->is_array() || shape->empty()) continue;
@@ -44,6 +42,19 @@ void CheckBatchShapes(const Job& job, Problems& warnings) {
   }
 }
 
+// What adapt() has learnt is in the weights, not in the model's file.
+void CheckStatistics(const ModelSpec& model, const Job& job, Problems& warnings) {
+  if (job.initial_weights.has_value()) return;
+  for (const LayerSpec& layer : model.layers) {
+    if (layer.class_name != "Normalization") continue;
+    const auto mean = layer.config.find("mean");
+    if (mean != layer.config.end() && !mean->is_null()) continue;
+    warnings.Add(LayerTitle(layer.class_name, layer.name),
+                 "has mean 0 and variance 1: Keras leaves what adapt() learnt out of the file, so "
+                 "give it in initial_weights, or mean= and variance= where the layer is made");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> JobWarnings(const Job& job) {
@@ -53,7 +64,10 @@ std::vector<std::string> JobWarnings(const Job& job) {
   if (rate != job.optimizer.options.end() && rate->is_number() && *rate == 0) {
     warnings.Add("optimizer.learning_rate", "is 0: nothing will be learnt");
   }
-  CheckBatchShapes(job, warnings);
+  if (const auto model = ReadKerasModel(job.model); model.ok()) {
+    CheckBatchShapes(*model, job, warnings);
+    CheckStatistics(*model, job, warnings);
+  }
   return warnings.lines();
 }
 

@@ -145,13 +145,20 @@ absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
 
 absl::Status Files::WriteAtomic(const std::string& path, std::string_view contents) {
   const std::string temporary = absl::StrCat(path, ".tmp");
-  {
+  const auto write = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<WriteFile> file, Create(temporary));
     RETURN_IF_ERROR(file->Append(contents));
-    RETURN_IF_ERROR(file->Sync());
+    return file->Sync();
+  };
+  absl::Status renamed = write();
+  if (renamed.ok()) {
+    FAILPOINT("files.atomic.synced");
+    renamed = Rename(temporary, path);
   }
-  FAILPOINT("files.atomic.synced");
-  RETURN_IF_ERROR(Rename(temporary, path));
+  if (!renamed.ok()) {  // a full disk has no room for it
+    (void)RemoveTree(temporary);
+    return renamed;
+  }
   FAILPOINT("files.atomic.renamed");
   return SyncDirectory(Parent(path));
 }

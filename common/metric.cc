@@ -88,6 +88,13 @@ double MetricValue(const std::string& /*name*/, const MetricState& state) {
     case METRIC_RECALL:
       return state.values_size() < 3 ? kNone
                                      : Share(state.values(0), state.values(0) + state.values(2));
+    case METRIC_TRUE_POSITIVES:
+    case METRIC_FALSE_POSITIVES:
+    case METRIC_FALSE_NEGATIVES:
+    case METRIC_TRUE_NEGATIVES: {
+      const int at = state.kind() - METRIC_TRUE_POSITIVES;
+      return at < state.values_size() ? state.values(at) : kNone;
+    }
     case METRIC_AUC_ROC:
     case METRIC_AUC_PR:
       return AreaUnderCurve(state, state.kind() == METRIC_AUC_PR);

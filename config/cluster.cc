@@ -415,4 +415,17 @@ absl::Status CheckAddress(const std::string& address, const std::string& key) {
   return absl::InvalidArgumentError(absl::StrCat(key, ": ", Quoted(address), " ", problem));
 }
 
+absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key) {
+  std::map<std::string, std::string> key_of;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const std::string own = absl::StrCat(key, "[", i, "]");
+    RETURN_IF_ERROR(CheckAddress(addresses[i], own));
+    const auto [seen, added] = key_of.emplace(addresses[i], own);
+    if (added) continue;
+    return absl::InvalidArgumentError(absl::StrCat(own, ": ", Quoted(addresses[i]),
+                                                   " is the address of `", seen->second, "` too"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace paracord

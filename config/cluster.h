@@ -39,5 +39,7 @@ absl::StatusOr<Task> ParseTask(const std::string& text);
 
 // Checks the form of one address; the error names `key`.
 absl::Status CheckAddress(const std::string& address, const std::string& key);
+// Each of them, which is `key`[i], and that none stands twice.
+absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key);
 
 }  // namespace paracord

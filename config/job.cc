@@ -365,10 +365,15 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
     problems.Add("model", std::string(text.status().message()));
     return nullptr;
   }
+  const size_t first = text->find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (*text)[first] != '{') {
+    problems.Add("model",
+                 absl::StrCat(path, ": is not what model.to_json() gives: that begins with {"));
+    return nullptr;
+  }
   absl::StatusOr<json> model = ParseJson(*text, kJobBytesMax, kJobDepthMax);
-  if (!model.ok() || !model->is_object()) {
-    problems.Add("model", absl::StrCat(path, ": ",
-                                       model.ok() ? "is not an object" : model.status().message()));
+  if (!model.ok()) {
+    problems.Add("model", absl::StrCat(path, ": ", model.status().message()));
     return nullptr;
   }
   return *std::move(model);

@@ -27,6 +27,10 @@ std::string KerasClass(const json& object) {
   const std::string module = StringAt(object, "module");
   const std::string_view package = std::string_view(module).substr(0, module.find('.'));
   if (registered.find('>') != std::string::npos) return registered;
+  const auto has_module = object.find("module");
+  if (has_module != object.end() && has_module->is_null() && registered == name && !name.empty()) {
+    return absl::StrCat("unregistered>", name);
+  }
   const bool known =
       std::find(std::begin(kPackages), std::end(kPackages), package) != std::end(kPackages);
   return known || name.empty() ? name : absl::StrCat(module, ">", name);

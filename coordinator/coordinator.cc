@@ -1,15 +1,10 @@
 #include "coordinator/coordinator.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
 #include "common/failpoint.h"
-#include "common/json_text.h"
-#include "common/mutant.h"
-#include "common/probe.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "coordinator/commit.h"
@@ -21,10 +16,7 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kRetryStorageMs = 1000;
 constexpr int64_t kChartMs = 2000;
-
-std::string CheckpointsOf(const std::string& dir) { return dir + "/checkpoints"; }
 
 // Each generation has a file of its own, so that a late write never hides a newer one.
 absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
@@ -39,30 +31,6 @@ absl::Status WriteState(Files& files, const std::string& dir, uint64_t generatio
   return absl::OkStatus();
 }
 
-// Of a manifest: another look would find the same.
-bool SaysDamaged(const absl::Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ||
-         absl::IsFailedPrecondition(status);
-}
-
-// Of storage at the start: room may be made, and a mount may answer again.
-bool MayRecover(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
-         absl::IsUnknown(status);
-}
-
-ExitCode ExitCodeFor(const absl::Status& status) {
-  if (absl::IsInvalidArgument(status)) return ExitCode::kConfiguration;
-  if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
-  if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
-  return ExitCode::kPeerLost;
-}
-
-// That a job is to train in all, if nothing stops it before.
-uint64_t BatchesOf(const Job& job, const DataPlan& plan) {
-  return job.steps.value_or(job.epochs * BatchesPerEpoch(plan));
-}
-
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
@@ -74,178 +42,6 @@ Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
       alive_(std::make_shared<bool>(true)) {}
 
 Coordinator::~Coordinator() { *alive_ = false; }
-
-absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
-  Files& files = environment_.files;
-  FoundInDir found;
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> states,
-                   NumbersOf(files, options_.dir, kStatePrefix));
-  if (!states.empty()) {
-    const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
-    ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
-    absl::StatusOr<JobState> state = ParseJobState(text, path);
-    if (state.ok()) {
-      found.job_state = *std::move(state);
-    } else {
-      found.damaged.push_back(std::string(state.status().message()));
-    }
-  }
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                   ListCheckpoints(files, CheckpointsOf(options_.dir)));
-  absl::Status unread;
-  for (const CheckpointName& name : checkpoints) {
-    absl::StatusOr<Manifest> manifest =
-        ReadManifest(files, CheckpointsOf(options_.dir) + "/" + name.ToString());
-    if (manifest.ok()) {
-      found.manifests.push_back(*std::move(manifest));
-    } else {
-      found.unreadable.insert(name.ToString());
-      found.damaged.push_back(absl::StrCat("checkpoint ", name.ToString(), " is refused: ",
-                                           std::string(manifest.status().message())));
-      if (!SaysDamaged(manifest.status())) unread = manifest.status();
-    }
-  }
-  // The storage may have recovered when the next life looks.
-  if (found.manifests.empty()) RETURN_IF_ERROR(unread);
-  return found;
-}
-
-absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
-  std::string before;
-  DataPlan plan;
-  if (found.job_state.has_value()) {
-    before = found.job_state->job_json;
-    plan = found.job_state->plan;
-  } else if (!found.manifests.empty()) {
-    before = found.manifests.front().job_json;
-    plan = found.manifests.front().plan;
-  }
-  if (!before.empty()) {
-    ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
-    const bool same_end = job_before.stop_when == options_.job.stop_when;
-    RETURN_IF_ERROR(CheckResumable(std::move(job_before), options_.job, plan.split_batches()));
-    if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
-  }
-  if (found.manifests.empty()) return false;
-  const Manifest& newest = found.manifests.front();
-  ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
-  const uint64_t batches = BatchesOf(options_.job, newest.plan);
-  // A job that is complete may be given more epochs or steps, or another end.
-  if (newest.complete && batches <= BatchesOf(then, newest.plan) &&
-      options_.job.stop_when == then.stop_when) {
-    return true;
-  }
-  if (batches >= newest.name.step) return false;
-  return absl::InvalidArgumentError(absl::StrCat(
-      options_.job.steps.has_value() ? "steps" : "epochs", ": that is ", batches, " batches, but ",
-      newest.name.step, " are applied in checkpoint ", newest.name.ToString(),
-      "; give at least as many, or begin anew in another --dir"));
-}
-
-absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
-  Files& files = environment_.files;
-  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, options_.dir));
-  if (newest == std::numeric_limits<uint64_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Path("generation-"), newest,
-                     " was not made by a coordinator: there is no number after it"));
-  }
-  RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1));
-  return newest + 1;
-}
-
-void Coordinator::Start(std::string address) {
-  address_ = std::move(address);
-  TryToBegin();
-}
-
-void Coordinator::TryToBegin() {
-  if (exiting_) return;
-  const absl::Status begun = Begin();
-  if (begun.ok() || exiting_) return;
-  const int64_t now_ms = environment_.loop.NowMs();
-  const int64_t patience_ms = static_cast<int64_t>(options_.job.timeouts.start_s * 1000);
-  const int64_t since_ms = storage_awaited_since_ms_.value_or(now_ms);
-  if (!MayRecover(begun) || now_ms - since_ms >= patience_ms) {
-    exiting_ = true;
-    exit_(static_cast<int>(ExitCodeFor(begun)), std::string(begun.message()));
-    return;
-  }
-  if (!storage_awaited_since_ms_.has_value()) {
-    log_.Warn("waits for the storage, at most {} s: {}", patience_ms / 1000,
-              std::string(begun.message()));
-    PROBE("coordinator.storage.awaited");
-    storage_awaited_since_ms_ = now_ms;
-  }
-  environment_.loop.PostAfter(kRetryStorageMs, [this, alive = alive_] {
-    if (*alive) TryToBegin();
-  });
-}
-
-// What an earlier run said of its end is no longer true, but a result that was finished is kept:
-// this run may come to nothing.
-absl::Status Coordinator::SetSummaryAside() {
-  Files& files = environment_.files;
-  const absl::StatusOr<std::string> text = files.ReadWhole(Path(kSummaryName));
-  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
-  if (summary.is_object() && summary.value("status", nlohmann::json()) == "done") {
-    RETURN_IF_ERROR(files.WriteAtomic(Path(kDoneSummaryName), *text));
-  }
-  return files.RemoveTree(Path(kSummaryName));
-}
-
-absl::Status Coordinator::Begin() {
-  Files& files = environment_.files;
-  RETURN_IF_ERROR(files.MakeDirectories(CheckpointsOf(options_.dir)));
-  ASSIGN_OR_RETURN(FoundInDir found, LookInDir());
-  ASSIGN_OR_RETURN(bool done, CheckFound(found));
-  if (!done) {
-    // What an earlier coordinator wrote after the look above is seen by the one below, and what it
-    // writes later it does not act on, because it finds our claim then.
-    ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
-    if (!MUTANT("claim_after_look")) {
-      ASSIGN_OR_RETURN(found, LookInDir());
-    }
-    ASSIGN_OR_RETURN(done, CheckFound(found));
-    found.generation = generation;
-  }
-  if (done) {
-    nlohmann::json summary = found.manifests.front().summary;
-    if (summary.is_object()) summary.erase("metric_names");
-    RETURN_IF_ERROR(files.WriteAtomic(Path(kSummaryName), TextOf(summary, 2) + "\n"));
-    exiting_ = true;
-    exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(SetSummaryAside());
-  if (!found.manifests.empty()) {
-    log_.Info("going on from checkpoint {}", found.manifests.front().name.ToString());
-  }
-  environment_.executor.Run(
-      [&files, dir = CheckpointsOf(options_.dir), generation = found.generation] {
-        RemoveLeftovers(files, dir, generation);
-      },
-      [] {});
-  CoreOptions core{.job = options_.job,
-                   .ps_addresses = options_.ps_addresses,
-                   .workers = options_.workers,
-                   .boot_id = environment_.random.NextId(),
-                   .new_run_id = environment_.random.NextId(),
-                   .dir = options_.dir,
-                   .started_unix_ms = environment_.loop.UnixMs()};
-  for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
-  if (options_.charts) {
-    events_ = std::make_shared<EventFile>(files, Path("tensorboard"), found.generation);
-  }
-  core_ = std::make_unique<CoordinatorCore>(std::move(core), std::move(found),
-                                            environment_.loop.NowMs());
-  evaluations_charted_ = core_->evaluations();
-  if (!address_.empty()) {
-    (void)files.WriteAtomic(Path("coordinator.address"), address_ + "\n");
-  }
-  Tick();
-  return absl::OkStatus();
-}
 
 void Coordinator::Tick() {
   if (exiting_) return;
@@ -430,15 +226,15 @@ void Coordinator::CarryOut(WriteJobState& effect) {
   });
 }
 
-void Coordinator::CarryOut(FindNewestGeneration&) {
-  OnFiles([&files = environment_.files, dir = options_.dir]() -> Event {
-    return NewestGenerationEvent{NewestGeneration(files, dir).value_or(0)};
+void Coordinator::CarryOut(FindNewestGeneration& effect) {
+  OnFiles([&files = environment_.files, dir = options_.dir, obeyed = effect.obeyed]() -> Event {
+    return NewestGenerationEvent{NewestGeneration(files, dir), obeyed};
   });
 }
 
 void Coordinator::CarryOut(MakeRoundDirectory& effect) {
   OnFiles([&files = environment_.files, round = effect.round,
-           path = CheckpointsOf(options_.dir) + "/" + effect.directory]() -> Event {
+           path = CheckpointsDirectory(options_.dir) + "/" + effect.directory]() -> Event {
     Event event = RoundDirectoryMadeEvent{round, files.MakeDirectories(path)};
     FAILPOINT("coordinator.round.made");
     return event;
@@ -450,7 +246,7 @@ void Coordinator::CarryOut(CommitRound& effect) {
     // Before it too: one that was stopped for long would leave a checkpoint to the job of another.
     const uint64_t generation = effect.manifest.name.generation;
     absl::Status status = CheckNewestGeneration(files, dir, generation);
-    if (status.ok()) status = Commit(files, CheckpointsOf(dir), effect);
+    if (status.ok()) status = Commit(files, CheckpointsDirectory(dir), effect);
     if (status.ok()) status = CheckNewestGeneration(files, dir, generation);
     return RoundCommittedEvent{effect.round, status};
   });
@@ -458,7 +254,7 @@ void Coordinator::CarryOut(CommitRound& effect) {
 
 void Coordinator::CarryOut(RemoveCheckpoints& effect) {
   environment_.executor.Run(
-      [&files = environment_.files, dir = CheckpointsOf(options_.dir),
+      [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
        directories = std::move(effect.directories)] {
         for (const std::string& directory : directories) {
           // The manifest goes first, for good: half a checkpoint must not look like one.
@@ -468,6 +264,13 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
           if (synced.ok() || absl::IsNotFound(synced)) (void)files.RemoveTree(path);
         }
       },
+      [] {});
+}
+
+void Coordinator::CarryOut(RemoveUncommittedRound& effect) {
+  environment_.executor.Run(
+      [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
+       name = std::move(effect.directory)] { RemoveUncommitted(files, dir, name); },
       [] {});
 }
 

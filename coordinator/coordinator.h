@@ -66,6 +66,7 @@ class Coordinator : public Service {
   void CarryOut(MakeRoundDirectory& effect);
   void CarryOut(CommitRound& effect);
   void CarryOut(RemoveCheckpoints& effect);
+  void CarryOut(RemoveUncommittedRound& effect);
   void CarryOut(WriteSummary& effect);
   void CarryOut(Log& effect);
   void CarryOut(Exit& effect);

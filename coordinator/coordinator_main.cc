@@ -26,14 +26,10 @@ absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
     return absl::InvalidArgumentError(
         "the cluster has no ps (key cluster.ps): give --ps ADDRESS,ADDRESS,...");
   }
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const absl::Status status = CheckAddress(addresses[i], absl::StrCat("cluster.ps[", i, "]"));
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
-    }
-  }
-  return addresses;
+  const absl::Status status = CheckAddresses(addresses, flag.empty() ? "cluster.ps" : "--ps");
+  if (status.ok()) return addresses;
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
 }
 
 int Main(int argc, char** argv) {

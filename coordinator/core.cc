@@ -25,6 +25,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       started_ms_(now_ms),
       now_ms_(now_ms),
       phase_since_ms_(now_ms),
+      forms_since_ms_(now_ms),
       generation_(found.generation),
       newest_generation_(found.generation),
       untold_(options_.workers.begin(), options_.workers.end()),
@@ -106,7 +107,7 @@ void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   if (now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (!Living() && phase_ != Phase::kEnded &&
-      now_ms_ - started_ms_ > job_.timeouts.start_s * 1000) {
+      now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",
            absl::StrCat("the cluster did not form within timeouts.start_s = ",
                         job_.timeouts.start_s, " s: ", MissingTasks()));
@@ -142,7 +143,10 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
     }
     return;  // DriveFormation tries again
   }
+  // Whoever claimed those between may still write job.state under a number above that of ours.
+  const bool leapt = event.generation > generation_ + 1;
   generation_ = event.generation;
+  if (leapt && !state_.run_id.empty()) SaveJobState();
   claim_problem_.clear();
   generation_used_ = fence_wanted_ = false;
   abandoned_.clear();
@@ -154,10 +158,18 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
 }
 
 void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
-  if (event.generation > newest_generation_) {
+  if (!event.generation.ok()) return;  // it is looked for again
+  if (*event.generation > newest_generation_) {
     PROBE("coordinator.superseded.found");
     return Leave(ExitCode::kFenced,
-                 absl::StrCat("another coordinator has claimed generation ", event.generation));
+                 absl::StrCat("another coordinator has claimed generation ", *event.generation));
+  }
+  if (phase_ == Phase::kEnded) return;
+  if (event.obeyed >= newest_generation_ && !claiming_ && !formed_ms_.has_value()) {
+    Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
+                      ", which a ps obeys: claiming the next one"));
+    newest_generation_ = event.obeyed;
+    return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   if (phase_ == Phase::kLoading && CheckpointsLost()) {
     state_.evaluations.clear();  // they scored what is no more

@@ -1,8 +1,8 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
 // simulator feed it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps:
-// watching, adopting, loading), core_workers.cc (sessions, leases), core_failures.cc (batches that
-// fail), core_rounds.cc (checkpoints), status.cc.
+// watching, adopting), core_loads.cc (what they load), core_workers.cc (sessions, leases),
+// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), status.cc.
 //
 // What it believes of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -99,8 +99,9 @@ class CoordinatorCore {
     int64_t retry_at_ms = 0;
     int64_t ping_at_ms = 0;
     int64_t away_since_ms = 0;
-    std::string loading_from;  // the checkpoint of the Load under way; empty: it creates
-    std::string problem;       // the newest error, for people
+    std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
+    std::optional<int64_t> unread_since_ms;  // that it could not load this
+    std::string problem;                     // the newest error, for people
     bool draining = false;
     bool finished = false;  // told to leave
     uint32_t snapshot_tries = 0;
@@ -176,7 +177,7 @@ class CoordinatorCore {
   void EndWindow();
   void SetPhase(Phase phase);
 
-  // core_ps.cc
+  // core_ps.cc and core_loads.cc
   void Handle(const PsAnswerEvent& event);
   void DrivePs();
   void DriveFormation();
@@ -271,6 +272,7 @@ class CoordinatorCore {
 
   Phase phase_ = Phase::kForming;
   int64_t phase_since_ms_ = 0;
+  int64_t forms_since_ms_;   // the start, or when a checkpoint was last found unusable
   int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   std::optional<int64_t> formed_ms_;       // when all ps were first ready in this life

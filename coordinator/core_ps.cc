@@ -1,4 +1,4 @@
-// Watching, adopting and loading the ps.
+// Watching and adopting the ps, and telling them of the end.
 #include <algorithm>
 #include <utility>
 
@@ -14,17 +14,10 @@ namespace {
 
 constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
 constexpr int64_t kRetryMs = 100;      // between looks
-constexpr int64_t kLoadMs = 3600 * 1000;
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
-// A call that may have happened or not, and may be repeated.
-bool Transient(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status);
-}
 
 }  // namespace
 
@@ -148,73 +141,6 @@ void CoordinatorCore::AdoptPs(uint32_t index) {
   SendPs(index, ps.call_tag, job_.timeouts.ps_ms, adopt);
 }
 
-bool CoordinatorCore::HoldsItsPartitions(uint32_t index) const {
-  const PsDescription& description = ps_[index].description;
-  if (description.run_id() != state_.run_id) return false;
-  std::set<uint32_t> expected;
-  for (const PartitionSpec& partition : layout_) {
-    if (partition.ps() == index) expected.insert(partition.id());
-  }
-  std::set<uint32_t> held;
-  for (const PartitionDescription& partition : description.partitions()) {
-    held.insert(partition.id());
-  }
-  return held == expected;
-}
-
-// The newest that has not failed to restore; null if there is none.
-const Manifest* CoordinatorCore::UsableCheckpoint() const {
-  for (const Manifest& manifest : manifests_) {
-    if (!unusable_.contains(manifest.name.ToString())) return &manifest;
-  }
-  return nullptr;
-}
-
-// There were checkpoints, and none can be restored: to create the partitions anew would lose all
-// training without a word.
-bool CoordinatorCore::CheckpointsLost() const {
-  return UsableCheckpoint() == nullptr && (!unusable_.empty() || state_.counters.checkpoints > 0);
-}
-
-std::string CoordinatorCore::CheckpointsLostReason() const {
-  const std::string folder = options_.dir + "/checkpoints";
-  return absl::StrCat(
-      "no checkpoint can be restored: ",
-      unusable_.empty() ? absl::StrCat("job.state says that ", state_.counters.checkpoints,
-                                       " were committed, but ", folder, " holds none")
-                        : absl::StrCat("damaged in ", folder, ": ", absl::StrJoin(unusable_, ", ")),
-      ". Put them back from a copy, or begin anew: remove ", folder, " and ", options_.dir,
-      "/job.state-* (paracord train --fresh does)");
-}
-
-void CoordinatorCore::LoadOrAttach(uint32_t index) {
-  Ps& ps = ps_[index];
-  if (HoldsItsPartitions(index)) return PsReady(index);
-  LoadRequest load;
-  const Manifest* const usable = UsableCheckpoint();
-  if (usable != nullptr) {
-    load.set_checkpoint(usable->name.ToString());
-  } else if (CheckpointsLost()) {
-    // Unless a newer coordinator has removed them: that is for the answer to say.
-    ps.retry_at_ms = now_ms_ + kRepeatMs;
-    return Emit(FindNewestGeneration());
-  }
-  ps.loading_from = load.checkpoint();
-  *load.mutable_fence() = FenceFor(ps);
-  load.set_coordinator_boot_id(options_.boot_id);
-  load.set_job_json(JobToJson(job_));
-  *load.mutable_plan() = state_.plan;
-  for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
-  for (const PartitionSpec& partition : layout_) {
-    if (partition.ps() == index) *load.add_partitions() = partition;
-  }
-  Info(absl::StrCat("ps:", index, load.checkpoint().empty() ? " creates" : " restores", " ",
-                    load.partitions_size(), " partitions",
-                    load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
-  generation_used_ = true;
-  SendPs(index, ps.call_tag, kLoadMs, load);
-}
-
 void CoordinatorCore::Handle(const PsAnswerEvent& event) {
   Ps& ps = ps_[event.ps];
   if (event.tag == 0) return;
@@ -257,9 +183,24 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
                               state_.run_id, ": stop that job or use another address");
     return;
   }
-  if (description.generation() > newest_generation_) {
-    return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
-                                                 description.generation(), ", newer than ours"));
+  if (description.has_ps() && description.ps() != index) {
+    ps.problem = absl::StrCat("it is ps:", description.ps(), ", not ps:", index);
+    if (formed_ms_.has_value()) return;  // the right one may come
+    return EndJob(ExitCode::kConfiguration, "failed",
+                  absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
+                               ": cluster.ps (or --ps) has to name each ps under the index of its "
+                               "task"));
+  }
+  const bool obeys_other = description.generation() == newest_generation_ &&
+                           description.coordinator_boot_id() != options_.boot_id;
+  if (description.generation() > newest_generation_ || obeys_other) {
+    ps.problem = absl::StrCat("it obeys generation ", description.generation(), " of coordinator ",
+                              description.coordinator_boot_id());
+    if (formed_ms_.has_value()) {
+      return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, ": ", ps.problem));
+    }
+    // Of a newer coordinator, unless somebody has removed the claims.
+    return Emit(FindNewestGeneration{description.generation()});
   }
   if (description.draining()) {
     ps.problem = "it is draining";
@@ -293,36 +234,6 @@ void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& r
   ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // a load may take an hour, and never end
 }
 
-void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply) {
-  Ps& ps = ps_[index];
-  if (reply.ok()) {
-    ps.description = std::get<PsDescription>(*reply);
-    if (HoldsItsPartitions(index)) return PsReady(index);
-    return PsLost(index, "it loaded other partitions than it was told to");
-  }
-  const absl::Status& status = reply.status();
-  if (Transient(status) || absl::IsAborted(status)) return PsLost(index, Text(status));
-  // Of several ps that load the same one, the first to fail strikes it out for all.
-  const bool restoring = !ps.loading_from.empty();
-  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-                       absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
-  if (restoring && damaged) {
-    Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", Text(status),
-                       "; trying the one before it"));
-    PROBE("coordinator.checkpoint.unusable");
-    unusable_.insert(ps.loading_from);
-    ps.retry_at_ms = now_ms_;
-    return;
-  }
-  if (damaged || absl::IsInvalidArgument(status)) {
-    return EndJob(ExitCode::kConfiguration, "failed",
-                  absl::StrCat("ps:", index, ": ", Text(status)));
-  }
-  Warn(absl::StrCat("ps:", index, " cannot load: ", Text(status)));
-  ps.problem = Text(status);
-  ps.retry_at_ms = now_ms_ + 1000;
-}
-
 void CoordinatorCore::PsReady(uint32_t index) {
   Ps& ps = ps_[index];
   ps.stage = PsStage::kReady;
@@ -330,6 +241,7 @@ void CoordinatorCore::PsReady(uint32_t index) {
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
   ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
   ps.problem.clear();
+  ps.unread_since_ms.reset();
   ps.draining = ps.finished = false;
   if (!AllPs(PsStage::kReady)) return;
   generation_used_ = true;

@@ -186,24 +186,33 @@ void CoordinatorCore::FailRound(const std::string& why) {
   PROBE("coordinator.round.failed");
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
-  // Once the commit has been tried the checkpoint may exist, under its own name: it is left for the
-  // next coordinator to find, or to clear away.
   Emit(RemoveCheckpoints{{round_->directory}});
+  // Once the commit has been tried the checkpoint may exist, under its own name.
+  if (round_->manifest.has_value()) {
+    Emit(RemoveUncommittedRound{round_->manifest->name.ToString()});
+  }
   round_.reset();
   computed_at_round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;
   next_round_ms_ = now_ms_ + kRetryRoundMs;
 }
 
-// Keeps the newest `keep`, and always the newest healthy one.
+// Keeps the newest `keep`, and always the newest healthy one. What could not be restored counts for
+// none of them and stays: somebody may know how to read it.
 void CoordinatorCore::RemoveOldCheckpoints() {
   RemoveCheckpoints removed;
   std::vector<Manifest> kept;
+  size_t usable = 0;
   bool healthy_kept = false;
   for (Manifest& manifest : manifests_) {
-    const bool among_newest = kept.size() < job_.checkpoint.keep;
+    if (unusable_.contains(manifest.name.ToString())) {
+      kept.push_back(std::move(manifest));
+      continue;
+    }
+    const bool among_newest = usable < job_.checkpoint.keep;
     const bool only_healthy = !healthy_kept && manifest.healthy();
     if (among_newest || only_healthy) {
+      ++usable;
       healthy_kept = healthy_kept || manifest.healthy();
       kept.push_back(std::move(manifest));
     } else {

@@ -77,7 +77,8 @@ struct SummaryWrittenEvent {
 };
 
 struct NewestGenerationEvent {
-  uint64_t generation = 0;  // that anybody has claimed
+  absl::StatusOr<uint64_t> generation;  // that anybody has claimed
+  uint64_t obeyed = 0;                  // of the effect
 };
 
 struct DrainEvent {};  // SIGTERM
@@ -120,7 +121,9 @@ struct WriteJobState {
   std::string contents;
 };
 
-struct FindNewestGeneration {};
+struct FindNewestGeneration {
+  uint64_t obeyed = 0;  // by a ps, whoever has claimed it
+};
 
 struct MakeRoundDirectory {
   uint64_t round = 0;
@@ -136,6 +139,10 @@ struct CommitRound {
 
 struct RemoveCheckpoints {
   std::vector<std::string> directories;  // below DIR/checkpoints
+};
+
+struct RemoveUncommittedRound {
+  std::string directory;  // below DIR/checkpoints; it stays if it has a manifest
 };
 
 struct WriteSummary {
@@ -155,6 +162,6 @@ struct Exit {  // when everything before it has been carried out and answered
 
 using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
                             WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
-                            RemoveCheckpoints, WriteSummary, Log, Exit>;
+                            RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
 
 }  // namespace paracord

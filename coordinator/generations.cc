@@ -8,6 +8,9 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "coordinator/job_state.h"
+#include "coordinator/leftovers.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
@@ -33,6 +36,22 @@ absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string&
 absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, NumbersOf(files, dir, kPrefix));
   return claimed.empty() ? 0 : claimed.back();
+}
+
+absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(uint64_t newest, NewestGeneration(files, dir));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, NumbersOf(files, dir, kStatePrefix));
+  if (!states.empty()) newest = std::max(newest, states.back());
+  const auto names = files.List(CheckpointsDirectory(dir));
+  if (absl::IsNotFound(names.status())) return newest;
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    const std::string_view leftover(kLeftoverPrefix);
+    const bool taken = name.starts_with(leftover);
+    const auto generation = GenerationOf(taken ? name.substr(leftover.size()) : name);
+    newest = std::max(newest, generation.value_or(0));
+  }
+  return newest;
 }
 
 absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {

@@ -19,6 +19,10 @@ absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string&
 // 0 before the first claim.
 absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir);
 
+// The newest that anything in `dir` tells of: claims, job.state-<n>, and the names of checkpoints
+// and rounds, which are there without the claims if somebody has copied them. 0: nothing does.
+absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir);
+
 // ALREADY_EXISTS: another coordinator has it.
 absl::Status Claim(Files& files, const std::string& dir, uint64_t generation);
 

@@ -13,19 +13,6 @@
 namespace paracord {
 namespace {
 
-constexpr std::string_view kTakenPrefix = "leftover-";
-constexpr std::string_view kRoundPrefix = "round-";
-
-// Of a round's directory or a checkpoint's.
-std::optional<uint64_t> GenerationOf(const std::string& name) {
-  std::optional<CheckpointName> parsed = ParseCheckpointName(name);
-  if (!parsed.has_value() && name.starts_with(kRoundPrefix)) {
-    parsed = ParseCheckpointName(absl::StrCat("step-0-", name.substr(kRoundPrefix.size())));
-  }
-  if (!parsed.has_value()) return std::nullopt;
-  return parsed->generation;
-}
-
 // An error counts as one: what cannot be looked at stays.
 bool HasManifest(Files& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> inside = files.List(directory);
@@ -35,7 +22,7 @@ bool HasManifest(Files& files, const std::string& directory) {
 // Nobody else knows this name, so what is seen in it stays true. A manifest: its coordinator was
 // just ahead of us, and it is a checkpoint.
 void RemoveTaken(Files& files, const std::string& checkpoints, const std::string& name) {
-  const std::string taken = absl::StrCat(checkpoints, "/", std::string(kTakenPrefix), name);
+  const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
   if (!HasManifest(files, taken)) {
     PROBE("coordinator.leftover.removed");
     (void)files.RemoveTree(taken);
@@ -46,19 +33,23 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
 
 }  // namespace
 
+void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
+  const std::string path = checkpoints + "/" + name;
+  if (HasManifest(files, path)) return;
+  const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
+  if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
+}
+
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(checkpoints);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (name.starts_with(kTakenPrefix)) {  // by one that died here
-      RemoveTaken(files, checkpoints, name.substr(kTakenPrefix.size()));
+    if (name.starts_with(kLeftoverPrefix)) {  // by one that died here
+      RemoveTaken(files, checkpoints, name.substr(std::string_view(kLeftoverPrefix).size()));
       continue;
     }
     const std::optional<uint64_t> theirs = GenerationOf(name);
-    const std::string path = checkpoints + "/" + name;
-    if (!theirs.has_value() || *theirs >= generation || HasManifest(files, path)) continue;
-    const std::string taken = absl::StrCat(checkpoints, "/", std::string(kTakenPrefix), name);
-    if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
+    if (theirs.has_value() && *theirs < generation) RemoveUncommitted(files, checkpoints, name);
   }
 }
 

@@ -13,6 +13,13 @@
 
 namespace paracord {
 
+// What is being removed, and then the name that it had.
+inline constexpr char kLeftoverPrefix[] = "leftover-";
+
+// Of a round of our own whose commit has failed for good: what stands under the checkpoint's name,
+// unless it has a manifest after all. No ps writes there any more.
+void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name);
+
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation);
 
 }  // namespace paracord

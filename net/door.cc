@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstring>
 #include <utility>
+
+#include "common/log.h"
 
 namespace paracord {
 namespace {
@@ -20,6 +23,7 @@ constexpr size_t kSilentMax = 1024;
 constexpr int kReapMs = 1000;
 constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
+constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
 
 int64_t NowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -86,12 +90,25 @@ void Door::Run() {
   }
 }
 
+void Door::SayFull(const std::string& why) {
+  const int64_t now_ms = NowMs();
+  if (said_full_ms_.has_value() && now_ms - *said_full_ms_ < kSayFullMs) return;
+  said_full_ms_ = now_ms;
+  Logger("listener")
+      .Warn(
+          "{}: new connections wait, {}; this process may have {} descriptors (ulimit -n), {} of "
+          "them "
+          "for files",
+          address(), why, descriptors_, kReserved);
+}
+
 // False if there are no descriptors left for it.
 bool Door::Accept(int listener) {
   while (true) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= descriptors_ - kReserved) {
       close(fd);
+      SayFull("all descriptors are in use");
       return false;
     }
     if (fd >= 0) {
@@ -104,6 +121,7 @@ bool Door::Accept(int listener) {
       }
       silent_.push_back(silent);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      SayFull(std::strerror(errno));
       return false;
     } else if (errno == EAGAIN) {
       return true;

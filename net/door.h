@@ -1,10 +1,12 @@
 // Where a daemon listens. Connections that begin with the greeting of streams are served here
 // (net/stream_connection.h); all others are handed on, to gRPC: both have one port. A burst of
-// connections beyond the descriptors there are only waits. One thread of its own.
+// connections beyond the descriptors there are only waits, and the log says so. One thread of its
+// own.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +40,7 @@ class Door {
   explicit Door(ListeningSockets sockets);
   void Run();
   bool Accept(int listener);
+  void SayFull(const std::string& why);
   bool Sort(const Silent& silent, bool readable);
   void ServeStream(int fd);
 
@@ -46,8 +49,9 @@ class Door {
   const int descriptors_;  // that this process may have
   StreamConnection::Serving streams_;
   std::function<void(int)> others_;
-  std::vector<Silent> silent_;  // of the thread
-  ServedConnections served_;    // of the thread while it runs
+  std::vector<Silent> silent_;           // of the thread
+  std::optional<int64_t> said_full_ms_;  // of the thread
+  ServedConnections served_;             // of the thread while it runs
   std::thread thread_;
 };
 

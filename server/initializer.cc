@@ -55,7 +55,8 @@ class Options {
   std::set<std::string> known_;
 };
 
-// keras/src/initializers/random_initializers.py, compute_fans: of the whole variable.
+// keras/src/initializers/random_initializers.py, compute_fans: of the whole variable, unless the
+// layer knows better.
 struct Fans {
   double in = 1;
   double out = 1;
@@ -85,11 +86,11 @@ constexpr double kTruncatedNormal = 0;
 constexpr double kUntruncatedNormal = 1;
 constexpr double kUniformKind = 2;
 
-Distribution Scaled(const VariableSpec& variable, double scale, double mode, double kind) {
+Distribution Scaled(const VariableSpec& variable, Options& options, double scale, double mode,
+                    double kind) {
   const Fans fans = FansOf(variable);
-  const double fan = mode == kFanIn    ? fans.in
-                     : mode == kFanOut ? fans.out
-                                       : (fans.in + fans.out) / 2;
+  const double in = options.Get("fan_in", fans.in), out = options.Get("fan_out", fans.out);
+  const double fan = mode == kFanIn ? in : mode == kFanOut ? out : (in + out) / 2;
   scale /= std::max(1.0, fan);
   if (kind == kUniformKind) {
     const double limit = std::sqrt(3 * scale);
@@ -108,7 +109,7 @@ absl::StatusOr<Distribution> VarianceScaling(const VariableSpec& variable, Optio
   if (kind != kTruncatedNormal && kind != kUntruncatedNormal && kind != kUniformKind) {
     return options.Error("such distribution");
   }
-  return Scaled(variable, scale, mode, kind);
+  return Scaled(variable, options, scale, mode, kind);
 }
 
 absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options) {
@@ -123,12 +124,12 @@ absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options
     return Distribution{name == "random_normal" ? Shape::kNormal : Shape::kTruncated,
                         options.Get("mean", 0), options.Get("stddev", 0.05)};
   }
-  if (name == "glorot_uniform") return Scaled(variable, 1, kFanAverage, kUniformKind);
-  if (name == "glorot_normal") return Scaled(variable, 1, kFanAverage, kTruncatedNormal);
-  if (name == "he_uniform") return Scaled(variable, 2, kFanIn, kUniformKind);
-  if (name == "he_normal") return Scaled(variable, 2, kFanIn, kTruncatedNormal);
-  if (name == "lecun_uniform") return Scaled(variable, 1, kFanIn, kUniformKind);
-  if (name == "lecun_normal") return Scaled(variable, 1, kFanIn, kTruncatedNormal);
+  if (name == "glorot_uniform") return Scaled(variable, options, 1, kFanAverage, kUniformKind);
+  if (name == "glorot_normal") return Scaled(variable, options, 1, kFanAverage, kTruncatedNormal);
+  if (name == "he_uniform") return Scaled(variable, options, 2, kFanIn, kUniformKind);
+  if (name == "he_normal") return Scaled(variable, options, 2, kFanIn, kTruncatedNormal);
+  if (name == "lecun_uniform") return Scaled(variable, options, 1, kFanIn, kUniformKind);
+  if (name == "lecun_normal") return Scaled(variable, options, 1, kFanIn, kTruncatedNormal);
   if (name == "variance_scaling") return VarianceScaling(variable, options);
   if (name == "identity") {
     if (variable.shape_size() != 2) return options.Error("use but for two dimensions");

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_plan.h"
 #include "common/status_macros.h"
+#include "server/initial_weights.h"
 #include "server/initializer.h"
 #include "storage/checkpoint.h"
-#include "storage/safetensors.h"
 
 namespace paracord {
 namespace {
@@ -41,51 +41,15 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   return absl::OkStatus();
 }
 
-// Null: the job has none.
-absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenInitialWeights(Files& files, const Job& job) {
-  if (!job.initial_weights.has_value()) return nullptr;
-  absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
-      SafetensorsFile::Open(files, *job.initial_weights);
-  if (file.ok()) return file;
-  return absl::Status(file.status().code(),
-                      absl::StrCat("initial_weights: ", file.status().message()));
-}
-
-absl::StatusOr<const TensorInfo*> InitialTensor(const SafetensorsFile& file,
-                                                const VariableSpec& variable) {
-  const TensorInfo* tensor = file.header().Find(variable.name());
-  if (tensor == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("initial_weights: ", file.path(), ": holds no tensor ", variable.name()));
-  }
-  if (!std::equal(tensor->shape.begin(), tensor->shape.end(), variable.shape().begin(),
-                  variable.shape().end())) {
-    return absl::InvalidArgumentError(absl::StrCat("initial_weights: ", file.path(), ": tensor ",
-                                                   tensor->name,
-                                                   " has another shape than the variable"));
-  }
-  return tensor;
-}
-
-absl::Status ReadInitialWeights(const SafetensorsFile& file, const VariableSpec& variable,
-                                uint64_t begin, const Block& value) {
-  ASSIGN_OR_RETURN(const TensorInfo* tensor, InitialTensor(file, variable));
-  for (const ChunkRef& chunk : value.chunks()) {
-    RETURN_IF_ERROR(file.ReadElements(*tensor, begin, chunk.mutable_values()));
-    begin += chunk.values().size();
-  }
-  return absl::OkStatus();
-}
-
 // `weights` null: from the initializer.
 absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const PartitionSpec& spec,
                                          const Optimizer& optimizer, uint64_t seed,
-                                         const SafetensorsFile* weights) {
+                                         const InitialWeights* weights) {
   const uint64_t elements = PartitionElements(variable, spec);
   uint64_t begin = spec.row_begin() * RowElements(variable);
   PartitionContents contents{.value = Block(elements), .slots = {}, .ledger = {}};
   if (weights != nullptr) {
-    RETURN_IF_ERROR(ReadInitialWeights(*weights, variable, begin, contents.value));
+    RETURN_IF_ERROR(weights->Read(spec.variable(), begin, contents.value));
   } else {
     for (const ChunkRef& chunk : contents.value.chunks()) {
       RETURN_IF_ERROR(Initialize(variable, seed, begin, chunk.mutable_values()));
@@ -118,7 +82,9 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> weights, OpenInitialWeights(files, job));
+  const std::vector<VariableSpec> variables(request.variables().begin(), request.variables().end());
+  ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
+                   InitialWeights::Open(files, job, variables));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     ASSIGN_OR_RETURN(PartitionContents contents,
@@ -205,16 +171,6 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
 }
 
 }  // namespace
-
-absl::Status CheckInitialWeights(Files& files, const Job& job,
-                                 std::span<const VariableSpec> variables) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> weights, OpenInitialWeights(files, job));
-  if (weights == nullptr) return absl::OkStatus();
-  for (const VariableSpec& variable : variables) {
-    RETURN_IF_ERROR(InitialTensor(*weights, variable).status());
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
                                                            uint64_t partition_bytes_max,

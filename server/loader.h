@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,10 +20,5 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
                                                            uint64_t partition_bytes_max,
                                                            std::shared_ptr<PinnedBytes> pinned,
                                                            const LoadRequest& request);
-
-// Whether the job's initial weights, where it has any, are there and fit the variables: what
-// LoadContent would say of them.
-absl::Status CheckInitialWeights(Files& files, const Job& job,
-                                 std::span<const VariableSpec> variables);
 
 }  // namespace paracord

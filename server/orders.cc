@@ -30,6 +30,14 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
   return absl::OkStatus();
 }
 
+// What a file said, in a code that the caller does not take for the fate of its call: a mount that
+// timed out, is stale or cannot be reached.
+absl::Status OfFiles(const absl::Status& status) {
+  const bool like_a_call =
+      absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+  return like_a_call ? absl::UnknownError(status.message()) : status;
+}
+
 }  // namespace
 
 void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
@@ -105,7 +113,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
     if (content.ok()) {
       call->Reply(ToParts(Description(/*intervals=*/true)));
     } else {
-      call->Reply(content.status());
+      call->Reply(OfFiles(content.status()));
     }
   }
 }
@@ -152,7 +160,8 @@ void ParameterServer::Impl::RunSnapshot(const SnapshotRequest& request,
                                         const std::shared_ptr<Writing>& writing) {
   using Result = absl::StatusOr<SnapshotReply>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not written"));
-  const std::string directory = absl::StrCat(options_.dir, "/checkpoints/", request.directory());
+  const std::string directory =
+      absl::StrCat(CheckpointsDirectory(options_.dir), "/", request.directory());
   const PsFileIdentity identity{.run_id = content->run_id,
                                 .generation = request.fence().generation(),
                                 .round = request.round(),

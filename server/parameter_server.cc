@@ -240,6 +240,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
   description.set_duplicates(counters_.duplicates);
   description.set_refused(counters_.refused);
   description.set_protocol(kProtocol);
+  description.set_ps(options_.index);
   if (content == nullptr) return description;
   description.set_run_id(content->run_id);
   description.set_loaded_generation(content->loaded_generation);

@@ -18,6 +18,7 @@ namespace paracord {
 namespace {
 
 constexpr int kRankMax = 8;
+constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kSlotMark[] = "/.slot/";
 
 // Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
@@ -54,13 +55,19 @@ absl::Status CheckSize(const std::string& path, uint64_t bytes, const ManifestFi
       absl::StrCat(path, ": ", bytes, " bytes, the manifest says ", expected.bytes));
 }
 
+// What is no regular file, where one of ours should stand, is damage.
+absl::Status AsDamage(const absl::Status& opened) {
+  return absl::IsInvalidArgument(opened) ? absl::DataLossError(opened.message()) : opened;
+}
+
 std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& directory,
                                          const Manifest& manifest) {
   std::vector<absl::Status> wrong;
   for (const ManifestFile& expected : manifest.files) {
     const std::string path = Join(directory, expected.name);
     const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
-    absl::Status fits = file.ok() ? CheckSize(path, (*file)->size(), expected) : file.status();
+    absl::Status fits =
+        file.ok() ? CheckSize(path, (*file)->size(), expected) : AsDamage(file.status());
     if (!fits.ok()) wrong.push_back(std::move(fits));
   }
   return wrong;
@@ -144,7 +151,9 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
   const auto damaged = [&](const absl::Status& status) {
     return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
   };
-  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(files, path));
+  const auto opened = SafetensorsFile::Open(files, path);
+  RETURN_IF_ERROR(AsDamage(opened.status()));
+  const std::unique_ptr<SafetensorsFile>& file = *opened;
   const auto& metadata = file->header().metadata;
   const absl::Status identity = CheckPsFileIdentity(metadata, IdentityOf(manifest, ps));
   if (!identity.ok()) {
@@ -175,6 +184,8 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
 
 }  // namespace
 
+std::string CheckpointsDirectory(const std::string& dir) { return dir + "/checkpoints"; }
+
 std::string CheckpointName::ToString() const {
   return absl::StrCat("step-", step, "-g", generation, "-r", round);
 }
@@ -191,6 +202,15 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
     return std::nullopt;
   }
   return result;
+}
+
+std::optional<uint64_t> GenerationOf(const std::string& name) {
+  std::optional<CheckpointName> parsed = ParseCheckpointName(name);
+  if (!parsed.has_value() && name.starts_with(kRoundPrefix)) {
+    parsed = ParseCheckpointName("step-0-" + name.substr(kRoundPrefix.size()));
+  }
+  if (!parsed.has_value()) return std::nullopt;
+  return parsed->generation;
 }
 
 std::string PsFileName(uint32_t ps, uint32_t ps_count) {
@@ -271,8 +291,9 @@ uint64_t LeastApplied(const Manifest& manifest) {
 
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory) {
   const std::string path = Join(directory, kManifestName);
-  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
-  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text, path));
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  RETURN_IF_ERROR(AsDamage(text.status()));
+  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(*text, path));
   const std::string name = directory.substr(directory.rfind('/') + 1);
   if (name != manifest.name.ToString()) {
     return absl::FailedPreconditionError(
@@ -293,8 +314,8 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const absl::StatusOr<std::vector<std::string>> inside =
         files.List(Join(checkpoints_directory, name));
     // Retention may remove it between the two calls; and a plain file has no contents.
-    if (!inside.ok()) continue;
-    if (std::find(inside->begin(), inside->end(), kManifestName) != inside->end()) {
+    if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status())) continue;
+    if (!inside.ok() || std::ranges::count(*inside, kManifestName) != 0) {
       checkpoints.push_back(*parsed);
     }
   }
@@ -307,7 +328,7 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 }
 
 bool JobIsComplete(Files& files, const std::string& dir) {
-  const std::string checkpoints = absl::StrCat(dir, "/checkpoints");
+  const std::string checkpoints = CheckpointsDirectory(dir);
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok() || names->empty()) return false;
   const absl::StatusOr<Manifest> manifest =
@@ -337,6 +358,11 @@ std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& dir
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
   return manifest.ok() ? FindWrongSizes(files, directory, *manifest)
                        : std::vector{manifest.status()};
+}
+
+bool SaysDamaged(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ||
+         absl::IsFailedPrecondition(status);
 }
 
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory) {

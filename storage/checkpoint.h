@@ -28,6 +28,9 @@ namespace paracord {
 inline constexpr uint32_t kCheckpointFormat = 1;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
+// Where the checkpoints of a job's DIR are.
+std::string CheckpointsDirectory(const std::string& dir);
+
 // "step-<step>-g<generation>-r<round>", decimal without leading zeros.
 struct CheckpointName {
   uint64_t step = 0;
@@ -42,6 +45,8 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name);
 // Where the files of a round are written: "round-g<generation>-r<round>". The commit renames it to
 // the checkpoint's own name, whose step is known only when every ps has answered.
 std::string RoundDirectory(uint64_t generation, uint64_t round);
+// Of the directory of a checkpoint or a round, by its name.
+std::optional<uint64_t> GenerationOf(const std::string& name);
 
 // "ps-00000-of-00002.safetensors".
 std::string PsFileName(uint32_t ps, uint32_t ps_count);
@@ -89,8 +94,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
 absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory);
 
 // The checkpoints below `checkpoints_directory`, newest (greatest generation and round) first. What
-// has no manifest or no such name is none; whether it is sound is not looked at. A directory that
-// does not exist holds none.
+// has no manifest or no such name is none; whether it is sound is not looked at. One that cannot be
+// looked into counts: it may be the newest. A directory that does not exist holds none.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
 
@@ -103,6 +108,8 @@ bool JobIsComplete(Files& files, const std::string& dir);
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory);
 // The same without reading the tensors: the manifest, and that each ps file is there in its size.
 std::vector<absl::Status> FindObviousDamage(Files& files, const std::string& directory);
+// Of an error: another look would find the same, and another checkpoint has to do.
+bool SaysDamaged(const absl::Status& status);
 // OK or the first of FindDamage.
 absl::Status VerifyCheckpoint(Files& files, const std::string& directory);
 

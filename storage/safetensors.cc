@@ -9,11 +9,13 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/mutant.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "storage/crc32c.h"
+#include "storage/tensor_numbers.h"
 
 namespace paracord {
 namespace {
@@ -178,6 +180,10 @@ std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t
   return empty ? 0 : bytes;
 }
 
+std::string ShapeText(std::span<const uint64_t> shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
+
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text,
                                                          uint64_t data_bytes) {
   ASSIGN_OR_RETURN(const json root, ParseHeaderJson(text));
@@ -312,14 +318,14 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& fi
   const uint64_t size = file->size();
   std::string head(8, '\0');
   if (size < 8) {
-    return absl::DataLossError(absl::StrCat(path, ": ", size, " bytes are no safetensors file"));
+    return absl::DataLossError(absl::StrCat(path, ": is no safetensors file, of ", size, " bytes"));
   }
   RETURN_IF_ERROR(file->ReadAt(0, head));
   uint64_t length = 0;
   for (size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
   if (length > kSafetensorsHeaderMax || length > size - 8) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": a header of ", length, " bytes in a file of ", size, " bytes"));
+    return absl::DataLossError(absl::StrCat(path, ": is no safetensors file: a header of ", length,
+                                            " bytes in a file of ", size, " bytes"));
   }
   head.resize(8 + length);
   RETURN_IF_ERROR(file->ReadAt(8, std::span(head).subspan(8)));
@@ -335,14 +341,29 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& fi
 
 absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t begin,
                                            std::span<float> out) const {
-  if (tensor.dtype != "F32") return NotF32(path_, tensor);
-  const uint64_t elements = (tensor.end - tensor.begin) / sizeof(float);
+  const uint64_t each = std::max<uint64_t>(NumberBytes(tensor), 1);
+  const uint64_t elements = (tensor.end - tensor.begin) / each;
   if (begin > elements || out.size() > elements - begin) {
     return absl::OutOfRangeError(
         absl::StrCat(path_, ": tensor ", tensor.name, " has ", elements, " elements only"));
   }
-  return file_->ReadAt(header_.data_begin + tensor.begin + begin * sizeof(float),
-                       {reinterpret_cast<char*>(out.data()), out.size_bytes()});
+  uint64_t at = header_.data_begin + tensor.begin + begin * each;
+  if (tensor.dtype == "F32") {
+    return file_->ReadAt(at, {reinterpret_cast<char*>(out.data()), out.size_bytes()});
+  }
+  std::array<char, kLookedAtBytes> bytes;
+  while (!out.empty()) {
+    const std::span<float> now = out.first(std::min<size_t>(out.size(), bytes.size() / each));
+    const std::span<char> read = std::span(bytes).first(now.size() * each);
+    RETURN_IF_ERROR(file_->ReadAt(at, read));
+    const absl::Status converted = ToFloats(tensor, {read.data(), read.size()}, now);
+    if (!converted.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": ", converted.message()));
+    }
+    at += read.size();
+    out = out.subspan(now.size());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(

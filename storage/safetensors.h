@@ -1,7 +1,7 @@
 // The safetensors format (github.com/huggingface/safetensors, README "Format"): 8 bytes
 // little-endian header length, a JSON header, then the tensors' bytes without holes. Checkpoints,
 // exports and initial weights are such files, so Python reads and writes them. Blocking; called
-// from whichever thread does the file work, one thread a writer. Interprets only F32; checksums are
+// from whichever thread does the file work, one thread a writer. Writes only F32; checksums are
 // over the file.
 #pragma once
 
@@ -42,6 +42,8 @@ struct SafetensorsHeader {
 
 // Product of the dimensions; nullopt on overflow of `size * element_bytes`.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
+
+std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 
 // Strict: INVALID_ARGUMENT for whatever the format forbids (holes, overlap, a wrong end, a name
 // twice, an unknown dtype, a header above kSafetensorsHeaderMax). `data_bytes` follow the header.
@@ -89,7 +91,8 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return file_->size(); }
 
-  // Elements [begin, begin + out.size()) of an F32 tensor of header().tensors.
+  // Elements [begin, begin + out.size()) of a tensor of header().tensors, as
+  // storage/tensor_numbers.h says if it is not F32.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
   // Reads the whole file once, several parts at a time, and gives the checksum of all its bytes. An

@@ -1,5 +1,6 @@
 // export, checkpoint, evaluate and status over a directory that no coordinator serves.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -190,6 +191,19 @@ TEST_CASE("checkpoint verify names every damaged file and ends with 5") {
   ran = Run(RunCheckpoint, {"verify", "--dir", dir, "--step=4"});
   CHECK(ran.code == 5);
   CHECK(Has(ran.err, second + "/" + kManifestName));
+}
+
+TEST_CASE("a checkpoint that cannot be looked into is shown as damaged") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  example.Commit(2, 1, {});
+  const std::string path = example.Checkpoint("step-4-g1-r2");
+  std::filesystem::create_symlink(path, path);
+  for (const char* what : {"ls", "verify"}) {
+    const Ran ran = Run(RunCheckpoint, {what, "--dir", dir});
+    CHECK(ran.code == 5);
+    CHECK(Has(ran.out + ran.err, path));
+  }
 }
 
 TEST_CASE("wrong arguments of checkpoint are configuration errors") {

@@ -160,7 +160,7 @@ TEST_CASE("batches and weights that do not fit are refused by name") {
       {{x, Raw<float>("targets", "F32", {1, 1}, {0})}, "targets has 1 examples"},
       {{x, Raw<float>("targets", "F32", {}, {0})}, "targets has no examples"},
       {{x, Raw<float>("targets", "F32", {0, 1}, {})}, "targets has no examples"},
-      {{x, Raw<double>("targets", "F64", {2, 1}, {0, 0})}, "targets is F64; supported: F32"},
+      {{x, Raw<double>("targets", "C64", {2, 1}, {0, 0})}, "targets is C64, which is no number"},
       {{x, Raw<int64_t>("targets", "I64", {2, 1}, {0, int64_t{1} << 40})}, "beyond 2^24"},
       {{x, y, Raw<float>("targets/b", "F32", {2, 1}, {0, 0})},
        "the data has no targets of that name"},

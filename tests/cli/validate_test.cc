@@ -238,6 +238,8 @@ TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0
                 R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [8, 2, 2], "name": "in"}},
         {"class_name": "Flatten", "config": {"name": "flatten"}},
+        {"class_name": "Normalization", "config": {"name": "adapted", "mean": null}},
+        {"class_name": "Normalization", "config": {"name": "given", "mean": 1, "variance": 2}},
         {"class_name": "Dense", "config": {"name": "dense", "units": 3}}]}})");
   example.Write("job.json",
                 absl::StrReplaceAll(example.job,
@@ -250,11 +252,13 @@ TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0
        {warning("timeouts.worker_ms: is 1, less than 100: "), warning("timeouts.ps_ms: is 99"),
         warning("optimizer.learning_rate: is 0"),
         warning("layer \"in\" (InputLayer): key \"batch_shape\" is for batches of 8, but the "
-                "job's batch is 64")}) {
+                "job's batch is 64"),
+        warning("layer \"adapted\" (Normalization): has mean 0 and variance 1: ")}) {
     INFO(example.err);
     CHECK(absl::StrContains(example.err, line));
   }
   CHECK_FALSE(absl::StrContains(example.err, "start_s"));
+  CHECK_FALSE(absl::StrContains(example.err, "given"));
   CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 

@@ -169,6 +169,13 @@ TEST_CASE("a malformed address is named with its key") {
   }
 }
 
+TEST_CASE("a list with one address twice is refused, and both are named") {
+  CHECK(CheckAddresses({"a:1", "a:2", "b:1"}, "--ps").ok());
+  CHECK(CheckAddresses({"a:1", "b:1", "a:1"}, "--ps").message() ==
+        "--ps[2]: \"a:1\" is the address of `--ps[0]` too");
+  CHECK(absl::StartsWith(CheckAddresses({"a:1", "b"}, "--ps").message(), "--ps[1]: "));
+}
+
 struct BadConfig {
   const char* json;
   const char* expected;  // part of the message

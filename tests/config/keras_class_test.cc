@@ -24,6 +24,12 @@ TEST_CASE(
   CHECK(name("keras.layers", "pkg>Dense") == "pkg>Dense");
   CHECK(name("kerasy.layers", "Dense") == "kerasy.layers>Dense");
   CHECK(KerasClass({{"class_name", "Dense"}}) == "Dense");
+  const auto without_module = [](const json& registered) {
+    return KerasClass(
+        {{"class_name", "Dense"}, {"module", nullptr}, {"registered_name", registered}});
+  };
+  CHECK(without_module("Dense") == "unregistered>Dense");
+  CHECK(without_module(nullptr) == "Dense");
   for (const json& without : {json(), json("Dense"), json{{"class_name", 3}}, json::array()}) {
     CHECK(KerasClass(without).empty());
   }

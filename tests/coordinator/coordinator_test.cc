@@ -80,6 +80,25 @@ TEST_CASE("a summary of a job that was not done, or of nothing, is not kept") {
 
 constexpr int kGoesOn = 202;  // and waits for its ps
 
+TEST_CASE("a coordinator claims a generation above all that the directory tells of") {
+  // As in a copy of the checkpoints alone, whose claims are not there.
+  for (const char* name : {"checkpoints/step-4-g7-r1", "checkpoints/round-g7-r1",
+                           "checkpoints/leftover-step-4-g7-r1", "job.state-7", "generation-7"}) {
+    CAPTURE(name);
+    ExampleJob example;
+    example.Commit(1, 1, {});
+    PosixFiles files;
+    const bool plain = std::string(name).find('/') == std::string::npos;
+    if (plain) {
+      example.Write(name, "");
+    } else {
+      REQUIRE(files.MakeDirectories(example.path(name)).ok());
+    }
+    CHECK(RunInVain(example.directory, example.job).code == kGoesOn);
+    CHECK(files.Open(example.path("generation-8")).ok());
+  }
+}
+
 TEST_CASE("a job is done unless it is given more batches, or another end") {
   ExampleJob example;  // two batches an epoch
   example.job.epochs = 2;

@@ -2,6 +2,7 @@
 // unless a test says otherwise. Owned by a test.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <functional>
@@ -72,7 +73,10 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
-  void Take(FindNewestGeneration&) { queue.push_back(NewestGenerationEvent{core->generation()}); }
+  void Take(FindNewestGeneration& e) {
+    const uint64_t newest = std::max(core->generation(), claimed_by_other);
+    queue.push_back(NewestGenerationEvent{newest, e.obeyed});
+  }
   void Take(WriteJobState& e) {
     job_state = e.contents;
     if (!hold_state) queue.push_back(JobStateWrittenEvent{absl::OkStatus()});
@@ -82,11 +86,12 @@ class CoreHarness {
   }
   void Take(CommitRound& e) {
     committed.push_back(e.manifest);
-    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, absl::OkStatus()});
+    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, commit_status});
   }
   void Take(RemoveCheckpoints& e) {
     removed.insert(removed.end(), e.directories.begin(), e.directories.end());
   }
+  void Take(RemoveUncommittedRound& e) { uncommitted.push_back(e.directory); }
   void Take(WriteSummary& e) {
     summary = e.contents;
     summary_ms = now;
@@ -102,10 +107,13 @@ class CoreHarness {
     PsDescription& mine = ps[e.ps];
     if (const auto* adopt = std::get_if<AdoptRequest>(&e.request)) {
       mine.set_generation(adopt->generation());
+      mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
     } else if (const auto* load = std::get_if<LoadRequest>(&e.request)) {
       loads.push_back(*load);
       if (silent_load) return;
-      if (load->checkpoint() == damaged) return Answer(e, absl::DataLossError(damaged));
+      if (load->checkpoint() == damaged) {
+        return Answer(e, absl::Status(damage, "/job/checkpoints/" + damaged + "/ps-0"));
+      }
       if (!load_status.ok()) return Answer(e, load_status);
       mine.set_run_id(load->fence().run_id());
       mine.clear_partitions();
@@ -196,12 +204,15 @@ class CoreHarness {
   std::set<uint32_t> finished;
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
+  uint64_t claimed_by_other = 0;
   bool silent_load = false;
   absl::Status load_status;   // what a ps says to a Load
   std::string damaged = "-";  // a checkpoint that no ps can load
-  bool hold_commit = false;   // a commit does not end
-  bool hold_state = false;    // a write of job.state does not end
+  absl::StatusCode damage = absl::StatusCode::kDataLoss;
+  bool hold_commit = false;  // a commit does not end
+  bool hold_state = false;   // a write of job.state does not end
   absl::Status round_status;
+  absl::Status commit_status;
   std::set<uint64_t> entered;
   std::deque<Event> queue;
   CallId call = 0;
@@ -211,6 +222,7 @@ class CoreHarness {
   std::vector<LoadRequest> loads;
   std::vector<Manifest> committed;
   std::vector<std::string> removed;
+  std::vector<std::string> uncommitted;
   std::string summary;
   int64_t summary_ms = 0;
   bool hold_summary = false;  // WriteSummary is not answered

@@ -100,9 +100,69 @@ TEST_CASE("a job that is soon over waits for workers that are only starting, but
   CHECK(harness.exit->code == 0);
 }
 
-TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") {
-  const auto job = [](Job& edited) { edited.checkpoint.every_seconds = 1; };
-  CoreHarness first(job);
+TEST_CASE("a list of ps in another order than their tasks ends the job at once") {
+  CoreHarness harness({}, {}, nullptr, /*away=*/{0, 1});
+  for (uint32_t i = 0; i < 2; ++i) harness.ps[i].set_ps(1 - i);
+  harness.dead.clear();
+  harness.Run(3000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(harness.exit->reason.find("at unix:/ps-0 is ps:1, not ps:0") == 0);
+  CHECK(harness.finished == std::set<uint32_t>{0, 1});  // they are told
+}
+
+TEST_CASE("another ps at the address of one that has left does not end a job that trains") {
+  CoreHarness harness;
+  harness.Join("worker:0");
+  for (uint32_t i = 0; i < 2; ++i) harness.ps[i].set_ps(i);
+  harness.dead.insert(1);
+  harness.Feed(PsAnswerEvent{1, harness.hold_tags[1], absl::UnavailableError("gone")});
+  harness.ps[1].set_ps(0);
+  harness.ps[1].set_boot_id("boot-2");
+  harness.dead.clear();
+  harness.Run(3000);
+  CHECK_FALSE(harness.exit.has_value());
+  harness.ps[1].set_ps(1);
+  harness.ps[1].clear_partitions();
+  harness.ps[1].clear_run_id();
+  harness.Run(1000);
+  CHECK(harness.Join("worker:1") != 0);
+}
+
+TEST_CASE("a generation that ps obey and nobody has claimed here is gone beyond") {
+  const uint64_t obeyed = GENERATE(2, 7);  // ours, of another coordinator, and a newer one
+  const bool claimed = GENERATE(false, true);
+  CAPTURE(obeyed, claimed);
+  CoreHarness earlier;
+  earlier.Join("worker:0");
+  CoreHarness later({}, After(earlier), &earlier, /*away=*/{0, 1});
+  REQUIRE(later.core->generation() == 2);
+  for (PsDescription& ps : later.ps) {
+    ps.set_generation(obeyed);
+    ps.set_coordinator_boot_id("another");
+  }
+  if (claimed) later.claimed_by_other = obeyed + 1;
+  later.dead.clear();
+  later.Run(5000);
+  if (claimed) {
+    REQUIRE(later.exit.has_value());
+    CHECK(later.exit->code == static_cast<int>(ExitCode::kFenced));
+  } else {
+    CHECK(later.core->generation() == obeyed + 1);
+    CHECK(later.Join("worker:0") != 0);
+    CHECK(later.log.find("/job holds no claim of generation " + std::to_string(obeyed)) !=
+          std::string::npos);
+  }
+}
+
+constexpr auto kOften = [](Job& job) {
+  job.checkpoint.every_seconds = 1;
+  job.checkpoint.keep = 1;
+  job.timeouts.start_s = 40;
+};
+
+// Commits two checkpoints; what the next coordinator finds, with as many of them.
+FoundInDir AfterCheckpoints(CoreHarness& first, size_t count) {
   const uint64_t session = first.Join("worker:0");
   WorkReply work = first.Work(session);
   for (int round = 1; round <= 2; ++round) {
@@ -113,16 +173,70 @@ TEST_CASE("a checkpoint that the ps cannot read is left for the one before it") 
   }
   REQUIRE(first.committed.size() == 2);
   FoundInDir found = After(first);
-  found.manifests = {first.committed[1], first.committed[0]};
-  CoreHarness second(job, std::move(found), nullptr, {0, 1});
+  found.manifests.assign(first.committed.rbegin(), first.committed.rend());
+  found.manifests.resize(count);
+  return found;
+}
+
+TEST_CASE("a checkpoint that is damaged is left for the one before it") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 2), nullptr, {0, 1});
   second.damaged = first.committed[1].name.ToString();
   second.dead.clear();
   second.Run(3000);
   REQUIRE_FALSE(second.loads.empty());
-  CHECK(second.loads.front().checkpoint() == first.committed[1].name.ToString());
+  CHECK(second.loads.front().checkpoint() == second.damaged);
   CHECK(second.loads.back().checkpoint() == first.committed[0].name.ToString());
   CHECK(second.log.find("trying the one before it") != std::string::npos);
   CHECK(second.Join("worker:0") != 0);
+}
+
+TEST_CASE("a checkpoint that cannot be read is tried for a while, then left and never removed") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 2), nullptr, {0, 1});
+  second.damaged = first.committed[1].name.ToString();
+  second.damage = absl::StatusCode::kPermissionDenied;
+  second.dead.clear();
+  SECTION("it can be read after all") {
+    second.Run(5000);
+    second.damaged = "-";
+    second.Run(2000);
+    CHECK(second.loads.back().checkpoint() == first.committed[1].name.ToString());
+    CHECK(second.Join("worker:0") != 0);
+  }
+  SECTION("the one before it is taken") {
+    second.Run(15000);
+    CHECK(second.loads.back().checkpoint() == first.committed[0].name.ToString());
+    CHECK(second.log.find(second.damaged + "/ps-0, for 10 s") != std::string::npos);
+    CHECK(second.log.size() < 2000);
+    const uint64_t session = second.Join("worker:0");
+    TrainAll(second, session);
+    CHECK_FALSE(second.removed.empty());
+    CHECK(std::ranges::count(second.removed, second.damaged) == 0);
+  }
+}
+
+TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 1), nullptr, {0, 1});
+  second.damaged = first.committed[1].name.ToString();
+  second.damage = absl::StatusCode::kUnknown;
+  second.dead.clear();
+  second.Run(15000);
+  REQUIRE(second.exit.has_value());
+  CHECK(second.exit->code == static_cast<int>(ExitCode::kNoCheckpoint));
+  CHECK(second.exit->reason.find(second.damaged) != std::string::npos);
+}
+
+TEST_CASE("a round whose manifest cannot be written is cleared away under both its names") {
+  CoreHarness harness(kOften);
+  harness.commit_status = absl::ResourceExhaustedError("no space left");
+  const uint64_t session = harness.Join("worker:0");
+  harness.Enter(harness.Work(session).lease());
+  harness.Run(4500);
+  CHECK(harness.removed == std::vector<std::string>{"round-g1-r1"});
+  REQUIRE(harness.committed.size() == 3);
+  CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ TEST_CASE("a cleaning that died is gone on with, and a checkpoint it had taken i
   CHECK(tree.Clean(2) == Names{"step-9-g1-r4"});
 }
 
+TEST_CASE("of a commit that failed nothing stays, unless the manifest is there after all") {
+  Tree tree;
+  tree.Make("step-40-g2-r6", false);
+  tree.Make("step-50-g2-r7", true);
+  for (const char* name : {"step-40-g2-r6", "step-50-g2-r7", "step-60-g2-r8"}) {
+    RemoveUncommitted(tree.files, tree.directory.path(), name);
+  }
+  CHECK(tree.Clean(2) == Names{"step-50-g2-r7"});
+}
+
 TEST_CASE("a late write by the old name fails") {
   Tree tree;
   tree.Make("round-g1-r2", false);

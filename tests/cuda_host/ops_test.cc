@@ -343,6 +343,85 @@ TEST_CASE("softmax under masks is that of the CPU, of rows that see nothing too"
   }
 }
 
+ResampleShape RandomResample(Random& random) {
+  ResampleShape s;
+  s.batch = random.Size(3);
+  s.channels = random.Size(4);
+  for (ResampleAxis* axis : {&s.height, &s.width}) {
+    *axis = {random.Size(9), random.Size(12)};
+    axis->begin = random.Size(5) - 3;
+    axis->size = random.Size(11);
+  }
+  s.bilinear = random.Coin();
+  s.fill_value = 0.75f;
+  return s;
+}
+
+TEST_CASE("images are resized as on the CPU, of parts of them and with some around") {
+  for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const ResampleShape s = RandomResample(random);
+    const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
+    const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
+    const Floats x = random.Numbers(in), dy = random.Numbers(out);
+    Compare([&](Side& side) {
+      float *y = side.New(dy.size()), *dx = side.New(x.size());
+      side.ops().Resample(s, nullptr, side.Put(x), y);
+      side.Take(y, out);
+      side.ops().ResizeBackward(s, side.Put(dy), dx);
+      side.Take(dx, in);
+    });
+  }
+}
+
+TEST_CASE("images are moved by maps as on the CPU, to whatever places") {
+  for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    ResampleShape s = RandomResample(random);
+    s.fill = static_cast<FillMode>(seed % 4);
+    const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
+    const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
+    const Floats x = random.Numbers(in);
+    Floats maps = random.Numbers(6 * s.batch, -3, 3);
+    const Floats no_places{1e30f, -1e30f, 5e8f, HUGE_VALF, NAN, 0};
+    if (seed % 5 == 0) std::copy(no_places.begin(), no_places.end(), maps.begin());
+    Compare([&](Side& side) {
+      float* y = side.New(static_cast<size_t>(out));
+      side.ops().Resample(s, side.Put(maps), side.Put(x), y);
+      side.Take(y, out);
+    });
+  }
+}
+
+TEST_CASE("uniform numbers and maps of examples are those of the CPU") {
+  for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const int64_t n = random.Size(900), batch = random.Size(seed == 0 ? 3000 : 40);
+    for (int kind = 0; kind <= static_cast<int>(MapKind::kShift); ++kind) {
+      RandomMap map{static_cast<MapKind>(kind),
+                    random.Size(40),
+                    random.Size(40),
+                    {-0.9f, -0.5f},
+                    {3, 0.75f},
+                    random.Coin(),
+                    random.Coin(),
+                    random.Coin()};
+      if (map.kind == MapKind::kZoom) map.low[0] = map.low[1] = 0.5f;
+      Compare([&](Side& side) {
+        float *y = side.New(static_cast<size_t>(n)),
+              *maps = side.New(6 * static_cast<size_t>(batch));
+        side.ops().Uniform(seed + 3, -0.5f, 2, 17, n, y);
+        side.Take(y, n);
+        side.ops().RandomMaps(seed + 4, map, 5, batch, maps);
+        side.Take(maps, 6 * batch);
+      });
+    }
+  }
+}
+
 TEST_CASE("losses and their gradients are those of the CPU") {
   for (int kind = 0; kind <= static_cast<int>(LossKind::kCategoricalFocalCrossentropy); ++kind) {
     for (uint32_t seed = 0; seed < 8; ++seed) {

@@ -18,10 +18,13 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// What varies between steps: the batch, dropout's and noise's choices, the parameters.
+// What varies between steps: the batch, the choices of dropout, noise and what moves images, the
+// parameters.
 nlohmann::json Model() {
   return SequentialJson(
-      {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
+      {LayerJson("RandomRotation", {{"factor", 0.3}}),
+       LayerJson("RandomContrast", {{"factor", 0.3}}),
+       LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
        LayerJson("Flatten", nlohmann::json::object()),
        LayerJson("GaussianNoise", {{"stddev", 0.2}}), LayerJson("Dropout", {{"rate", 0.3}}),
        LayerJson("BatchNormalization", nlohmann::json::object()),

@@ -28,6 +28,14 @@ def words(width=1):
                     dtype=object).reshape(EXAMPLES, width)
 
 
+TEXTS = ["The red, green & BLUE fox isn't  red", "", "grün! ochre\t(red) red", "!?; --",
+         "a red-green e.g. x"]
+
+
+def texts():
+    return np.array(TEXTS, dtype=object).reshape(EXAMPLES, 1)
+
+
 def ids(width=1):
     return np.array([IDS[(i * 2 + i // 9) % 9] for i in range(EXAMPLES * width)],
                     dtype="int64").reshape(EXAMPLES, width)
@@ -124,6 +132,22 @@ def cases():
             # Keras 3 can draw up crosses of two only.
             [L.Discretization([0.0, 1.0])(x), w] + ([i] if KERAS2 else [])),
         x])
+    known = ["red", "green", "the", "grün", "isnt", "a"]
+    T = L.TextVectorization
+    yield case("text_numbers", {"t": texts()}, lambda t: [
+        L.Flatten()(L.Embedding(8, 2, name="embedded")(
+            T(output_sequence_length=5, vocabulary=known)(t))),
+        T(standardize="lower", output_sequence_length=9, vocabulary=["", "[UNK]", "red", "fox"])(t),
+        T(standardize=None, split="character", output_sequence_length=4,
+          vocabulary=["r", "e", "!", " ", "ü"])(t),
+        T(standardize="strip_punctuation", split="character", output_sequence_length=20,
+          vocabulary=["r", "e", "!", " ", "ü"])(t),
+        T(ngrams=2, output_sequence_length=7, vocabulary=known + ["the red", "red green"])(t)])
+    yield case("text_encoded", {"t": texts()}, lambda t: [
+        T(output_mode="multi_hot", vocabulary=known)(t),
+        T(output_mode="count", ngrams=(2, 3), vocabulary=["the red", "red green blue"],
+          max_tokens=9, pad_to_max_tokens=True)(t),
+        T(output_mode="tf_idf", vocabulary=known[:3], idf_weights=[0.5, 0.25, 2.0])(t)])
     # Without an encoding the model gets numbers, as for an embedding.
     yield case("numbers", {"i": ids(), "w": words(), "x": floats(1)}, lambda i, w, x: [
         L.Flatten()(L.Embedding(6, 2, name="embedded")(

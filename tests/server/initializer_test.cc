@@ -93,6 +93,19 @@ TEST_CASE("distributions have Keras' spread, by the fans of the whole variable")
   }
 }
 
+TEST_CASE("the fans that a layer gives count, instead of those of the shape") {
+  for (const char* name : {"glorot_uniform", "variance_scaling"}) {
+    const Moments by_shape = MomentsOf(Values(Variable(name, {8, 40, 100})));
+    const Moments given =
+        MomentsOf(Values(Variable(name, {8, 40, 100}, {{"fan_in", 8}, {"fan_out", 4000}})));
+    const bool average = std::string(name) == "glorot_uniform";
+    CHECK(by_shape.stddev == Approx(std::sqrt(average ? 2.0 / 1120 : 1 / 320.0)).epsilon(0.03));
+    CHECK(given.stddev == Approx(std::sqrt(average ? 2.0 / 4008 : 1 / 8.0)).epsilon(0.03));
+  }
+  std::vector<float> out(16);
+  CHECK(!Initialize(Variable("random_normal", {4, 4}, {{"fan_in", 8}}), 1, 0, out).ok());
+}
+
 TEST_CASE("an orthogonal matrix has orthonormal rows or columns, and any part of it is the same") {
   for (const auto& shape : {std::pair{6, 24}, {24, 6}, {8, 8}, {1, 5}, {5, 1}}) {
     const int rows = shape.first, columns = shape.second;

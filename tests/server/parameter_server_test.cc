@@ -41,6 +41,7 @@ bool Contains(const absl::Status& status, const std::string& text) {
 TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
   TestPs ps;
   CHECK(ps.Describe().generation() == 0);
+  CHECK(ps.Describe().ps() == 0);
   CHECK(absl::IsInvalidArgument(ps.Adopt(0)));
   CHECK(ps.Adopt(3, "c1").ok());
   CHECK(ps.Adopt(3, "c1").ok());  // a repeated order

@@ -46,6 +46,8 @@ void RunQuarter(uint64_t n) {
       // core_lives_test.cc has the second.
       if (probe == "coordinator.reject.entered") continue;
       if (probe == "coordinator.checkpoint.unusable") continue;
+      // Rare, not in every quarter; parameter_server_test.cc has it.
+      if (probe == "ps.load.repeated") continue;
       FAIL_CHECK("no seed reached the probe " << probe);
     }
   }

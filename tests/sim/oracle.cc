@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-std::string CheckpointsDir() { return absl::StrCat(kSimDir, "/checkpoints"); }
+std::string CheckpointsDir() { return CheckpointsDirectory(kSimDir); }
 
 bool HasDigits(const NamedSpec& optimizer) {
   return optimizer.name == "sgd" && !optimizer.options.contains("momentum");

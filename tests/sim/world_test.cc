@@ -55,7 +55,7 @@ TEST_CASE("a replayed seed writes the same trace line by line") {
 
 TEST_CASE("a right cluster stays right under every kind of fault, and each kind happens") {
   const Coverage coverage;
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
     bool right = false;
     TraceOf(seed, &right);
     if (!right) break;

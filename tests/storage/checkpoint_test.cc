@@ -1,6 +1,7 @@
 #include "storage/checkpoint.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
 
 #include "common/json_text.h"
@@ -240,6 +241,19 @@ TEST_CASE("only directories with a manifest are checkpoints, newest by generatio
   CHECK(names == std::vector<std::string>{"step-4-g2-r10", "step-5-g2-r1", "step-9-g1-r9"});
 }
 
+TEST_CASE("a checkpoint that cannot be looked into is one, which cannot be read") {
+  TestDirectory directory;
+  PosixFiles files;
+  const std::string path = directory / "step-9-g1-r9";
+  std::filesystem::create_symlink(path, path);  // so that root cannot open it either
+  const auto list = ListCheckpoints(files, directory.path());
+  REQUIRE(list.ok());
+  REQUIRE(list->size() == 1);
+  const std::vector<absl::Status> damage = FindObviousDamage(files, path);
+  REQUIRE(damage.size() == 1);
+  CHECK(damage.front().message().find(path) != std::string::npos);
+}
+
 TEST_CASE("partitions and whole variables are read from their files") {
   Stored stored;
   REQUIRE(VerifyCheckpoint(stored.files, stored.checkpoint).ok());
@@ -301,6 +315,22 @@ TEST_CASE("no damage to a ps file goes unnoticed, and the file is named") {
   CHECK(VerifyCheckpoint(stored.files, stored.checkpoint).ok());
   REQUIRE(stored.files.RemoveTree(path).ok());
   CHECK(absl::IsNotFound(VerifyCheckpoint(stored.files, stored.checkpoint)));
+}
+
+TEST_CASE("a directory in place of a ps file or of the manifest is damage") {
+  for (const std::string& name : {PsFileName(1, 2), std::string(kManifestName)}) {
+    Stored stored;
+    const std::string path = stored.checkpoint + "/" + name;
+    REQUIRE(stored.files.RemoveTree(path).ok());
+    REQUIRE(stored.files.MakeDirectories(path).ok());
+    const absl::Status status = VerifyCheckpoint(stored.files, stored.checkpoint);
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message() == path + " is not a regular file");
+    if (name == kManifestName) continue;
+    const absl::Status read =
+        ReadVariables(stored.files, stored.checkpoint, stored.manifest).status();
+    CHECK(absl::IsDataLoss(read));
+  }
 }
 
 // The files as WriteFiles made them, the header of one changed, and all sealed again.

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "storage/crc32c.h"
 #include "tests/fakes.h"
 
@@ -142,18 +144,81 @@ TEST_CASE("a file with too few or too many bytes is never finished") {
                   .ok());
 }
 
-TEST_CASE("other types are recognised, and refused by name where only F32 can be used") {
+template <class T>
+std::string Bytes(std::vector<T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+TEST_CASE("numbers of any type are read as float32, from any place on") {
+  struct Case {
+    const char* dtype;
+    std::string bytes;
+    std::vector<float> values;
+  };
   TestDirectory directory;
   PosixFiles files;
-  const std::string header = R"({"h":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})";
-  REQUIRE(files.WriteAtomic(directory / "a", WithLength(header, "abcd")).ok());
+  for (const Case& c : {Case{"F64", Bytes<double>({1, -2.5, 1e-3}), {1, -2.5f, 1e-3f}},
+                        Case{"F16", Bytes<uint16_t>({0x3c00, 0xc100, 1}), {1, -2.5f, 0x1p-24f}},
+                        Case{"BF16", Bytes<uint16_t>({0x3f80, 0xc020, 0}), {1, -2.5f, 0}},
+                        Case{"I64", Bytes<int64_t>({0, -3, 1 << 24}), {0, -3, 1 << 24}},
+                        Case{"U64", Bytes<uint64_t>({0, 3, 1 << 24}), {0, 3, 1 << 24}},
+                        Case{"I32", Bytes<int32_t>({0, -3, 7}), {0, -3, 7}},
+                        Case{"U32", Bytes<uint32_t>({0, 3, 7}), {0, 3, 7}},
+                        Case{"I16", Bytes<int16_t>({0, -3, 7}), {0, -3, 7}},
+                        Case{"U16", Bytes<uint16_t>({0, 65535, 7}), {0, 65535, 7}},
+                        Case{"I8", Bytes<int8_t>({0, -3, 7}), {0, -3, 7}},
+                        Case{"U8", Bytes<uint8_t>({0, 255, 7}), {0, 255, 7}},
+                        Case{"BOOL", Bytes<uint8_t>({0, 1, 1}), {0, 1, 1}}}) {
+    INFO(c.dtype);
+    const std::string header =
+        absl::StrCat(R"({"h":{"dtype":")", c.dtype, R"(","shape":[3],"data_offsets":[0,)",
+                     c.bytes.size(), "]}}");
+    REQUIRE(files.WriteAtomic(directory / "a", WithLength(header, c.bytes)).ok());
+    const auto file = SafetensorsFile::Open(files, directory / "a");
+    REQUIRE(file.ok());
+    const TensorInfo& tensor = (*file)->header().tensors[0];
+    std::vector<float> all(3), last(1), beyond(2);
+    REQUIRE((*file)->ReadElements(tensor, 0, all).ok());
+    CHECK(all == c.values);
+    REQUIRE((*file)->ReadElements(tensor, 2, last).ok());
+    CHECK(last[0] == c.values[2]);
+    CHECK(absl::IsOutOfRange((*file)->ReadElements(tensor, 2, beyond)));
+  }
+}
+
+TEST_CASE("a long tensor of another type is read in parts") {
+  TestDirectory directory;
+  PosixFiles files;
+  std::vector<double> values(30000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / 4;
+  const std::string header = R"({"h":{"dtype":"F64","shape":[30000],"data_offsets":[0,240000]}})";
+  REQUIRE(files.WriteAtomic(directory / "a", WithLength(header, Bytes(values))).ok());
   const auto file = SafetensorsFile::Open(files, directory / "a");
-  REQUIRE(file.ok());
-  std::vector<float> out(1);
-  const absl::Status status = (*file)->ReadElements((*file)->header().tensors[0], 0, out);
-  CHECK(absl::IsInvalidArgument(status));
-  CHECK(status.message().find("BF16") != std::string::npos);
-  CHECK(status.message().find("tensor h") != std::string::npos);
+  std::vector<float> out(29990);
+  REQUIRE((*file)->ReadElements((*file)->header().tensors[0], 10, out).ok());
+  CHECK(std::equal(out.begin(), out.end(), values.begin() + 10));
+}
+
+TEST_CASE("what float32 has not is refused by name") {
+  TestDirectory directory;
+  PosixFiles files;
+  for (const auto& [dtype, bytes, part] :
+       {std::tuple("C64", Bytes<float>({1, 2}), "is C64, which is no number"),
+        std::tuple("I64", Bytes<int64_t>({(1 << 24) + 1}), "an integer beyond 2^24"),
+        std::tuple("I64", Bytes<int64_t>({INT64_MIN}), "an integer beyond 2^24"),
+        std::tuple("U64", Bytes<uint64_t>({UINT64_MAX}), "an integer beyond 2^24"),
+        std::tuple("I32", Bytes<int32_t>({-(1 << 24) - 1}), "an integer beyond 2^24")}) {
+    const std::string header = absl::StrCat(
+        R"({"h":{"dtype":")", dtype, R"(","shape":[1],"data_offsets":[0,)", bytes.size(), "]}}");
+    REQUIRE(files.WriteAtomic(directory / "a", WithLength(header, bytes)).ok());
+    const auto file = SafetensorsFile::Open(files, directory / "a");
+    REQUIRE(file.ok());
+    std::vector<float> out(1);
+    const absl::Status status = (*file)->ReadElements((*file)->header().tensors[0], 0, out);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(status.message().find(part) != std::string::npos);
+    CHECK(status.message().find("tensor h") != std::string::npos);
+  }
 }
 
 TEST_CASE("everything that the format forbids is refused") {

@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "worker/layers/attention_call.h"
 #include "worker/layers/attention_kernel.h"
+#include "worker/layers/initializer_config.h"
 #include "worker/layers/layers.h"
 
 namespace paracord {
@@ -71,7 +72,10 @@ class AttentionLayer : public Layer {
     size_t index = 0;
     const auto declare = [&](const char* name, Shape kernel, const Shape& bias) -> absl::Status {
       MakeOperand(index);
-      RETURN_IF_ERROR(Declare(index++, absl::StrCat(name, "/kernel"), kernel, kernel_initializer_));
+      const int64_t fan_out = Elements(bias), fan_in = Elements(kernel) / fan_out;
+      RETURN_IF_ERROR(
+          Declare(index++, absl::StrCat(name, "/kernel"), kernel,
+                  keras2_ ? kernel_initializer_ : WithFans(kernel_initializer_, fan_in, fan_out)));
       if (!plan.bias) return absl::OkStatus();
       return Declare(index++, absl::StrCat(name, "/bias"), bias, bias_initializer_);
     };

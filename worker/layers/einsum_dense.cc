@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/layers/initializer_config.h"
 #include "worker/layers/layers.h"
 #include "worker/layers/walks.h"
 
@@ -40,6 +41,8 @@ struct Equation {
     return shape;
   }
   int64_t Count(const std::string& labels) const { return Elements(ShapeOf(labels)); }
+  // Of the kernel, as Keras 3 has it: its axes that the output has, or has not.
+  int64_t Fan(bool out) const { return Count(Pick(kernel, output, out, kernel, true)); }
   // From a tensor with axes `from` into one with axes `to`.
   Walk WalkOf(const std::string& from, const std::string& to) const {
     const std::vector<int64_t> steps = RowMajor(ShapeOf(from));
@@ -139,6 +142,7 @@ class EinsumLayer : public Layer {
  public:
   explicit EinsumLayer(LayerConfig& config)
       : Layer(config),
+        keras2_(config.keras2()),
         activation_(config.ActivationOf("activation")),
         kernel_initializer_(config.InitializerOf("kernel_initializer", "glorot_uniform")),
         bias_initializer_(config.InitializerOf("bias_initializer", "zeros")) {
@@ -157,7 +161,9 @@ class EinsumLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Equation e, For(inputs[0], 1));
-    RETURN_IF_ERROR(Declare(0, "kernel", e.ShapeOf(e.kernel), kernel_initializer_));
+    const Initializer kernel =
+        keras2_ ? kernel_initializer_ : WithFans(kernel_initializer_, e.Fan(false), e.Fan(true));
+    RETURN_IF_ERROR(Declare(0, "kernel", e.ShapeOf(e.kernel), kernel));
     if (!bias_axes_.empty()) {
       ASSIGN_OR_RETURN(const Shape bias, BiasOf(e));
       RETURN_IF_ERROR(Declare(1, "bias", bias, bias_initializer_));
@@ -284,6 +290,7 @@ class EinsumLayer : public Layer {
     return shape;
   }
 
+  const bool keras2_;
   const Activation activation_;
   const Initializer kernel_initializer_, bias_initializer_;
   std::string input_, kernel_, output_, bias_axes_;

@@ -11,6 +11,7 @@
 #include "config/keras_class.h"
 #include "config/nearest.h"
 #include "worker/layers/layer_config.h"
+#include "worker/layers/number_array.h"
 
 namespace paracord {
 namespace {
@@ -47,6 +48,12 @@ const std::vector<NamedInitializer>& Initializers() {
 // The number of an option: VarianceScaling's words are numbered as Initializer.options says.
 std::optional<double> InitializerOption(absl::string_view option, const json& value) {
   if (value.is_number()) return value.get<double>();
+  if (option == "value") {  // of Constant, which Keras broadcasts
+    const json* const array = ArrayValue(value);
+    const auto numbers = ReadNumberArray(array == nullptr ? value : *array);
+    if (!numbers.has_value() || numbers->values.size() != 1) return std::nullopt;
+    return static_cast<double>(numbers->values[0]);
+  }
   if (!value.is_string()) return std::nullopt;
   struct Word {
     absl::string_view option, word;
@@ -101,6 +108,15 @@ absl::StatusOr<Initializer> ReadInitializer(const json& value) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "initializer ", Shown(value), " is not supported; supported: ", JoinNames(known)));
+}
+
+Initializer WithFans(Initializer initializer, int64_t in, int64_t out) {
+  for (const char* scaled : {"glorot_", "he_", "lecun_", "variance_scaling"}) {
+    if (!initializer.name().starts_with(scaled)) continue;
+    (*initializer.mutable_options())["fan_in"] = static_cast<double>(in);
+    (*initializer.mutable_options())["fan_out"] = static_cast<double>(out);
+  }
+  return initializer;
 }
 
 }  // namespace paracord

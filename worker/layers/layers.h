@@ -26,6 +26,9 @@ std::unique_ptr<Layer> MakeFlatten(LayerConfig& config);
 std::unique_ptr<Layer> MakeFrame(LayerConfig& config);  // ZeroPadding, Cropping
 std::unique_ptr<Layer> MakeGlobalPooling(LayerConfig& config);
 std::unique_ptr<Layer> MakeGroupNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeImageColour(LayerConfig& config);  // RandomBrightness, RandomContrast
+std::unique_ptr<Layer> MakeImageMap(LayerConfig& config);     // RandomFlip, RandomRotation, ...
+std::unique_ptr<Layer> MakeImageSize(LayerConfig& config);    // Resizing, CenterCrop, RandomCrop
 std::unique_ptr<Layer> MakeIdentity(LayerConfig& config);
 std::unique_ptr<Layer> MakeLayerNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeMasking(LayerConfig& config);

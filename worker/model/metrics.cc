@@ -28,6 +28,10 @@ constexpr NamedMetric kMetrics[] = {
     {"top_k_categorical_accuracy", Kind::kCategoricalTopK, METRIC_MEAN},
     {"precision", Kind::kConfusion, METRIC_PRECISION},
     {"recall", Kind::kConfusion, METRIC_RECALL},
+    {"true_positives", Kind::kConfusion, METRIC_TRUE_POSITIVES},
+    {"false_positives", Kind::kConfusion, METRIC_FALSE_POSITIVES},
+    {"false_negatives", Kind::kConfusion, METRIC_FALSE_NEGATIVES},
+    {"true_negatives", Kind::kConfusion, METRIC_TRUE_NEGATIVES},
     {"auc", Kind::kCurve, METRIC_AUC_ROC},
     {"f1_score", Kind::kPerClass, METRIC_F1_MACRO},
     {"r2_score", Kind::kResiduals, METRIC_R2},
@@ -203,13 +207,14 @@ void AddToConfusion(const MetricSpec& m, const float* y, const float* t, double 
     if (said && is) values[0] += weight;
     if (said && !is) values[1] += weight;
     if (!said && is) values[2] += weight;
+    if (!said && !is) values[3] += weight;
   }
 }
 
 int64_t StateSize(const MetricSpec& m) {
   switch (m.kind) {
     case Kind::kConfusion:
-      return 3;
+      return 4;
     case Kind::kCurve:
       return 2 * m.points;
     case Kind::kPerClass:

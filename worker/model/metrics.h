@@ -21,7 +21,7 @@ struct MetricSpec {
     kBinaryMatch,       // above a threshold, the mean over the columns
     kSparseTopK,        // the target's class is among the k best
     kCategoricalTopK,
-    kConfusion,  // {true positives, false positives, false negatives} at a threshold
+    kConfusion,  // {true, false positives, false, true negatives} at a threshold
     kCurve,      // counts at thresholds, for areas under curves
     kPerClass,   // of each class: true, false positives, false negatives, support
     kResiduals,  // of each column: what R2 needs

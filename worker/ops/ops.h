@@ -266,6 +266,44 @@ struct SoftmaxShape {
   MaskedScore masked = MaskedScore::kReplaced;
 };
 
+// How an image goes on beyond its edges.
+enum class FillMode { kConstant, kReflect, kWrap, kNearest };
+
+// One axis of an image that is resampled. A resizing stretches `size` pixels from `begin` on over
+// the output; what of them lies outside of the image is the fill value.
+struct ResampleAxis {
+  int64_t in = 0, out = 0;
+  int64_t begin = 0, size = 0;
+};
+
+// From images (batch, height.in, width.in, channels) to (batch, height.out, width.out, channels).
+struct ResampleShape {
+  int64_t batch = 0, channels = 0;
+  ResampleAxis height, width;
+  bool bilinear = true;                 // else the nearest pixel
+  FillMode fill = FillMode::kConstant;  // of maps
+  float fill_value = 0;
+};
+
+enum class MapKind {
+  kFlip,       // along an axis whose number is at most 0.5
+  kTranslate,  // by a share of the height and the width
+  kRotate,     // by the rows' number, in degrees
+  kZoom,       // about the centre: so many pixels of the input for one of the output
+  kShift,      // by whole pixels: the number, rounded down
+};
+
+// A map for each example from the pixels of its output to places in its input. Two numbers are
+// drawn, for rows and columns, uniform between low and high.
+struct RandomMap {
+  MapKind kind = MapKind::kFlip;
+  int64_t height = 0, width = 0;  // of the input
+  float low[2] = {0, 0}, high[2] = {1, 1};
+  bool alike = false;     // columns by the draw for rows
+  bool together = false;  // every example has the first one's
+  bool inverse = false;   // back: from the input to the output
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -382,6 +420,17 @@ class Ops {
   // y = x + stddev * a normal number, a pure function of (key, first + index).
   virtual void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x,
                         float* y) = 0;
+  // y[i] = a uniform number from low to high, a pure function of (key, first + i).
+  virtual void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y) = 0;
+  // maps (batch, 6): a column and a row of the input, each a column's and a row's factor and an
+  // offset; pure functions of (key, first + the example's index).
+  virtual void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch,
+                          float* maps) = 0;
+  // The images at the places that `maps` give to the pixels of y; null: resized.
+  virtual void Resample(const ResampleShape& shape, const float* maps, const float* x,
+                        float* y) = 0;
+  // The gradient of a resizing.
+  virtual void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx) = 0;
   // The sum of l1 |x| + l2 x^2, which is there after the next Finish that is OK, unless it is null.
   // dx, unless null, gets += scale times its gradient.
   virtual void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,

@@ -37,7 +37,8 @@ class LookupStep : public PreprocessingStep {
  public:
   static constexpr bool kText = std::is_same_v<Token, std::string>;
 
-  explicit LookupStep(LayerConfig& config) : PreprocessingStep(config) {
+  LookupStep(LayerConfig& config, std::optional<Token> mask)
+      : PreprocessingStep(config), mask_(std::move(mask)) {
     ReadMode(config, "int", {"int", "one_hot", "multi_hot", "count", "tf_idf", "binary", "tf-idf"});
     oov_ = config.Integer("num_oov_indices", 1, 0);
     if (config.Flag("invert", false)) {
@@ -226,10 +227,13 @@ class LookupStep : public PreprocessingStep {
 }  // namespace
 
 std::unique_ptr<PreprocessingStep> MakeIntegerLookup(LayerConfig& config) {
-  return std::make_unique<LookupStep<int64_t>>(config);
+  return std::make_unique<LookupStep<int64_t>>(config, std::nullopt);
 }
 std::unique_ptr<PreprocessingStep> MakeStringLookup(LayerConfig& config) {
-  return std::make_unique<LookupStep<std::string>>(config);
+  return std::make_unique<LookupStep<std::string>>(config, std::nullopt);
+}
+std::unique_ptr<PreprocessingStep> MakeTokenLookup(LayerConfig& config) {
+  return std::make_unique<LookupStep<std::string>>(config, std::string());
 }
 
 }  // namespace paracord

@@ -16,9 +16,10 @@ struct StepEntry {
   std::unique_ptr<PreprocessingStep> (*make)(LayerConfig&);
 };
 constexpr StepEntry kSteps[] = {
-    {"CategoryEncoding", MakeCategoryEncoding}, {"Discretization", MakeDiscretization},
-    {"HashedCrossing", MakeHashedCrossing},     {"Hashing", MakeHashing},
-    {"IntegerLookup", MakeIntegerLookup},       {"StringLookup", MakeStringLookup},
+    {"CategoryEncoding", MakeCategoryEncoding},   {"Discretization", MakeDiscretization},
+    {"HashedCrossing", MakeHashedCrossing},       {"Hashing", MakeHashing},
+    {"IntegerLookup", MakeIntegerLookup},         {"StringLookup", MakeStringLookup},
+    {"TextVectorization", MakeTextVectorization},
 };
 
 // These layers compute in integers or float32, whichever their output is.
@@ -29,7 +30,7 @@ absl::Status CheckDType(const LayerSpec& layer) {
   if (name.is_object() && name.contains("config") && name["config"].is_object()) {
     name = name["config"].value("name", nlohmann::json());
   }
-  for (const char* known : {"float32", "int32", "int64"}) {
+  for (const char* known : {"float32", "int32", "int64", "string"}) {
     if (name == known) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -66,11 +66,11 @@ class PreprocessingStep {
   const std::string& class_name() const { return class_name_; }
 
   // Errors do not name the layer.
-  absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const;
+  virtual absl::StatusOr<RawType> OutputType(std::span<const RawType> inputs) const;
   // Of inputs of those types. Integers come out where OutputType says so, else floats. An error
   // names the place of the element.
-  absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
-                   RawValues& out) const;
+  virtual absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
+                           RawValues& out) const;
 
  protected:
   explicit PreprocessingStep(const LayerConfig& config)
@@ -110,5 +110,8 @@ std::unique_ptr<PreprocessingStep> MakeHashedCrossing(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeHashing(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeIntegerLookup(LayerConfig& config);
 std::unique_ptr<PreprocessingStep> MakeStringLookup(LayerConfig& config);
+std::unique_ptr<PreprocessingStep> MakeTextVectorization(LayerConfig& config);
+// What a TextVectorization looks its tokens up by: a StringLookup whose mask is the empty word.
+std::unique_ptr<PreprocessingStep> MakeTokenLookup(LayerConfig& config);
 
 }  // namespace paracord

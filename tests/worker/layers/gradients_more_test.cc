@@ -64,6 +64,22 @@ TEST_CASE("gradients of layers over volumes agree with differences") {
         {3, 2, 2, 2});
 }
 
+TEST_CASE("gradients of images resized, cropped, flipped and of other colours agree") {
+  const json wide = {-9, 9};
+  Check({{"Resizing", {{"height", 5}, {"width", 3}}},
+         {"Resizing", {{"height", 2}, {"width", 7}, {"interpolation", "nearest"}}},
+         {"Resizing", {{"height", 3}, {"width", 7}, {"crop_to_aspect_ratio", true}}},
+         {"Resizing", {{"height", 3}, {"width", 9}, {"pad_to_aspect_ratio", true}}},
+         {"CenterCrop", {{"height", 2}, {"width", 3}}},
+         {"CenterCrop", {{"height", 6}, {"width", 4}}},
+         {"RandomCrop", {{"height", 2}, {"width", 2}}},
+         {"RandomCrop", {{"height", 9}, {"width", 3}}},
+         {"RandomFlip", {{"mode", "horizontal_and_vertical"}}},
+         {"RandomBrightness", {{"factor", 0.1}, {"value_range", wide}}},
+         {"RandomContrast", {{"factor", 0.5}, {"value_range", wide}}}},
+        {4, 5, 2});
+}
+
 TEST_CASE("gradients of layers along other axes than the last agree with differences") {
   Check(
       {{"LayerNormalization", {{"axis", 1}}},

@@ -225,10 +225,18 @@ TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
   CheckFile("graphs11.json", 11);
 }
 
-TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("graphs12.json", 4); }
+TEST_CASE("layers over images compute and learn what Keras 3 does") {
+  CheckFile("graphs12.json", 17);
+}
+
+TEST_CASE("layers over images compute and learn what Keras 2 does") {
+  CheckFile("graphs13.json", 12);
+}
+
+TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("graphs14.json", 4); }
 
 TEST_CASE("functions of TensorFlow are those that Keras 2 calls") {
-  CheckFile("graphs13.json", 4);
+  CheckFile("graphs15.json", 4);
 }
 
 }  // namespace

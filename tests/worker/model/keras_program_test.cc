@@ -235,6 +235,43 @@ TEST_CASE("initializers by variance scaling are read with their words") {
         std::string::npos);
 }
 
+TEST_CASE("a constant initial value may be an array of one number") {
+  json model = Mlp();
+  json& value = model["config"]["layers"][1]["config"]["bias_initializer"];
+  const auto built = [&](const json& constant) {
+    value = {{"class_name", "Constant"}, {"config", {{"value", constant}}}};
+    return BuildKerasProgram(JobFor(model, "sparse_categorical_crossentropy", 8),
+                             SchemaOf({8, 8}, {}), TestOps());
+  };
+  const json packed = {{"class_name", "__numpy__"},
+                       {"config", {{"value", {1.5}}, {"dtype", "float64"}}}};
+  for (const json& constant : {json(1.5), json{1.5}, packed}) {
+    INFO(constant);
+    const auto program = built(constant);
+    REQUIRE(program.ok());
+    CHECK((*program)->variables()[1].initializer().options().at("value") == 1.5);
+  }
+  CHECK(std::string(built({1.5, 2}).status().message()).find("\"value\" of Constant") !=
+        std::string::npos);
+}
+
+TEST_CASE("kernels of more than two axes begin as wide as those of a Dense that does the same") {
+  const json model = SequentialJson({LayerJson("EinsumDense", {{"equation", "abc,cde->abde"},
+                                                               {"output_shape", {nullptr, 4, 6}},
+                                                               {"bias_axes", "e"}}),
+                                     LayerJson("Dense", {{"units", 2}})});
+  const auto program =
+      BuildKerasProgram(JobFor(model, "mse"), SchemaOf({5, 8}, {5, 4, 2}), TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  const auto& kernel = (*program)->variables()[0].initializer().options();
+  CHECK(kernel.at("fan_in") == 8);
+  CHECK(kernel.at("fan_out") == 24);
+  for (const size_t other : {1, 2}) {  // zeros; a matrix
+    CHECK((*program)->variables()[other].initializer().options().empty());
+  }
+}
+
 TEST_CASE("stop_when must name something that is measured") {
   Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 2}})}), "mse");
   job.metrics = {{"mean_absolute_error"}};

@@ -2,6 +2,7 @@
 // Keras' own (3.15).
 #include "worker/model/metrics.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -49,6 +50,20 @@ TEST_CASE("F1 without a threshold takes all that are largest in their row, but n
   CHECK(f1("weighted") == Approx(0.74999994));
   CHECK(Measure({{"average", "micro"}}, "f1_score", 1, {.2f, .9f, 0, .4f}, {1, 0, 1, 1}) ==
         Approx(0.666666627));
+}
+
+TEST_CASE("each count of a confusion is a metric") {
+  const Floats outputs = {.3f, .6f, .7f, .2f, .8f, .9f}, targets = {1, 1, 0, 1, 1, 1};
+  const auto count = [&](const std::string& name, double threshold) {
+    return Measure({{"thresholds", threshold}}, name, 2, outputs, targets);
+  };
+  for (const auto& [threshold, all] : {std::pair(0.5, std::array{3.0, 1.0, 2.0, 0.0}),
+                                       std::pair(0.75, std::array{2.0, 0.0, 3.0, 1.0})}) {
+    CHECK(count("true_positives", threshold) == all[0]);
+    CHECK(count("false_positives", threshold) == all[1]);
+    CHECK(count("false_negatives", threshold) == all[2]);
+    CHECK(count("true_negatives", threshold) == all[3]);
+  }
 }
 
 TEST_CASE("what is at a threshold is not above it, in float32") {

@@ -77,6 +77,14 @@ TEST_CASE("loops give the same bits with any number of threads") {
     ops.Binary(BinaryKind::kMultiply, {{kRows, kColumns}, {kColumns, 1}, {0, 1}, {kColumns, 1}}, px,
                pd, y);
   });
+  const ResampleShape images{3, 17, {30, 40, 2, 25}, {29, 41, -3, 36}};
+  SameForAnyThreads("resizing", [&](Ops& ops, float* y) { ops.Resample(images, nullptr, px, y); });
+  SameForAnyThreads("its gradient", [&](Ops& ops, float* y) { ops.ResizeBackward(images, pd, y); });
+  SameForAnyThreads("moved images", [&](Ops& ops, float* y) {
+    std::vector<float> maps(18);
+    ops.RandomMaps(5, {MapKind::kRotate, 30, 29, {-90, 0}, {90, 0}}, 0, 3, maps.data());
+    ops.Resample(images, maps.data(), px, y);
+  });
   const SoftmaxShape scores{.batch = 17, .heads = 3, .queries = 40, .keys = 50, .causal = true};
   SameForAnyThreads("softmax",
                     [&](Ops& ops, float* y) { ops.MaskedSoftmax(scores, nullptr, px, y); });

@@ -230,8 +230,31 @@ TEST_CASE("behind other layers a preprocessing layer is refused, and says why") 
       SequentialJson({LayerJson("Dense", {{"units", 1}, {"name", "d"}}),
                       LayerJson("Discretization", {{"bin_boundaries", {0.0}}, {"name", "p"}})});
   CheckRefused(model, NumberBatch({1}), "not what other layers compute");
-  const json unknown = SequentialJson({LayerJson("TextVectorization", {{"name", "t"}})});
+  const json unknown = SequentialJson({LayerJson("TFDConcat", {{"name", "t"}})});
   CheckRefused(unknown, TextBatch({"a"}), "StringLookup");
+}
+
+TEST_CASE("a TextVectorization that has no fixed length, words or texts is refused") {
+  const auto refused = [](json config, const char* expected, const Batch& batch) {
+    config["name"] = "t";
+    if (!config.contains("vocabulary")) config["vocabulary"] = {"a", "b"};
+    CheckRefused(SequentialJson({LayerJson("TextVectorization", config)}), batch, expected);
+  };
+  const Batch texts = TextBatch({"a b", "c"});
+  refused({}, "key \"output_sequence_length\": must be given", texts);
+  const json length = {{"output_sequence_length", 2}};
+  const auto with = [&](const char* key, const json& value) {
+    json config = length;
+    config[key] = value;
+    return config;
+  };
+  refused(with("vocabulary", nullptr), "key \"vocabulary\": is not in the model file", texts);
+  refused(with("split", nullptr), "key \"split\": must be \"whitespace\"", texts);
+  refused(with("split", "sentence"), "key \"split\"", texts);
+  refused(with("ngrams", json::array({0})), "key \"ngrams\"", texts);
+  refused(with("ragged", true), "key \"ragged\"", texts);
+  refused(length, "takes strings", NumberBatch({1, 2}));
+  refused({{"output_sequence_length", 1}}, "not UTF-8", TextBatch({"a", "\xff"}));
 }
 
 TEST_CASE("what a call of a preprocessing layer says beside its data is refused") {

@@ -207,6 +207,21 @@ class CpuOps : public Ops {
                 float* y) override {
     cpu::AddNoise(key, stddev, first, n, x, y);
   }
+  void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y) override {
+    cpu::Uniform(key, low, high, first, n, y);
+  }
+  void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch,
+                  float* maps) override {
+    cpu::RandomMaps(key, map, first, batch, maps);
+  }
+  void Resample(const ResampleShape& s, const float* maps, const float* x, float* y) override {
+    InRanges(s.batch * s.height.out, s.width.out * (s.channels + 4),
+             [&](int64_t first, int64_t count) { cpu::Resample(s, maps, x, y, first, count); });
+  }
+  void ResizeBackward(const ResampleShape& s, const float* dy, float* dx) override {
+    InRanges(s.batch, s.height.out * s.width.out * s.channels,
+             [&](int64_t first, int64_t count) { cpu::ResizeBackward(s, dy, dx, first, count); });
+  }
   void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
                double* sum) override {
     const double penalty = cpu::Penalty(n, l1, l2, x, scale, dx);

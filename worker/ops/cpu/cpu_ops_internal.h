@@ -90,6 +90,14 @@ void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x,
 void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
                            const float* dy, float* dx, int64_t first, int64_t count);
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
+void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y);
+void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch, float* maps);
+// Of `count` rows of the batch's outputs.
+void Resample(const ResampleShape& shape, const float* maps, const float* x, float* y,
+              int64_t first, int64_t count);
+// Of `count` examples.
+void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx, int64_t first,
+                    int64_t count);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
 double Loss(const LossShape& shape, const float* outputs, const float* targets,
             const float* weights, float scale, float* d_outputs);

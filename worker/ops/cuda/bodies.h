@@ -7,32 +7,52 @@
 #include "worker/ops/cuda/launch.h"
 #include "worker/ops/cuda/loss.h"
 #include "worker/ops/cuda/norm.h"
+#include "worker/ops/cuda/resample.h"
 #include "worker/ops/cuda/softmax.h"
 #include "worker/ops/cuda/walk.h"
 #include "worker/ops/cuda/window.h"
 
-#define PARACORD_CUDA_MAPS(X)                                                                  \
-  X(ActivateBody)                                                                              \
-  X(ActivateBackwardBody)                                                                      \
-  X(AffineBody)                                                                                \
-  X(AddBody)                                                                                   \
-  X(FillBody)                                                                                  \
-  X(ToBfloat16Body)                                                                            \
-  X(ToFloat16Body) X(ProductFactorsBody) X(BiasBody) X(DropoutBody) X(NoiseBody)               \
-      X(PenaltyGradientBody) X(CopyWalkBody) X(BinaryBody) X(GatherBody) X(ScatterKeyBody)     \
-          X(MergeRunsBody) X(ScatterSumBody) X(NormalizeBody) X(NormColumnBackwardBody)        \
-              X(SparsemaxBody) X(SparsemaxBackwardBody) X(CellForwardBody) X(CellBackwardBody) \
-                  X(PoolBody) X(PoolBackwardBody) X(ConvBody) X(ConvInputBody)
+#define PARACORD_CUDA_MAPS(X) \
+  X(ActivateBody)             \
+  X(ActivateBackwardBody)     \
+  X(AffineBody)               \
+  X(AddBody)                  \
+  X(FillBody)                 \
+  X(ToBfloat16Body)           \
+  X(ToFloat16Body)            \
+  X(ProductFactorsBody)       \
+  X(BiasBody)                 \
+  X(DropoutBody)              \
+  X(NoiseBody)                \
+  X(PenaltyGradientBody)      \
+  X(CopyWalkBody)             \
+  X(BinaryBody)               \
+  X(GatherBody)               \
+  X(ScatterKeyBody)           \
+  X(MergeRunsBody)            \
+  X(ScatterSumBody)           \
+  X(NormalizeBody)            \
+  X(NormColumnBackwardBody)   \
+  X(SparsemaxBody)            \
+  X(SparsemaxBackwardBody)    \
+  X(CellForwardBody)          \
+  X(CellBackwardBody)         \
+  X(PoolBody)                 \
+  X(PoolBackwardBody)         \
+  X(ConvBody) X(ConvInputBody) X(UniformBody) X(RandomMapBody) X(ResampleBody) X(ResizeBackwardBody)
 
 // The end of one in parts is a map, too.
-#define PARACORD_CUDA_REDUCTIONS(X)                                                         \
-  X(LargestBody)                                                                            \
-  X(PenaltyBody)                                                                            \
-  X(SumBody)                                                                                \
-  X(SumRowsBody)                                                                            \
-  X(SumWalkBody)                                                                            \
-  X(MomentsBody)                                                                            \
-  X(NormColumnSumsBody)                                                                     \
-  X(NormRowBackwardBody) X(SoftmaxBody) X(SoftmaxBackwardBody) X(MaskedSoftmaxBody)         \
-      X(MaskedSoftmaxBackwardBody) X(BinaryTargetsBody) X(ProbabilitySumBody) X(LogSumBody) \
-          X(LossBody) X(ConvKernelBody)
+#define PARACORD_CUDA_REDUCTIONS(X) \
+  X(LargestBody)                    \
+  X(PenaltyBody)                    \
+  X(SumBody)                        \
+  X(SumRowsBody)                    \
+  X(SumWalkBody)                    \
+  X(MomentsBody)                    \
+  X(NormColumnSumsBody)             \
+  X(NormRowBackwardBody)            \
+  X(SoftmaxBody)                    \
+  X(SoftmaxBackwardBody)            \
+  X(MaskedSoftmaxBody)              \
+  X(MaskedSoftmaxBackwardBody)      \
+  X(BinaryTargetsBody) X(ProbabilitySumBody) X(LogSumBody) X(LossBody) X(ConvKernelBody)

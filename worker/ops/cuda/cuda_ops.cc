@@ -7,6 +7,7 @@
 #include "worker/ops/cuda/engine.h"
 #include "worker/ops/cuda/norm.h"
 #include "worker/ops/cuda/replay.h"
+#include "worker/ops/cuda/resample.h"
 #include "worker/ops/cuda/softmax.h"
 #include "worker/ops/cuda/walk.h"
 
@@ -137,6 +138,25 @@ class CudaOps : public Ops, public GroupOps {
     const uint64_t* const mixed = engine_.Key(Mix64(key));
     if (mixed == nullptr) return;
     engine_.Map("noise", n, NoiseBody{mixed, stddev, first, x, y});
+  }
+  void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y) override {
+    const uint64_t* const mixed = engine_.Key(Mix64(key));
+    if (mixed == nullptr) return;
+    engine_.Map("uniform numbers", n, UniformBody{mixed, low, high, first, y});
+  }
+  void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch,
+                  float* maps) override {
+    const uint64_t* const mixed = engine_.Key(Mix64(key));
+    if (mixed == nullptr) return;
+    engine_.Map("maps of images", batch, RandomMapBody{mixed, map, first, maps});
+  }
+  void Resample(const ResampleShape& s, const float* maps, const float* x, float* y) override {
+    engine_.Map("resampling", s.batch * s.height.out * s.width.out * s.channels,
+                ResampleBody{s, maps, x, y});
+  }
+  void ResizeBackward(const ResampleShape& s, const float* dy, float* dx) override {
+    engine_.Map("resizing, gradient", s.batch * s.height.in * s.width.in * s.channels,
+                ResizeBackwardBody{s, dy, dx});
   }
   void Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx,
                double* sum) override {

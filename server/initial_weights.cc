@@ -1,0 +1,130 @@
+#include "server/initial_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/nearest.h"
+#include "storage/tensor_numbers.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kNamesShown = 6;
+
+bool EndsWithPath(std::string_view path, std::string_view end) {
+  return path.size() > end.size() && path.ends_with(end) &&
+         path[path.size() - end.size() - 1] == '/';
+}
+
+absl::Status NoTensor(const std::string& variable, std::span<const std::string_view> tensors) {
+  std::string hint = NearestHint(variable, tensors);
+  if (hint.empty() && tensors.size() > kNamesShown) {
+    hint = absl::StrCat("; it holds ", JoinNames(tensors.first(kNamesShown)), " and ",
+                        tensors.size() - kNamesShown, " more");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("holds no tensor ", variable, hint));
+}
+
+// Keras 2's "dense/kernel:0".
+std::string_view WithoutOutput(std::string_view name) {
+  if (name.ends_with(":0")) name.remove_suffix(2);
+  return name;
+}
+
+// Whose path ends like the name, or the other way round.
+absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
+                                   const std::map<std::string_view, size_t>& others,
+                                   std::span<const std::string_view> tensors) {
+  std::optional<size_t> found;
+  for (const auto& [path, tensor] : others) {
+    if (!EndsWithPath(path, name) && !EndsWithPath(name, path)) continue;
+    if (found.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("holds no tensor ", name, ", but ", std::string(tensors[*found]), " and ",
+                       std::string(tensors[tensor]), ", which end alike"));
+    }
+    found = tensor;
+  }
+  if (!found.has_value()) return NoTensor(name, tensors);
+  return *found;
+}
+
+absl::Status InWeights(const absl::Status& status, const std::string& where = "") {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("initial_weights: ", where, status.message()));
+}
+
+absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
+  const std::vector<uint64_t> wanted(variable.shape().begin(), variable.shape().end());
+  if (tensor.shape != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ",
+                                                   ShapeText(tensor.shape), ", the variable's is ",
+                                                   ShapeText(wanted)));
+  }
+  return ToFloats(tensor, {}, {});  // of its type
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
+                                                  std::span<const VariableSpec> variables) {
+  std::map<std::string_view, size_t> others;
+  for (size_t t = 0; t < tensors.size(); ++t) others[WithoutOutput(tensors[t])] = t;
+  std::vector<std::optional<size_t>> found(variables.size());
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const auto same = others.find(variables[v].name());
+    if (same == others.end()) continue;
+    found[v] = same->second;
+    others.erase(same);
+  }
+  std::set<size_t> taken;
+  std::vector<size_t> result;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!found[v].has_value()) {
+      ASSIGN_OR_RETURN(found[v], OnlyOneLike(variables[v].name(), others, tensors));
+      if (!taken.insert(*found[v]).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("tensor ", std::string(tensors[*found[v]]),
+                         " could be several variables: name it as validate does"));
+      }
+    }
+    result.push_back(*found[v]);
+  }
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
+    Files& files, const Job& job, std::span<const VariableSpec> variables) {
+  if (!job.initial_weights.has_value()) return nullptr;
+  absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
+      SafetensorsFile::Open(files, *job.initial_weights);
+  RETURN_IF_ERROR(InWeights(file.status()));
+  auto weights = std::unique_ptr<InitialWeights>(new InitialWeights(*std::move(file)));
+  const std::string where = absl::StrCat(*job.initial_weights, ": ");
+  const std::vector<TensorInfo>& tensors = weights->file_->header().tensors;
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables);
+  RETURN_IF_ERROR(InWeights(found.status(), where));
+  weights->tensors_ = *std::move(found);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v]), where));
+  }
+  return weights;
+}
+
+absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& value) const {
+  const TensorInfo& tensor = file_->header().tensors[tensors_[variable]];
+  for (const ChunkRef& chunk : value.chunks()) {
+    RETURN_IF_ERROR(InWeights(file_->ReadElements(tensor, begin, chunk.mutable_values())));
+    begin += chunk.values().size();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

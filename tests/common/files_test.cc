@@ -1,0 +1,20 @@
+#include "common/files.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("an atomic write that fails leaves what was there, and no temporary file") {
+  const TestDirectory directory;
+  PosixFiles files;
+  directory.Write("there/inside", "kept");  // no file takes the place of a directory
+  CHECK_FALSE(files.WriteAtomic(directory / "there", "text").ok());
+  CHECK(*files.List(directory.path()) == std::vector<std::string>{"there"});
+  CHECK(*files.ReadWhole(directory / "there/inside") == "kept");
+}
+
+}  // namespace
+}  // namespace paracord
