@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes graphs3.json, graphs4.json, graphs6.json, graphs8.json, graphs10.json, graphs12.json and
 graphs14.json (or, with --keras2, graphs2.json, graphs5.json, graphs7.json, graphs9.json,
-graphs11.json, graphs13.json and graphs15.json): compiled models of any shape with Keras' own numbers: outputs, the loss in training
-mode, its gradients, the variables after three steps of SGD, and the scores of an evaluation. Loss
-and metrics are in their compile_config (Keras 3), or beside them (Keras 2, which does not write
-them). As make_models.py, but for any inputs and outputs:
+graphs11.json, graphs13.json and graphs15.json): compiled models of any shape with Keras' own
+numbers: outputs, the loss in training mode, its gradients, the variables after three steps of SGD,
+and the scores of an evaluation. Loss and metrics are in their compile_config (Keras 3), or beside
+them (Keras 2, which does not write them). As make_models.py, but for any inputs and outputs:
 
   /tmp/golden/bin/python tests/golden/make_graphs.py
   /tmp/golden/bin/python tests/golden/make_graphs.py --keras2

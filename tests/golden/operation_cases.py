@@ -20,13 +20,12 @@ def case(*shape, keras2=True, scale=1.0):
             outs = build(tf if is_keras2 else keras.ops, is_keras2, rng, h, a)
             flat = [L.Flatten(name=f"f{i}")(v) for i, v in enumerate(outs)]
             out = L.Concatenate(name="cat")(flat)
-            return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 2, *shape) * scale},
+            return {"model": keras.Model(a, out, name="m"),
+                    "x": {"a": draw(rng, 2, *shape) * scale},
                     "y": draw(rng, 2, out.shape[1]), "loss": "mse"}
         CASES["op_" + build.__name__] = made
         return build
     return add
-
-
 
 
 @case(4, 6)
@@ -113,8 +112,8 @@ def truths(ops, keras2, rng, h, a):
         t, where, cast = tf.math, tf.where, tf.cast
         mod, no = t.floormod, t.logical_not
         ands, ors = t.logical_and, t.logical_or
-        tests = [t.greater(h, 0.1), t.greater_equal(h, g), t.less(0.2, h), t.less_equal(h, g[:, :1]),
-                 h == h, h != g]
+        tests = [t.greater(h, 0.1), t.greater_equal(h, g), t.less(0.2, h),
+                 t.less_equal(h, g[:, :1]), h == h, h != g]
     else:
         where, cast, mod, no = ops.where, ops.cast, ops.mod, ops.logical_not
         ands, ors = ops.logical_and, ops.logical_or
@@ -123,8 +122,8 @@ def truths(ops, keras2, rng, h, a):
     p, q, r, s, same, other = tests
     made = [where(p, h, g), where(q, h * 2.0, -1.0), where(r, 0.5, h), where(no(s), h[:, :1], h),
             where(ands(p, s), h, h[:, :, 1:2]), where(ors(q, r), h * h, 0.0),
-            cast(same, "float32") * h, cast(other, "float32") * h, mod(h, 0.3), mod(h * 9.0, g + 2.0),
-            where(p, h, np.array([1.0, 2.0, 3.0, 4.0], "float32"))]
+            cast(same, "float32") * h, cast(other, "float32") * h, mod(h, 0.3),
+            mod(h * 9.0, g + 2.0), where(p, h, np.array([1.0, 2.0, 3.0, 4.0], "float32"))]
     if not keras2:
         made += [ops.any(p, axis=1), ops.all(q, axis=[1, 2], keepdims=True)]
         made = [m if m.dtype == "float32" else cast(m, "float32") for m in made]
@@ -136,7 +135,8 @@ def roundings(ops, keras2, rng, h, a):
     g = a * 3.0
     if keras2:
         m, cast = tf.math, tf.cast
-        made = [m.sign(g), m.round(g), m.floor(g), m.ceil(g), g // 0.7, cast(cast(g, "int32"), "float32")]
+        made = [m.sign(g), m.round(g), m.floor(g), m.ceil(g), g // 0.7,
+                cast(cast(g, "int32"), "float32")]
     else:
         cast = ops.cast
         made = [ops.sign(g), ops.round(g), ops.floor(g), ops.ceil(g), g // 0.7, g // (a + 2.0),
@@ -149,13 +149,13 @@ def functions(ops, keras2, rng, h, a):
     if keras2:
         m, n = tf.math, tf.nn
         return [m.log_sigmoid(h), n.elu(h), n.selu(h), n.silu(h), n.relu6(h * 9.0), n.softplus(h),
-                n.softsign(h), n.log_softmax(h), m.erf(h), m.atan(h), m.tan(h), m.sinh(h), m.cosh(h),
-                m.sin(h), m.cos(h), m.rsqrt(h + 2.0), m.reciprocal(h + 2.0), m.log1p(h), m.expm1(h),
+                n.softsign(h), n.log_softmax(h), m.erf(h), m.atan(h), m.tan(h), m.sinh(h),
+                m.cosh(h), m.sin(h), m.cos(h), m.rsqrt(h + 2.0), m.reciprocal(h + 2.0), m.log1p(h), m.expm1(h),
                 m.add_n([h, a, h]), tf.zeros_like(h) + h, tf.ones_like(h) * h, tf.identity(h) * 2.0,
                 n.softmax(h, axis=1), 2.0 ** h]
-    return [ops.hard_sigmoid(h * 4.0), ops.log_sigmoid(h), ops.hard_silu(h * 4.0), ops.hard_tanh(h * 2.0),
-            ops.celu(h, 0.5), ops.tanh_shrink(h), ops.soft_shrink(h, 0.25), ops.hard_shrink(h, 0.25),
-            ops.sparse_plus(h), ops.sparse_sigmoid(h), ops.squareplus(h, 2), ops.glu(h),
+    return [ops.hard_sigmoid(h * 4.0), ops.log_sigmoid(h), ops.hard_silu(h * 4.0),
+            ops.hard_tanh(h * 2.0), ops.celu(h, 0.5), ops.tanh_shrink(h),
+            ops.soft_shrink(h, 0.25), ops.hard_shrink(h, 0.25), ops.sparse_plus(h), ops.sparse_sigmoid(h), ops.squareplus(h, 2), ops.glu(h),
             ops.sparsemax(h), ops.erf(h), ops.arctan(h), ops.tan(h), ops.sinh(h), ops.cosh(h),
-            ops.log2(h + 2.0), ops.log10(h + 2.0), ops.softmax(h, axis=1), ops.log_softmax(h, axis=1),
-            2.0 ** h]
+            ops.log2(h + 2.0), ops.log10(h + 2.0), ops.softmax(h, axis=1),
+            ops.log_softmax(h, axis=1), 2.0 ** h]

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "worker/layers/layers.h"
+
 namespace paracord {
 namespace {
 
