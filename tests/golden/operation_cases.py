@@ -150,12 +150,14 @@ def functions(ops, keras2, rng, h, a):
         m, n = tf.math, tf.nn
         return [m.log_sigmoid(h), n.elu(h), n.selu(h), n.silu(h), n.relu6(h * 9.0), n.softplus(h),
                 n.softsign(h), n.log_softmax(h), m.erf(h), m.atan(h), m.tan(h), m.sinh(h),
-                m.cosh(h), m.sin(h), m.cos(h), m.rsqrt(h + 2.0), m.reciprocal(h + 2.0), m.log1p(h), m.expm1(h),
+                m.cosh(h), m.sin(h), m.cos(h), m.rsqrt(h + 2.0),
+                m.reciprocal(h + 2.0), m.log1p(h), m.expm1(h),
                 m.add_n([h, a, h]), tf.zeros_like(h) + h, tf.ones_like(h) * h, tf.identity(h) * 2.0,
                 n.softmax(h, axis=1), 2.0 ** h]
     return [ops.hard_sigmoid(h * 4.0), ops.log_sigmoid(h), ops.hard_silu(h * 4.0),
             ops.hard_tanh(h * 2.0), ops.celu(h, 0.5), ops.tanh_shrink(h),
-            ops.soft_shrink(h, 0.25), ops.hard_shrink(h, 0.25), ops.sparse_plus(h), ops.sparse_sigmoid(h), ops.squareplus(h, 2), ops.glu(h),
+            ops.soft_shrink(h, 0.25), ops.hard_shrink(h, 0.25), ops.sparse_plus(h),
+            ops.sparse_sigmoid(h), ops.squareplus(h, 2), ops.glu(h),
             ops.sparsemax(h), ops.erf(h), ops.arctan(h), ops.tan(h), ops.sinh(h), ops.cosh(h),
             ops.log2(h + 2.0), ops.log10(h + 2.0), ops.softmax(h, axis=1),
             ops.log_softmax(h, axis=1), 2.0 ** h]
