@@ -10,7 +10,7 @@ namespace paracord {
 namespace {
 
 TEST_CASE("activations and their gradients are those of the CPU") {
-  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kNotEqual); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kCosh); ++kind) {
     if (kind == static_cast<int>(ActivationKind::kGlu)) continue;
     for (uint32_t seed = 0; seed < 3; ++seed) {
       INFO("kind " << kind << " seed " << seed);

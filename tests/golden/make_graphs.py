@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes graphs3.json, graphs4.json, graphs6.json, graphs8.json, graphs10.json and graphs12.json
-(or, with --keras2, graphs2.json, graphs5.json, graphs7.json, graphs9.json, graphs11.json and
-graphs13.json): compiled models of any shape with Keras' own numbers: outputs, the loss in training
-mode, its gradients, the variables after three steps of SGD, and the scores of an evaluation. Loss
-and metrics are in their compile_config (Keras 3), or beside them (Keras 2, which does not write
-them). As make_models.py, but for any inputs and outputs:
+"""Writes graphs3.json, graphs4.json, graphs6.json, graphs8.json, graphs10.json, graphs12.json and
+graphs14.json (or, with --keras2, graphs2.json, graphs5.json, graphs7.json, graphs9.json,
+graphs11.json, graphs13.json and graphs15.json): compiled models of any shape with Keras' own
+numbers: outputs, the loss in training mode, its gradients, the variables after three steps of SGD,
+and the scores of an evaluation. Loss and metrics are in their compile_config (Keras 3), or beside
+them (Keras 2, which does not write them). As make_models.py, but for any inputs and outputs:
 
   /tmp/golden/bin/python tests/golden/make_graphs.py
   /tmp/golden/bin/python tests/golden/make_graphs.py --keras2
@@ -21,6 +21,7 @@ from call_cases import CASES as CALL_CASES
 from constant_cases import CASES as CONSTANT_CASES
 from graph_cases import CASES
 from image_cases import CASES as IMAGE_CASES
+from operation_cases import CASES as OPERATION_CASES
 from oracle import KERAS2, keras, tf
 from sequence_cases import CASES as SEQUENCE_CASES
 
@@ -156,7 +157,7 @@ def write(cases, name):
             continue
         if result is not None:
             results.append(result)
-    if ONLY:  # these alone anew, the others as they are
+    if ONLY and os.path.exists(path):  # these alone anew, the others as they are
         with open(path) as before:
             results = [r for r in json.load(before) if r["name"] not in ONLY] + results
     with open(path, "w") as out:
@@ -166,10 +167,10 @@ def write(cases, name):
 
 
 FILES = (["graphs2.json", "graphs5.json", "graphs7.json", "graphs9.json", "graphs11.json",
-          "graphs13.json"] if KERAS2 else
+          "graphs13.json", "graphs15.json"] if KERAS2 else
          ["graphs3.json", "graphs4.json", "graphs6.json", "graphs8.json", "graphs10.json",
-          "graphs12.json"])
-ALL = [CASES, SEQUENCE_CASES, BATCH_CASES, CALL_CASES, CONSTANT_CASES, IMAGE_CASES]
+          "graphs12.json", "graphs14.json"])
+ALL = [CASES, SEQUENCE_CASES, BATCH_CASES, CALL_CASES, CONSTANT_CASES, IMAGE_CASES, OPERATION_CASES]
 good = [write(cases, name) for cases, name in zip(ALL, FILES)
         if not ONLY or any(wanted in cases for wanted in ONLY)]
 sys.exit(0 if all(good) else 1)

@@ -26,15 +26,7 @@ class PermuteLayer : public CopyLayer {
       return absl::InvalidArgumentError(
           absl::StrCat("its order of axes does not fit an input of ", ShapeName(input)));
     }
-    Plan plan;
-    const std::vector<int64_t> steps = RowMajor(input);
-    for (const int64_t axis : order_) {
-      plan.output.push_back(input[static_cast<size_t>(axis)]);
-      plan.a.push_back(steps[static_cast<size_t>(axis)]);
-    }
-    plan.dims = plan.output;
-    plan.y = RowMajor(plan.output);
-    return plan;
+    return Permuted(input, order_);
   }
 
  private:
@@ -91,7 +83,7 @@ class FrameLayer : public CopyLayer {
       (crop_ ? plan.from : plan.to) += frame_[i].first * (crop_ ? plan.a : plan.y)[i];
     }
     plan.partial = crop_;
-    plan.fill = !crop_;
+    if (!crop_) plan.fill = 0.f;
     return plan;
   }
 
@@ -195,7 +187,8 @@ class ConcatenateLayer : public Layer {
                       false});
       to += run;
     }
-    return std::make_unique<CopyKernel>(ops, std::move(ways), batch * Elements(output), false);
+    return std::make_unique<CopyKernel>(ops, std::move(ways), batch * Elements(output),
+                                        std::nullopt);
   }
 
  private:
@@ -271,11 +264,30 @@ std::unique_ptr<Layer> ConcatenateLayer::MakeMaskLayer(std::span<const Shape> in
 
 }  // namespace
 
+CopyLayer::Plan CopyLayer::Permuted(const Shape& input, const Shape& order) {
+  Plan plan;
+  const std::vector<int64_t> steps = RowMajor(input);
+  for (const int64_t axis : order) {
+    plan.output.push_back(input[static_cast<size_t>(axis)]);
+    plan.a.push_back(steps[static_cast<size_t>(axis)]);
+  }
+  plan.dims = plan.output;
+  plan.y = RowMajor(plan.output);
+  return plan;
+}
+
 std::unique_ptr<Layer> MakePermute(LayerConfig& config) {
   const bool operation = config.class_name() == "Transpose";
   const char* key = !operation ? "dims" : config.keras2() ? "perm" : "axes";
+  if (operation && !config.Has(key)) {
+    config.Fail(key,
+                "is missing: the order of all axes is turned round, but the batch must stay "
+                "in front");
+  }
   Shape order = config.Integers(key);
   if (operation) {
+    const auto rank = static_cast<int64_t>(order.size());
+    for (int64_t& axis : order) axis += axis < 0 ? rank : 0;
     if (order.empty() || order[0] != 0) config.Fail(key, "must leave the batch in front");
     if (!order.empty()) order.erase(order.begin());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,13 +24,13 @@ struct Way {
 
 class CopyKernel : public Kernel {
  public:
-  // `fill`: elements of the output that no walk reaches are zero.
-  CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, bool fill)
+  // `fill`: what elements of the output are that no walk reaches, if there are any.
+  CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
       : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
     for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
   }
   void Forward(const ForwardCall& call) override {
-    if (fill_) ops_.Fill(n_, 0, call.output);
+    if (fill_.has_value()) ops_.Fill(n_, *fill_, call.output);
     for (size_t i = 0; i < ways_.size(); ++i) {
       const Way& way = ways_[i];
       ops_.Copy(way.walk, false, call.inputs[i] + way.from, call.output + way.to);
@@ -48,7 +49,7 @@ class CopyKernel : public Kernel {
   Ops& ops_;
   const std::vector<Way> ways_;
   const int64_t n_;
-  const bool fill_;
+  const std::optional<float> fill_;
   std::vector<Walk> back_;
 };
 
@@ -62,8 +63,11 @@ class CopyLayer : public Layer {
     Shape dims;                 // walked over, without the batch
     std::vector<int64_t> a, y;  // steps
     int64_t from = 0, to = 0;   // offsets within an example
-    bool partial = false, repeated = false, fill = false;
+    bool partial = false, repeated = false;
+    std::optional<float> fill;
   };
+  // Axis i of the output is axis order[i] of the input.
+  static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {

@@ -53,6 +53,17 @@ class ActivationLayer : public Layer {
   const Activation activation_;
 };
 
+class TwoActivations : public ActivationLayer {
+ public:
+  TwoActivations(const LayerConfig& of, Activation first, Activation then)
+      : ActivationLayer(of, first), then_(then) {}
+  std::optional<Activation> activation_after() const override { return then_; }
+  std::optional<Activation> activation() const override { return std::nullopt; }
+
+ private:
+  const Activation then_;
+};
+
 class PenalisedIdentity : public ActivationLayer {
  public:
   PenalisedIdentity(const LayerConfig& config, ActivityPenalty penalty)
@@ -230,6 +241,9 @@ std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation act
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation) {
   if (activation.kind == ActivationKind::kGlu) return MakeGluLayer(of);
   return std::make_unique<ActivationLayer>(of, activation);
+}
+std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then) {
+  return std::make_unique<TwoActivations>(of, first, then);
 }
 std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config) {
   const auto l1 = static_cast<float>(config.Number("l1", 0));

@@ -23,6 +23,8 @@
 
 namespace paracord {
 
+struct NumberArray;
+
 // Of one example, without the batch.
 using Shape = std::vector<int64_t>;
 
@@ -104,6 +106,9 @@ class Layer {
   // whose other inputs have at most `rank` axes; an error where it has none.
   virtual absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                               size_t rank) const;
+
+  // True: the layer keeps that constant of its call, which is no input then. Before OutputShape.
+  virtual bool Keeps(const NumberArray& /*constant*/) { return false; }
 
   // What becomes of the masks of the inputs. A mask is a tensor of ones and zeros, an element a
   // step, as Keras propagates it.

@@ -400,6 +400,15 @@ bool LayerConfig::CallFlag(absl::string_view name) {
   return false;
 }
 
+double LayerConfig::CallNumber(absl::string_view name, double fallback) {
+  kwargs_taken_.insert(std::string(name));
+  const auto value = kwargs_.find(name);
+  if (value == kwargs_.end() || value->is_null()) return fallback;
+  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
+  Fail(name, absl::StrCat("must be a number, not ", Shown(*value)));
+  return fallback;
+}
+
 void LayerConfig::CheckCall() {
   for (const auto& [name, value] : kwargs_.items()) {
     if (value.is_null() || kwargs_taken_.count(name) != 0) continue;

@@ -64,6 +64,7 @@ class LayerConfig {
     return args_;
   }
   bool CallFlag(absl::string_view name);  // false where the call does not say it
+  double CallNumber(absl::string_view name, double fallback);
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }

@@ -35,12 +35,14 @@ std::unique_ptr<Layer> MakeMasking(LayerConfig& config);
 std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config);  // Add, Multiply, ...
 std::unique_ptr<Layer> MakeNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeNormalize(LayerConfig& config);
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config);  // x + y, 2 * x, ...
 std::unique_ptr<Layer> MakePRelu(LayerConfig& config);
 std::unique_ptr<Layer> MakePermute(LayerConfig& config);
 std::unique_ptr<Layer> MakePooling(LayerConfig& config);
-std::unique_ptr<Layer> MakeRecurrent(LayerConfig& config);  // SimpleRNN, LSTM, GRU
-std::unique_ptr<Layer> MakeReduce(LayerConfig& config);     // Mean, Sum
+std::unique_ptr<Layer> MakeRearrangement(LayerConfig& config);  // Take, Flip, Tile, Pad, ...
+std::unique_ptr<Layer> MakeRecurrent(LayerConfig& config);      // SimpleRNN, LSTM, GRU
+std::unique_ptr<Layer> MakeReduce(LayerConfig& config);         // Mean, Sum, Max, Norm, ...
 std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
@@ -48,14 +50,21 @@ std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNo
 std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention
 std::unique_ptr<Layer> MakeSlice(LayerConfig& config);
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);
+std::unique_ptr<Layer> MakeSplit(LayerConfig& config);  // and Unstack
+std::unique_ptr<Layer> MakeStopGradient(LayerConfig& config);
 std::unique_ptr<Layer> MakeTimeDistributed(LayerConfig& config);
 std::unique_ptr<Layer> MakeUnary(LayerConfig& config);  // Exp, Sqrt, ...
 std::unique_ptr<Layer> MakeUpSampling(LayerConfig& config);
 std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
 std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
+std::unique_ptr<Layer> MakeWhere(LayerConfig& config);
 
 // A layer along other axes than the last, as its keys say; null: there is nothing to move.
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
+
+// A layer of the last axis, along another.
+std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
+                                     int64_t axis);
 
 // Of a class: 1 to 3, as its name ends with 1D, 2D, 3D.
 size_t AxesOfName(const std::string& class_name);
@@ -63,6 +72,8 @@ size_t AxesOfName(const std::string& class_name);
 // The node that a layer's own `activation` becomes, unless the layer fuses it.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
+// One activation, and another after it.
+std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then);
 std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
 // The part of each example that has this shape and begins there.

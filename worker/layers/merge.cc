@@ -1,6 +1,6 @@
 // Layers that join tensors element by element, and the operators x + y, x * y and so on.
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +93,12 @@ class BinaryKernel : public Kernel {
         ops_.Binary(BinaryKind::kDivide, plan_.b_with_y, wide, call.inputs[1], wide);
         Reduce(plan_.b, wide, d);
         return ops_.Affine(plan_.b.n, -1, 0, d, d);
+      case BinaryKind::kModulo:  // -dy floor(a / b), and y - a is -b floor(a / b)
+        ops_.Binary(BinaryKind::kSubtract, plan_.a_with_y, call.output, call.inputs[0], wide);
+        ops_.Binary(BinaryKind::kDivide, plan_.b_with_y, wide, call.inputs[1], wide);
+        ops_.Activate({ActivationKind::kRound}, 1, plan_.n, wide, wide);
+        ops_.Binary(BinaryKind::kMultiply, Same(), call.d_output, wide, wide);
+        return Reduce(plan_.b, wide, d);
       case BinaryKind::kMaximum:
         Select(BinaryKind::kLess, call, wide);
         return Reduce(plan_.b, wide, d);
@@ -140,14 +146,38 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind ki
   return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
 }
 
+// Ones and zeros, which have no gradient.
+bool GivesTruth(BinaryKind kind) {
+  switch (kind) {
+    case BinaryKind::kGreaterEqual:
+    case BinaryKind::kLess:
+    case BinaryKind::kLessEqual:
+    case BinaryKind::kGreater:
+    case BinaryKind::kEqual:
+    case BinaryKind::kNotEqual:
+    case BinaryKind::kAnd:
+    case BinaryKind::kOr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::optional<Activation> AfterOperator(const Layer& layer) {
+  if (layer.class_name() != "FloorDivide") return std::nullopt;
+  return Activation{ActivationKind::kFloor};
+}
+
 class BinaryLayer : public Layer {
  public:
   template <class Of>
   BinaryLayer(const Of& of, BinaryKind kind, bool average, bool operation = false)
       : Layer(of), kind_(kind), average_(average), operation_(operation) {}
 
+  bool differentiable() const override { return !GivesTruth(kind_); }
   MaskRule mask_rule() const override { return MaskRule::kOr; }
   bool folds() const override { return true; }
+  std::optional<Activation> activation_after() const override { return AfterOperator(*this); }
   std::optional<Activation> after_folding(size_t count) const override {
     if (!average_) return std::nullopt;
     return Activation{ActivationKind::kAffine, 1.f / static_cast<float>(count), 0, 0};
@@ -190,12 +220,11 @@ class BinaryLayer : public Layer {
   const bool average_, operation_;
 };
 
-// 1 where either mask is: max(a, b).
+// 1 where either mask is.
 class OrLayer : public BinaryLayer {
  public:
   template <class Of>
-  explicit OrLayer(const Of& of) : BinaryLayer(of, BinaryKind::kMaximum, false) {}
-  bool differentiable() const override { return false; }
+  explicit OrLayer(const Of& of) : BinaryLayer(of, BinaryKind::kOr, false) {}
 };
 
 struct NamedKind {
@@ -203,10 +232,24 @@ struct NamedKind {
   BinaryKind kind;
 };
 constexpr NamedKind kKinds[] = {
-    {"Add", BinaryKind::kAdd},           {"Average", BinaryKind::kAdd},
-    {"Subtract", BinaryKind::kSubtract}, {"Multiply", BinaryKind::kMultiply},
-    {"Divide", BinaryKind::kDivide},     {"TrueDivide", BinaryKind::kDivide},
-    {"Maximum", BinaryKind::kMaximum},   {"Minimum", BinaryKind::kMinimum},
+    {"Add", BinaryKind::kAdd},
+    {"Average", BinaryKind::kAdd},
+    {"Divide", BinaryKind::kDivide},
+    {"Equal", BinaryKind::kEqual},
+    {"FloorDivide", BinaryKind::kDivide},
+    {"Greater", BinaryKind::kGreater},
+    {"GreaterEqual", BinaryKind::kGreaterEqual},
+    {"Less", BinaryKind::kLess},
+    {"LessEqual", BinaryKind::kLessEqual},
+    {"LogicalAnd", BinaryKind::kAnd},
+    {"LogicalOr", BinaryKind::kOr},
+    {"Maximum", BinaryKind::kMaximum},
+    {"Minimum", BinaryKind::kMinimum},
+    {"Mod", BinaryKind::kModulo},
+    {"Multiply", BinaryKind::kMultiply},
+    {"NotEqual", BinaryKind::kNotEqual},
+    {"Subtract", BinaryKind::kSubtract},
+    {"TrueDivide", BinaryKind::kDivide},
 };
 
 std::optional<BinaryKind> KindOf(const std::string& class_name) {
@@ -235,6 +278,66 @@ std::optional<Activation> WithNumber(const std::string& op, float c, bool number
   return std::nullopt;
 }
 
+// x op c, or c op x, for an operator that is no activation: of x mod c the gradient is that of x,
+// the others have none.
+class WithNumberLayer : public Layer {
+ public:
+  WithNumberLayer(LayerConfig& config, BinaryKind kind, float number, bool number_first)
+      : Layer(config), kind_(kind), number_(number), number_first_(number_first) {}
+  bool differentiable() const override { return kind_ == BinaryKind::kModulo; }
+  std::optional<Activation> activation_after() const override { return AfterOperator(*this); }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(DeviceArray number, ops.Allocate(1));
+    ops.Fill(1, number_, number.get());
+    return std::make_unique<WithNumberKernel>(ops, kind_, batch * Elements(inputs[0]),
+                                              std::move(number), number_first_);
+  }
+
+ private:
+  class WithNumberKernel : public Kernel {
+   public:
+    WithNumberKernel(Ops& ops, BinaryKind kind, int64_t n, DeviceArray number, bool number_first)
+        : ops_(ops), kind_(kind), n_(n), number_(std::move(number)), number_first_(number_first) {}
+    void Forward(const ForwardCall& call) override {
+      const float *x = call.inputs[0], *c = number_.get();
+      const std::vector<int64_t> none{0}, all{1};
+      if (number_first_) {
+        ops_.Binary(kind_, {{n_}, none, all, all}, c, x, call.output);
+      } else {
+        ops_.Binary(kind_, {{n_}, all, none, all}, x, c, call.output);
+      }
+    }
+    void Backward(const BackwardCall& call) override {
+      if (call.d_inputs[0] != nullptr) ops_.Affine(n_, 1, 0, call.d_output, call.d_inputs[0]);
+    }
+
+   private:
+    Ops& ops_;
+    const BinaryKind kind_;
+    const int64_t n_;
+    const DeviceArray number_;
+    const bool number_first_;
+  };
+
+  const BinaryKind kind_;
+  const float number_;
+  const bool number_first_;
+};
+
+std::unique_ptr<Layer> MakeWithNumber(LayerConfig& config, float number, bool first) {
+  const auto activation = WithNumber(config.class_name(), number, first);
+  if (activation.has_value()) return MakeActivationLayer(config, *activation);
+  const auto kind = KindOf(config.class_name());
+  if (config.class_name() == "Power" && number > 0) {  // e^(x ln c)
+    return MakeActivations(config, {ActivationKind::kAffine, std::log(number)},
+                           {ActivationKind::kExponential});
+  }
+  if (!kind.has_value() || (*kind == BinaryKind::kModulo && first)) return nullptr;
+  return std::make_unique<WithNumberLayer>(config, *kind, number, first);
+}
+
 }  // namespace
 
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
@@ -245,24 +348,21 @@ std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
 
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {
   const nlohmann::json& args = config.TakeArgs();
+  if (config.class_name() == "AddN") {  // of a list
+    return std::make_unique<BinaryLayer>(config, BinaryKind::kAdd, false, true);
+  }
   std::unique_ptr<Layer> layer;
-  const auto with_number = [&](float number, bool first) -> std::unique_ptr<Layer> {
-    const auto activation = WithNumber(config.class_name(), number, first);
-    return activation.has_value() ? MakeActivationLayer(config, *activation) : nullptr;
-  };
   if (!args.is_array() || args.size() != 2) {
     config.Fail("args", "must be two operands");
     return MakeIdentity(config);
   }
   if (args[0].is_number()) {
-    layer = with_number(args[0].get<float>(), true);
+    layer = MakeWithNumber(config, args[0].get<float>(), true);
   } else if (args[1].is_number()) {
-    layer = with_number(args[1].get<float>(), false);
+    layer = MakeWithNumber(config, args[1].get<float>(), false);
   } else if (!std::all_of(args.begin(), args.end(), LayerConfig::IsTensor)) {
     config.Fail("args", "must be tensors or numbers");
     return MakeIdentity(config);
-  } else if (config.class_name() == "LogicalOr") {
-    layer = std::make_unique<OrLayer>(config);
   } else {
     const auto kind = KindOf(config.class_name());
     if (kind.has_value()) layer = std::make_unique<BinaryLayer>(config, *kind, false, true);

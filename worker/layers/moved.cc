@@ -281,6 +281,11 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& con
 
 }  // namespace
 
+std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
+                                     int64_t axis) {
+  return std::make_unique<MovedLayer>(config, std::move(inner), "axis", std::vector<int64_t>{axis});
+}
+
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config) {
   const json& values = config.values();
   const auto format = values.find("data_format");

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
+#include "worker/layers/unit_input.h"
 #include "worker/layers/walks.h"
 
 namespace paracord {
@@ -61,58 +62,6 @@ class VectorProductKernel : public Kernel {
   Ops& ops_;
   const int64_t batch_, k_;
   const DeviceArray scratch_;
-};
-
-// An input made of unit length along one of its axes, and the way back.
-class UnitInput {
- public:
-  static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape, size_t axis) {
-    Shape rest = shape;
-    rest[axis] = 1;
-    UnitInput made(ops);
-    made.n_ = batch * Elements(shape);
-    made.lengths_ = batch * Elements(rest);
-    const std::vector<int64_t> dims = WithBatch(batch, shape), dense = RowMajor(dims);
-    const std::vector<int64_t> one = BroadcastSteps(batch, rest, shape);
-    made.by_length_ = Shorten({dims, dense, one, dense});
-    made.over_axis_ = Shorten({dims, dense, {}, one});
-    ASSIGN_OR_RETURN(made.unit_, ops.Allocate(made.n_));
-    ASSIGN_OR_RETURN(made.d_, ops.Allocate(made.n_));
-    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(2 * made.lengths_));
-    return made;
-  }
-
-  void Forward(const float* x) {
-    constexpr float kLeast = 1e-12f, kMost = 3e38f;
-    float* const inverse = kept_.get();
-    SumOfProducts(x, x, d_.get(), inverse);
-    ops_->Activate({ActivationKind::kClip, kLeast, kMost}, 1, lengths_, inverse, inverse);
-    ops_->Activate({ActivationKind::kPower, 1, -0.5f}, 1, lengths_, inverse, inverse);
-    ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
-  }
-  const float* unit() const { return unit_.get(); }
-  float* d_unit() const { return d_.get(); }
-  // dx = (d - unit (unit . d)) / length
-  void Backward(float* dx) {
-    float* const along = kept_.get() + lengths_;
-    SumOfProducts(unit_.get(), d_.get(), dx, along);
-    ops_->Binary(BinaryKind::kMultiply, by_length_, unit_.get(), along, dx);
-    ops_->Binary(BinaryKind::kSubtract, {{n_}, {1}, {1}, {1}}, d_.get(), dx, dx);
-    ops_->Binary(BinaryKind::kMultiply, by_length_, dx, kept_.get(), dx);
-  }
-
- private:
-  explicit UnitInput(Ops& ops) : ops_(&ops) {}
-  void SumOfProducts(const float* a, const float* b, float* products, float* sums) {
-    ops_->Binary(BinaryKind::kMultiply, {{n_}, {1}, {1}, {1}}, a, b, products);
-    ops_->Fill(lengths_, 0, sums);
-    ops_->Copy(over_axis_, true, products, sums);
-  }
-
-  Ops* ops_;
-  int64_t n_ = 0, lengths_ = 0;
-  Walk by_length_, over_axis_;
-  DeviceArray unit_, d_, kept_;  // kept: one over the lengths, and a sum for each
 };
 
 class UnitProductKernel : public Kernel {
@@ -203,9 +152,12 @@ class ProductLayer : public Layer {
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
     ASSIGN_OR_RETURN(auto product, MakeProduct(ops, batch, inputs, p));
     if (!unit_) return product;
-    ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0],
-                                                  p.transpose_a ? 0 : inputs[0].size() - 1));
-    ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], p.transpose_b ? 1 : 0));
+    constexpr float kLeast = 1e-12f;
+    Shape kept_a = inputs[0], kept_b = inputs[1];
+    kept_a[p.transpose_a ? 0 : kept_a.size() - 1] = 1;
+    kept_b[p.transpose_b ? 1 : 0] = 1;
+    ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0], kept_a, kLeast));
+    ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], kept_b, kLeast));
     return std::make_unique<UnitProductKernel>(std::move(product), std::move(a), std::move(b));
   }
 

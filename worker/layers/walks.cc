@@ -1,5 +1,7 @@
 #include "worker/layers/walks.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace paracord {
 
 Shape WithBatch(int64_t batch, const Shape& shape) {
@@ -22,6 +24,24 @@ std::vector<int64_t> BroadcastSteps(int64_t batch, const Shape& shape, const Sha
     if (shape[i] != 1) steps[over.size() - shape.size() + i + 1] = own[i + 1];
   }
   return steps;
+}
+
+absl::StatusOr<size_t> AxisOf(const Shape& shape, int64_t given, std::optional<int64_t> rank) {
+  const int64_t axes = rank.value_or(static_cast<int64_t>(shape.size()) + 1);
+  const int64_t axis = given < 0 ? given + axes : given;
+  if (axis > 0 && axis < axes) return static_cast<size_t>(axis - 1);
+  return absl::InvalidArgumentError(
+      axis == 0 ? absl::StrCat("key \"axis\": ", given,
+                               " is the batch, whose examples are computed apart")
+                : absl::StrCat("key \"axis\": ", given, " is no axis of ", ShapeName(shape),
+                               " (the batch does not count)"));
+}
+
+AxisSpan SpanOf(int64_t batch, const Shape& shape, size_t axis) {
+  AxisSpan span{batch, shape[axis], 1};
+  for (size_t i = 0; i < axis; ++i) span.outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) span.inner *= shape[i];
+  return span;
 }
 
 Walk Shorten(Walk walk) {

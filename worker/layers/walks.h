@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "worker/layers/layer.h"
@@ -19,6 +20,17 @@ std::vector<int64_t> RowMajor(const Shape& shape);
 // the tensor has one element or no such axis. With a batch in front of both, an axis that is
 // missing is missing after the batch.
 std::vector<int64_t> BroadcastSteps(int64_t batch, const Shape& shape, const Shape& over);
+
+// The axis of an example that a file calls so, where 0 is the batch and -1 the last axis. `rank`:
+// of how many axes, the batch included; nullopt: those of the shape.
+absl::StatusOr<size_t> AxisOf(const Shape& shape, int64_t given,
+                              std::optional<int64_t> rank = std::nullopt);
+
+// What lies before an axis, along it, and after it.
+struct AxisSpan {
+  int64_t outer = 1, count = 1, inner = 1;
+};
+AxisSpan SpanOf(int64_t batch, const Shape& shape, size_t axis);
 
 // The same walk with as few axes as possible, at least one.
 Walk Shorten(Walk walk);

@@ -262,7 +262,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddConstant(const Layer& layer,
 }
 
 absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpec& node,
-                                                                   const Layer& layer) {
+                                                                   Layer& layer) {
   size_t rank = 0, constants = 0;
   for (const size_t input : node.inputs) {
     if (model_.nodes[input].constant.has_value()) {
@@ -278,6 +278,7 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
   for (const size_t input : node.inputs) {
     Value value = values_[input];
     if (const auto& array = model_.nodes[input].constant) {
+      if (layer.Keeps(*array)) continue;
       ASSIGN_OR_RETURN(value, AddConstant(layer, *array,
                                           layer.ConstantShape(inputs.size(), array->shape, rank)));
     }

@@ -42,7 +42,7 @@ class Graph::Builder {
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
   absl::Status CheckCall(const NodeSpec& node, const Layer& layer) const;
-  absl::StatusOr<std::vector<Value>> InputsOf(const NodeSpec& node, const Layer& layer);
+  absl::StatusOr<std::vector<Value>> InputsOf(const NodeSpec& node, Layer& layer);
   absl::StatusOr<Value> AddConstant(const Layer& layer, const NumberArray& array,
                                     const absl::StatusOr<Shape>& shape);
   absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);

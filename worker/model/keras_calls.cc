@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "worker/model/keras_json.h"
 
@@ -11,6 +12,109 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
+
+// Functions of TensorFlow, and what Keras 3 calls them.
+constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
+    {"__operators__.add", "Add"},
+    {"__operators__.eq", "Equal"},
+    {"__operators__.getitem", "GetItem"},
+    {"__operators__.ne", "NotEqual"},
+    {"cast", "Cast"},
+    {"clip_by_value", "Clip"},
+    {"compat.v1.gather", "Take"},
+    {"compat.v1.math.l2_normalize", "Normalize"},
+    {"compat.v1.pad", "Pad"},
+    {"compat.v1.squeeze", "Squeeze"},
+    {"compat.v1.transpose", "Transpose"},
+    {"compat.v1.where_v2", "Where"},
+    {"concat", "Concatenate"},
+    {"expand_dims", "ExpandDims"},
+    {"gather", "Take"},
+    {"identity", "ConvertToTensor"},
+    {"linalg.matmul", "Matmul"},
+    {"linalg.norm", "Norm"},
+    {"math.abs", "Absolute"},
+    {"math.add", "Add"},
+    {"math.add_n", "AddN"},
+    {"math.atan", "Arctan"},
+    {"math.ceil", "Ceil"},
+    {"math.cos", "Cos"},
+    {"math.cosh", "Cosh"},
+    {"math.divide", "Divide"},
+    {"math.equal", "Equal"},
+    {"math.erf", "Erf"},
+    {"math.exp", "Exp"},
+    {"math.expm1", "Expm1"},
+    {"math.floor", "Floor"},
+    {"math.floordiv", "FloorDivide"},
+    {"math.floormod", "Mod"},
+    {"math.greater", "Greater"},
+    {"math.greater_equal", "GreaterEqual"},
+    {"math.l2_normalize", "Normalize"},
+    {"math.less", "Less"},
+    {"math.less_equal", "LessEqual"},
+    {"math.log", "Log"},
+    {"math.log1p", "Log1p"},
+    {"math.log_sigmoid", "LogSigmoid"},
+    {"math.logical_and", "LogicalAnd"},
+    {"math.logical_not", "LogicalNot"},
+    {"math.logical_or", "LogicalOr"},
+    {"math.maximum", "Maximum"},
+    {"math.minimum", "Minimum"},
+    {"math.multiply", "Multiply"},
+    {"math.negative", "Negative"},
+    {"math.not_equal", "NotEqual"},
+    {"math.pow", "Power"},
+    {"math.reciprocal", "Reciprocal"},
+    {"math.reduce_all", "All"},
+    {"math.reduce_any", "Any"},
+    {"math.reduce_logsumexp", "Logsumexp"},
+    {"math.reduce_max", "Max"},
+    {"math.reduce_mean", "Mean"},
+    {"math.reduce_min", "Min"},
+    {"math.reduce_std", "Std"},
+    {"math.reduce_sum", "Sum"},
+    {"math.reduce_variance", "Var"},
+    {"math.round", "Round"},
+    {"math.rsqrt", "Rsqrt"},
+    {"math.sigmoid", "Sigmoid"},
+    {"math.sign", "Sign"},
+    {"math.sin", "Sin"},
+    {"math.sinh", "Sinh"},
+    {"math.softplus", "Softplus"},
+    {"math.sqrt", "Sqrt"},
+    {"math.square", "Square"},
+    {"math.subtract", "Subtract"},
+    {"math.tan", "Tan"},
+    {"math.tanh", "Tanh"},
+    {"math.truediv", "Divide"},
+    {"nn.elu", "Elu"},
+    {"nn.gelu", "Gelu"},
+    {"nn.leaky_relu", "LeakyRelu"},
+    {"nn.log_softmax", "LogSoftmax"},
+    {"nn.relu", "Relu"},
+    {"nn.relu6", "Relu6"},
+    {"nn.selu", "Selu"},
+    {"nn.silu", "Silu"},
+    {"nn.softmax", "Softmax"},
+    {"nn.softplus", "Softplus"},
+    {"nn.softsign", "Softsign"},
+    {"norm", "Norm"},
+    {"ones_like", "OnesLike"},
+    {"pad", "Pad"},
+    {"repeat", "Repeat"},
+    {"reshape", "Reshape"},
+    {"reverse", "Flip"},
+    {"split", "Split"},
+    {"squeeze", "Squeeze"},
+    {"stack", "Stack"},
+    {"stop_gradient", "StopGradient"},
+    {"tile", "Tile"},
+    {"transpose", "Transpose"},
+    {"unstack", "Unstack"},
+    {"where", "Where"},
+    {"zeros_like", "ZerosLike"},
+};
 
 constexpr size_t kCallsMax = 1'000'000;
 
@@ -75,9 +179,9 @@ class CallReader {
   void Kwargs(const json& kwargs) {
     if (keras2_) Training(kwargs);
     // Data before everything else, in the order in which layers take it.
-    static constexpr std::array<const char*, 13> kData{
-        "inputs", "sequences", "query", "value", "key", "condition",    "x",
-        "xs",     "x1",        "y",     "x2",    "b",   "initial_state"};
+    static constexpr std::array<const char*, 14> kData{
+        "inputs", "sequences", "query", "value", "key", "condition",     "x",
+        "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices"};
     for (const char* name : kData) {
       const auto found = kwargs.find(name);
       if (found == kwargs.end() || found->is_null()) continue;
@@ -326,48 +430,16 @@ absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const json& value) {
 }
 
 std::string OperationOfKeras2(const std::string& function) {
-  static constexpr std::pair<const char*, const char*> kNames[] = {
-      {"math.add", "Add"},
-      {"__operators__.add", "Add"},
-      {"math.subtract", "Subtract"},
-      {"math.multiply", "Multiply"},
-      {"math.truediv", "Divide"},
-      {"math.divide", "Divide"},
-      {"math.pow", "Power"},
-      {"math.negative", "Negative"},
-      {"math.abs", "Absolute"},
-      {"math.exp", "Exp"},
-      {"math.log", "Log"},
-      {"math.sqrt", "Sqrt"},
-      {"math.square", "Square"},
-      {"math.maximum", "Maximum"},
-      {"math.minimum", "Minimum"},
-      {"math.tanh", "Tanh"},
-      {"math.sigmoid", "Sigmoid"},
-      {"nn.relu", "Relu"},
-      {"math.not_equal", "NotEqual"},
-      {"math.reduce_mean", "Mean"},
-      {"math.reduce_sum", "Sum"},
-      {"concat", "Concatenate"},
-      {"stack", "Stack"},
-      {"expand_dims", "ExpandDims"},
-      {"squeeze", "Squeeze"},
-      {"compat.v1.squeeze", "Squeeze"},
-      {"reshape", "Reshape"},
-      {"transpose", "Transpose"},
-      {"compat.v1.transpose", "Transpose"},
-      {"linalg.matmul", "Matmul"},
-      {"clip_by_value", "Clip"},
-      {"cast", "Cast"},
-      {"nn.leaky_relu", "LeakyRelu"},
-      {"nn.gelu", "Gelu"},
-      {"nn.softmax", "Softmax"},
-      {"__operators__.getitem", "GetItem"},
-  };
-  for (const auto& [name, operation] : kNames) {
+  for (const auto& [name, operation] : kOperationsOfKeras2) {
     if (function == name) return operation;
   }
   return "";
+}
+
+std::string SupportedOfKeras2() {
+  return absl::StrJoin(kOperationsOfKeras2, ", ", [](std::string* text, const auto& entry) {
+    absl::StrAppend(text, entry.first);
+  });
 }
 
 }  // namespace paracord

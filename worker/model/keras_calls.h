@@ -56,5 +56,6 @@ absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const nlohmann::json& value)
 // An operation of Keras 2 ("math.multiply" of a TFOpLambda, a SlicingOpLambda) as Keras 3 calls it
 // ("Multiply", "GetItem"); "" if it is not known.
 std::string OperationOfKeras2(const std::string& function);
+std::string SupportedOfKeras2();  // "math.add, ..."
 
 }  // namespace paracord

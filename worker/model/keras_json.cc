@@ -60,7 +60,8 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
     const std::string operation = OperationOfKeras2(function);
     if (operation.empty()) {
       return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"",
-                                  function, "\" is not supported"));
+                                  function,
+                                  "\" is not supported; supported: ", SupportedOfKeras2()));
     }
     spec.class_name = operation;
     spec.operation = true;

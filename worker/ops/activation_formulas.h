@@ -15,6 +15,7 @@ namespace paracord::formulas {
 constexpr float kSeluAlpha = 1.6732632423543772f;
 constexpr float kSeluScale = 1.0507009873554805f;
 constexpr float kSqrtTwoOverPi = 0.79788456080286536f;
+constexpr float kTwoOverSqrtPi = 1.12837916709551257f;
 constexpr float kGeluCubic = 0.044715f;
 
 PARACORD_HD inline float SigmoidOf(float x) { return 1.f / (1.f + ExpOf(-x)); }
@@ -292,6 +293,53 @@ struct NotEqual {
   PARACORD_HD static float Value(float x, const Activation& p) { return x != p.alpha ? 1.f : 0.f; }
   PARACORD_HD static float Slope(float, float, const Activation&) { return 0.f; }
 };
+struct Floor {
+  static constexpr auto kKind = ActivationKind::kFloor;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::floor(x); }
+  PARACORD_HD static float Slope(float, float, const Activation&) { return 0.f; }
+};
+struct Ceil {
+  static constexpr auto kKind = ActivationKind::kCeil;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::ceil(x); }
+  PARACORD_HD static float Slope(float, float, const Activation&) { return 0.f; }
+};
+struct Round {
+  static constexpr auto kKind = ActivationKind::kRound;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::nearbyint(x); }
+  PARACORD_HD static float Slope(float, float, const Activation&) { return 0.f; }
+};
+struct Truncate {
+  static constexpr auto kKind = ActivationKind::kTruncate;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::trunc(x); }
+  PARACORD_HD static float Slope(float, float, const Activation&) { return 0.f; }
+};
+struct Erf {
+  static constexpr auto kKind = ActivationKind::kErf;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::erf(x); }
+  PARACORD_HD static float Slope(float x, float, const Activation&) {
+    return kTwoOverSqrtPi * std::exp(-x * x);
+  }
+};
+struct Tan {
+  static constexpr auto kKind = ActivationKind::kTan;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::tan(x); }
+  PARACORD_HD static float Slope(float, float y, const Activation&) { return 1.f + y * y; }
+};
+struct Arctan {
+  static constexpr auto kKind = ActivationKind::kArctan;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::atan(x); }
+  PARACORD_HD static float Slope(float x, float, const Activation&) { return 1.f / (1.f + x * x); }
+};
+struct Sinh {
+  static constexpr auto kKind = ActivationKind::kSinh;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::sinh(x); }
+  PARACORD_HD static float Slope(float x, float, const Activation&) { return std::cosh(x); }
+};
+struct Cosh {
+  static constexpr auto kKind = ActivationKind::kCosh;
+  PARACORD_HD static float Value(float x, const Activation&) { return std::cosh(x); }
+  PARACORD_HD static float Slope(float x, float, const Activation&) { return std::sinh(x); }
+};
 
 // A list of them by kind. A kind that is not in it is left alone.
 template <class... Functions>
@@ -316,6 +364,7 @@ using Elementwise =
     Among<Relu, LeakyRelu, Elu, Selu, Sigmoid, HardSigmoid, Tanh, Softplus, Softsign, Exponential,
           Silu, Gelu, GeluTanh, ReluGeneral, Power, Clip, Expm1, Log, Log1p, Sin, Cos, Abs, Sign,
           Celu, HardSilu, HardTanh, HardShrink, SoftShrink, TanhShrink, LogSigmoid, Mish,
-          Squareplus, SparsePlus, SparseSigmoid, Threshold, NotEqual>;
+          Squareplus, SparsePlus, SparseSigmoid, Threshold, NotEqual, Floor, Ceil, Round, Truncate,
+          Erf, Tan, Arctan, Sinh, Cosh>;
 
 }  // namespace paracord::formulas

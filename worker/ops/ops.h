@@ -63,6 +63,15 @@ enum class ActivationKind {
   kSparseSigmoid,
   kThreshold,  // x where it is above alpha, else beta
   kNotEqual,   // 1 where x is not alpha, else 0
+  kFloor,
+  kCeil,
+  kRound,  // to even
+  kTruncate,
+  kErf,
+  kTan,
+  kArctan,
+  kSinh,
+  kCosh,
 };
 
 // What a plan of memory came to, in bytes.
@@ -102,7 +111,12 @@ enum class BinaryKind {
   kLess,
   kLessEqual,
   kGreater,
-  kKeep,  // a where b is not 0, else 0: whatever a is
+  kEqual,
+  kNotEqual,
+  kAnd,  // of what is not 0
+  kOr,
+  kModulo,  // of the sign of b
+  kKeep,    // a where b is not 0, else 0: whatever a is
 };
 
 // Mean and variance over the rows of each column, or over the columns of each row; scale and offset

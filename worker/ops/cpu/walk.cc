@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/mix.h"
+#include "worker/ops/binary_formulas.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 
 namespace paracord::cpu {
@@ -83,6 +84,16 @@ void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, f
       return by([](float p, float q) { return p <= q ? 1.f : 0.f; });
     case BinaryKind::kGreater:
       return by([](float p, float q) { return p > q ? 1.f : 0.f; });
+    case BinaryKind::kEqual:
+      return by([](float p, float q) { return p == q ? 1.f : 0.f; });
+    case BinaryKind::kNotEqual:
+      return by([](float p, float q) { return p != q ? 1.f : 0.f; });
+    case BinaryKind::kAnd:
+      return by([](float p, float q) { return p != 0 && q != 0 ? 1.f : 0.f; });
+    case BinaryKind::kOr:
+      return by([](float p, float q) { return p != 0 || q != 0 ? 1.f : 0.f; });
+    case BinaryKind::kModulo:
+      return by([](float p, float q) { return formulas::ModuloOf(p, q); });
     case BinaryKind::kKeep:
       return by([](float p, float q) { return q != 0 ? p : 0.f; });
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "worker/ops/binary_formulas.h"
 #include "worker/ops/cuda/pointer.h"
 #include "worker/ops/ops.h"
 
@@ -94,6 +95,16 @@ PARACORD_HD inline float BinaryOf(BinaryKind kind, float p, float q) {
       return p <= q ? 1.f : 0.f;
     case BinaryKind::kGreater:
       return p > q ? 1.f : 0.f;
+    case BinaryKind::kEqual:
+      return p == q ? 1.f : 0.f;
+    case BinaryKind::kNotEqual:
+      return p != q ? 1.f : 0.f;
+    case BinaryKind::kAnd:
+      return p != 0 && q != 0 ? 1.f : 0.f;
+    case BinaryKind::kOr:
+      return p != 0 || q != 0 ? 1.f : 0.f;
+    case BinaryKind::kModulo:
+      return formulas::ModuloOf(p, q);
     case BinaryKind::kKeep:
       return q != 0 ? p : 0.f;
   }

@@ -1,0 +1,63 @@
+// An input made of unit length along some of its axes, and the way back. Owned by a Kernel.
+#pragma once
+
+#include "common/status_macros.h"
+#include "worker/layers/layer.h"
+#include "worker/layers/walks.h"
+
+namespace paracord {
+
+// The axes along which it has unit length are 1 in `rest`; squared lengths below `least` count as
+// that.
+class UnitInput {
+ public:
+  static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
+                                        const Shape& rest, float least) {
+    UnitInput made(ops, least);
+    made.n_ = batch * Elements(shape);
+    made.lengths_ = batch * Elements(rest);
+    const std::vector<int64_t> dims = WithBatch(batch, shape), dense = RowMajor(dims);
+    const std::vector<int64_t> one = BroadcastSteps(batch, rest, shape);
+    made.by_length_ = Shorten({dims, dense, one, dense});
+    made.over_axis_ = Shorten({dims, dense, {}, one});
+    ASSIGN_OR_RETURN(made.unit_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.d_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(2 * made.lengths_));
+    return made;
+  }
+
+  void Forward(const float* x) {
+    constexpr float kMost = 3e38f;
+    float* const inverse = kept_.get();
+    SumOfProducts(x, x, d_.get(), inverse);
+    ops_->Activate({ActivationKind::kClip, least_, kMost}, 1, lengths_, inverse, inverse);
+    ops_->Activate({ActivationKind::kPower, 1, -0.5f}, 1, lengths_, inverse, inverse);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
+  }
+  const float* unit() const { return unit_.get(); }
+  float* d_unit() const { return d_.get(); }
+  // dx = (d - unit (unit . d)) / length
+  void Backward(float* dx) {
+    float* const along = kept_.get() + lengths_;
+    SumOfProducts(unit_.get(), d_.get(), dx, along);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, unit_.get(), along, dx);
+    ops_->Binary(BinaryKind::kSubtract, {{n_}, {1}, {1}, {1}}, d_.get(), dx, dx);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, dx, kept_.get(), dx);
+  }
+
+ private:
+  UnitInput(Ops& ops, float least) : ops_(&ops), least_(least) {}
+  void SumOfProducts(const float* a, const float* b, float* products, float* sums) {
+    ops_->Binary(BinaryKind::kMultiply, {{n_}, {1}, {1}, {1}}, a, b, products);
+    ops_->Fill(lengths_, 0, sums);
+    ops_->Copy(over_axis_, true, products, sums);
+  }
+
+  Ops* ops_;
+  float least_;
+  int64_t n_ = 0, lengths_ = 0;
+  Walk by_length_, over_axis_;
+  DeviceArray unit_, d_, kept_;  // kept: one over the lengths, and a sum for each
+};
+
+}  // namespace paracord
