@@ -156,6 +156,7 @@ class Simulation {
   void Take(MakeRoundDirectory&) {}
   void Take(CommitRound&) {}
   void Take(RemoveCheckpoints&) {}
+  void Take(RemoveUncommittedRound&) {}
   void Take(WriteSummary&) {}
   void Take(Log&) {}
   void Take(Exit& e) { Fail("the job ended: " + e.reason); }

@@ -39,7 +39,7 @@ std::string NearestName(std::string_view wrong, std::span<const std::string_view
   if (wrong.empty() || wrong.size() > kNameBytesMax) return "";
   const std::string lower = absl::AsciiStrToLower(std::string(wrong));
   std::string_view best;
-  size_t best_distance = std::max<size_t>(lower.size() / 4, 1) + 1;  // nearer than this
+  size_t best_distance = lower.size() / 3 + 2;  // nearer than this
   for (std::string_view name : known) {
     const size_t distance = Distance(lower, absl::AsciiStrToLower(std::string(name)));
     // A name all of whose letters would have to change is not near, however short it is.

@@ -9,8 +9,7 @@
 namespace paracord {
 
 // By edit distance (insert, delete, replace, swap neighbours; case is ignored); "" when nothing is
-// near: more than one letter in four (in a short name, more than one) is another. Of equally near
-// names, the first.
+// near. Of equally near names, the first.
 std::string NearestName(std::string_view wrong, std::span<const std::string_view> known);
 
 // "; did you mean `batch`?", or what there is when nothing is near and the list is short.

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -97,8 +98,12 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
   for (int i = 0; i < 5; ++i) {
     const std::vector<pid_t> daemons = train.Daemons();
     REQUIRE(daemons.size() >= 4);
-    kill(daemons[static_cast<size_t>(i) % daemons.size()], SIGKILL);
-    WaitUntil(10000, [&] { return train.Daemons().size() == 5; });
+    const pid_t victim = daemons[static_cast<size_t>(i) % daemons.size()];
+    kill(victim, SIGKILL);
+    WaitUntil(10000, [&] {
+      const std::vector<pid_t> now = train.Daemons();
+      return now.size() == 5 && std::find(now.begin(), now.end(), victim) == now.end();
+    });
   }
   CHECK(command->Wait(60000) == 0);
   CHECK(train.Said("and was restarted"));

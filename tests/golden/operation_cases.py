@@ -113,7 +113,7 @@ def truths(ops, keras2, rng, h, a):
         mod, no = t.floormod, t.logical_not
         ands, ors = t.logical_and, t.logical_or
         tests = [t.greater(h, 0.1), t.greater_equal(h, g), t.less(0.2, h),
-                 t.less_equal(h, g[:, :1]), h == h, h != g]
+                 t.less_equal(h, g[:, :1]), t.equal(h, h), t.not_equal(h, g)]
     else:
         where, cast, mod, no = ops.where, ops.cast, ops.mod, ops.logical_not
         ands, ors = ops.logical_and, ops.logical_or
@@ -144,14 +144,15 @@ def roundings(ops, keras2, rng, h, a):
     return [h * v for v in made]
 
 
-@case(2, 6)
+@case(2, 6, scale=0.3)
 def functions(ops, keras2, rng, h, a):
+    above = h * h + 0.5
     if keras2:
         m, n = tf.math, tf.nn
         return [m.log_sigmoid(h), n.elu(h), n.selu(h), n.silu(h), n.relu6(h * 9.0), n.softplus(h),
                 n.softsign(h), n.log_softmax(h), m.erf(h), m.atan(h), m.tan(h), m.sinh(h),
-                m.cosh(h), m.sin(h), m.cos(h), m.rsqrt(h + 2.0),
-                m.reciprocal(h + 2.0), m.log1p(h), m.expm1(h),
+                m.cosh(h), m.sin(h), m.cos(h), m.rsqrt(above),
+                m.reciprocal(above), m.log1p(above), m.expm1(h),
                 m.add_n([h, a, h]), tf.zeros_like(h) + h, tf.ones_like(h) * h, tf.identity(h) * 2.0,
                 n.softmax(h, axis=1), 2.0 ** h]
     return [ops.hard_sigmoid(h * 4.0), ops.log_sigmoid(h), ops.hard_silu(h * 4.0),
@@ -159,5 +160,5 @@ def functions(ops, keras2, rng, h, a):
             ops.soft_shrink(h, 0.25), ops.hard_shrink(h, 0.25), ops.sparse_plus(h),
             ops.sparse_sigmoid(h), ops.squareplus(h, 2), ops.glu(h),
             ops.sparsemax(h), ops.erf(h), ops.arctan(h), ops.tan(h), ops.sinh(h), ops.cosh(h),
-            ops.log2(h + 2.0), ops.log10(h + 2.0), ops.softmax(h, axis=1),
+            ops.log2(above), ops.log10(above), ops.softmax(h, axis=1),
             ops.log_softmax(h, axis=1), 2.0 ** h]

@@ -22,31 +22,34 @@ class UnitInput {
     made.over_axis_ = Shorten({dims, dense, {}, one});
     ASSIGN_OR_RETURN(made.unit_, ops.Allocate(made.n_));
     ASSIGN_OR_RETURN(made.d_, ops.Allocate(made.n_));
-    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(2 * made.lengths_));
+    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(3 * made.lengths_));
     return made;
   }
 
   void Forward(const float* x) {
     constexpr float kMost = 3e38f;
-    float* const inverse = kept_.get();
-    SumOfProducts(x, x, d_.get(), inverse);
-    ops_->Activate({ActivationKind::kClip, least_, kMost}, 1, lengths_, inverse, inverse);
+    float *const inverse = kept_.get(), *const squared = along(), *const own = inverse + lengths_;
+    SumOfProducts(x, x, d_.get(), squared);
+    ops_->Activate({ActivationKind::kClip, least_, kMost}, 1, lengths_, squared, inverse);
+    ops_->Binary(BinaryKind::kEqual, {{lengths_}, {1}, {1}, {1}}, squared, inverse, own);
     ops_->Activate({ActivationKind::kPower, 1, -0.5f}, 1, lengths_, inverse, inverse);
     ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
   }
   const float* unit() const { return unit_.get(); }
   float* d_unit() const { return d_.get(); }
-  // dx = (d - unit (unit . d)) / length
+  // dx = (d - unit (unit . d)) / length, without the product where the length is the least.
   void Backward(float* dx) {
-    float* const along = kept_.get() + lengths_;
-    SumOfProducts(unit_.get(), d_.get(), dx, along);
-    ops_->Binary(BinaryKind::kMultiply, by_length_, unit_.get(), along, dx);
+    const float* const own = kept_.get() + lengths_;
+    SumOfProducts(unit_.get(), d_.get(), dx, along());
+    ops_->Binary(BinaryKind::kMultiply, {{lengths_}, {1}, {1}, {1}}, along(), own, along());
+    ops_->Binary(BinaryKind::kMultiply, by_length_, unit_.get(), along(), dx);
     ops_->Binary(BinaryKind::kSubtract, {{n_}, {1}, {1}, {1}}, d_.get(), dx, dx);
     ops_->Binary(BinaryKind::kMultiply, by_length_, dx, kept_.get(), dx);
   }
 
  private:
   UnitInput(Ops& ops, float least) : ops_(&ops), least_(least) {}
+  float* along() const { return kept_.get() + 2 * lengths_; }
   void SumOfProducts(const float* a, const float* b, float* products, float* sums) {
     ops_->Binary(BinaryKind::kMultiply, {{n_}, {1}, {1}, {1}}, a, b, products);
     ops_->Fill(lengths_, 0, sums);
@@ -57,7 +60,8 @@ class UnitInput {
   float least_;
   int64_t n_ = 0, lengths_ = 0;
   Walk by_length_, over_axis_;
-  DeviceArray unit_, d_, kept_;  // kept: one over the lengths, and a sum for each
+  // kept, of the lengths: one over each, 1 where it is that of the input itself, and a sum.
+  DeviceArray unit_, d_, kept_;
 };
 
 }  // namespace paracord

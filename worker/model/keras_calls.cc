@@ -16,13 +16,13 @@ using nlohmann::json;
 // Functions of TensorFlow, and what Keras 3 calls them.
 constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
     {"__operators__.add", "Add"},
-    {"__operators__.eq", "Equal"},
     {"__operators__.getitem", "GetItem"},
-    {"__operators__.ne", "NotEqual"},
     {"cast", "Cast"},
     {"clip_by_value", "Clip"},
+    {"compat.v1.floor_div", "FloorDivide"},
     {"compat.v1.gather", "Take"},
     {"compat.v1.math.l2_normalize", "Normalize"},
+    {"compat.v1.norm", "Norm"},
     {"compat.v1.pad", "Pad"},
     {"compat.v1.squeeze", "Squeeze"},
     {"compat.v1.transpose", "Transpose"},

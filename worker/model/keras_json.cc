@@ -58,6 +58,11 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
   } else if (spec.class_name == "TFOpLambda" || spec.class_name == "SlicingOpLambda") {
     const std::string function = StringAt(spec.config, "function");
     const std::string operation = OperationOfKeras2(function);
+    if (function == "__operators__.eq" || function == "__operators__.ne") {
+      return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name,
+                                  "): Keras 2 does not write what == and != compare with; use "
+                                  "tf.math.equal or tf.math.not_equal in the model"));
+    }
     if (operation.empty()) {
       return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"",
                                   function,
