@@ -2,13 +2,11 @@
 
 #include <chrono>
 
+#include "common/steady_ms.h"
+
 namespace paracord {
 
-int64_t ThreadLoop::NowMs() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+int64_t ThreadLoop::NowMs() const { return SteadyMs(); }
 
 int64_t ThreadLoop::UnixMs() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(

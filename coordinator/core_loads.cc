@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/probe.h"
+#include "common/status_text.h"
 #include "coordinator/core.h"
 
 namespace paracord {
@@ -13,8 +14,6 @@ namespace {
 constexpr int64_t kLoadMs = 3600 * 1000;
 // Of timeouts.start_s: so long a checkpoint is tried that is not damaged and cannot be read.
 constexpr int64_t kPatienceShare = 4;
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 // A call that may have happened or not, and may be repeated.
 bool Transient(const absl::Status& status) {

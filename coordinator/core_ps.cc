@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/mutant.h"
 #include "common/probe.h"
+#include "common/status_text.h"
 #include "coordinator/core.h"
 #include "net/protocol.h"
 
@@ -16,8 +17,6 @@ constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is a
 constexpr int64_t kRetryMs = 100;      // between looks
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
 

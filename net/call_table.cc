@@ -1,10 +1,10 @@
 #include "net/call_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
@@ -14,12 +14,6 @@ constexpr size_t kServingMax = 1024;  // calls of one peer
 // Within a deadline, of a connection that is slow and not silent.
 constexpr uint64_t kMovedMin = 256 << 10;
 
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 // ---- calls that we make
@@ -28,7 +22,7 @@ uint64_t CallTable::Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landi
   {
     MutexLock lock(mu_);
     if (!closed_) {
-      calls_[++last_call_] = {std::move(done), NowMs() + deadline_ms, deadline_ms,
+      calls_[++last_call_] = {std::move(done), SteadyMs() + deadline_ms, deadline_ms,
                               std::move(landing), std::nullopt};
       return last_call_;
     }
@@ -76,7 +70,7 @@ std::vector<uint64_t> CallTable::Expire(uint64_t moved) {
   {
     MutexLock lock(mu_);
     if (calls_.empty()) return numbers;
-    const int64_t now = NowMs();
+    const int64_t now = SteadyMs();
     for (auto& [call, pending] : calls_) {
       if (!pending.moved.has_value()) pending.moved = moved;
       if (pending.until_ms > now) continue;

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cstring>
 #include <utility>
 
 #include "common/log.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
@@ -24,12 +24,6 @@ constexpr int kReapMs = 1000;
 constexpr int kReserved = 16;   // descriptors for files: checkpoints matter more than strangers
 constexpr int kNoRoomMs = 100;  // after which descriptors are asked for again
 constexpr int64_t kSayFullMs = 10000;  // between two lines of the log
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 int DescriptorsMax() {
   rlimit files{};
@@ -91,7 +85,7 @@ void Door::Run() {
 }
 
 void Door::SayFull(const std::string& why) {
-  const int64_t now_ms = NowMs();
+  const int64_t now_ms = SteadyMs();
   if (said_full_ms_.has_value() && now_ms - *said_full_ms_ < kSayFullMs) return;
   said_full_ms_ = now_ms;
   Logger("listener")
@@ -113,7 +107,7 @@ bool Door::Accept(int listener) {
     }
     if (fd >= 0) {
       SetStreamOptions(fd);
-      const Silent silent{fd, NowMs()};
+      const Silent silent{fd, SteadyMs()};
       if (Sort(silent, true)) continue;
       if (silent_.size() >= kSilentMax) {
         close(silent_.front().fd);
@@ -134,7 +128,7 @@ bool Door::Sort(const Silent& silent, bool readable) {
   char first = 0;
   const ssize_t got = readable ? recv(silent.fd, &first, 1, MSG_PEEK) : -1;
   if (got < 0 && (!readable || errno == EAGAIN || errno == EINTR)) {
-    if (NowMs() - silent.since_ms < kSpeakMs) return false;
+    if (SteadyMs() - silent.since_ms < kSpeakMs) return false;
     close(silent.fd);
   } else if (got <= 0) {
     close(silent.fd);

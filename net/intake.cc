@@ -1,16 +1,9 @@
 #include "net/intake.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace paracord {
-
-int64_t Intake::SteadyMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 uint64_t Intake::Begin(std::function<void()> drop, int64_t patience_ms) {
   std::function<void()> drop_stuck;

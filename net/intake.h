@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 
@@ -43,7 +44,6 @@ class Intake {
   uint64_t bytes() const;
 
  private:
-  static int64_t SteadyMs();
   struct Call {
     uint64_t bytes = 0;
     uint64_t moved = 0;  // at least those

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
@@ -39,9 +40,7 @@ SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
 // At most a line a second: a peer can come and break the rules as fast as it can connect.
 bool MaySay() {
   static std::atomic<int64_t> next_ms{0};
-  const int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                             std::chrono::steady_clock::now().time_since_epoch())
-                             .count();
+  const int64_t now_ms = SteadyMs();
   int64_t next = next_ms;
   return now_ms >= next && next_ms.compare_exchange_strong(next, now_ms + 1000);
 }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/steady_ms.h"
 #include "net/socket_address.h"
 
 namespace paracord {
@@ -30,12 +31,6 @@ constexpr uint64_t kWriteByOthers = 1 << 20;
 constexpr int kTickMs = 100;  // how exactly deadlines are kept
 constexpr int kOwedTickMs = 1000;
 constexpr size_t kUnsentMax = 64;  // replies; a peer with so many gets to say no more
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 
@@ -123,7 +118,7 @@ bool StreamConnection::alive() const { return !broken_; }
 
 void StreamConnection::Run() {
   reader_ = std::this_thread::get_id();
-  received_ms_ = NowMs();
+  received_ms_ = SteadyMs();
   while (!broken_ && ReadAll()) Wait();
   Break();
   bool writes = false;
@@ -162,7 +157,7 @@ void StreamConnection::Wait() {
   // come for long, the peer has gone, though something between may acknowledge what we send.
   const bool late = EndLate();
   const bool owes = (late || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
-  if (owes && NowMs() - received_ms_ > kSilentMs) return Break();
+  if (owes && SteadyMs() - received_ms_ > kSilentMs) return Break();
   {
     MutexLock lock(mu_);
     if (!wants_room_ || (ready[0].revents & POLLOUT) == 0) return;
@@ -173,7 +168,7 @@ void StreamConnection::Wait() {
 
 // Ends calls whose deadline has passed. True if there were any.
 bool StreamConnection::EndLate() {
-  looked_ms_ = NowMs();
+  looked_ms_ = SteadyMs();
   uint64_t moved = body_bytes_;
   bool sends = false;
   {
@@ -218,7 +213,7 @@ bool StreamConnection::ReadAll() {
       if (errno != EINTR) return false;
       continue;
     }
-    received_ms_ = NowMs();
+    received_ms_ = SteadyMs();
     const size_t straight = std::min(static_cast<size_t>(got), room.size());
     if (straight > 0) arriving_.body.Filled(straight);
     if (arriving_.wanted) body_bytes_ += straight;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_split.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
+#include "common/status_text.h"
 #include "nlohmann/json.hpp"
 #include "worker/score.h"
 
@@ -13,8 +14,6 @@ namespace {
 using nlohmann::json;
 
 constexpr char kEvaluations[] = "/evaluations.jsonl";
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 // What the model or the data have against the job: trying again does not help.
 absl::Status Unfit(const absl::Status& status) {

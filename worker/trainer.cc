@@ -8,6 +8,7 @@
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"
+#include "common/status_text.h"
 #include "net/exchange_landing.h"
 #include "net/protocol.h"
 #include "worker/batch_plan.h"
@@ -19,8 +20,6 @@ namespace {
 constexpr int64_t kRetryMs = 100;
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 bool SameBatch(const BatchId& a, const BatchId& b) {
   return a.epoch() == b.epoch() && a.split() == b.split() && a.batch() == b.batch();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/status_text.h"
 #include "net/encoding.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
@@ -20,8 +21,6 @@ constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator park
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
 

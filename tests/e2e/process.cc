@@ -13,13 +13,10 @@
 #include <thread>
 
 #include "common/spawn.h"
+#include "common/steady_ms.h"
 
 namespace paracord::e2e {
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+int64_t NowMs() { return SteadyMs(); }
 
 bool WaitUntil(int64_t wait_ms, const std::function<bool()>& done) {
   const int64_t until = NowMs() + wait_ms;
