@@ -172,4 +172,36 @@ def focal_keras2(keras, keras2, rng):
             "loss": {"p": "binary_focal_crossentropy", "q": "categorical_focal_crossentropy"}}
 
 
+@case
+def steps_of_model(keras, keras2, rng):
+    """A model for each step: images of a film."""
+    L = keras.layers
+    cnn = keras.Sequential([L.Input((6, 5, 2)), L.Conv2D(3, 3, activation="relu", padding="same"),
+                            L.MaxPooling2D(), L.Conv2D(2, 2, kernel_regularizer="l2"), L.Flatten(),
+                            L.Dense(4, activation="tanh")], name="cnn")
+    return one(keras, [L.TimeDistributed(cnn, name="t"), L.GRU(3), L.Dense(2)],
+               draw(rng, 2, 3, 6, 5, 2), draw(rng, 2, 2))
+
+
+@case
+def steps_of_graph(keras, keras2, rng):
+    """With branches and statistics of each step's batch, for two inputs, in a model."""
+    L = keras.layers
+    i = L.Input((4, 4, 2), name="i")
+    h = L.Conv2D(2, 3, padding="same", name="c")(i)
+    if not keras2:  # which takes the steps apart or together, as it happens to know the batch
+        h = L.BatchNormalization(momentum=0.5, name="n")(h)
+    h = L.Add(name="add")([L.ReLU()(h), i])
+    h = L.Multiply(name="gate")([h, L.Dense(2, activation="sigmoid", name="s")(
+        L.GlobalAveragePooling2D(keepdims=True, name="p")(h))])
+    h = L.Concatenate(name="cat")([h, i, L.Average(name="mean")([i, h, i])])
+    inner = keras.Model(i, L.GlobalMaxPooling2D()(h), name="inner")
+    steps_of = L.TimeDistributed(inner, name="t")
+    a, b = L.Input((3, 4, 4, 2), name="a"), L.Input((3, 4, 4, 2), name="b")
+    out = L.Dense(2, name="out")(L.Subtract(name="sub")([steps_of(a), steps_of(b)]))
+    return {"model": keras.Model([a, b], out, name="m"),
+            "x": {"a": draw(rng, 4, 3, 4, 4, 2), "b": draw(rng, 4, 3, 4, 4, 2)},
+            "y": draw(rng, 4, 3, 2), "loss": "mse"}
+
+
 CASES = {name: _before.pop(name) for name in list(_before) if name not in _known}

@@ -48,6 +48,11 @@ def paths(model, prefix=""):
         if hasattr(layer, "layers"):
             found.update(paths(layer, prefix + layer.name + "/"))
             continue
+        inner = getattr(layer, "layer", None)
+        if hasattr(inner, "layers"):  # TimeDistributed
+            own = "" if KERAS2 else inner.name + "/"
+            found.update(paths(inner, prefix + layer.name + "/" + own))
+            continue
         for v in layer.variables:
             path = v.name.split(":")[0] if KERAS2 else v.path
             tail = path.split(layer.name + "/", 1)[-1]

@@ -162,3 +162,13 @@ def functions(ops, keras2, rng, h, a):
             ops.sparsemax(h), ops.erf(h), ops.arctan(h), ops.tan(h), ops.sinh(h), ops.cosh(h),
             ops.log2(above), ops.log10(above), ops.softmax(h, axis=1),
             ops.log_softmax(h, axis=1), 2.0 ** h]
+
+
+@case(4, 6, keras2=False)
+def einsums(ops, keras2, rng, h, a):
+    q = ops.reshape(h, (-1, 4, 2, 3))
+    weights = ops.softmax(ops.einsum("bqhd,bkhd->bhqk", q, q * 0.5), axis=-1)
+    each = ops.mean(h, axis=2)
+    return [ops.einsum("bhqk,bkhd->bqhd", weights, q), ops.einsum("be,bed->bd", each, h),
+            ops.einsum("bi,bj->bji", each, h[:, 0, :]), ops.einsum("...i,...i->...", h, a),
+            ops.einsum("...ij,...kj->...ik", h, a), ops.einsum("bij,bij->bij", h, a)]

@@ -126,6 +126,7 @@ constexpr LayerEntry kOperations[] = {
     {"Cos", MakeUnary},
     {"Cosh", MakeUnary},
     {"Divide", MakeOperator},
+    {"Einsum", MakeEinsumOperation},
     {"Elu", MakeUnary},
     {"Equal", MakeOperator},
     {"Erf", MakeUnary},

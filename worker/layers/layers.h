@@ -21,6 +21,7 @@ std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);  // and SpatialDropout, noise
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
+std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config);
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config);
 std::unique_ptr<Layer> MakeFrame(LayerConfig& config);  // ZeroPadding, Cropping

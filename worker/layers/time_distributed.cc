@@ -16,14 +16,17 @@ class TimeDistributedLayer : public Layer {
         freezes_(FreezesWithin(config)),
         own_(activity().value_or(ActivityPenalty())) {
     const json spec = SpecOf(config, "layer");
-    // Keras 2 leaves the inner layer's name out of those of variables.
+    // Keras 2 leaves the inner layer's name out of those of variables; one within a model has none
+    // of its own.
+    const bool own_name = config.keras2() || !spec["config"].contains("name");
     const std::string name =
-        config.keras2() ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
+        own_name ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
     inner_ = MakeInner(config, "layer", name, spec);
     if (inner_ == nullptr) return;
     // Keras 3 leaves out what an activity_regularizer within would add.
     if (config.keras2()) within_ = inner_->activity();
-    if (inner_->folds() || inner_->mask_rule() == MaskRule::kCompute || !inner_->parts().empty()) {
+    const bool makes_mask = inner_->mask_rule() == MaskRule::kCompute && most_inputs() == 1;
+    if (makes_mask || !inner_->parts().empty()) {
       config.Fail("layer", absl::StrCat(inner_->class_name(), " is not supported there"));
     }
     of_batch_ = inner_->class_name() == "BatchNormalization";
@@ -38,11 +41,18 @@ class TimeDistributedLayer : public Layer {
   bool is_view() const override { return inner_->is_view(); }
   bool differentiable() const override { return inner_->differentiable(); }
   bool one_mode() const override { return inner_->one_mode(); }
+  bool folds() const override { return inner_->folds(); }
+  std::optional<Activation> after_folding(size_t count) const override {
+    return inner_->after_folding(count);
+  }
+  size_t most_inputs() const override { return inner_->takes_masks() ? 1 : inner_->most_inputs(); }
   std::optional<int64_t> ids_below() const override { return inner_->ids_below(); }
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    if (inputs.size() != (takes_masks() ? 2 : 1) || inputs[0].size() < 2) {
-      return absl::InvalidArgumentError("needs an input of steps");
+    for (size_t i = 0; i < (takes_masks() ? 1 : inputs.size()); ++i) {
+      if (inputs[i].size() < 2 || inputs[i][0] != inputs[0][0]) {
+        return absl::InvalidArgumentError("needs an input of steps");
+      }
     }
     ASSIGN_OR_RETURN(const std::vector<Shape> within, InputsWithin(inputs));
     const int64_t steps = inputs[0][0];
@@ -61,13 +71,13 @@ class TimeDistributedLayer : public Layer {
     return output;
   }
   int64_t Arithmetic(std::span<const Shape> inputs, const Shape& output) const override {
-    const Shape within[] = {Within(inputs[0])};
-    return output[0] * inner_->Arithmetic(within, Within(output));
+    const auto within = InputsWithin(inputs);
+    return within.ok() ? output[0] * inner_->Arithmetic(*within, Within(output)) : 0;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     const int64_t steps = inputs[0][0];
-    RETURN_IF_ERROR(CheckElements({batch, Elements(inputs[0])}));
+    for (const Shape& input : inputs) RETURN_IF_ERROR(CheckElements({batch, Elements(input)}));
     ASSIGN_OR_RETURN(const std::vector<Shape> within, InputsWithin(inputs));
     if (by_step_) return MakeStepByStep(ops, batch, steps, within);
     ASSIGN_OR_RETURN(auto inner, inner_->MakeKernel(ops, batch * steps, within));
@@ -207,10 +217,13 @@ class TimeDistributedLayer : public Layer {
   }
 
   static Shape Within(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
-  // A step of the input, and of its mask as the layer within takes one.
+  // A step of the inputs, or of the one and its mask as the layer within takes one.
   absl::StatusOr<std::vector<Shape>> InputsWithin(std::span<const Shape> inputs) const {
     std::vector<Shape> within{Within(inputs[0])};
-    if (inputs.size() < 2) return within;
+    for (size_t i = 1; i < inputs.size() && !takes_masks(); ++i) {
+      within.push_back(Within(inputs[i]));
+    }
+    if (inputs.size() < 2 || !takes_masks()) return within;
     within.emplace_back();
     if (inputs[1].empty()) return within;
     within[1] = Within(inputs[1]);

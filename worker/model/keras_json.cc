@@ -1,7 +1,6 @@
 #include "worker/model/keras_json.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "common/status_macros.h"
 #include "config/keras_class.h"
 #include "worker/model/keras_calls.h"
+#include "worker/model/keras_listed.h"
 #include "worker/model/keras_results.h"
 
 namespace paracord {
@@ -16,126 +16,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLayersMax = 10'000;
 constexpr size_t kNodesMax = 100'000;
 constexpr int kDepthMax = 16;  // of models inside models
 
-absl::Status Invalid(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("model: ", what));
-}
-
-// A member that must be a string; "" if it is not.
-std::string StringAt(const json& object, const char* key) {
-  const auto value = object.find(key);
-  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
-}
-
-// "Conv2D" gives "conv2d", as Keras names a layer that has no name.
-std::string DefaultName(const std::string& class_name, size_t index) {
-  std::string name;
-  for (const char c : class_name) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return index == 0 ? name : absl::StrCat(name, "_", index);
-}
-
-bool IsModel(const std::string& class_name) {
-  return class_name == "Sequential" || class_name == "Functional" || class_name == "Model";
-}
-
-// A layer as its model's list has it.
-struct Listed {
-  LayerSpec spec;
-  const json* whole = nullptr;
-};
-
-// An operation of Keras 3 has the module keras.src.ops.*; one of Keras 2 is a TFOpLambda.
-absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
-  const std::string module = StringAt(layer, "module");
-  if (module.starts_with("keras.src.ops") || module.starts_with("keras.ops")) {
-    spec.operation = true;
-  } else if (spec.class_name == "TFOpLambda" || spec.class_name == "SlicingOpLambda") {
-    const std::string function = StringAt(spec.config, "function");
-    const std::string operation = OperationOfKeras2(function);
-    if (function == "__operators__.eq" || function == "__operators__.ne") {
-      return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name,
-                                  "): Keras 2 does not write what == and != compare with; use "
-                                  "tf.math.equal or tf.math.not_equal in the model"));
-    }
-    if (operation.empty()) {
-      return Invalid(absl::StrCat("layer \"", spec.name, "\" (", spec.class_name, "): function \"",
-                                  function,
-                                  "\" is not supported; supported: ", SupportedOfKeras2()));
-    }
-    spec.class_name = operation;
-    spec.operation = true;
-    spec.config = json::object();
-  }
-  return absl::OkStatus();
-}
-
-// Fills `spec` as far as it goes.
-absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
-                       LayerSpec& spec) {
-  const std::string place = absl::StrCat("layers[", index, "]");
-  spec.config = json::object();
-  spec.name = place;
-  if (!layer.is_object()) return Invalid(absl::StrCat(place, " must be an object"));
-  const auto config = layer.find("config");
-  const bool has_config = config != layer.end() && config->is_object();
-  std::string name = StringAt(layer, "name");  // Functional
-  if (name.empty() && has_config) name = StringAt(*config, "name");
-  if (!name.empty() && taken.count(name) == 0) spec.name = name;
-  spec.class_name = KerasClass(layer);
-  if (spec.class_name.empty()) return Invalid(absl::StrCat(place, " has no class_name"));
-  if (!has_config) {
-    return Invalid(absl::StrCat(place, " (", spec.class_name, ") has no config object"));
-  }
-  spec.config = *config;
-  if (name.empty()) spec.name.clear();
-  for (size_t i = 0; spec.name.empty(); ++i) {  // written by hand
-    const std::string free = DefaultName(spec.class_name, i);
-    if (taken.count(free) == 0) spec.name = free;
-  }
-  // Names become those of variables, and of tensors in files.
-  if (spec.name.find_first_of("\n\r\t\"") != std::string::npos || spec.name.size() > 1024) {
-    return Invalid(absl::StrCat(place, " (", spec.class_name, ") has an unusable name"));
-  }
-  if (!name.empty() && taken.count(name) != 0) {
-    return Invalid(absl::StrCat("two layers have the name \"", name, "\""));
-  }
-  return RecogniseOperation(layer, spec);
-}
-
-absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config,
-                                               std::vector<std::string>& problems) {
-  const auto layers = config.find("layers");
-  if (layers == config.end() || !layers->is_array() || layers->empty()) {
-    return Invalid("config.layers must be a list of layers");
-  }
-  if (layers->size() > kLayersMax)
-    return Invalid(absl::StrCat("has more than ", kLayersMax, " layers"));
-  std::vector<Listed> read;
-  std::set<std::string> taken;
-  for (size_t i = 0; i < layers->size(); ++i) {
-    Listed layer{{}, &(*layers)[i]};
-    const absl::Status status = ReadLayer(*layer.whole, i, taken, layer.spec);
-    if (!status.ok()) {
-      layer.spec.unusable = true;
-      const std::string problem(status.message());
-      const bool known = std::find(problems.begin(), problems.end(), problem) != problems.end();
-      if (!known) problems.push_back(problem);  // an inner model may be read twice
-    }
-    taken.insert(layer.spec.name);
-    read.push_back(std::move(layer));
-  }
-  return read;
-}
-
 absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
-  return Invalid(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
-                              "): ", std::string(status.message())));
+  return InvalidModel(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
+                                   "): ", std::string(status.message())));
 }
 
 // Of a call whose one argument is a dict of tensors.
@@ -192,6 +78,7 @@ class Reader {
   ModelSpec spec_;
   std::map<std::string, size_t> layers_;  // by full name
   std::optional<bool> training_;          // that the call of the model asks for
+  std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
 };
 
@@ -213,6 +100,12 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
                                           : absl::InvalidArgumentError("is called with a dict");
     if (!ordered.ok()) return AtLayer(layer.spec, ordered);
   }
+  if (const auto model = ModelOfSteps(layer.spec, spec_.keras2)) {
+    steps_of_.push_back(layer.spec.config.value("trainable", json()) != false);
+    auto nodes = AddCall(*model, prefix, std::move(node), outputs);
+    steps_of_.pop_back();
+    return nodes;
+  }
   if (is_model) {
     const absl::StatusOr<Nodes> inputs = InputsOfModel(name, node, spec_);
     if (!inputs.ok()) return AtLayer(layer.spec, inputs.status());
@@ -222,12 +115,16 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     return nodes;
   }
   if (spec_.nodes.size() >= kNodesMax) {
-    return Invalid(absl::StrCat("has more than ", kNodesMax, " calls of layers"));
+    return InvalidModel(absl::StrCat("has more than ", kNodesMax, " calls of layers"));
   }
   const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
   if (is_new) {
     spec_.layers.push_back(layer.spec);
     spec_.layers.back().name = name;
+    for (size_t i = steps_of_.size(); i-- > 0;) {
+      const absl::Status done = DistributeOverSteps(steps_of_[i], spec_.layers.back());
+      if (!done.ok()) return AtLayer(layer.spec, done);
+    }
   }
   node.layer = found->second;
   Nodes nodes{spec_.nodes.size()};
@@ -277,7 +174,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddSequential(const json& config, const st
   }
   for (size_t i = has_input ? 1 : 0; i < layers.size(); ++i) {
     if (layers[i].spec.class_name == kInputLayer) {
-      return Invalid(
+      return InvalidModel(
           absl::StrCat("layer \"", layers[i].spec.name, "\" (InputLayer) must be the first"));
     }
     NodeSpec node;
@@ -368,15 +265,15 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     const auto value = config.find(key);
     auto refs = ReadEndpoints(value == config.end() ? json() : *value);
     if (!refs.ok()) {
-      return Invalid(absl::StrCat("config.", key, " ", std::string(refs.status().message())));
+      return InvalidModel(absl::StrCat("config.", key, " ", std::string(refs.status().message())));
     }
     return refs;
   };
   ASSIGN_OR_RETURN(const std::vector<NamedRef> ins, endpoints("input_layers"));
   ASSIGN_OR_RETURN(std::vector<NamedRef> outs, endpoints("output_layers"));
   if (inputs != nullptr && inputs->size() != ins.size()) {
-    return Invalid(absl::StrCat("the inner model \"", prefix, "\" takes ", ins.size(),
-                                " inputs and is given ", inputs->size()));
+    return InvalidModel(absl::StrCat("the inner model \"", prefix, "\" takes ", ins.size(),
+                                     " inputs and is given ", inputs->size()));
   }
   CallResults results;
   for (size_t i = 0; i < ins.size(); ++i) {
@@ -384,8 +281,8 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
       return l.spec.name == ins[i].tensor.layer && l.spec.class_name == kInputLayer;
     });
     if (layer == layers.end()) {
-      return Invalid(absl::StrCat("config.input_layers names \"", ins[i].tensor.layer,
-                                  "\", which is no InputLayer of the model"));
+      return InvalidModel(absl::StrCat("config.input_layers names \"", ins[i].tensor.layer,
+                                       "\", which is no InputLayer of the model"));
     }
     const size_t node = inputs == nullptr ? AddInput(layer->spec) : (*inputs)[i];
     if (inputs == nullptr) spec_.inputs.push_back({node, layer->spec.name, ins[i].key});
@@ -427,8 +324,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
   for (const NamedRef& out : outs) {
     const size_t* node = results.Find(out.tensor);
     if (node == nullptr) {
-      return Invalid(absl::StrCat("config.output_layers: \"", out.tensor.layer, "\" has no call ",
-                                  out.tensor.call, " with an output ", out.tensor.output));
+      return InvalidModel(absl::StrCat("config.output_layers: \"", out.tensor.layer,
+                                       "\" has no call ", out.tensor.call, " with an output ",
+                                       out.tensor.output));
     }
     outputs.push_back(*node);
     if (inputs != nullptr) continue;
@@ -446,7 +344,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
 absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const json& config,
                                           const std::string& prefix, const Nodes* inputs) {
   if (++depth_ > kDepthMax) {
-    return Invalid(absl::StrCat("has models inside models more than ", kDepthMax, " deep"));
+    return InvalidModel(absl::StrCat("has models inside models more than ", kDepthMax, " deep"));
   }
   auto nodes = class_name == "Sequential" ? AddSequential(config, prefix, inputs)
                                           : AddFunctional(config, prefix, inputs);
@@ -457,14 +355,15 @@ absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const j
 }  // namespace
 
 absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
-  if (!model.is_object()) return Invalid("must be a JSON object, as model.to_json() writes it");
+  if (!model.is_object())
+    return InvalidModel("must be a JSON object, as model.to_json() writes it");
   const std::string class_name = KerasClass(model);
   if (!IsModel(class_name)) {
-    return Invalid(absl::StrCat("class_name \"", class_name,
-                                "\" is not supported; supported: Sequential, Functional"));
+    return InvalidModel(absl::StrCat("class_name \"", class_name,
+                                     "\" is not supported; supported: Sequential, Functional"));
   }
   const auto config = model.find("config");
-  if (config == model.end() || !config->is_object()) return Invalid("has no config object");
+  if (config == model.end() || !config->is_object()) return InvalidModel("has no config object");
   const bool keras2 = model.contains("keras_version");  // Keras 3 writes no version
   // The outermost model's own say, which Keras 3 reads of a Functional, hides what its layers have
   // to train; an inner model's does not, and neither does any of Keras 2's.

@@ -45,6 +45,12 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
        "layer \"a\" (TFOpLambda): Keras 2 does not write what == and != compare with"},
       {SequentialJson({LayerJson("TFOpLambda", {{"name", "a"}, {"function", "signal.fft"}})}),
        "layer \"a\" (TFOpLambda): function \"signal.fft\" is not supported; supported: __oper"},
+      {SequentialJson({LayerJson(
+           "TimeDistributed",
+           {{"name", "t"},
+            {"layer", SequentialJson({LayerJson("TFOpLambda",
+                                                {{"name", "a"}, {"function", "math.tanh"}})})}})}),
+       "layer \"a\" (Tanh): is an operation on tensors"},
       {SequentialJson({ok, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
       {SequentialJson({Dense({{"name", "d"}})}), "layer \"d\" (Dense): key \"units\": is missing"},
       {with({{"units", 0}}), "key \"units\": must be a whole number"},
