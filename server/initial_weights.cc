@@ -30,15 +30,21 @@ absl::Status NoTensor(const std::string& variable, std::span<const std::string_v
   return absl::InvalidArgumentError(absl::StrCat("holds no tensor ", variable, hint));
 }
 
-// Keras 2's "dense/kernel:0".
-std::string_view WithoutOutput(std::string_view name) {
+// Of Keras 2's "dense/kernel:0", and of Keras 3's "scale/variable_7": the gamma of a LayerScale is
+// all that it leaves without a name.
+std::string Named(std::string_view name) {
   if (name.ends_with(":0")) name.remove_suffix(2);
-  return name;
+  std::string_view unnamed = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  if (unnamed.ends_with("_")) unnamed.remove_suffix(1);
+  constexpr std::string_view kUnnamed = "/variable";
+  if (!unnamed.ends_with(kUnnamed)) return std::string(name);
+  unnamed.remove_suffix(kUnnamed.size());
+  return absl::StrCat(std::string(unnamed), "/gamma");
 }
 
 // Whose path ends like the name, or the other way round.
 absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
-                                   const std::map<std::string_view, size_t>& others,
+                                   const std::map<std::string, size_t>& others,
                                    std::span<const std::string_view> tensors) {
   std::optional<size_t> found;
   for (const auto& [path, tensor] : others) {
@@ -73,8 +79,8 @@ absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
 
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
                                                   std::span<const VariableSpec> variables) {
-  std::map<std::string_view, size_t> others;
-  for (size_t t = 0; t < tensors.size(); ++t) others[WithoutOutput(tensors[t])] = t;
+  std::map<std::string, size_t> others;
+  for (size_t t = 0; t < tensors.size(); ++t) others[Named(tensors[t])] = t;
   std::vector<std::optional<size_t>> found(variables.size());
   for (size_t v = 0; v < variables.size(); ++v) {
     const auto same = others.find(variables[v].name());

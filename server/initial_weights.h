@@ -19,10 +19,11 @@
 
 namespace paracord {
 
-// For each variable its place among `tensors`: that of its name, with or without Keras 2's ":0", or
-// else the only one whose name goes on in front of it or ends it ("sequential/dense/kernel" for
-// "dense/kernel" and the other way round: what Keras has as a variable's `path` depends on how the
-// model was made). INVALID_ARGUMENT says which has none.
+// For each variable its place among `tensors`: that of its name, with or without Keras 2's ":0"
+// (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only one whose name goes on
+// in front of it or ends it ("sequential/dense/kernel" for "dense/kernel" and the other way round:
+// what Keras has as a variable's `path` depends on how the model was made). INVALID_ARGUMENT says
+// which has none.
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
                                                   std::span<const VariableSpec> variables);
 

@@ -1,5 +1,7 @@
 """Models for make_graphs.py, as those of graph_cases.py: statistics of batches in layers that are
 shared or wrapped, ties, and what else is seldom."""
+import importlib
+
 import numpy as np
 
 from graph_cases import draw, one, plain, steps, tokens, CASES as _before
@@ -202,6 +204,33 @@ def steps_of_graph(keras, keras2, rng):
     return {"model": keras.Model([a, b], out, name="m"),
             "x": {"a": draw(rng, 4, 3, 4, 4, 2), "b": draw(rng, 4, 3, 4, 4, 2)},
             "y": draw(rng, 4, 3, 2), "loss": "mse"}
+
+
+@case
+def scales_of_applications(keras, keras2, rng):
+    """Layers that ConvNeXt and InceptionResNetV2 define."""
+    of = keras.__name__ + ".src.applications."
+    scale = importlib.import_module(of + "convnext").LayerScale
+    custom = importlib.import_module(of + "inception_resnet_v2").CustomScaleLayer
+    a = keras.layers.Input((3, 4), name="a")
+    h = scale(0.5, 5, name="s")(keras.layers.Dense(5, name="d")(a))
+    e = keras.layers.Dense(5, name="e")(a)
+    out = keras.layers.Flatten(name="f")(custom(0.17, name="c")([h, e]))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 3, 3, 4)},
+            "y": draw(rng, 3, 15), "loss": "mse"}
+
+
+plain("rnn_of_cells", lambda L: [L.RNN(L.LSTMCell(3, name="mine"), return_sequences=True), L.RNN(
+    L.GRUCell(2, recurrent_regularizer="l2"), return_sequences=True, go_backwards=True), L.RNN([
+        L.GRUCell(2), L.SimpleRNNCell(3)])], 4, 3)
+
+
+@case
+def rnn_of_cells_masked(keras, keras2, rng):
+    L = keras.layers
+    return one(keras, [L.Masking(name="mask"), L.RNN([L.LSTMCell(3), L.SimpleRNNCell(2)],
+                                                     return_sequences=True), L.RNN(L.GRUCell(2))],
+               steps(rng, 3, 5, 3), draw(rng, 3, 2))
 
 
 CASES = {name: _before.pop(name) for name in list(_before) if name not in _known}

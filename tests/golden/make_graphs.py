@@ -56,6 +56,7 @@ def paths(model, prefix=""):
         for v in layer.variables:
             path = v.name.split(":")[0] if KERAS2 else v.path
             tail = path.split(layer.name + "/", 1)[-1]
+            tail = "gamma" if tail.startswith("variable") else tail  # a LayerScale's
             found[id(v)] = prefix + layer.name + "/" + tail
     return found
 

@@ -36,6 +36,9 @@ TEST_CASE("variables are found by their names, Keras' paths, and with the number
         "sequential/d/kernel sequential/d/bias ");
   CHECK(Found({"feat/kernel", "d/kernel"}, {"backbone/feat/kernel", "d/kernel"}) ==
         "feat/kernel d/kernel ");
+  CHECK(Found({"a/s/variable", "t/variable_12"}, {"t/gamma", "s/gamma"}) ==
+        "t/variable_12 a/s/variable ");
+  CHECK(Found({"variables/kernel"}, {"kernel"}) == "variables/kernel ");
   // What has a variable's own name is no other's.
   CHECK(Found({"inner/d/kernel", "d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
         "d/kernel inner/d/kernel ");

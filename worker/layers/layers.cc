@@ -40,6 +40,8 @@ constexpr LayerEntry kLayers[] = {
     {"Cropping1D", MakeFrame},
     {"Cropping2D", MakeFrame},
     {"Cropping3D", MakeFrame},
+    {"Custom>CustomScaleLayer", MakeCustomScaleLayer},  // as Keras 2 has it
+    {"CustomScaleLayer", MakeCustomScaleLayer},
     {"Dense", MakeDense},
     {"DepthwiseConv1D", MakeConv},
     {"DepthwiseConv2D", MakeConv},
@@ -62,6 +64,7 @@ constexpr LayerEntry kLayers[] = {
     {"Identity", MakeIdentity},
     {"LSTM", MakeRecurrent},
     {"LayerNormalization", MakeLayerNormalization},
+    {"LayerScale", MakeLayerScale},
     {"LeakyReLU", MakeActivation},
     {"Masking", MakeMasking},
     {"MaxPooling1D", MakePooling},

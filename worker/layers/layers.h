@@ -19,6 +19,7 @@ std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // over steps and 
 std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
 std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
+std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config);  // and SpatialDropout, noise
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
@@ -32,6 +33,7 @@ std::unique_ptr<Layer> MakeImageMap(LayerConfig& config);     // RandomFlip, Ran
 std::unique_ptr<Layer> MakeImageSize(LayerConfig& config);    // Resizing, CenterCrop, RandomCrop
 std::unique_ptr<Layer> MakeIdentity(LayerConfig& config);
 std::unique_ptr<Layer> MakeLayerNormalization(LayerConfig& config);
+std::unique_ptr<Layer> MakeLayerScale(LayerConfig& config);
 std::unique_ptr<Layer> MakeMasking(LayerConfig& config);
 std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config);  // Add, Multiply, ...

@@ -12,7 +12,7 @@ class RecurrentLayer : public Layer {
   RecurrentLayer(LayerConfig& config, CellKind kind, const std::string& cell)
       : Layer(config),
         keras2_(config.keras2()),
-        cell_(cell),
+        cell_(NameOfCell(config, cell)),
         return_state_(config.Flag("return_state", false)),
         kernel_initializer_(config.InitializerOf("kernel_initializer", "glorot_uniform")),
         recurrent_initializer_(config.InitializerOf("recurrent_initializer", "orthogonal")),
@@ -65,14 +65,14 @@ class RecurrentLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const RecurrentPlan plan, PlanFor(inputs, 1));
     const int64_t wide = plan.gates * plan.units;
-    RETURN_IF_ERROR(Declare(0, cell_ + "/kernel", {plan.in, wide}, kernel_initializer_));
+    RETURN_IF_ERROR(Declare(0, cell_ + "kernel", {plan.in, wide}, kernel_initializer_));
     RETURN_IF_ERROR(
-        Declare(1, cell_ + "/recurrent_kernel", {plan.units, wide}, recurrent_initializer_));
+        Declare(1, cell_ + "recurrent_kernel", {plan.units, wide}, recurrent_initializer_));
     MakeOperand(0);
     if (!plan.reset_before()) MakeOperand(1);  // else its parts are copied
     if (plan.bias) {
       const Shape bias = plan.kind == CellKind::kGru ? Shape{2, wide} : Shape{wide};
-      RETURN_IF_ERROR(Declare(2, cell_ + "/bias", bias, bias_initializer_));
+      RETURN_IF_ERROR(Declare(2, cell_ + "bias", bias, bias_initializer_));
     }
     output_ = plan.sequences ? Shape{plan.steps, plan.units} : Shape{plan.units};
     return return_state_ ? Shape{plan.each} : output_;
@@ -89,6 +89,13 @@ class RecurrentLayer : public Layer {
   }
 
  private:
+  // Of an RNN the cell has a name of its own, which may be the layer's.
+  static std::string NameOfCell(LayerConfig& config, const std::string& otherwise) {
+    const nlohmann::json* given = config.Value("cell_name");
+    const bool named = given != nullptr && given->is_string();
+    const std::string name = named ? given->get<std::string>() : otherwise;
+    return name.empty() ? "" : name + "/";
+  }
   static float Rate(LayerConfig& config, const char* key) {
     const double rate = config.Number(key, 0);
     if (!(rate >= 0 && rate < 1)) config.Fail(key, "must be at least 0 and below 1");
@@ -127,7 +134,7 @@ class RecurrentLayer : public Layer {
   }
 
   const bool keras2_;
-  const std::string cell_;  // part of the variables' names
+  const std::string cell_;  // in front of the variables' names
   const bool return_state_;
   const Initializer kernel_initializer_, recurrent_initializer_;
   Initializer bias_initializer_;

@@ -55,6 +55,76 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
   return absl::OkStatus();
 }
 
+// What RNN says of itself, of a layer that has this cell.
+constexpr const char* kOfRnn[] = {
+    "return_sequences", "return_state", "go_backwards",         "stateful",
+    "unroll",           "time_major",   "zero_output_for_mask", "batch_input_shape"};
+
+// {"class_name": "LSTM"} for an LSTMCell. Its config has the cell's.
+absl::StatusOr<json> LayerOfCell(const json& cell, bool trains) {
+  static constexpr const char* kCells[] = {"LSTMCell", "GRUCell", "SimpleRNNCell"};
+  const auto config = cell.find("config");
+  std::string name = KerasClass(cell);
+  if (std::find(std::begin(kCells), std::end(kCells), name) == std::end(kCells) ||
+      config == cell.end() || !config->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"cell\": ", name.empty() ? "what it has" : name,
+                     " is not supported; supported: LSTMCell, GRUCell, SimpleRNNCell, and a list "
+                     "of these"));
+  }
+  name.resize(name.size() - std::string_view("Cell").size());
+  json layer = {{"class_name", name}, {"config", *config}};
+  layer["config"]["cell_name"] = StringAt(*config, "name");
+  if (!trains) layer["config"]["trainable"] = false;
+  return layer;
+}
+
+// An RNN is the layer of its cell, or one layer after the other, of which the last gives what it
+// does.
+absl::Status ReadRnn(LayerSpec& spec) {
+  const json rnn = spec.config, cell = rnn.value("cell", json());
+  const bool trains = rnn.value("trainable", json()) != false;
+  if (!cell.is_object()) return absl::InvalidArgumentError("key \"cell\": must be a cell");
+  std::vector<json> cells{cell};
+  const bool stacked = KerasClass(cell) == "StackedRNNCells";
+  if (stacked) {
+    const json within = cell.value("config", json());
+    const json list = within.is_object() ? within.value("cells", json()) : json();
+    cells.clear();
+    for (const json& one : list) cells.push_back(one);
+    for (const char* key : {"return_state", "go_backwards"}) {
+      if (rnn.value(key, json()) != true) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("key \"", key, "\": is not supported with several cells"));
+    }
+  }
+  json layers = json::array();
+  for (const json& one : cells) {
+    absl::StatusOr<json> layer = LayerOfCell(one.is_object() ? one : json::object(), trains);
+    if (!layer.ok()) return layer.status();
+    json& config = (*layer)["config"];
+    if (stacked) {
+      config["name"] =
+          absl::StrCat(StringAt(cell["config"], "name"), "/", StringAt(config, "name"));
+      config["cell_name"] = "";
+      config["return_sequences"] = true;
+    }
+    layers.push_back(*std::move(layer));
+  }
+  if (layers.empty()) return absl::InvalidArgumentError("key \"cell\": has no cells");
+  json& last = layers.back()["config"];
+  for (const char* key : kOfRnn) {
+    if (rnn.contains(key)) last[key] = rnn[key];
+  }
+  spec.class_name = stacked ? "Sequential" : layers[0]["class_name"].get<std::string>();
+  spec.config = stacked ? json{{"layers", std::move(layers)}} : std::move(last);
+  if (stacked && rnn.contains("batch_input_shape")) {
+    spec.config["batch_input_shape"] = rnn["batch_input_shape"];
+    spec.config["layers"].back()["config"].erase("batch_input_shape");
+  }
+  return absl::OkStatus();
+}
+
 // Fills `spec` as far as it goes.
 absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
                        LayerSpec& spec) {
@@ -84,6 +154,12 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
   }
   if (!name.empty() && taken.count(name) != 0) {
     return InvalidModel(absl::StrCat("two layers have the name \"", name, "\""));
+  }
+  if (spec.class_name == "RNN") {
+    const absl::Status read = ReadRnn(spec);
+    if (read.ok()) return read;
+    return InvalidModel(
+        absl::StrCat("layer \"", spec.name, "\" (RNN): ", std::string(read.message())));
   }
   return RecogniseOperation(layer, spec);
 }

@@ -24,6 +24,10 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
     if (!config.contains("units")) config["units"] = 2;
     return SequentialJson({LayerJson("Dense", config)});
   };
+  const auto rnn = [](const json& cell, bool state = false) {
+    return SequentialJson(
+        {LayerJson("RNN", {{"name", "r"}, {"cell", cell}, {"return_state", state}})});
+  };
   const std::vector<std::pair<json, std::string>> table = {
       {json(), "model: must be a JSON object"},
       {json::array(), "model: must be a JSON object"},
@@ -51,6 +55,15 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
             {"layer", SequentialJson({LayerJson("TFOpLambda",
                                                 {{"name", "a"}, {"function", "math.tanh"}})})}})}),
        "layer \"a\" (Tanh): is an operation on tensors"},
+      {rnn(3), "layer \"r\" (RNN): key \"cell\": must be a cell"},
+      {rnn({{"class_name", "MyCell"}, {"config", json::object()}}),
+       "layer \"r\" (RNN): key \"cell\": MyCell is not supported; supported: LSTMCell, GRUCell"},
+      {rnn({{"class_name", "GRUCell"}, {"config", 3}}), "GRUCell is not supported"},
+      {rnn({{"class_name", "StackedRNNCells"}, {"config", 3}}), "key \"cell\": has no cells"},
+      {rnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", {3}}}}}),
+       "what it has is not supported"},
+      {rnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", json::array()}}}}, true),
+       "key \"return_state\": is not supported with several cells"},
       {SequentialJson({ok, LayerJson("InputLayer", {{"name", "i"}})}), "must be the first"},
       {SequentialJson({Dense({{"name", "d"}})}), "layer \"d\" (Dense): key \"units\": is missing"},
       {with({{"units", 0}}), "key \"units\": must be a whole number"},
