@@ -108,7 +108,10 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary() << (*program)->Memory() << "\n";
-  report.Take(where, InitialWeights::Open(files, job, (*program)->variables()));
+  const auto weights = InitialWeights::Open(files, job, (*program)->variables());
+  if (report.Take(where, weights) && *weights != nullptr) {
+    report.Take(where, (*weights)->CheckFinite());
+  }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
 }

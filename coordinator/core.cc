@@ -362,7 +362,7 @@ void CoordinatorCore::AdvanceEpoch() {
   if (epoch > 0 && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
     return StartEvaluation(epoch - 1);
   }
-  if (epoch >= TotalEpochs()) return StartFinishing();
+  if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
   abandoned_.clear();
   table_.emplace(epoch, BatchesOfEpoch(epoch), split_batches);
   table_->Load(next);

@@ -234,6 +234,7 @@ class CoordinatorCore {
   bool MayBePushed(uint64_t split) const;
   void DecideRejections(const std::vector<const Ledger*>& ledgers);
   void CheckRejected();
+  bool FailNotFinite();
   uint64_t FirstEpochToReplay() const;
 
   // core_rounds.cc

@@ -100,6 +100,25 @@ void CoordinatorCore::DecideRejections(const std::vector<const Ledger*>& ledgers
   if (decided) SaveJobState();
 }
 
+// A job whose batches are all applied, and whose variables nobody can use, is not done.
+bool CoordinatorCore::FailNotFinite() {
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (partition.healthy() || partition.id() >= layout_.size()) continue;
+      const uint32_t variable = layout_[partition.id()].variable();
+      if (ending_.has_value()) return true;
+      SetPhase(Phase::kTraining);
+      EndAfterCheckpoint(
+          {ExitCode::kDiverged, "failed",
+           absl::StrCat("an update gave a value of ", state_.variables[variable].name(),
+                        " that is not finite: a lower learning_rate or a clipnorm may keep it; "
+                        "paracord checkpoint lists what was finite before")});
+      return true;
+    }
+  }
+  return false;
+}
+
 // Too many rejected batches in an epoch fail the job.
 void CoordinatorCore::CheckRejected() {
   if (!table_.has_value() || phase_ == Phase::kEnded) return;

@@ -157,6 +157,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (manifest.name.generation != generation_) PROBE("coordinator.commit.late");
   Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ", now_ms_ - round_->started_ms,
                     " ms"));
+  if (!manifest.healthy()) Warn("the checkpoint holds values that are not finite");
   round_.reset();
   checkpoint_problem_.clear();
   ++state_.counters.checkpoints;

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -40,7 +42,33 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 
+// Memory that cannot be had ends the process wherever it is asked for: what is said has room here.
+[[noreturn]] void SayWhatIsMissing() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc&) {
+    rusage used{};
+    rlimit most{};
+    getrusage(RUSAGE_SELF, &used);
+    getrlimit(RLIMIT_AS, &most);
+    const bool limited = most.rlim_cur != RLIM_INFINITY;
+    std::fprintf(stderr, "out of memory, of which this process has had %ld MiB%s\n",
+                 used.ru_maxrss >> 10,
+                 limited ? ": its limit (ulimit -v) has to be higher"
+                         : ": it needs more, or more ps (variables) and a smaller batch (worker)");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ended by %s\n", error.what());
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
+
+void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
+  std::set_terminate(SayWhatIsMissing);
+  LeaveProcess(main(argc, argv));
+}
 
 void DaemonFlags::AddTo(Flags& flags) {
   flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",

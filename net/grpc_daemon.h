@@ -42,6 +42,10 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 // Logging, and the trace if one is wanted; before the daemon's threads.
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program);
 
+// Runs `main` and leaves with its exit code. Memory that cannot be had is said before the process
+// ends by SIGABRT.
+[[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
+
 // Ends the process with what has been written so far, and without the destructors of static
 // objects: gRPC's threads may still use them.
 [[noreturn]] void LeaveProcess(int exit_code);

@@ -1,12 +1,14 @@
 #include "server/initial_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/finite.h"
 #include "common/status_macros.h"
 #include "config/nearest.h"
 #include "storage/tensor_numbers.h"
@@ -80,7 +82,12 @@ absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
                                                   std::span<const VariableSpec> variables) {
   std::map<std::string, size_t> others;
-  for (size_t t = 0; t < tensors.size(); ++t) others[Named(tensors[t])] = t;
+  for (size_t t = 0; t < tensors.size(); ++t) others.emplace(tensors[t], t);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const std::string named = Named(tensors[t]);
+    if (named != tensors[t] && others.emplace(named, t).second)
+      others.erase(std::string(tensors[t]));
+  }
   std::vector<std::optional<size_t>> found(variables.size());
   for (size_t v = 0; v < variables.size(); ++v) {
     const auto same = others.find(variables[v].name());
@@ -127,10 +134,37 @@ absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
 absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& value) const {
   const TensorInfo& tensor = file_->header().tensors[tensors_[variable]];
   for (const ChunkRef& chunk : value.chunks()) {
-    RETURN_IF_ERROR(InWeights(file_->ReadElements(tensor, begin, chunk.mutable_values())));
+    RETURN_IF_ERROR(ReadFinite(tensor, begin, chunk.mutable_values()));
     begin += chunk.values().size();
   }
   return absl::OkStatus();
+}
+
+absl::Status InitialWeights::CheckFinite() const {
+  std::vector<float> values(kChunkElements);
+  for (const size_t t : tensors_) {
+    const TensorInfo& tensor = file_->header().tensors[t];
+    uint64_t left = 1;
+    for (const uint64_t size : tensor.shape) left *= size;
+    for (uint64_t begin = 0; left > 0;) {
+      const std::span<float> now = std::span(values).first(std::min<uint64_t>(left, values.size()));
+      RETURN_IF_ERROR(ReadFinite(tensor, begin, now));
+      begin += now.size();
+      left -= now.size();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InitialWeights::ReadFinite(const TensorInfo& tensor, uint64_t begin,
+                                        std::span<float> values) const {
+  RETURN_IF_ERROR(InWeights(file_->ReadElements(tensor, begin, values)));
+  if (AllFinite(values)) return absl::OkStatus();
+  const auto wrong = std::find_if_not(values.begin(), values.end(),
+                                      [](float value) { return std::isfinite(value); });
+  return absl::InvalidArgumentError(absl::StrCat(
+      "initial_weights: ", file_->path(), ": tensor ", tensor.name, ": element ",
+      begin + static_cast<uint64_t>(wrong - values.begin()), " is ", *wrong, ", as float32"));
 }
 
 }  // namespace paracord

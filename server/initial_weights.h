@@ -33,10 +33,14 @@ class InitialWeights {
   static absl::StatusOr<std::unique_ptr<InitialWeights>> Open(
       Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-  // The variable's elements from `begin` on.
+  // The variable's elements from `begin` on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
+  // Reads all that are somebody's.
+  absl::Status CheckFinite() const;
 
  private:
+  absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;
+
   explicit InitialWeights(std::unique_ptr<SafetensorsFile> file) : file_(std::move(file)) {}
 
   const std::unique_ptr<SafetensorsFile> file_;

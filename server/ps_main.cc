@@ -76,4 +76,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace paracord
 
-int main(int argc, char** argv) { paracord::LeaveProcess(paracord::Main(argc, argv)); }
+int main(int argc, char** argv) { paracord::RunProgram(argc, argv, paracord::Main); }

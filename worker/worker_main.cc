@@ -137,5 +137,5 @@ int main(int argc, char** argv) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe", none).string();
     if (!none) execv(self.c_str(), argv);
   }
-  paracord::LeaveProcess(paracord::Main(argc, argv));
+  paracord::RunProgram(argc, argv, paracord::Main);
 }

@@ -30,6 +30,21 @@ TEST_CASE("too many rejected batches end the job with the code for divergence") 
   CHECK(JsonOf(harness.summary).at("status") == "failed");
 }
 
+TEST_CASE("a job whose variables are not finite at its end has diverged, after a checkpoint") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  harness.ps[0].mutable_partitions(0)->set_healthy(false);
+  TrainAll(harness, session);
+  harness.Run(3000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 6);
+  REQUIRE(harness.committed.size() == 1);
+  CHECK_FALSE(harness.committed[0].complete);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("status") == "failed");
+  CHECK(summary.at("reason").get<std::string>().find("that is not finite") != std::string::npos);
+}
+
 LeaseReport Unreadable(const Lease& lease) {
   LeaseReport report;
   report.set_lease(lease.id());

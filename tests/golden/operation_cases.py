@@ -172,3 +172,13 @@ def einsums(ops, keras2, rng, h, a):
     return [ops.einsum("bhqk,bkhd->bqhd", weights, q), ops.einsum("be,bed->bd", each, h),
             ops.einsum("bi,bj->bji", each, h[:, 0, :]), ops.einsum("...i,...i->...", h, a),
             ops.einsum("...ij,...kj->...ik", h, a), ops.einsum("bij,bij->bij", h, a)]
+
+
+@case(2, 6)
+def with_numbers(ops, keras2, rng, h, a):
+    """Of a tie the first operand has the gradient; a quotient is none of a rounded reciprocal."""
+    most, least, floor = ops.maximum, ops.minimum, tf.floor if keras2 else ops.floor
+    tie = h - ops.stop_gradient(h)
+    whole = floor(a * 100.0) * 41.0
+    return [most(0.0, tie), most(tie, 0.0), least(0.0, tie), least(tie, 0.0), most(0.25, h),
+            least(h, 0.25), h / 41.0, floor(whole / 41.0) * h, 3.0 / (h * h + 0.5)]

@@ -1,6 +1,7 @@
 #include "server/initial_weights.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ TEST_CASE("variables are found by their names, Keras' paths, and with the number
   CHECK(Found({"a/s/variable", "t/variable_12"}, {"t/gamma", "s/gamma"}) ==
         "t/variable_12 a/s/variable ");
   CHECK(Found({"variables/kernel"}, {"kernel"}) == "variables/kernel ");
+  CHECK(Found({"d/kernel", "d/kernel:0"}, {"d/kernel"}) == "d/kernel ");
+  CHECK(Found({"d/kernel:0", "d/kernel"}, {"d/kernel"}) == "d/kernel ");
   // What has a variable's own name is no other's.
   CHECK(Found({"inner/d/kernel", "d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
         "d/kernel inner/d/kernel ");
@@ -85,6 +88,19 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
   CHECK(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
         where + "holds no tensor v; there is: w");
   CHECK(error("\x89HDF", "") == where + "the header does not begin with {");
+  const auto finite = [&](float second) {
+    const float values[] = {1, second};
+    const std::string_view bytes(reinterpret_cast<const char*>(values), sizeof(values));
+    CHECK(error(R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", std::string(bytes))
+              .empty());
+    const auto weights = InitialWeights::Open(files, job, variables).value();
+    const Block block(2);
+    CHECK(weights->Read(0, 0, block) == weights->CheckFinite());
+    return std::string(weights->CheckFinite().message());
+  };
+  CHECK(finite(2).empty());
+  CHECK(finite(std::numeric_limits<float>::quiet_NaN()) ==
+        where + "tensor v: element 1 is nan, as float32");
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ std::unique_ptr<Layer> MakeImageSize(LayerConfig& config);    // Resizing, Cente
 std::unique_ptr<Layer> MakeIdentity(LayerConfig& config);
 std::unique_ptr<Layer> MakeLayerNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeLayerScale(LayerConfig& config);
+std::unique_ptr<Layer> MakeLogarithm(LayerConfig& config, float base);
 std::unique_ptr<Layer> MakeMasking(LayerConfig& config);
 std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config);  // Add, Multiply, ...

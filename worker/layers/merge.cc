@@ -262,29 +262,25 @@ std::optional<BinaryKind> KindOf(const std::string& class_name) {
 // What an operator does to its tensor when the other side is the number c.
 std::optional<Activation> WithNumber(const std::string& op, float c, bool number_first) {
   using K = ActivationKind;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (op == "Add") return Activation{K::kAffine, 1, c, 0};
   if (op == "Multiply") return Activation{K::kAffine, c, 0, 0};
-  if (op == "Maximum") return Activation{K::kClip, c, kInfinity, 0};
-  if (op == "Minimum") return Activation{K::kClip, -kInfinity, c, 0};
   if (op == "Subtract") {
     return number_first ? Activation{K::kAffine, -1, c, 0} : Activation{K::kAffine, 1, -c, 0};
   }
-  if (op == "Divide" || op == "TrueDivide") {
-    return number_first ? Activation{K::kPower, c, -1, 0} : Activation{K::kAffine, 1 / c, 0, 0};
-  }
+  const bool divides = op == "Divide" || op == "TrueDivide";
+  if (divides && number_first) return Activation{K::kPower, c, -1, 0};
   if (op == "Power" && !number_first) return Activation{K::kPower, 1, c, 0};
   if (op == "NotEqual") return Activation{K::kNotEqual, c, 0, 0};
   return std::nullopt;
 }
 
-// x op c, or c op x, for an operator that is no activation: of x mod c the gradient is that of x,
-// the others have none.
+// f(x) op c, or c op x, for an operator that is no activation.
 class WithNumberLayer : public Layer {
  public:
-  WithNumberLayer(LayerConfig& config, BinaryKind kind, float number, bool number_first)
-      : Layer(config), kind_(kind), number_(number), number_first_(number_first) {}
-  bool differentiable() const override { return kind_ == BinaryKind::kModulo; }
+  WithNumberLayer(LayerConfig& config, BinaryKind kind, float number, bool number_first,
+                  std::optional<Activation> f = std::nullopt)
+      : Layer(config), kind_(kind), number_(number), number_first_(number_first), f_(f) {}
+  bool differentiable() const override { return !GivesTruth(kind_); }
   std::optional<Activation> activation_after() const override { return AfterOperator(*this); }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
@@ -292,38 +288,73 @@ class WithNumberLayer : public Layer {
     ASSIGN_OR_RETURN(DeviceArray number, ops.Allocate(1));
     ops.Fill(1, number_, number.get());
     return std::make_unique<WithNumberKernel>(ops, kind_, batch * Elements(inputs[0]),
-                                              std::move(number), number_first_);
+                                              std::move(number), number_first_, f_);
   }
 
  private:
   class WithNumberKernel : public Kernel {
    public:
-    WithNumberKernel(Ops& ops, BinaryKind kind, int64_t n, DeviceArray number, bool number_first)
-        : ops_(ops), kind_(kind), n_(n), number_(std::move(number)), number_first_(number_first) {}
+    WithNumberKernel(Ops& ops, BinaryKind kind, int64_t n, DeviceArray number, bool number_first,
+                     std::optional<Activation> f)
+        : ops_(ops),
+          kind_(kind),
+          n_(n),
+          number_(std::move(number)),
+          number_first_(number_first),
+          f_(f) {}
     void Forward(const ForwardCall& call) override {
       const float *x = call.inputs[0], *c = number_.get();
-      const std::vector<int64_t> none{0}, all{1};
+      if (f_.has_value()) {
+        ops_.Activate(*f_, 1, n_, x, call.output);
+        x = call.output;
+      }
       if (number_first_) {
-        ops_.Binary(kind_, {{n_}, none, all, all}, c, x, call.output);
+        ops_.Binary(kind_, {{n_}, {0}, {1}, {1}}, c, x, call.output);
       } else {
-        ops_.Binary(kind_, {{n_}, all, none, all}, x, c, call.output);
+        ops_.Binary(kind_, WithRight(), x, c, call.output);
       }
     }
     void Backward(const BackwardCall& call) override {
-      if (call.d_inputs[0] != nullptr) ops_.Affine(n_, 1, 0, call.d_output, call.d_inputs[0]);
+      float* const dx = call.d_inputs[0];
+      if (dx == nullptr) return;
+      switch (kind_) {
+        case BinaryKind::kDivide:
+          ops_.Binary(kind_, WithRight(), call.d_output, number_.get(), dx);
+          break;
+        case BinaryKind::kMaximum:  // of a tie the first has all, as in TensorFlow
+          Keep(number_first_ ? BinaryKind::kGreater : BinaryKind::kGreaterEqual, call, dx);
+          break;
+        case BinaryKind::kMinimum:
+          Keep(number_first_ ? BinaryKind::kLess : BinaryKind::kLessEqual, call, dx);
+          break;
+        default:  // of x mod c
+          ops_.Affine(n_, 1, 0, call.d_output, dx);
+      }
+      if (f_.has_value()) {
+        ops_.ActivateBackward(*f_, 1, n_, call.inputs[0], call.output, dx, dx);
+      }
     }
 
    private:
+    Walk WithRight() const { return {{n_}, {1}, {0}, {1}}; }
+    // The gradient where the input is so beside the number.
+    void Keep(BinaryKind where, const BackwardCall& call, float* dx) {
+      ops_.Binary(where, WithRight(), call.inputs[0], number_.get(), dx);
+      ops_.Binary(BinaryKind::kKeep, {{n_}, {1}, {1}, {1}}, call.d_output, dx, dx);
+    }
+
     Ops& ops_;
     const BinaryKind kind_;
     const int64_t n_;
     const DeviceArray number_;
     const bool number_first_;
+    const std::optional<Activation> f_;
   };
 
   const BinaryKind kind_;
   const float number_;
   const bool number_first_;
+  const std::optional<Activation> f_;
 };
 
 std::unique_ptr<Layer> MakeWithNumber(LayerConfig& config, float number, bool first) {
@@ -344,6 +375,11 @@ std::unique_ptr<Layer> MakeMerge(LayerConfig& config) {
   const auto kind = KindOf(config.class_name());
   if (!kind.has_value()) return nullptr;
   return std::make_unique<BinaryLayer>(config, *kind, config.class_name() == "Average");
+}
+
+std::unique_ptr<Layer> MakeLogarithm(LayerConfig& config, float base) {
+  return std::make_unique<WithNumberLayer>(config, BinaryKind::kDivide, std::log(base), false,
+                                           Activation{ActivationKind::kLog});
 }
 
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config) {

@@ -101,21 +101,17 @@ std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
   const std::string& name = config.class_name();
   const bool keras2 = config.keras2();
   if (name == "Cast") {
-    // Float32 here, whatever the numbers are in Keras; those of a whole type are whole.
-    static constexpr std::string_view kWhole[] = {"int8",  "int16",  "int32", "int64",
-                                                  "uint8", "uint16", "uint32"};
-    std::vector<std::string_view> known{"float32", "bool"};
-    known.insert(known.end(), std::begin(kWhole), std::end(kWhole));
-    const std::string dtype = config.Choice("dtype", "", known);
+    // Float32 here, whatever the numbers are in Keras; those of a whole type are whole, and do not
+    // begin again below zero or above what a narrow one has.
+    const std::string dtype = config.Choice("dtype", "", {"float32", "bool", "int32", "int64"});
     if (dtype == "bool") return MakeActivationLayer(config, {K::kNotEqual, 0});
-    return MakeActivationLayer(config, {dtype.find("int") < 2 ? K::kTruncate : K::kLinear});
+    return MakeActivationLayer(config, {dtype == "float32" ? K::kLinear : K::kTruncate});
   }
   if (name == "LogicalNot") {  // 1 - (x != 0)
     return MakeActivations(config, {K::kNotEqual, 0}, {K::kAffine, -1, 1});
   }
   if (name == "Log2" || name == "Log10") {
-    const float base = name == "Log2" ? 2.f : 10.f;
-    return MakeActivations(config, {K::kLog}, {K::kAffine, 1 / std::log(base)});
+    return MakeLogarithm(config, name == "Log2" ? 2.f : 10.f);
   }
   if (name == "Clip") {
     constexpr double kMost = std::numeric_limits<float>::max();

@@ -324,15 +324,13 @@ class ReduceLayer : public AlongAxes {
         keep_(config.Flag("keepdims", false)) {
     if (along_ != Along::kNorm) return;
     const nlohmann::json* order = config.Value("ord");
-    if (order == nullptr || *order == 2 || *order == "euclidean") return;
-    if (*order == "fro" && axes_.size() == 2) return;
-    if (*order == 1 && axes_.size() == 1) {
+    const bool vector = axes_.size() == 1;
+    if (order == nullptr || *order == "euclidean") return;
+    if ((vector && *order == 2) || (axes_.size() == 2 && *order == "fro")) return;
+    if (vector && *order == 1) {
       along_ = Along::kNorm1;
     } else {
-      config.Fail("ord", "must be 2 or null, 1 along one axis, or \"fro\" along two");
-    }
-    if (axes_.size() > 2 || (axes_.size() == 2 && *order == 2)) {
-      config.Fail("ord", "is that of a matrix, which is not supported");
+      config.Fail("ord", "must be null, 1 or 2 along one axis, or \"fro\" along two");
     }
   }
 

@@ -30,11 +30,24 @@ std::string DefaultName(const std::string& class_name, size_t index) {
   return index == 0 ? name : absl::StrCat(name, "_", index);
 }
 
+// Keras 3 hands on the very tensor that is cast to the type it has, with its mask.
+bool HandsOn(const json& layer, const LayerSpec& spec) {
+  if (spec.class_name != "Cast") return false;
+  const json::json_pointer tensor("/inbound_nodes/0/args/0/config/dtype");
+  return layer.contains(tensor) && layer[tensor].is_string() &&
+         layer[tensor] == spec.config.value("dtype", json()) && layer["inbound_nodes"].size() == 1;
+}
+
 // An operation of Keras 3 has the module keras.src.ops.*; one of Keras 2 is a TFOpLambda.
 absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
   const std::string module = StringAt(layer, "module");
   if (module.starts_with("keras.src.ops") || module.starts_with("keras.ops")) {
     spec.operation = true;
+    if (HandsOn(layer, spec)) {
+      spec.class_name = "Identity";
+      spec.operation = false;
+      spec.config = json::object();
+    }
   } else if (spec.class_name == "TFOpLambda" || spec.class_name == "SlicingOpLambda") {
     const std::string function = StringAt(spec.config, "function");
     const std::string operation = OperationOfKeras2(function);
