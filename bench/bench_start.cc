@@ -153,10 +153,9 @@ Run StartTraining(const std::string& job) {
   while (link == nullptr || !HasUpdates(*link)) {
     if (Seconds() - begin > 60) Fail("no step within a minute");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (link != nullptr) continue;
-    if (const std::string socket = FindSocket(dir, "ps-0"); !socket.empty()) {
-      link = network.Dial(socket);
-    }
+    const std::string socket = FindSocket(dir, "ps-0");
+    if (link != nullptr && socket.empty()) return StartTraining(job);  // over before it was seen
+    if (link == nullptr && !socket.empty()) link = network.Dial(socket);
   }
   run.first_step = Seconds() - begin;
   run.cpu = CpuSecondsOf(run.train->pid());
