@@ -30,6 +30,11 @@ std::string DefaultName(const std::string& class_name, size_t index) {
   return index == 0 ? name : absl::StrCat(name, "_", index);
 }
 
+// Names become those of variables, and of tensors in files.
+bool Usable(const std::string& name) {
+  return name.find_first_of("\n\r\t\"") == std::string::npos && name.size() <= 1024;
+}
+
 // Keras 3 hands on the very tensor that is cast to the type it has, with its mask.
 bool HandsOn(const json& layer, const LayerSpec& spec) {
   if (spec.class_name != "Cast") return false;
@@ -85,9 +90,11 @@ absl::StatusOr<json> LayerOfCell(const json& cell, bool trains) {
                      " is not supported; supported: LSTMCell, GRUCell, SimpleRNNCell, and a list "
                      "of these"));
   }
+  const std::string own = StringAt(*config, "name");
+  if (!Usable(own)) return absl::InvalidArgumentError("key \"cell\": has an unusable name");
   name.resize(name.size() - std::string_view("Cell").size());
   json layer = {{"class_name", name}, {"config", *config}};
-  layer["config"]["cell_name"] = StringAt(*config, "name");
+  layer["config"]["cell_name"] = own;
   if (!trains) layer["config"]["trainable"] = false;
   return layer;
 }
@@ -126,6 +133,7 @@ absl::Status ReadRnn(LayerSpec& spec) {
   }
   if (layers.empty()) return absl::InvalidArgumentError("key \"cell\": has no cells");
   json& last = layers.back()["config"];
+  last.erase("return_sequences");
   for (const char* key : kOfRnn) {
     if (rnn.contains(key)) last[key] = rnn[key];
   }
@@ -161,8 +169,7 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
     const std::string free = DefaultName(spec.class_name, i);
     if (taken.count(free) == 0) spec.name = free;
   }
-  // Names become those of variables, and of tensors in files.
-  if (spec.name.find_first_of("\n\r\t\"") != std::string::npos || spec.name.size() > 1024) {
+  if (!Usable(spec.name)) {
     return InvalidModel(absl::StrCat(place, " (", spec.class_name, ") has an unusable name"));
   }
   if (!name.empty() && taken.count(name) != 0) {

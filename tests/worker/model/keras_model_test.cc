@@ -59,6 +59,7 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
       {rnn({{"class_name", "MyCell"}, {"config", json::object()}}),
        "layer \"r\" (RNN): key \"cell\": MyCell is not supported; supported: LSTMCell, GRUCell"},
       {rnn({{"class_name", "GRUCell"}, {"config", 3}}), "GRUCell is not supported"},
+      {rnn({{"class_name", "GRUCell"}, {"config", {{"name", "a\nb"}}}}), "has an unusable name"},
       {rnn({{"class_name", "StackedRNNCells"}, {"config", 3}}), "key \"cell\": has no cells"},
       {rnn({{"class_name", "StackedRNNCells"}, {"config", {{"cells", {3}}}}}),
        "what it has is not supported"},
