@@ -148,8 +148,8 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
                            "cudaGraphLaunch",
                            "cudaGraphExecDestroy",
                            "cudaLaunchKernel",
-                           "cublasGemmStridedBatchedEx_64",
-                           "cudnnGetConvolutionForwardAlgorithm",
+                           "cublasLtMatmul",
+                           "cudnnBackendFinalize",
                            "cudnnConvolutionForward",
                            "cudnnConvolutionBackwardData",
                            "cudnnConvolutionBackwardFilter"}) {

@@ -11,11 +11,6 @@
 namespace paracord::cuda {
 namespace {
 
-WindowAxis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t dilation,
-                int64_t pad) {
-  return {in, out, size, stride, dilation, pad, pad};
-}
-
 float Element(const GemmCall& call, bool has_tf32, const void* from, int64_t at) {
   if (call.operands == Operands::kBfloat16) {
     return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
@@ -36,30 +31,22 @@ absl::Status CheckGemm(const GemmCall& call) {
   const int64_t rows_b = call.transpose_b ? call.n : call.k;
   if (call.m < 1 || call.n < 1 || call.k < 1 || call.lda < rows_a || call.ldb < rows_b ||
       call.ldc < call.m || call.batch < 1) {
-    return absl::InternalError("cublasGemmStridedBatchedEx_64: CUBLAS_STATUS_INVALID_VALUE");
+    return absl::InternalError("cublasLtMatmul: CUBLAS_STATUS_INVALID_VALUE");
   }
   if (call.batch > 65535) {  // of some kernels: a dimension of the grid
-    return absl::InternalError("cublasGemmStridedBatchedEx_64: CUBLAS_STATUS_EXECUTION_FAILED");
+    return absl::InternalError("cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckConv(const ConvCall& call) {
-  // cudnnGetConvolutionNdForwardOutputDim.
-  const auto out = [](int64_t in, int64_t pad, int64_t size, int64_t stride, int64_t dilation) {
-    return 1 + (in + 2 * pad - ((size - 1) * dilation + 1)) / stride;
+  const ConvShape& s = call.shape;
+  const auto agrees = [](const WindowAxis& axis) {
+    const int64_t reach = (axis.size - 1) * axis.dilation + 1;
+    return axis.out == (axis.in + axis.pad_before + axis.pad_after - reach) / axis.stride + 1;
   };
-  // cudnnSetTensor4dDescriptor: at most 2 giga-elements.
-  const int64_t images[] = {call.batch * call.in_height * call.in_width * call.in_channels,
-                            call.batch * call.out_height * call.out_width * call.out_channels};
-  if (std::max(images[0], images[1]) > std::numeric_limits<int32_t>::max()) {
-    return absl::InternalError("cudnn: CUDNN_STATUS_NOT_SUPPORTED: a tensor is too large");
-  }
-  if (call.out_height != out(call.in_height, call.pad_height, call.height, call.stride_height,
-                             call.dilation_height) ||
-      call.out_width !=
-          out(call.in_width, call.pad_width, call.width, call.stride_width, call.dilation_width) ||
-      call.in_channels % call.groups != 0 || call.out_channels % call.groups != 0) {
+  if (!agrees(s.height) || !agrees(s.width) || s.in_channels % s.groups != 0 ||
+      s.out_channels % s.groups != 0) {
     return absl::InternalError("cudnn: CUDNN_STATUS_BAD_PARAM");
   }
   return absl::OkStatus();
@@ -79,40 +66,37 @@ void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b,
         column[i] += Element(call, has_tf32, a, from + i * step) * factor;
       }
     }
-    for (int64_t i = 0; i < call.m; ++i) column[i] *= alpha;
+    for (int64_t i = 0; i < call.m; ++i) {
+      const float sum = column[i] * alpha + (call.bias == nullptr ? 0 : call.bias[i]);
+      column[i] = call.relu && sum <= 0 ? 0 : sum;
+    }
   }
 }
 
-HostConvMath::HostConvMath(const ConvCall& call)
-    : call_(call),
+HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
+    : s_(call.shape),
       cpu_(MakeCpuOps(1)),
-      kernel_(static_cast<size_t>(call.out_channels * call.height * call.width *
-                                  (call.in_channels / call.groups))) {
-  ConvShape shape;
-  shape.batch = call.batch;
-  shape.in_channels = call.in_channels;
-  shape.out_channels = call.out_channels;
-  shape.groups = call.groups;
-  shape.height = Axis(call.in_height, call.out_height, call.height, call.stride_height,
-                      call.dilation_height, call.pad_height);
-  shape.width = Axis(call.in_width, call.out_width, call.width, call.stride_width,
-                     call.dilation_width, call.pad_width);
+      kernel_(static_cast<size_t>(s_.out_channels * s_.height.size * s_.width.size *
+                                  (s_.in_channels / s_.groups))) {
+  ConvShape shape = s_;
+  shape.bias = finishes && s_.bias;
+  shape.relu = finishes && s_.relu;
   conv_ = cpu_->MakeConv2D(shape).value();
 }
 
 void HostConvMath::Convert(const float* w, bool back, float* other) {
-  const int64_t in = call_.in_channels / call_.groups, taps = call_.height * call_.width * in;
-  for (int64_t o = 0; o < call_.out_channels; ++o) {
+  const int64_t taps = static_cast<int64_t>(kernel_.size()) / s_.out_channels;
+  for (int64_t o = 0; o < s_.out_channels; ++o) {
     for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t theirs = o * taps + tap, ours = tap * call_.out_channels + o;
+      const int64_t theirs = o * taps + tap, ours = tap * s_.out_channels + o;
       other[back ? theirs : ours] = w[back ? ours : theirs];
     }
   }
 }
 
-void HostConvMath::Forward(const float* x, const float* w, float* y) {
+void HostConvMath::Forward(const float* x, const float* w, const float* bias, float* y) {
   Convert(w, false, kernel_.data());
-  conv_->Forward(x, kernel_.data(), nullptr, y);
+  conv_->Forward(x, kernel_.data(), bias, y);
 }
 
 void HostConvMath::BackwardData(const float* w, const float* dy, float* dx) {
@@ -121,7 +105,8 @@ void HostConvMath::BackwardData(const float* w, const float* dy, float* dx) {
 }
 
 void HostConvMath::BackwardFilter(const float* x, const float* dy, float* dw) {
-  conv_->BackwardKernel(x, dy, kernel_.data(), nullptr);
+  if (bias_.empty()) bias_.resize(static_cast<size_t>(s_.out_channels));
+  conv_->BackwardKernel(x, dy, kernel_.data(), bias_.data());
   Convert(kernel_.data(), true, dw);
 }
 

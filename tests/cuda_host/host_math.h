@@ -21,8 +21,9 @@ void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b,
 // NHWC images; the filter is (out, height, width, in / groups).
 class HostConvMath {
  public:
-  explicit HostConvMath(const ConvCall& call);
-  void Forward(const float* x, const float* w, float* y);
+  // `finishes`: the way forward adds the bias and has its ReLU.
+  HostConvMath(const ConvCall& call, bool finishes);
+  void Forward(const float* x, const float* w, const float* bias, float* y);
   void BackwardData(const float* w, const float* dy, float* dx);
   void BackwardFilter(const float* x, const float* dy, float* dw);
 
@@ -30,10 +31,10 @@ class HostConvMath {
   // Between cuDNN's filter and the CPU engine's kernel (height, width, in / groups, out).
   void Convert(const float* w, bool back, float* other);
 
-  const ConvCall call_;
+  const ConvShape s_;
   const std::unique_ptr<Ops> cpu_;
   std::unique_ptr<Conv2D> conv_;
-  std::vector<float> kernel_;
+  std::vector<float> kernel_, bias_;
 };
 
 }  // namespace paracord::cuda

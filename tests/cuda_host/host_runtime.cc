@@ -62,17 +62,12 @@ class HostRuntime : public Runtime {
   absl::Status FreeHost(void* memory) override;
   absl::Status PinHost(const void* memory, size_t bytes) override;
   absl::Status UnpinHost(const void* memory) override;
-  absl::StatusOr<Event> CreateEvent() override {
-    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
-    return streams_.CreateEvent(HostStreams::EventKind::kPlain);
-  }
+  absl::StatusOr<Event> CreateEvent() override { return NewEvent(HostStreams::EventKind::kPlain); }
   absl::StatusOr<Event> CreateTimedEvent() override {
-    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
-    return streams_.CreateEvent(HostStreams::EventKind::kTimed);
+    return NewEvent(HostStreams::EventKind::kTimed);
   }
   absl::StatusOr<Event> CreateHostEvent() override {
-    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
-    return streams_.CreateEvent(HostStreams::EventKind::kOfHost);
+    return NewEvent(HostStreams::EventKind::kOfHost);
   }
   absl::Status AwaitEvent(Event event) override;
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override;
@@ -116,6 +111,10 @@ class HostRuntime : public Runtime {
   HostMemory& memory() { return memory_; }
 
  private:
+  absl::StatusOr<Event> NewEvent(HostStreams::EventKind kind) {
+    RETURN_IF_ERROR(CallHere("cudaEventCreate"));
+    return streams_.CreateEvent(kind);
+  }
   bool IsPinned(const void* at, size_t bytes) const;
   bool Overlaps(const char* begin, size_t bytes) const;  // any of it is pinned
 
@@ -368,7 +367,7 @@ absl::Status HostRuntime::Launch(const KernelLaunch& launch, Stream stream) {
 }
 
 absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
-  RETURN_IF_ERROR(CallHere("cublasGemmStridedBatchedEx_64"));
+  RETURN_IF_ERROR(CallHere("cublasLtMatmul"));
   RETURN_IF_ERROR(CheckGemm(call));
   return Ask(stream, "matmul", [this, call] {
     const int64_t each = OperandBytes(call.operands);
@@ -376,9 +375,10 @@ absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
                             int64_t ld, int64_t bytes, bool written) {
       if (transpose) std::swap(rows, columns);
       const auto all = static_cast<size_t>(((columns - 1) * ld + rows) * bytes);
-      return memory_.Allows(at, all, written, "cublasGemmStridedBatchedEx_64");
+      return memory_.Allows(at, all, written, "cublasLtMatmul");
     };
     if (call.factors != nullptr && !allows(call.factors, false, 2, 1, 2, 4, true)) return;
+    if (call.bias != nullptr && !allows(call.bias, false, call.m, 1, call.m, 4, true)) return;
     for (int64_t b = 0; b < call.batch; ++b) {
       const auto* p = static_cast<const char*>(call.a) + b * call.stride_a * each;
       const auto* q = static_cast<const char*>(call.b) + b * call.stride_b * each;
@@ -395,16 +395,22 @@ absl::Status HostRuntime::Gemm(const GemmCall& call, Stream stream) {
 class HostConvolution : public Convolution {
  public:
   HostConvolution(HostRuntime& runtime, const ConvCall& call, size_t workspace)
-      : runtime_(runtime), call_(call), workspace_(workspace), math_(call) {}
+      : runtime_(runtime),
+        s_(call.shape),
+        workspace_(workspace),
+        math_(call, runtime.options().directions.finishes) {}
 
   Directions can() const override { return runtime_.options().directions; }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionForward", &Directions::forward));
-    return runtime_.Ask(stream, "convolution", [this, x, w, y, workspace] {
-      if (May(workspace, {{x, call_inputs()}, {w, call_filter()}}, y, call_outputs())) {
-        math_.Forward(x, w, y);
+    return runtime_.Ask(stream, "convolution", [this, x, w, bias, y, workspace] {
+      const bool adds = can().finishes && s_.bias;
+      if (May(workspace,
+              {{x, inputs()}, {w, filter()}, {adds ? bias : w, adds ? s_.out_channels : 1}}, y,
+              outputs())) {
+        math_.Forward(x, w, bias, y);
       }
     });
   }
@@ -412,7 +418,7 @@ class HostConvolution : public Convolution {
                             Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", &Directions::data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
-      if (May(workspace, {{w, call_filter()}, {dy, call_outputs()}}, dx, call_inputs())) {
+      if (May(workspace, {{w, filter()}, {dy, outputs()}}, dx, inputs())) {
         math_.BackwardData(w, dy, dx);
       }
     });
@@ -421,7 +427,7 @@ class HostConvolution : public Convolution {
                               Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", &Directions::filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
-      if (May(workspace, {{x, call_inputs()}, {dy, call_outputs()}}, dw, call_filter())) {
+      if (May(workspace, {{x, inputs()}, {dy, outputs()}}, dw, filter())) {
         math_.BackwardFilter(x, dy, dw);
       }
     });
@@ -432,14 +438,10 @@ class HostConvolution : public Convolution {
     const float* at;
     int64_t floats;
   };
-  int64_t call_inputs() const {
-    return call_.batch * call_.in_height * call_.in_width * call_.in_channels;
-  }
-  int64_t call_outputs() const {
-    return call_.batch * call_.out_height * call_.out_width * call_.out_channels;
-  }
-  int64_t call_filter() const {
-    return call_.out_channels * call_.height * call_.width * (call_.in_channels / call_.groups);
+  int64_t inputs() const { return s_.batch * s_.height.in * s_.width.in * s_.in_channels; }
+  int64_t outputs() const { return s_.batch * s_.height.out * s_.width.out * s_.out_channels; }
+  int64_t filter() const {
+    return s_.out_channels * s_.height.size * s_.width.size * (s_.in_channels / s_.groups);
   }
   absl::Status Call(const char* name, bool Directions::*way) {
     if (!(can().*way)) return absl::InternalError("CUDNN_STATUS_BAD_PARAM");
@@ -452,15 +454,13 @@ class HostConvolution : public Convolution {
            int64_t floats) {
     const char* const who = "cudnnConvolution";
     HostMemory& memory = runtime_.memory();
-    for (const Operand& operand : operands) {
-      if (!Aligned(operand.at)) memory.Note("cudnnConvolution: an operand at no 16 bytes");
-    }
     if (!Aligned(result) || !Aligned(workspace)) {
       memory.Note("cudnnConvolution: a result at no 16 bytes");
     }
     if (!memory.Allows(workspace, workspace_, false, who)) return false;
     std::memset(workspace, 0x5a, workspace_);
     for (const Operand& operand : operands) {
+      if (!Aligned(operand.at)) memory.Note("cudnnConvolution: an operand at no 16 bytes");
       if (!memory.Allows(operand.at, static_cast<size_t>(operand.floats) * 4, true, who)) {
         return false;
       }
@@ -469,17 +469,17 @@ class HostConvolution : public Convolution {
   }
 
   HostRuntime& runtime_;
-  const ConvCall call_;
+  const ConvShape s_;
   const size_t workspace_;
   HostConvMath math_;
 };
 
 absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const ConvCall& call) {
-  const absl::Status called = CallHere("cudnnGetConvolutionForwardAlgorithm");
+  const absl::Status called = CallHere("cudnnBackendFinalize");
   if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
   RETURN_IF_ERROR(called.ok() ? CheckConv(call) : called);
   // The quickest asks for so much, others for less.
-  const size_t workspace = options_.workspace ? options_.workspace(call.batch) : 1000;
+  const size_t workspace = options_.workspace ? options_.workspace(call.shape.batch) : 1000;
   return std::make_unique<HostConvolution>(*this, call, std::min(workspace, call.workspace_max));
 }
 

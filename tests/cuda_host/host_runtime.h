@@ -23,8 +23,8 @@ struct HostOptions {
   size_t rank = 0;
   // What a convolution asks for to work in, if it may; null: always the same.
   std::function<size_t(int64_t batch)> workspace;
-  bool convolutions = true;                      // false: cuDNN has no algorithm
-  Directions directions;                         // that it has algorithms for
+  bool convolutions = true;                      // false: cuDNN has no engine
+  Directions directions;                         // that it has engines for
   Directions computes;                           // that it does not refuse after all
   bool pinned = true;                            // false: no memory of the host can be pinned
   bool bfloat16 = true;                          // false: a GPU that is too old for it and TF32

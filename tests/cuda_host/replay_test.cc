@@ -339,17 +339,13 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
     options.fail_call = fail_call;
     Table table(std::move(options));
     table.Fill(1, 300);
-    auto convolution = table.runtime->MakeConvolution({.batch = 1,
-                                                       .in_channels = 1,
-                                                       .out_channels = 1,
-                                                       .in_height = 2,
-                                                       .in_width = 2,
-                                                       .out_height = 2,
-                                                       .out_width = 2});
+    ConvShape shape{.batch = 1, .in_channels = 1, .out_channels = 1};
+    shape.height = shape.width = {.in = 2, .out = 2};
+    auto convolution = table.runtime->MakeConvolution({.shape = shape});
     REQUIRE(convolution.ok());
     float* const at = table.device;
     const auto forward = [&] {
-      return (*convolution)->Forward(at, at + 16, at + 32, at + 48, table.stream);
+      return (*convolution)->Forward(at, at + 16, nullptr, at + 32, at + 48, table.stream);
     };
     for (int step = 0; step < 2; ++step) {
       REQUIRE(table.runtime->Synchronize(table.stream).ok());

@@ -1,127 +1,147 @@
-// Which algorithm of cuDNN is taken, by a table of its functions that answer as a test says. Only
-// where cuDNN's header is.
+// What of cuDNN computes a convolution: by a table of its functions that answer as a test says, and
+// by cuDNN itself, which needs no GPU to say what it would take on one that is described to it.
+// Only where cuDNN's header is.
 #ifdef PARACORD_CUDNN
 #include "worker/ops/cuda/toolkit_convolution.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace paracord::cuda {
 namespace {
 
-// What the heuristics say, and what an algorithm needs in a kind of math.
+// An engine that the heuristics name.
+struct Engine {
+  int number = 0;
+  std::vector<cudnnBackendNumericalNote_t> notes = {};
+  bool compiled = false;
+  int64_t bytes = 100;
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;  // of its plan
+};
+using Engines = std::vector<Engine>;
+struct Made {
+  cudnnBackendDescriptorType_t type{};
+  std::map<int, std::vector<cudnnBackendDescriptor_t>> parts;
+  std::map<int, int64_t> numbers;
+  const Engine* engine = nullptr;
+};
 struct Answers {
-  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-  cudnnStatus_t computed = CUDNN_STATUS_SUCCESS;
-  std::vector<cudnnConvolutionFwdAlgoPerf_t> forward;
-  std::function<cudnnStatus_t(int algorithm, cudnnMathType_t math, size_t* bytes)> bytes =
-      [](int, cudnnMathType_t, size_t* size) {
-        *size = 100;
-        return CUDNN_STATUS_SUCCESS;
-      };
+  // Of a graph's first operation and number of operations.
+  std::function<Engines(cudnnBackendDescriptorType_t, size_t)> quickest = [](auto, auto) {
+    return Engines{};
+  };
+  Engines fallback;
+  cudnnStatus_t heuristics = CUDNN_STATUS_SUCCESS, computed = CUDNN_STATUS_SUCCESS;
   // Of what was asked.
-  std::map<const void*, cudnnMathType_t> math;
-  int made = 0, destroyed = 0, wanted = 0;
-  int ran = -1;
-  size_t ran_in = 0;
-  cudnnMathType_t ran_with{};
+  std::map<cudnnBackendDescriptor_t, Made> made;
+  std::map<const Made*, Engines> named;
+  std::vector<int> ran;
+  int64_t bound = 0;
+  intptr_t last = 0;
 };
 Answers* answers = nullptr;
 
-template <class Descriptor>
-cudnnStatus_t Make(Descriptor* made) {
-  *made = reinterpret_cast<Descriptor>(static_cast<intptr_t>(++answers->made));
+Made& Find(cudnnBackendDescriptor_t at) { return answers->made.at(at); }
+
+cudnnStatus_t Finalize(cudnnBackendDescriptor_t at) {
+  Made& made = Find(at);
+  if (made.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
+    if (answers->heuristics != CUDNN_STATUS_SUCCESS) return answers->heuristics;
+    const Made& graph = Find(made.parts[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH][0]);
+    const auto& operations = graph.parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    answers->named[&made] = made.numbers[CUDNN_ATTR_ENGINEHEUR_MODE] == CUDNN_HEUR_MODE_A
+                                ? answers->quickest(Find(operations[0]).type, operations.size())
+                                : answers->fallback;
+  }
+  if (made.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    made.engine = Find(made.parts[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG][0]).engine;
+    return made.engine->status;
+  }
   return CUDNN_STATUS_SUCCESS;
 }
-template <class Descriptor>
-cudnnStatus_t Destroy(Descriptor) {
-  ++answers->destroyed;
+
+cudnnStatus_t SetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeName_t name,
+                           cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const auto* parts = static_cast<const cudnnBackendDescriptor_t*>(values);
+    Find(at).parts[name].assign(parts, parts + count);
+  } else if (type == CUDNN_TYPE_HEUR_MODE) {
+    Find(at).numbers[name] = *static_cast<const cudnnBackendHeurMode_t*>(values);
+  } else {
+    Find(at).numbers[name] = count;
+  }
   return CUDNN_STATUS_SUCCESS;
 }
-template <class... Any>
-cudnnStatus_t Nothing(Any...) {
+
+cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeName_t name,
+                           cudnnBackendAttributeType_t, int64_t count, int64_t* found,
+                           void* values) {
+  Made& made = Find(at);
+  const auto give = [&](const auto& all) {
+    *found = static_cast<int64_t>(all.size());
+    const int64_t given = std::min(count, *found);
+    if (given > 0) {
+      std::memcpy(values, all.data(), static_cast<size_t>(given) * sizeof(all.front()));
+    }
+  };
+  auto* const parts = static_cast<cudnnBackendDescriptor_t*>(values);
+  switch (name) {
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
+      const Engines& all = answers->named[&made];
+      *found = static_cast<int64_t>(all.size());
+      for (int64_t i = 0; i < count; ++i) Find(parts[i]).engine = &all[static_cast<size_t>(i)];
+      break;
+    }
+    case CUDNN_ATTR_ENGINECFG_ENGINE:
+      Find(parts[0]).engine = made.engine;
+      *found = 1;
+      break;
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      give(made.engine->notes);
+      break;
+    case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
+      give(std::vector<cudnnBackendBehaviorNote_t>(made.engine->compiled ? 1 : 0));
+      break;
+    default:  // the workspace's size
+      give(std::vector<int64_t>{made.engine->bytes});
+  }
   return CUDNN_STATUS_SUCCESS;
-}
-template <class Algorithm, class X, class W, class Y>
-cudnnStatus_t Bytes(cudnnHandle_t, X, W, cudnnConvolutionDescriptor_t convolution, Y,
-                    Algorithm algorithm, size_t* bytes) {
-  return answers->bytes(static_cast<int>(algorithm), answers->math[convolution], bytes);
-}
-// Of the gradients the heuristics name none.
-template <class Found, class X, class W, class Y>
-cudnnStatus_t None(cudnnHandle_t, X, W, cudnnConvolutionDescriptor_t, Y, int, int* count, Found*) {
-  *count = 0;
-  return answers->status;
 }
 
 Libraries Table() {
   Libraries table;
   table.cudnnGetErrorString = [](cudnnStatus_t) { return "as asked"; };
-  table.cudnnCreateTensorDescriptor = Make;
-  table.cudnnDestroyTensorDescriptor = Destroy;
-  table.cudnnSetTensor4dDescriptor = Nothing;
-  table.cudnnCreateFilterDescriptor = Make;
-  table.cudnnDestroyFilterDescriptor = Destroy;
-  table.cudnnSetFilter4dDescriptor = Nothing;
-  table.cudnnCreateConvolutionDescriptor = Make;
-  table.cudnnDestroyConvolutionDescriptor = Destroy;
-  table.cudnnSetConvolution2dDescriptor = Nothing;
-  table.cudnnSetConvolutionGroupCount = Nothing;
-  table.cudnnSetConvolutionMathType = [](cudnnConvolutionDescriptor_t at, cudnnMathType_t math) {
-    answers->math[at] = math;
+  table.cudnnSetStream = [](cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; };
+  table.cudnnBackendCreateDescriptor = [](cudnnBackendDescriptorType_t type,
+                                          cudnnBackendDescriptor_t* made) {
+    *made = reinterpret_cast<cudnnBackendDescriptor_t>(++answers->last);  // NOLINT
+    answers->made[*made].type = type;
     return CUDNN_STATUS_SUCCESS;
   };
-  table.cudnnGetConvolutionForwardAlgorithm_v7 =
-      [](cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
-         cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, int most, int* count,
-         cudnnConvolutionFwdAlgoPerf_t* found) {
-        answers->wanted = most;
-        *count = static_cast<int>(answers->forward.size());
-        std::copy(answers->forward.begin(), answers->forward.end(), found);
-        return answers->status;
-      };
-  table.cudnnGetConvolutionBackwardDataAlgorithm_v7 = None;
-  table.cudnnGetConvolutionBackwardFilterAlgorithm_v7 = None;
-  table.cudnnGetConvolutionForwardWorkspaceSize = Bytes;
-  table.cudnnGetConvolutionBackwardDataWorkspaceSize =
-      [](cudnnHandle_t h, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t y,
-         cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t x,
-         cudnnConvolutionBwdDataAlgo_t algorithm,
-         size_t* bytes) { return Bytes(h, w, y, convolution, x, algorithm, bytes); };
-  table.cudnnGetConvolutionBackwardFilterWorkspaceSize =
-      [](cudnnHandle_t h, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y,
-         cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t w,
-         cudnnConvolutionBwdFilterAlgo_t algorithm,
-         size_t* bytes) { return Bytes(h, x, y, convolution, w, algorithm, bytes); };
-  table.cudnnSetStream = Nothing;
-  table.cudnnConvolutionForward =
-      [](cudnnHandle_t, const void*, cudnnTensorDescriptor_t, const void*, cudnnFilterDescriptor_t,
-         const void*, cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
-         void*, size_t bytes, const void*, cudnnTensorDescriptor_t, void*) {
-        answers->ran = algorithm;
-        answers->ran_in = bytes;
-        answers->ran_with = answers->math[convolution];
-        return answers->computed;
-      };
+  table.cudnnBackendDestroyDescriptor = [](cudnnBackendDescriptor_t at) {
+    return answers->made.erase(at) == 1 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+  };
+  table.cudnnBackendFinalize = Finalize;
+  table.cudnnBackendSetAttribute = SetAttribute;
+  table.cudnnBackendGetAttribute = GetAttribute;
+  table.cudnnBackendExecute = [](cudnnHandle_t, cudnnBackendDescriptor_t plan,
+                                 cudnnBackendDescriptor_t pack) {
+    answers->ran.push_back(Find(plan).engine->number);
+    answers->bound = Find(pack).numbers[CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS];
+    return answers->computed;
+  };
   return table;
 }
 
-cudnnConvolutionFwdAlgoPerf_t Found(cudnnConvolutionFwdAlgo_t algorithm, cudnnMathType_t math,
-                                    cudnnDeterminism_t determinism = CUDNN_DETERMINISTIC,
-                                    cudnnStatus_t status = CUDNN_STATUS_SUCCESS) {
-  cudnnConvolutionFwdAlgoPerf_t found{};
-  found.algo = algorithm;
-  found.status = status;
-  found.determinism = determinism;
-  found.mathType = math;
-  return found;
+ConvShape Small() {
+  ConvShape shape{.batch = 1, .in_channels = 1, .out_channels = 1, .bias = true, .relu = true};
+  shape.height = shape.width = {.in = 4, .out = 2, .size = 3};
+  return shape;
 }
-
-constexpr auto kUsual = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
-constexpr auto kPlain = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
-constexpr auto kFft = CUDNN_CONVOLUTION_FWD_ALGO_FFT;
 
 // Makes one and runs it forward.
 absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
@@ -129,65 +149,43 @@ absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
   const Libraries table = Table();
   absl::Status status;
   {
-    const auto made = MakeToolkitConvolution(
-        table, nullptr, {.deterministic = deterministic},
-        {.batch = 1, .in_channels = 1, .out_channels = 1, .tf32 = tf32, .workspace_max = 1000});
+    const auto made =
+        MakeToolkitConvolution(table, {}, {.deterministic = deterministic},
+                               {.shape = Small(), .tf32 = tf32, .workspace_max = 1000});
     status = made.status();
-    if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr);
-    if (made.ok()) CHECK((*made)->workspace_bytes() >= all.ran_in);
+    if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {});
   }
-  CHECK(all.made == all.destroyed);
+  CHECK(all.made.empty());
   return status;
 }
 
-TEST_CASE("the best algorithm is taken that may be: its determinism, what it works in, its math") {
+TEST_CASE("the first engine is taken that may be: its determinism, arithmetic and workspace") {
   Answers all;
-  all.forward = {Found(kFft, CUDNN_TENSOR_OP_MATH, CUDNN_NON_DETERMINISTIC),
-                 Found(kFft, CUDNN_TENSOR_OP_MATH, CUDNN_DETERMINISTIC, CUDNN_STATUS_NOT_SUPPORTED),
-                 Found(CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_TENSOR_OP_MATH),
-                 Found(kPlain, CUDNN_TENSOR_OP_MATH), Found(kUsual, CUDNN_DEFAULT_MATH)};
-  all.bytes = [](int algorithm, cudnnMathType_t, size_t* bytes) {
-    *bytes = algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM ? 1001 : 1000;
-    return CUDNN_STATUS_SUCCESS;
+  all.quickest = [](auto, auto) {
+    return Engines{
+        {1, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+        {2, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, false, 1001},
+        {3, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, true},
+        {4, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}},
+        {5, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, false, 0, CUDNN_STATUS_NOT_SUPPORTED},
+        {6, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, false, 1000},
+        {7, {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6}},
+        {8, {CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}}};
   };
-  for (const bool tf32 : {false, true}) {
-    REQUIRE(Run(all, tf32).ok());
-    CHECK(all.ran == kPlain);
-    CHECK(all.ran_with == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
-    CHECK(all.ran_in == 1000);
-    // There are as many as algorithms, and each may be there in two kinds of math.
-    CHECK(all.wanted >= 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
-    REQUIRE(Run(all, tf32, /*deterministic=*/false).ok());
-    CHECK(all.ran == kFft);
-    CHECK(all.ran_with == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
-  }
+  REQUIRE(Run(all, true).ok());
+  REQUIRE(Run(all, false).ok());
+  REQUIRE(Run(all, true, /*deterministic=*/false).ok());
+  CHECK(all.ran == std::vector<int>{6, 8, 1});
+  CHECK(all.bound == 4);
 }
 
-TEST_CASE("without TF32 an algorithm is taken whatever math it is named with, and has FMA") {
-  for (const cudnnMathType_t named : {CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH,
-                                      CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, CUDNN_FMA_MATH}) {
-    Answers all;
-    all.forward = {Found(kFft, named), Found(kPlain, named)};
-    // What has no kernel without tensor cores says so.
-    all.bytes = [](int algorithm, cudnnMathType_t math, size_t*) {
-      return algorithm == kPlain && math == CUDNN_FMA_MATH ? CUDNN_STATUS_SUCCESS
-                                                           : CUDNN_STATUS_NOT_SUPPORTED;
-    };
-    REQUIRE(Run(all, /*tf32=*/false).ok());
-    CHECK(all.ran == kPlain);
-    CHECK(all.ran_with == CUDNN_FMA_MATH);
-  }
-}
-
-// How cuDNN says that an algorithm, or the heuristics, cannot do a convolution.
+// How cuDNN says that it cannot do something.
 constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
                                        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
-                                       CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
                                        CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
                                        CUDNN_STATUS_BAD_PARAM,
                                        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
                                        CUDNN_STATUS_INTERNAL_ERROR,
-                                       CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE,
                                        CUDNN_STATUS_EXECUTION_FAILED_CUDART};
 // And that it is of no use here at all.
 constexpr cudnnStatus_t kOfMachine[] = {CUDNN_STATUS_NOT_INITIALIZED,
@@ -195,72 +193,70 @@ constexpr cudnnStatus_t kOfMachine[] = {CUDNN_STATUS_NOT_INITIALIZED,
                                         CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
                                         CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER};
 
-TEST_CASE("an algorithm that cannot do it after all is passed over") {
+TEST_CASE("an engine that cannot do it after all is passed over, for those of the fallback too") {
   for (const cudnnStatus_t refusal : kRefusals) {
     INFO(refusal);
     Answers all;
-    all.forward = {Found(kFft, CUDNN_FMA_MATH), Found(kPlain, CUDNN_FMA_MATH)};
-    all.bytes = [&](int algorithm, cudnnMathType_t, size_t* bytes) {
-      *bytes = 0;
-      return algorithm == kFft ? refusal : CUDNN_STATUS_SUCCESS;
-    };
+    all.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, refusal}}; };
+    all.fallback = {{2, {}, false, 0, refusal}, {3}};
     REQUIRE(Run(all, false).ok());
-    CHECK(all.ran == kPlain);
+    CHECK(all.ran == std::vector<int>{3});
   }
 }
 
-TEST_CASE("where the heuristics name none the usual algorithms are asked for") {
-  std::vector<cudnnStatus_t> statuses(std::begin(kRefusals), std::end(kRefusals));
-  statuses.push_back(CUDNN_STATUS_SUCCESS);
-  for (const cudnnStatus_t status : statuses) {
-    for (const bool tf32 : {false, true}) {
-      Answers all;
-      all.status = status;
-      REQUIRE(Run(all, tf32).ok());
-      CHECK(all.ran == kUsual);
-      CHECK(all.ran_with == (tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
-      CHECK(all.ran_in == 100);
-    }
-  }
+TEST_CASE("where no engine adds the bias it is left to others") {
+  Answers all;
+  answers = &all;
+  all.quickest = [](auto, size_t operations) { return operations > 1 ? Engines{} : Engines{{1}}; };
+  const Libraries table = Table();
+  const auto made =
+      MakeToolkitConvolution(table, {}, {}, {.shape = Small(), .workspace_max = 1000}).value();
+  CHECK(made->can().forward);
+  CHECK_FALSE(made->can().finishes);
+  REQUIRE(made->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {}).ok());
+  CHECK(all.bound == 3);
 }
 
 TEST_CASE("a direction that cuDNN cannot do leaves the others") {
   Answers all;
   answers = &all;
-  int asked = 0;  // the usual one of each direction
-  all.bytes = [&](int, cudnnMathType_t, size_t*) {
-    return ++asked == 2 ? CUDNN_STATUS_NOT_SUPPORTED_LAYOUT : CUDNN_STATUS_SUCCESS;
+  all.quickest = [](cudnnBackendDescriptorType_t type, size_t) {
+    return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? Engines{}
+                                                                                : Engines{{1}};
   };
   const Libraries table = Table();
-  const auto made = MakeToolkitConvolution(table, nullptr, {}, {.workspace_max = 1000});
-  REQUIRE(made.ok());
-  CHECK((*made)->can().forward);
-  CHECK_FALSE((*made)->can().data);
-  CHECK((*made)->can().filter);
+  const auto made =
+      MakeToolkitConvolution(table, {}, {}, {.shape = Small(), .workspace_max = 1000}).value();
+  CHECK(made->can().forward);
+  CHECK(made->can().finishes);
+  CHECK_FALSE(made->can().data);
+  CHECK(made->can().filter);
+  CHECK(made->workspace_bytes() == 100);
 }
 
 TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and that it can nothing is not") {
   for (const cudnnStatus_t refusal : kRefusals) {
     Answers none;
-    none.forward = {Found(kFft, CUDNN_FMA_MATH)};
-    none.bytes = [&](int, cudnnMathType_t, size_t*) { return refusal; };
+    none.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, refusal}}; };
+    CHECK(absl::IsUnimplemented(Run(none, false)));
+    none.heuristics = refusal;
     CHECK(absl::IsUnimplemented(Run(none, false)));
   }
   for (const cudnnStatus_t of_machine : kOfMachine) {
     Answers fails;
-    fails.status = of_machine;
+    fails.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, of_machine}}; };
     CHECK(absl::IsInternal(Run(fails, false)));
-    fails.status = CUDNN_STATUS_SUCCESS;
-    fails.bytes = [&](int, cudnnMathType_t, size_t*) { return of_machine; };
+    fails.heuristics = of_machine;
     CHECK(absl::IsInternal(Run(fails, false)));
   }
   Answers full;
-  full.status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  full.heuristics = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
   CHECK(absl::IsResourceExhausted(Run(full, false)));
 }
 
 TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too") {
   Answers refuses;
+  refuses.fallback = {{1}};
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_NOT_SUPPORTED_SHAPE, CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH}) {
     refuses.computed = status;
@@ -268,6 +264,103 @@ TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too")
   }
   refuses.computed = CUDNN_STATUS_EXECUTION_FAILED_CUBLAS;
   CHECK(absl::IsInternal(Run(refuses, false)));
+}
+
+// What cuDNN wants to know of a GPU, as data sheets and CUDA's tables of compute capabilities have
+// it.
+std::string Properties(int capability, int processors, int threads, int shared, int cache_mb) {
+  return R"({"deviceVer": )" + std::to_string(capability) + R"(0, "multiProcessorCount": )" +
+         std::to_string(processors) + R"(, "maxThreadsPerSM": )" + std::to_string(threads) +
+         R"(, "maxSharedMemoryPerBlockOptin": )" + std::to_string(shared) + R"(, "l2CacheSize": )" +
+         std::to_string(cache_mb << 20) +
+         R"(, "cudaDeviceId": 0, "deviceName": "GPU", "driverVer": 13000,
+             "isTccDriver": 0, "maxBlockSize": [1024, 1024, 64], "maxCtasPerSM": 24,
+             "maxGridSize": [2147483647, 65535, 65535], "maxRegistersPerSM": 65536,
+             "maxSharedMemoryPerBlock": 49152, "maxThreadsPerBlock": 1024,
+             "memClockRateKHz": 1600000, "pciDeviceId": 0, "regsPerBlock": 65536,
+             "reservedSharedMemoryPerBlock": 1024, "smClockRateKHz": 1600000,
+             "supportCoopLaunch": 1, "totalGlobalMem": 16000000000, "warpSize": 32})";
+}
+
+WindowAxis Same(int64_t in, int64_t size, int64_t stride) {
+  const int64_t out = (in + stride - 1) / stride,
+                pad = std::max((out - 1) * stride + size - in, int64_t{0});
+  return {.in = in,
+          .out = out,
+          .size = size,
+          .stride = stride,
+          .pad_before = pad / 2,
+          .pad_after = pad - pad / 2};
+}
+
+// Of ResNet-18 on 32 x 32 pixels, the CNN of the examples, and odd ones; half of them padded at one
+// end alone, as Keras pads where there are strides.
+std::vector<ConvShape> Shapes() {
+  std::vector<ConvShape> all;
+  const auto add = [&](int64_t batch, int64_t in, int64_t out, WindowAxis axis,
+                       int64_t groups = 1) {
+    all.push_back({.batch = batch,
+                   .in_channels = in,
+                   .out_channels = out,
+                   .groups = groups,
+                   .height = axis,
+                   .width = axis,
+                   .bias = all.size() % 3 != 1,
+                   .relu = all.size() % 3 != 2});
+  };
+  add(128, 3, 64, Same(32, 3, 1));
+  for (int64_t channels = 64, pixels = 32; channels <= 512; channels *= 2, pixels /= 2) {
+    add(128, channels, channels, Same(pixels, 3, 1));
+    if (channels == 512) continue;
+    add(128, channels, 2 * channels, Same(pixels, 3, 2));
+    add(128, channels, 2 * channels, Same(pixels, 1, 2));
+  }
+  add(64, 1, 32, {.in = 28, .out = 26, .size = 3});
+  add(1024, 32, 64, {.in = 13, .out = 11, .size = 3});
+  add(8, 32, 32, Same(16, 3, 1), 32);
+  add(3, 7, 5, {.in = 19, .out = 8, .size = 3, .stride = 2, .dilation = 2, .pad_after = 1});
+  add(1, 3, 64, Same(224, 7, 2));
+  return all;
+}
+
+TEST_CASE("cuDNN has engines for all directions of common convolutions on every kind of GPU") {
+  const auto libraries = OpenLibraries(kCublas, kCudnn);
+  if (!libraries.ok()) {
+    WARN("skipped: " << libraries.status());
+    return;
+  }
+  const std::map<std::string, std::string> gpus = {
+      {"T4", Properties(75, 40, 1024, 65536, 4)},
+      {"A100", Properties(80, 108, 2048, 166912, 40)},
+      {"RTX 3090", Properties(86, 82, 1536, 101376, 6)},
+      {"L4", Properties(89, 58, 1536, 101376, 48)},
+      {"H100", Properties(90, 132, 2048, 232448, 50)},
+      {"B200", Properties(100, 148, 2048, 232448, 126)},
+      {"RTX 5090", Properties(120, 170, 1536, 101376, 96)}};
+  for (const auto& [name, json] : gpus) {
+    Descriptor properties(**libraries, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    properties.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                   std::span<const char>(json.data(), json.size()));
+    const absl::Status described = properties.Finish();
+    INFO(name << " " << described);
+    REQUIRE(described.ok());
+    for (const ConvShape& shape : Shapes()) {
+      for (const bool tf32 : {false, true}) {
+        INFO(shape.in_channels << " to " << shape.out_channels << " channels, " << shape.height.in
+                               << " pixels, by " << shape.height.size << ", TF32 " << tf32);
+        const auto made = MakeToolkitConvolution(
+            **libraries, {.properties = &properties}, {},
+            {.shape = shape, .tf32 = tf32, .workspace_max = size_t{256} << 20});
+        INFO(made.status());
+        REQUIRE(made.ok());
+        const Directions can = (*made)->can();
+        CHECK(can.forward);
+        CHECK(can.finishes == (shape.bias || !shape.relu));
+        CHECK(can.data);
+        CHECK(can.filter);
+      }
+    }
+  }
 }
 
 TEST_CASE("a library whose parts are not there is not whole, and the part is named") {

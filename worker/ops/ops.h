@@ -168,7 +168,7 @@ struct WindowAxis {
 
 struct ConvShape {
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
-  WindowAxis height, width;
+  WindowAxis height = {}, width = {};
   bool bias = false, relu = false;
 };
 

@@ -1,7 +1,7 @@
-// Convolution by cuDNN. Its filter is (out, h, w, in / groups), ours has out last; it pads both
-// ends alike, so that other padding goes into a copy of the image, and it reads and writes 16 bytes
-// at once, so that an image which does not begin at a multiple of them (the second slice of a
-// batch) is copied, too. What it has no algorithm for is done by bodies of our own, which are slow.
+// Convolution by cuDNN. Its filter is (out, h, w, in / groups), ours has out last; and it reads and
+// writes 16 bytes at once, so that an image which does not begin at a multiple of them (the second
+// slice of a batch) is copied. What it has no engine for is done by bodies of our own, which are
+// slow.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -82,37 +82,30 @@ void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::st
 
 class CudnnConv2D : public OwnConv2D {
  public:
-  CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution,
-              bool padded)
-      : OwnConv2D(engine, s),
-        convolution_(std::move(convolution)),
-        can_(convolution_->can()),
-        padded_(padded) {}
+  CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution)
+      : OwnConv2D(engine, s), convolution_(std::move(convolution)), can_(convolution_->can()) {}
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    if (!can_.forward || !Aligned(y)) return OwnConv2D::Forward(x, kernel, bias, y);
+    if (!can_.forward || !Aligned(y) || !Aligned(bias)) {
+      return OwnConv2D::Forward(x, kernel, bias, y);
+    }
     const float* image = Image(x);
     const float* filter = Filter(kernel);
     Call("convolution", can_.forward, filter != nullptr && image != nullptr, [&](void* workspace) {
-      return convolution_->Forward(image, filter, y, workspace, engine_.stream());
+      return convolution_->Forward(image, filter, bias, y, workspace, engine_.stream());
     });
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
-    FinishForward(bias, y);
+    if (!can_.finishes) FinishForward(bias, y);
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    if (!can_.data || !Aligned(dy) || !(padded_ || Aligned(dx))) {
+    if (!can_.data || !Aligned(dy) || !Aligned(dx)) {
       return OwnConv2D::BackwardInput(dy, kernel, dx);
     }
     const float* filter = Filter(kernel);
-    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, PaddedSize()) : dx;
-    Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
-         [&](void* workspace) {
-           return convolution_->BackwardData(filter, dy, image, workspace, engine_.stream());
-         });
-    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
-    if (!padded_ || image == nullptr) return;
-    const Walk out = PaddingWalk();
-    CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
+    Call("convolution, gradient of the input", can_.data, filter != nullptr, [&](void* workspace) {
+      return convolution_->BackwardData(filter, dy, dx, workspace, engine_.stream());
+    });
+    if (!can_.data) OwnConv2D::BackwardInput(dy, kernel, dx);
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
     if (!can_.filter || !Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
@@ -131,30 +124,8 @@ class CudnnConv2D : public OwnConv2D {
   }
 
  private:
-  int64_t PaddedHeight() const { return s_.height.in + s_.height.pad_before + s_.height.pad_after; }
-  int64_t PaddedWidth() const { return s_.width.in + s_.width.pad_before + s_.width.pad_after; }
-  int64_t PaddedSize() const { return s_.batch * PaddedHeight() * PaddedWidth() * s_.in_channels; }
-  // Of the image within the padded one.
-  int64_t Corner() const {
-    return (s_.height.pad_before * PaddedWidth() + s_.width.pad_before) * s_.in_channels;
-  }
-  Walk PaddingWalk() const {
-    const int64_t row = s_.width.in * s_.in_channels, padded = PaddedWidth() * s_.in_channels;
-    return {{s_.batch, s_.height.in, row},
-            {s_.height.in * row, row, 1},
-            {},
-            {PaddedHeight() * padded, padded, 1}};
-  }
-  const float* Image(const float* x) {
-    if (!padded_) return AlignedImage(x);
-    float* image = engine_.Work<float>(Scratch::kRows, PaddedSize());
-    if (image == nullptr) return nullptr;
-    engine_.Map("fill", PaddedSize(), FillBody{0, image});
-    CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
-    return image;
-  }
   // A plan of memory has a place for the copy wherever examples are such that one may be needed.
-  const float* AlignedImage(const float* x) {
+  const float* Image(const float* x) {
     const int64_t all = Inputs(s_);
     const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
     if (!copied && !slices_may_be) return x;
@@ -189,42 +160,17 @@ class CudnnConv2D : public OwnConv2D {
 
   const std::unique_ptr<Convolution> convolution_;
   Directions can_;
-  const bool padded_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& s) {
-  // What lies behind the last window is neither padded nor read.
-  const auto alike = [](const WindowAxis& axis) {
-    const int64_t reach = (axis.size - 1) * axis.dilation + 1;
-    return axis.out == (axis.in + 2 * axis.pad_before - reach) / axis.stride + 1;
-  };
-  const bool padded = !alike(s.height) || !alike(s.width);
-  const int64_t padded_height =
-      s.height.in + (padded ? s.height.pad_before + s.height.pad_after : 0);
-  const int64_t padded_width = s.width.in + (padded ? s.width.pad_before + s.width.pad_after : 0);
-  const int64_t image = s.batch * padded_height * padded_width * s.in_channels;
-  // Its descriptors count no further.
-  if (std::max(image, Outputs(s)) > std::numeric_limits<int32_t>::max()) {
+  // It has no empty tensors, and many of its engines count no further.
+  const int64_t most = std::max(Inputs(s), Outputs(s));
+  if (std::min(Inputs(s), Outputs(s)) == 0 || most > std::numeric_limits<int32_t>::max()) {
     return std::make_unique<OwnConv2D>(engine, s);
   }
-  const ConvCall call{.batch = s.batch,
-                      .in_channels = s.in_channels,
-                      .out_channels = s.out_channels,
-                      .groups = s.groups,
-                      .in_height = padded_height,
-                      .in_width = padded_width,
-                      .out_height = s.height.out,
-                      .out_width = s.width.out,
-                      .height = s.height.size,
-                      .width = s.width.size,
-                      .pad_height = padded ? 0 : s.height.pad_before,
-                      .pad_width = padded ? 0 : s.width.pad_before,
-                      .stride_height = s.height.stride,
-                      .stride_width = s.width.stride,
-                      .dilation_height = s.height.dilation,
-                      .dilation_width = s.width.dilation,
+  const ConvCall call{.shape = s,
                       .tf32 = engine.operands() != Operands::kFloat32,
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
@@ -234,9 +180,9 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
     RETURN_IF_ERROR(engine.runtime().Synchronize(engine.stream()));
   }
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
-  SaySlow(engine, s, can, made.ok() ? "it has no algorithm" : made.status().message());
+  SaySlow(engine, s, can, made.ok() ? "it has no engine" : made.status().message());
   if (!made.ok()) return std::make_unique<OwnConv2D>(engine, s);
-  return std::make_unique<CudnnConv2D>(engine, s, *std::move(made), padded);
+  return std::make_unique<CudnnConv2D>(engine, s, *std::move(made));
 }
 
 }  // namespace paracord::cuda

@@ -1,4 +1,4 @@
-// Products by cuBLAS. Row-major c (m, n) = a b is column-major c^T (n, m) = b^T a^T of the same
+// Products by cuBLASLt. Row-major c (m, n) = a b is column-major c^T (n, m) = b^T a^T of the same
 // memory: the operands change places, and each keeps whether it is transposed.
 #include <algorithm>
 
@@ -36,7 +36,9 @@ class CublasMatmul : public Matmul {
                   .c = c,
                   .ldc = s_.n,
                   .stride_c = s_.m * s_.n,
-                  .operands = operands_};
+                  .operands = operands_,
+                  .bias = s_.bias ? bias : nullptr,
+                  .relu = s_.relu};
     if (OperandBytes(operands_) == 2 && !Round(a, b, call)) call.operands = Operands::kTf32;
     if (!engine_.runs()) return;
     for (int64_t done = 0; done < s_.batch; done += call.batch) {
@@ -48,9 +50,6 @@ class CublasMatmul : public Matmul {
       call.b = static_cast<const char*>(call.b) + call.batch * call.stride_b * each;
       call.c += call.batch * call.stride_c;
     }
-    if (!s_.bias && !s_.relu) return;
-    engine_.Map("bias", s_.batch * s_.m * s_.n,
-                BiasBody{s_.n, s_.relu, s_.bias ? bias : nullptr, c});
   }
 
  private:

@@ -167,10 +167,10 @@ class Replay : public Runtime {
   }
   absl::Status Gemm(const GemmCall& c, Stream stream) override {
     if (Passes(stream, true)) return runtime_->Gemm(c, stream);
-    return Ask(
-        Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a, c.b,
-            c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, c.factors, stream),
-        stream, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
+    return Ask(Key(Kind::kGemm, c.transpose_a, c.transpose_b, c.m, c.n, c.k, c.a, c.lda, c.stride_a,
+                   c.b, c.ldb, c.stride_b, c.c, c.ldc, c.stride_c, c.batch, c.operands, c.factors,
+                   c.bias, c.relu, stream),
+               stream, [=](Runtime& to_ask) { return to_ask.Gemm(c, stream); });
   }
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override;
 
@@ -237,28 +237,33 @@ class ReplayConvolution : public Convolution {
 
   Directions can() const override { return convolution_->can(); }
   size_t workspace_bytes() const override { return convolution_->workspace_bytes(); }
-  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
                        Stream stream) override {
-    return Ask(&Convolution::Forward, 0, x, w, y, workspace, stream);
+    return Ask(&Convolution::Forward, Key(Kind::kConvolution, serial_, 0, x, w, bias, y), workspace,
+               stream, x, w, bias, y);
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
-    return Ask(&Convolution::BackwardData, 1, w, dy, dx, workspace, stream);
+    return Ask(&Convolution::BackwardData, Key(Kind::kConvolution, serial_, 1, w, dy, dx),
+               workspace, stream, w, dy, dx);
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
-    return Ask(&Convolution::BackwardFilter, 2, x, dy, dw, workspace, stream);
+    return Ask(&Convolution::BackwardFilter, Key(Kind::kConvolution, serial_, 2, x, dy, dw),
+               workspace, stream, x, dy, dw);
   }
 
  private:
-  using Method = absl::Status (Convolution::*)(const float*, const float*, float*, void*, Stream);
-  absl::Status Ask(Method method, int number, const float* a, const float* b, float* c,
-                   void* workspace, Stream stream) {
-    if (replay_.Passes(stream, true)) return ((*convolution_).*method)(a, b, c, workspace, stream);
-    return replay_.Ask(Key(Kind::kConvolution, serial_, number, a, b, c, workspace, stream), stream,
-                       [=, convolution = convolution_](Runtime&) {
-                         return ((*convolution).*method)(a, b, c, workspace, stream);
-                       });
+  template <class Method, class... Tensors>
+  absl::Status Ask(Method method, Key key, void* workspace, Stream stream, Tensors... tensors) {
+    if (replay_.Passes(stream, true)) {
+      return ((*convolution_).*method)(tensors..., workspace, stream);
+    }
+    key.Add(&workspace, sizeof(workspace));
+    key.Add(&stream, sizeof(stream));
+    return replay_.Ask(std::move(key), stream, [=, convolution = convolution_](Runtime&) {
+      return ((*convolution).*method)(tensors..., workspace, stream);
+    });
   }
 
   Replay& replay_;

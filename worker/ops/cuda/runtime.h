@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/ops/group_ops.h"
+#include "worker/ops/ops.h"
 
 namespace paracord::cuda {
 
@@ -40,9 +41,10 @@ inline int64_t OperandBytes(Operands operands) {
   return operands == Operands::kBfloat16 || operands == Operands::kFloat16 ? 2 : 4;
 }
 
-// cublasGemmStridedBatchedEx_64: column-major, C (m, n) = alpha op(A) op(B). A and B are
-// CUDA_R_16BF or CUDA_R_16F where `operands` says so, else CUDA_R_32F, as C is; computed as
-// CUBLAS_COMPUTE_32F, for kTf32 CUBLAS_COMPUTE_32F_FAST_TF32 on GPUs that have it.
+// cublasLtMatmul, or cublasGemmStridedBatchedEx_64: column-major, C (m, n) = alpha op(A) op(B), of
+// all columns plus the bias (m), then ReLU. A and B are CUDA_R_16BF or CUDA_R_16F where `operands`
+// says so, else CUDA_R_32F, as C is; computed as CUBLAS_COMPUTE_32F, for kTf32
+// CUBLAS_COMPUTE_32F_FAST_TF32 on GPUs that have it.
 struct GemmCall {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -55,35 +57,34 @@ struct GemmCall {
   int64_t batch = 1;
   Operands operands = Operands::kFloat32;
   const float* factors = nullptr;  // alpha and beta, which is 0, on the device; null: alpha is 1
+  const float* bias = nullptr;     // or null
+  bool relu = false;
 };
 
-// Descriptors of cuDNN: tensors in CUDNN_TENSOR_NHWC, the filter too (out, height, width, in /
-// groups), cross-correlation, the same padding at both ends.
+// Graphs of cuDNN: tensors with the channels innermost, the filter too (out, height, width, in /
+// groups), cross-correlation. Padding may differ between both ends.
 struct ConvCall {
-  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
-  int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
-  int64_t height = 1, width = 1;  // of the filter
-  int64_t pad_height = 0, pad_width = 0;
-  int64_t stride_height = 1, stride_width = 1;
-  int64_t dilation_height = 1, dilation_width = 1;
-  bool tf32 = false;         // CUDNN_DEFAULT_MATH, else CUDNN_FMA_MATH
-  size_t workspace_max = 0;  // bytes that an algorithm may ask for
+  ConvShape shape;
+  bool tf32 = false;         // tensor cores may multiply, else FMA alone
+  size_t workspace_max = 0;  // bytes that an engine may ask for
 };
 
-// What of a convolution cuDNN has algorithms for.
+// What of a convolution cuDNN has engines for.
 struct Directions {
   bool forward = true, data = true, filter = true;
+  bool finishes = true;  // the way forward with the shape's bias and ReLU, else without
 };
 
-// A convolution with its algorithms. Asynchronous on the stream. What it cannot is not asked for;
-// UNIMPLEMENTED: it cannot do that after all, and nothing was done.
+// A convolution with its engines. Asynchronous on the stream. What it cannot is not asked for;
+// UNIMPLEMENTED: it cannot do that after all, and nothing was done. Operands and results lie at
+// multiples of 16 bytes.
 class Convolution {
  public:
   virtual ~Convolution() = default;
   virtual Directions can() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  virtual absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
-                               Stream stream) = 0;
+  virtual absl::Status Forward(const float* x, const float* w, const float* bias, float* y,
+                               void* workspace, Stream stream) = 0;
   virtual absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                                     Stream stream) = 0;
   virtual absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
@@ -147,7 +148,7 @@ class Runtime {
   virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
-  // UNIMPLEMENTED: cuDNN has no algorithm for it, in no direction.
+  // UNIMPLEMENTED: cuDNN has no engine for it, in no direction.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
   // Of a device of a group: ncclAllReduce of each, the sum in place, within one ncclGroup.
   virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "worker/ops/cuda/toolkit_status.h"
@@ -10,207 +12,230 @@
 namespace paracord::cuda {
 namespace {
 
-// All of a direction, each in two kinds of math.
-constexpr int kAlgorithms =
-    2 * std::max({int{CUDNN_CONVOLUTION_FWD_ALGO_COUNT}, int{CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT},
-                  int{CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT}});
+constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
+constexpr int64_t kAlignment = 16;  // bytes
 
-#define RETURN_IF_CUDNN(name, ...) \
-  RETURN_IF_ERROR(StatusOf(libraries_, #name, libraries_.name(__VA_ARGS__)))
+// The tensors of the graphs.
+enum Tensor : int64_t { kX = 1, kFilter, kBias, kY, kConvolved, kBiased };
+
+// Of cuDNN's order (batch, channels, height, width), with the channels innermost in memory.
+struct Image {
+  int64_t batch = 0, channels = 0, height = 0, width = 0;
+};
 
 class ToolkitConvolution : public Convolution {
  public:
-  ToolkitConvolution(const Libraries& libraries, cudnnHandle_t cudnn)
-      : libraries_(libraries), cudnn_(cudnn) {}
-  ~ToolkitConvolution() override {
-    for (const cudnnTensorDescriptor_t tensor : {x_, y_}) {
-      if (tensor != nullptr) libraries_.cudnnDestroyTensorDescriptor(tensor);
-    }
-    if (w_ != nullptr) libraries_.cudnnDestroyFilterDescriptor(w_);
-    for (const cudnnConvolutionDescriptor_t convolution : convolutions_) {
-      if (convolution != nullptr) libraries_.cudnnDestroyConvolutionDescriptor(convolution);
-    }
-  }
-  absl::Status Init(const ConvCall& call, const ToolkitOptions& options);
+  ToolkitConvolution(const Libraries& libraries, const PlanDevice& device, const ConvCall& call)
+      : libraries_(libraries), device_(device), s_(call.shape) {}
+  absl::Status Init(const PlanLimits& limits);
 
-  Directions can() const override { return can_; }
+  Directions can() const override {
+    return {forward_.has_value(), data_.has_value(), filter_.has_value(), finishes_};
+  }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const float* x, const float* w, float* y, void* workspace,
+  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
                        Stream stream) override {
-    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    return Ran("cudnnConvolutionForward",
-               libraries_.cudnnConvolutionForward(cudnn_, &kOne, x_, x, w_, w, convolutions_[0],
-                                                  forward_, workspace, workspace_, &kZero, y_, y));
+    const std::array<Bound, 4> bound{{{kX, x}, {kFilter, w}, {kY, y}, {kBias, bias}}};
+    const bool biased = finishes_ && s_.bias;
+    return Run(forward_, std::span(bound.data(), biased ? 4 : 3), workspace, stream);
   }
   absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
                             Stream stream) override {
-    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    return Ran("cudnnConvolutionBackwardData", libraries_.cudnnConvolutionBackwardData(
-                                                   cudnn_, &kOne, w_, w, y_, dy, convolutions_[1],
-                                                   data_, workspace, workspace_, &kZero, x_, dx));
+    return Run(data_, std::array<Bound, 3>{{{kX, dx}, {kFilter, w}, {kY, dy}}}, workspace, stream);
   }
   absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
                               Stream stream) override {
-    RETURN_IF_CUDNN(cudnnSetStream, cudnn_, static_cast<cudaStream_t>(stream));
-    return Ran(
-        "cudnnConvolutionBackwardFilter",
-        libraries_.cudnnConvolutionBackwardFilter(cudnn_, &kOne, x_, x, y_, dy, convolutions_[2],
-                                                  filter_, workspace, workspace_, &kZero, w_, dw));
+    return Run(filter_, std::array<Bound, 3>{{{kX, x}, {kFilter, dw}, {kY, dy}}}, workspace,
+               stream);
   }
 
  private:
-  static constexpr float kOne = 1, kZero = 0;
-
-  absl::Status Ran(const char* what, cudnnStatus_t status) const {
-    const absl::Status ran = StatusOf(libraries_, what, status);
-    return IsNotSupported(status) ? absl::UnimplementedError(ran.message()) : ran;
+  // Of the graph's operations, how cuDNN names what they are and take.
+  struct Names {
+    cudnnBackendDescriptorType_t operation;
+    cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
+  };
+  Image x() const { return {s_.batch, s_.in_channels, s_.height.in, s_.width.in}; }
+  Image y() const { return {s_.batch, s_.out_channels, s_.height.out, s_.width.out}; }
+  Image filter() const {
+    return {s_.out_channels, s_.in_channels / s_.groups, s_.height.size, s_.width.size};
   }
-  absl::Status Describe(const ConvCall& call, cudnnMathType_t math);
-  // The best of the algorithms that may be used; its math goes into the descriptor. `usual` is one
-  // that is deterministic, for when the heuristics name none. ask(algorithm, &bytes): what it needs
-  // to work in, and whether it can do this at all; how it says that it cannot differs, so that any
-  // error but the machine's only means the next one.
-  template <class Found, class Ask>
-  absl::Status Choose(const char* what, cudnnStatus_t status, const Found* found, int count,
-                      decltype(Found::algo) usual, const ToolkitOptions& options,
-                      const ConvCall& call, cudnnConvolutionDescriptor_t convolution,
-                      const Ask& ask, decltype(Found::algo)& chosen);
+  absl::StatusOr<Descriptor> Described(Tensor name, const Image& shape, bool inside = false) const;
+  absl::StatusOr<Descriptor> Convolved(const Names& names, const Descriptor& x, const Descriptor& w,
+                                       const Descriptor& y) const;
+  absl::StatusOr<Descriptor> Pointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
+                                       const Descriptor* bias, const Descriptor& y) const;
+  // With bias and ReLU where the call has them, or without.
+  absl::StatusOr<Plan> ForwardPlan(bool finishes, const PlanLimits& limits) const;
+  absl::StatusOr<Plan> BackwardPlan(const Names& names, const PlanLimits& limits) const;
+  absl::Status Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to);
+  absl::Status Run(const std::optional<Plan>& plan, std::span<const Bound> tensors, void* workspace,
+                   Stream stream) const;
 
   const Libraries& libraries_;
-  const cudnnHandle_t cudnn_;
-  cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr;
-  cudnnFilterDescriptor_t w_ = nullptr;
-  // One a direction, because algorithms may differ in their math.
-  std::array<cudnnConvolutionDescriptor_t, 3> convolutions_{};
-  cudnnConvolutionFwdAlgo_t forward_{};
-  cudnnConvolutionBwdDataAlgo_t data_{};
-  cudnnConvolutionBwdFilterAlgo_t filter_{};
+  const PlanDevice device_;
+  const ConvShape s_;
+  std::optional<Plan> forward_, data_, filter_;
+  bool finishes_ = false;
   size_t workspace_ = 0;
-  Directions can_;
 };
 
-absl::Status ToolkitConvolution::Describe(const ConvCall& call, cudnnMathType_t math) {
-  const auto size = [](int64_t n) { return static_cast<int>(n); };
-  const auto image = [&](cudnnTensorDescriptor_t& tensor, int64_t channels, int64_t height,
-                         int64_t width) -> absl::Status {
-    RETURN_IF_CUDNN(cudnnCreateTensorDescriptor, &tensor);
-    RETURN_IF_CUDNN(cudnnSetTensor4dDescriptor, tensor, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT,
-                    size(call.batch), size(channels), size(height), size(width));
-    return absl::OkStatus();
+absl::StatusOr<Descriptor> ToolkitConvolution::Described(Tensor name, const Image& shape,
+                                                         bool inside) const {
+  const auto& [n, c, h, w] = shape;
+  const int64_t dims[] = {n, c, h, w}, steps[] = {h * w * c, 1, w * c, c};
+  Descriptor tensor(libraries_, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, kFloat)
+      .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const int64_t>(dims))
+      .Set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const int64_t>(steps))
+      .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
+      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment)
+      .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, inside);
+  RETURN_IF_ERROR(tensor.Finish());
+  return tensor;
+}
+
+absl::StatusOr<Descriptor> ToolkitConvolution::Convolved(const Names& names, const Descriptor& x,
+                                                         const Descriptor& w,
+                                                         const Descriptor& y) const {
+  const auto axes = [this](int64_t WindowAxis::*part) {
+    return std::array<int64_t, 2>{s_.height.*part, s_.width.*part};
   };
-  RETURN_IF_ERROR(image(x_, call.in_channels, call.in_height, call.in_width));
-  RETURN_IF_ERROR(image(y_, call.out_channels, call.out_height, call.out_width));
-  RETURN_IF_CUDNN(cudnnCreateFilterDescriptor, &w_);
-  RETURN_IF_CUDNN(cudnnSetFilter4dDescriptor, w_, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC,
-                  size(call.out_channels), size(call.in_channels / call.groups), size(call.height),
-                  size(call.width));
-  for (cudnnConvolutionDescriptor_t& convolution : convolutions_) {
-    RETURN_IF_CUDNN(cudnnCreateConvolutionDescriptor, &convolution);
-    RETURN_IF_CUDNN(cudnnSetConvolution2dDescriptor, convolution, size(call.pad_height),
-                    size(call.pad_width), size(call.stride_height), size(call.stride_width),
-                    size(call.dilation_height), size(call.dilation_width), CUDNN_CROSS_CORRELATION,
-                    CUDNN_DATA_FLOAT);
-    RETURN_IF_CUDNN(cudnnSetConvolutionGroupCount, convolution, size(call.groups));
-    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
+  const std::array<int64_t, 2> before = axes(&WindowAxis::pad_before),
+                               after = axes(&WindowAxis::pad_after),
+                               strides = axes(&WindowAxis::stride),
+                               dilations = axes(&WindowAxis::dilation);
+  Descriptor convolution(libraries_, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, kFloat)
+      .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+      .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span<const int64_t>(before))
+      .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span<const int64_t>(after))
+      .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::span<const int64_t>(strides))
+      .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::span<const int64_t>(dilations));
+  RETURN_IF_ERROR(convolution.Finish());
+  Descriptor operation(libraries_, names.operation);
+  operation.Set(names.convolution, convolution)
+      .Set(names.x, x)
+      .Set(names.w, w)
+      .Set(names.y, y)
+      .Set(names.alpha, 1.f)
+      .Set(names.beta, 0.f);
+  RETURN_IF_ERROR(operation.Finish());
+  return operation;
+}
+
+absl::StatusOr<Descriptor> ToolkitConvolution::Pointwise(cudnnPointwiseMode_t mode,
+                                                         const Descriptor& x,
+                                                         const Descriptor* bias,
+                                                         const Descriptor& y) const {
+  Descriptor pointwise(libraries_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, kFloat);
+  RETURN_IF_ERROR(pointwise.Finish());
+  Descriptor operation(libraries_, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise)
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  if (bias != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *bias);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  RETURN_IF_ERROR(operation.Finish());
+  return operation;
+}
+
+absl::StatusOr<Plan> ToolkitConvolution::ForwardPlan(bool finishes,
+                                                     const PlanLimits& limits) const {
+  constexpr Names kNames = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  const bool adds = finishes && s_.bias, cuts = finishes && s_.relu;
+  ASSIGN_OR_RETURN(const Descriptor from, Described(kX, x()));
+  ASSIGN_OR_RETURN(const Descriptor w, Described(kFilter, filter()));
+  // What the last operation gives is y, the others' is inside the graph.
+  ASSIGN_OR_RETURN(const Descriptor to, Described(kY, y()));
+  ASSIGN_OR_RETURN(const Descriptor convolved, Described(kConvolved, y(), /*inside=*/true));
+  ASSIGN_OR_RETURN(const Descriptor biased, Described(kBiased, y(), /*inside=*/true));
+  std::vector<Descriptor> operations;
+  ASSIGN_OR_RETURN(Descriptor convolve, Convolved(kNames, from, w, adds || cuts ? convolved : to));
+  operations.push_back(std::move(convolve));
+  if (adds) {
+    ASSIGN_OR_RETURN(const Descriptor bias, Described(kBias, {1, s_.out_channels, 1, 1}));
+    ASSIGN_OR_RETURN(Descriptor add,
+                     Pointwise(CUDNN_POINTWISE_ADD, convolved, &bias, cuts ? biased : to));
+    operations.push_back(std::move(add));
   }
+  if (cuts) {
+    ASSIGN_OR_RETURN(Descriptor cut,
+                     Pointwise(CUDNN_POINTWISE_RELU_FWD, adds ? biased : convolved, nullptr, to));
+    operations.push_back(std::move(cut));
+  }
+  return Plan::Choose(libraries_, device_, operations, limits);
+}
+
+absl::StatusOr<Plan> ToolkitConvolution::BackwardPlan(const Names& names,
+                                                      const PlanLimits& limits) const {
+  ASSIGN_OR_RETURN(const Descriptor image, Described(kX, x()));
+  ASSIGN_OR_RETURN(const Descriptor w, Described(kFilter, filter()));
+  ASSIGN_OR_RETURN(const Descriptor dy, Described(kY, y()));
+  ASSIGN_OR_RETURN(const Descriptor operation, Convolved(names, image, w, dy));
+  return Plan::Choose(libraries_, device_, std::span(&operation, 1), limits);
+}
+
+// That there is none is no error.
+absl::Status ToolkitConvolution::Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to) {
+  if (!plan.ok()) return absl::IsUnimplemented(plan.status()) ? absl::OkStatus() : plan.status();
+  workspace_ = std::max(workspace_, plan->workspace_bytes());
+  to.emplace(*std::move(plan));
   return absl::OkStatus();
 }
 
-template <class Found, class Ask>
-absl::Status ToolkitConvolution::Choose(const char* what, cudnnStatus_t status, const Found* found,
-                                        int count, decltype(Found::algo) usual,
-                                        const ToolkitOptions& options, const ConvCall& call,
-                                        cudnnConvolutionDescriptor_t convolution, const Ask& ask,
-                                        decltype(Found::algo)& chosen) {
-  if (IsOfMachine(status)) return StatusOf(libraries_, what, status);
-  cudnnStatus_t why = status;
-  const auto may = [&](decltype(Found::algo) algorithm,
-                       cudnnMathType_t math) -> absl::StatusOr<bool> {
-    RETURN_IF_CUDNN(cudnnSetConvolutionMathType, convolution, math);
-    size_t bytes = 0;
-    why = ask(algorithm, &bytes);
-    if (IsOfMachine(why)) return StatusOf(libraries_, what, why);
-    if (why != CUDNN_STATUS_SUCCESS || bytes > call.workspace_max) return false;
-    chosen = algorithm;
-    workspace_ = std::max(workspace_, bytes);
-    return true;
-  };
-  for (const Found* at = found; status == CUDNN_STATUS_SUCCESS && at < found + count; ++at) {
-    if (at->status != CUDNN_STATUS_SUCCESS) continue;
-    if (options.deterministic && at->determinism != CUDNN_DETERMINISTIC) continue;
-    // Heuristics name what math they had in mind, and may say "default" even where the descriptor
-    // has FMA. What that has when an algorithm runs binds it: with FMA it takes no tensor cores.
-    ASSIGN_OR_RETURN(const bool can, may(at->algo, call.tf32 ? at->mathType : CUDNN_FMA_MATH));
-    if (can) return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const bool can, may(usual, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
-  if (can) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      what, ": cuDNN has no algorithm",
-      why == CUDNN_STATUS_SUCCESS ? ""
-                                  : absl::StrCat(" (", libraries_.cudnnGetErrorString(why), ")")));
+absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
+  constexpr Names kData = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+  constexpr Names kKernel = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  // A ReLU without a bias has engines that are compiled when they are asked for, and no others.
+  const bool asks = s_.bias || !s_.relu;
+  absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
+  finishes_ = forward.ok() && asks;
+  if (s_.bias && absl::IsUnimplemented(forward.status())) forward = ForwardPlan(false, limits);
+  absl::StatusOr<Plan> data = BackwardPlan(kData, limits), filter = BackwardPlan(kKernel, limits);
+  const absl::Status why = forward.status();
+  RETURN_IF_ERROR(Take(std::move(forward), forward_));
+  RETURN_IF_ERROR(Take(std::move(data), data_));
+  RETURN_IF_ERROR(Take(std::move(filter), filter_));
+  return forward_ || data_ || filter_ ? absl::OkStatus() : why;
 }
 
-absl::Status ToolkitConvolution::Init(const ConvCall& call, const ToolkitOptions& options) {
-  RETURN_IF_ERROR(Describe(call, call.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
-  const auto note = [](const absl::Status& status, bool& can) {
-    can = status.ok();
-    return absl::IsUnimplemented(status) ? absl::OkStatus() : status;
-  };
-  int count = 0;
-  std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithms> forward;
-  cudnnStatus_t status = libraries_.cudnnGetConvolutionForwardAlgorithm_v7(
-      cudnn_, x_, w_, convolutions_[0], y_, kAlgorithms, &count, forward.data());
-  absl::Status chosen = Choose(
-      "cudnnGetConvolutionForwardAlgorithm_v7", status, forward.data(), count,
-      CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, options, call, convolutions_[0],
-      [this](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
-        return libraries_.cudnnGetConvolutionForwardWorkspaceSize(cudnn_, x_, w_, convolutions_[0],
-                                                                  y_, algorithm, bytes);
-      },
-      forward_);
-  RETURN_IF_ERROR(note(chosen, can_.forward));
-  std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithms> data;
-  status = libraries_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-      cudnn_, w_, y_, convolutions_[1], x_, kAlgorithms, &count, data.data());
-  chosen = Choose(
-      "cudnnGetConvolutionBackwardDataAlgorithm_v7", status, data.data(), count,
-      CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, options, call, convolutions_[1],
-      [this](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
-        return libraries_.cudnnGetConvolutionBackwardDataWorkspaceSize(
-            cudnn_, w_, y_, convolutions_[1], x_, algorithm, bytes);
-      },
-      data_);
-  RETURN_IF_ERROR(note(chosen, can_.data));
-  std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithms> filter;
-  status = libraries_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-      cudnn_, x_, y_, convolutions_[2], w_, kAlgorithms, &count, filter.data());
-  chosen = Choose(
-      "cudnnGetConvolutionBackwardFilterAlgorithm_v7", status, filter.data(), count,
-      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, options, call, convolutions_[2],
-      [this](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
-        return libraries_.cudnnGetConvolutionBackwardFilterWorkspaceSize(
-            cudnn_, x_, y_, convolutions_[2], w_, algorithm, bytes);
-      },
-      filter_);
-  RETURN_IF_ERROR(note(chosen, can_.filter));
-  return can_.forward || can_.data || can_.filter ? absl::OkStatus() : chosen;
+absl::Status ToolkitConvolution::Run(const std::optional<Plan>& plan,
+                                     std::span<const Bound> tensors, void* workspace,
+                                     Stream stream) const {
+  RETURN_IF_ERROR(
+      StatusOf(libraries_, "cudnnSetStream",
+               libraries_.cudnnSetStream(device_.handle, static_cast<cudaStream_t>(stream))));
+  return plan->Run(device_.handle, tensors, workspace);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
-                                                                    cudnnHandle_t cudnn,
+                                                                    const PlanDevice& device,
                                                                     const ToolkitOptions& options,
                                                                     const ConvCall& call) {
-  for (const int64_t size : {call.batch, call.in_channels, call.out_channels, call.in_height,
-                             call.in_width, call.height, call.width}) {
-    if (size > std::numeric_limits<int>::max()) {
-      return absl::UnimplementedError("cuDNN: a size is too large");
-    }
-  }
-  auto convolution = std::make_unique<ToolkitConvolution>(libraries, cudnn);
-  RETURN_IF_ERROR(convolution->Init(call, options));
+  auto convolution = std::make_unique<ToolkitConvolution>(libraries, device, call);
+  RETURN_IF_ERROR(convolution->Init({options.deterministic, call.tf32, call.workspace_max}));
   return convolution;
 }
 

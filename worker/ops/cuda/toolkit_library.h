@@ -2,6 +2,7 @@
 // plug-in that does not load. Never closed.
 #pragma once
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cudnn.h>
 
@@ -10,33 +11,35 @@
 
 #include "absl/status/statusor.h"
 
-// Every function that is called, by library.
-#define PARACORD_CUBLAS_CALLS(X)   \
-  X(cublasCreate_v2)               \
-  X(cublasDestroy_v2)              \
-  X(cublasSetStream_v2)            \
-  X(cublasGemmStridedBatchedEx_64) \
-  X(cublasGetStatusString) X(cublasSetWorkspace_v2) X(cublasSetPointerMode_v2)
-#define PARACORD_CUDNN_CALLS(X)                                                                \
-  X(cudnnCreate)                                                                               \
-  X(cudnnDestroy)                                                                              \
-  X(cudnnSetStream)                                                                            \
-  X(cudnnGetErrorString)                                                                       \
-  X(cudnnCreateTensorDescriptor)                                                               \
-  X(cudnnDestroyTensorDescriptor)                                                              \
-  X(cudnnSetTensor4dDescriptor) X(cudnnCreateFilterDescriptor) X(cudnnDestroyFilterDescriptor) \
-      X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor)                        \
-          X(cudnnDestroyConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor)              \
-              X(cudnnSetConvolutionGroupCount) X(cudnnSetConvolutionMathType)                  \
-                  X(cudnnGetConvolutionForwardAlgorithm_v7)                                    \
-                      X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                           \
-                          X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                     \
-                              X(cudnnGetConvolutionForwardWorkspaceSize)                       \
-                                  X(cudnnGetConvolutionBackwardDataWorkspaceSize)              \
-                                      X(cudnnGetConvolutionBackwardFilterWorkspaceSize)        \
-                                          X(cudnnConvolutionForward)                           \
-                                              X(cudnnConvolutionBackwardData)                  \
-                                                  X(cudnnConvolutionBackwardFilter)
+// Every function that is called, by library. cuBLAS brings cuBLASLt.
+#define PARACORD_CUBLAS_CALLS(X)                                                             \
+  X(cublasCreate_v2)                                                                         \
+  X(cublasDestroy_v2)                                                                        \
+  X(cublasSetStream_v2)                                                                      \
+  X(cublasGemmStridedBatchedEx_64)                                                           \
+  X(cublasGetStatusString)                                                                   \
+  X(cublasSetWorkspace_v2)                                                                   \
+  X(cublasSetPointerMode_v2)                                                                 \
+  X(cublasLtCreate)                                                                          \
+  X(cublasLtDestroy)                                                                         \
+  X(cublasLtMatrixLayoutCreate)                                                              \
+  X(cublasLtMatrixLayoutDestroy)                                                             \
+  X(cublasLtMatrixLayoutSetAttribute)                                                        \
+  X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
+      X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)                   \
+          X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)          \
+              X(cublasLtMatmul)
+#define PARACORD_CUDNN_CALLS(X)    \
+  X(cudnnCreate)                   \
+  X(cudnnDestroy)                  \
+  X(cudnnSetStream)                \
+  X(cudnnGetErrorString)           \
+  X(cudnnBackendCreateDescriptor)  \
+  X(cudnnBackendDestroyDescriptor) \
+  X(cudnnBackendSetAttribute)      \
+  X(cudnnBackendGetAttribute)      \
+  X(cudnnBackendFinalize)          \
+  X(cudnnBackendExecute)
 
 namespace paracord::cuda {
 

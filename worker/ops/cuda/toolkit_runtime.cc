@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "worker/ops/cuda/toolkit_convolution.h"
 #include "worker/ops/cuda/toolkit_library.h"
 #include "worker/ops/cuda/toolkit_nccl.h"
+#include "worker/ops/cuda/toolkit_product.h"
 #include "worker/ops/cuda/toolkit_status.h"
 
 namespace paracord::cuda {
@@ -37,6 +39,8 @@ class ToolkitRuntime : public Runtime {
   ~ToolkitRuntime() override {
     if (comm_ != nullptr) nccl_->ncclCommDestroy(comm_);
     if (cudnn_ != nullptr) libraries_.cudnnDestroy(cudnn_);
+    products_.reset();
+    if (cublaslt_ != nullptr) libraries_.cublasLtDestroy(cublaslt_);
     if (cublas_ != nullptr) libraries_.cublasDestroy_v2(cublas_);
     if (workspace_ != nullptr) (void)cudaFree(workspace_);
   }
@@ -49,6 +53,8 @@ class ToolkitRuntime : public Runtime {
     has_bfloat16_ = major >= 8;
     ASSIGN_OR_RETURN(workspace_, Malloc(kCublasWorkspace));
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasCreate", libraries_.cublasCreate_v2(&cublas_)));
+    RETURN_IF_ERROR(StatusOf(libraries_, "cublasLtCreate", libraries_.cublasLtCreate(&cublaslt_)));
+    products_.emplace(libraries_, cublaslt_, workspace_, kCublasWorkspace);
     return StatusOf(libraries_, "cudnnCreate", libraries_.cudnnCreate(&cudnn_));
   }
 
@@ -215,6 +221,9 @@ class ToolkitRuntime : public Runtime {
   }
 
   absl::Status Gemm(const GemmCall& call, Stream stream) override {
+    // What works in the same memory is asked of one stream.
+    ASSIGN_OR_RETURN(const bool done, products_->Run(call, has_bfloat16_, stream));
+    if (done) return absl::OkStatus();
     RETURN_IF_ERROR(UseStream(stream));
     const float one = 1, zero = 0;
     const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -229,16 +238,18 @@ class ToolkitRuntime : public Runtime {
         StatusOf(libraries_, "cublasSetPointerMode",
                  libraries_.cublasSetPointerMode_v2(
                      cublas_, given ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST)));
-    return StatusOf(
-        libraries_, "cublasGemmStridedBatchedEx_64",
-        libraries_.cublasGemmStridedBatchedEx_64(
-            cublas_, op(call.transpose_a), op(call.transpose_b), call.m, call.n, call.k, alpha,
-            call.a, type, call.lda, call.stride_a, call.b, type, call.ldb, call.stride_b, beta,
-            call.c, CUDA_R_32F, call.ldc, call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT));
+    RETURN_IF_ERROR(
+        StatusOf(libraries_, "cublasGemmStridedBatchedEx_64",
+                 libraries_.cublasGemmStridedBatchedEx_64(
+                     cublas_, op(call.transpose_a), op(call.transpose_b), call.m, call.n, call.k,
+                     alpha, call.a, type, call.lda, call.stride_a, call.b, type, call.ldb,
+                     call.stride_b, beta, call.c, CUDA_R_32F, call.ldc, call.stride_c, call.batch,
+                     compute, CUBLAS_GEMM_DEFAULT)));
+    return AddBias(call, stream);
   }
 
   absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) override {
-    return MakeToolkitConvolution(libraries_, cudnn_, options_, call);
+    return MakeToolkitConvolution(libraries_, {.handle = cudnn_}, options_, call);
   }
 
   absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
@@ -265,6 +276,17 @@ class ToolkitRuntime : public Runtime {
   }
 
  private:
+  // Which cuBLASLt would have done in the same kernel. Of products that lie one after the other, as
+  // all do that have one.
+  absl::Status AddBias(const GemmCall& call, Stream stream) {
+    if (call.bias == nullptr && !call.relu) return absl::OkStatus();
+    const int64_t n = call.batch * call.m * call.n;
+    const MapArgs<BiasBody> args{{call.m, call.relu, call.bias, call.c}, n};
+    const int64_t blocks = std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, 1 << 13);
+    return Launch({"bias", MapKernel<BiasBody>(), &args, sizeof(args),
+                   static_cast<uint32_t>(blocks), 1, kThreads},
+                  stream);
+  }
   // cuBLAS would allocate where it works, which a captured graph must not, and every change of the
   // stream takes back what it was given.
   absl::Status UseStream(Stream stream) {
@@ -284,6 +306,8 @@ class ToolkitRuntime : public Runtime {
   const Libraries& libraries_;
   bool has_bfloat16_ = false;
   cublasHandle_t cublas_ = nullptr;
+  cublasLtHandle_t cublaslt_ = nullptr;
+  std::optional<ToolkitProducts> products_;
   cudnnHandle_t cudnn_ = nullptr;
   void* workspace_ = nullptr;
   Stream cublas_stream_ = nullptr;
