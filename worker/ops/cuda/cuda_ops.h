@@ -1,4 +1,4 @@
-// The operations of ops.h over a table of CUDA calls: products by cuBLAS, convolutions by cuDNN,
+// The operations of ops.h over a table of CUDA calls: products by cuBLASLt, convolutions by cuDNN,
 // the rest by bodies of our own. Asynchronous; the first error waits for Finish.
 #pragma once
 
