@@ -145,5 +145,34 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
   }
 }
 
+TEST_CASE("an awaited download of a graph is of that launch, however long it computes") {
+  const int64_t n = OnGpu() ? 2048 : 4;
+  const int products = OnGpu() ? 40 : 4;  // some 15 ms
+  const std::optional<int64_t> launched = GraphLaunches();
+  const auto ops = CudaUnderTest(true);
+  ops->Enter();
+  const DeviceArray row = ops->Allocate(n).value(), w = ops->Allocate(n * n).value();
+  DeviceArray x = ops->Allocate(n * n).value(), y = ops->Allocate(n * n).value();
+  const auto product = ops->MakeMatmul({.m = n, .k = n, .n = n}).value();
+  PageFloats first(static_cast<size_t>(n));
+  ops->Pin(first.data(), first.size() * sizeof(float));
+  for (int step = 1; step <= 8; ++step) {
+    const Floats number(static_cast<size_t>(n), static_cast<float>(step));
+    ops->Upload(n, number.data(), row.get());
+    ops->Copy({{n, n}, {0, 1}, {}, {n, 1}}, false, row.get(), x.get());
+    ops->Fill(n * n, 1.f / static_cast<float>(n), w.get());
+    for (int i = 0; i < products; i += 2) {
+      product->Run(x.get(), w.get(), nullptr, y.get());
+      product->Run(y.get(), w.get(), nullptr, x.get());
+    }
+    ops->DownloadAwaited(n, x.get(), first.data(), 1);
+    REQUIRE(ops->AwaitDownload() == std::optional<size_t>(1));
+    CHECK(first.front() == Approx(step).epsilon(1e-3));
+    CHECK(first.back() == Approx(step).epsilon(1e-3));
+    REQUIRE(ops->Finish().ok());
+  }
+  if (launched.has_value()) CHECK(*GraphLaunches() > *launched);
+}
+
 }  // namespace
 }  // namespace paracord

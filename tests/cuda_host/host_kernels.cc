@@ -64,7 +64,7 @@ const void* ReduceKernel() {
 #define PARACORD_MAP(Body) template const void* MapKernel<Body>();
 #define PARACORD_REDUCTION(Body)             \
   template const void* ReduceKernel<Body>(); \
-  template const void* MapKernel<JoinParts<Body>>();
+  template const void* ReduceKernel<JoinParts<Body>>();
 PARACORD_CUDA_MAPS(PARACORD_MAP)
 PARACORD_CUDA_REDUCTIONS(PARACORD_REDUCTION)
 

@@ -234,6 +234,7 @@ TEST_CASE("what cuBLASLt has no algorithm for is left to others, and its errors 
   CHECK_FALSE(run({.bytes = 1001}).value());
   CHECK_FALSE(run({.choice = CUBLAS_STATUS_NOT_SUPPORTED}).value());
   CHECK_FALSE(run({.product = CUBLAS_STATUS_NOT_SUPPORTED}).value());
+  CHECK_FALSE(run({.product = CUBLAS_STATUS_ARCH_MISMATCH}).value());
   CHECK(absl::IsInternal(run({.choice = CUBLAS_STATUS_INTERNAL_ERROR}).status()));
   CHECK(absl::IsResourceExhausted(run({.choice = CUBLAS_STATUS_ALLOC_FAILED}).status()));
 }

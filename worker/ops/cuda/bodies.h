@@ -41,7 +41,7 @@
   X(PoolBackwardBody)         \
   X(ConvBody) X(ConvInputBody) X(UniformBody) X(RandomMapBody) X(ResampleBody) X(ResizeBackwardBody)
 
-// The end of one in parts is a map, too.
+// The end of one in parts is another.
 #define PARACORD_CUDA_REDUCTIONS(X) \
   X(LargestBody)                    \
   X(PenaltyBody)                    \

@@ -1,9 +1,11 @@
 // Convolution by cuDNN. Its filter is (out, h, w, in / groups), ours has out last; and it reads and
 // writes 16 bytes at once, so that an image which does not begin at a multiple of them (the second
-// slice of a batch) is copied. What it has no engine for is done by bodies of our own, which are
-// slow.
+// slice of a batch) is copied. Without tensor cores most GPUs have only the slowest of its engines
+// for padding that differs between both ends, which then goes into a copy of the image. What it has
+// no engine for is done by bodies of our own, which are slow.
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -82,11 +84,17 @@ void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::st
 
 class CudnnConv2D : public OwnConv2D {
  public:
-  CudnnConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution)
-      : OwnConv2D(engine, s), convolution_(std::move(convolution)), can_(convolution_->can()) {}
+  // `theirs`: cuDNN's, whose image is as large as ours with its padding where that is in the copy.
+  CudnnConv2D(Engine& engine, const ConvShape& s, const ConvShape& theirs,
+              std::unique_ptr<Convolution> convolution)
+      : OwnConv2D(engine, s),
+        theirs_(theirs),
+        padded_(Inputs(theirs) != Inputs(s)),
+        convolution_(std::move(convolution)),
+        can_(convolution_->can()) {}
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    if (!can_.forward || !Aligned(y) || !Aligned(bias)) {
+    if (!can_.forward || !AllAligned({y, bias})) {
       return OwnConv2D::Forward(x, kernel, bias, y);
     }
     const float* image = Image(x);
@@ -98,17 +106,22 @@ class CudnnConv2D : public OwnConv2D {
     if (!can_.finishes) FinishForward(bias, y);
   }
   void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    if (!can_.data || !Aligned(dy) || !Aligned(dx)) {
+    if (!can_.data || !AllAligned({dy, padded_ ? nullptr : dx})) {
       return OwnConv2D::BackwardInput(dy, kernel, dx);
     }
     const float* filter = Filter(kernel);
-    Call("convolution, gradient of the input", can_.data, filter != nullptr, [&](void* workspace) {
-      return convolution_->BackwardData(filter, dy, dx, workspace, engine_.stream());
-    });
-    if (!can_.data) OwnConv2D::BackwardInput(dy, kernel, dx);
+    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : dx;
+    Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
+         [&](void* workspace) {
+           return convolution_->BackwardData(filter, dy, image, workspace, engine_.stream());
+         });
+    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
+    if (!padded_ || image == nullptr) return;
+    const Walk out = PaddingWalk();
+    CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    if (!can_.filter || !Aligned(dy)) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
+    if (!can_.filter || !AllAligned({dy})) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
     const float* image = Image(x);
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     Call("convolution, gradient of the kernel", can_.filter, filter != nullptr && image != nullptr,
@@ -124,8 +137,32 @@ class CudnnConv2D : public OwnConv2D {
   }
 
  private:
-  // A plan of memory has a place for the copy wherever examples are such that one may be needed.
+  bool AllAligned(std::initializer_list<const float*> tensors) {
+    if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
+    SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");
+    return false;
+  }
+  // Of the image within the padded one.
+  int64_t Corner() const {
+    return (s_.height.pad_before * theirs_.width.in + s_.width.pad_before) * s_.in_channels;
+  }
+  Walk PaddingWalk() const {
+    const int64_t row = s_.width.in * s_.in_channels, padded = theirs_.width.in * s_.in_channels;
+    return {{s_.batch, s_.height.in, row},
+            {s_.height.in * row, row, 1},
+            {},
+            {theirs_.height.in * padded, padded, 1}};
+  }
   const float* Image(const float* x) {
+    if (!padded_) return AlignedImage(x);
+    float* image = engine_.Work<float>(Scratch::kRows, Inputs(theirs_));
+    if (image == nullptr) return nullptr;
+    engine_.Map("fill", Inputs(theirs_), FillBody{0, image});
+    CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
+    return image;
+  }
+  // A plan of memory has a place for the copy wherever examples are such that one may be needed.
+  const float* AlignedImage(const float* x) {
     const int64_t all = Inputs(s_);
     const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
     if (!copied && !slices_may_be) return x;
@@ -158,21 +195,42 @@ class CudnnConv2D : public OwnConv2D {
     });
   }
 
+  const ConvShape theirs_;
+  const bool padded_;
   const std::unique_ptr<Convolution> convolution_;
   Directions can_;
 };
 
+// As cuDNN gets it.
+ConvShape Theirs(const ConvShape& s, bool tf32) {
+  ConvShape theirs = s;
+  bool even = true;
+  for (WindowAxis* const axis : {&theirs.height, &theirs.width}) {
+    // What lies behind the last window is not read.
+    const int64_t reach = (axis->size - 1) * axis->dilation + 1;
+    const int64_t out = (axis->in + 2 * axis->pad_before - reach) / axis->stride + 1;
+    if (out == axis->out) axis->pad_after = axis->pad_before;
+    even = even && axis->pad_after == axis->pad_before;
+  }
+  if (even || tf32) return theirs;
+  for (WindowAxis* const axis : {&theirs.height, &theirs.width}) {
+    axis->in += axis->pad_before + axis->pad_after;
+    axis->pad_before = axis->pad_after = 0;
+  }
+  return theirs;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& s) {
+  const bool tf32 = engine.operands() != Operands::kFloat32 && engine.runtime().has_bfloat16();
+  const ConvShape theirs = Theirs(s, tf32);
   // It has no empty tensors, and many of its engines count no further.
-  const int64_t most = std::max(Inputs(s), Outputs(s));
+  const int64_t most = std::max(Inputs(theirs), Outputs(s));
   if (std::min(Inputs(s), Outputs(s)) == 0 || most > std::numeric_limits<int32_t>::max()) {
     return std::make_unique<OwnConv2D>(engine, s);
   }
-  const ConvCall call{.shape = s,
-                      .tf32 = engine.operands() != Operands::kFloat32,
-                      .workspace_max = engine.workspace_max()};
+  const ConvCall call{.shape = theirs, .tf32 = tf32, .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   const Directions can = made.ok() ? (*made)->can() : Directions{false, false, false};
   // If the device is lost cuDNN says only that it failed, or that it cannot.
@@ -182,7 +240,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
   if (!made.ok() && !absl::IsUnimplemented(made.status())) return made.status();
   SaySlow(engine, s, can, made.ok() ? "it has no engine" : made.status().message());
   if (!made.ok()) return std::make_unique<OwnConv2D>(engine, s);
-  return std::make_unique<CudnnConv2D>(engine, s, *std::move(made));
+  return std::make_unique<CudnnConv2D>(engine, s, theirs, *std::move(made));
 }
 
 }  // namespace paracord::cuda

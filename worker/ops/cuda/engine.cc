@@ -39,6 +39,8 @@ absl::Status Engine::Init() {
   ASSIGN_OR_RETURN(to_host_, runtime_->CreateStream());
   ASSIGN_OR_RETURN(computed_, runtime_->CreateEvent());
   ASSIGN_OR_RETURN(uploaded_, runtime_->CreateEvent());
+  ASSIGN_OR_RETURN(const MemoryInfo memory, runtime_->GetMemoryInfo());
+  device_bytes_ = memory.total;
   return absl::OkStatus();
 }
 
@@ -141,9 +143,10 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
 
 // Once there is a plan, what that has: of another batch size other algorithms may be the best.
 size_t Engine::workspace_max() const {
-  constexpr size_t kMost = size_t{256} << 20;
+  constexpr size_t kLeast = 1 << 20, kMost = 1 << 30;  // the best engines for large batches
   const size_t planned = work_[static_cast<size_t>(Scratch::kWorkspace)].bytes;
-  return memory_.has_plan() && planned > 0 ? planned : kMost;
+  if (memory_.has_plan() && planned > 0) return planned;
+  return std::clamp(device_bytes_ / 16, kLeast, kMost);
 }
 
 void* Engine::WorkBytes(Scratch name, size_t bytes) {

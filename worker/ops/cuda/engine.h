@@ -159,6 +159,7 @@ class Engine {
   Staging staging_;
   Spans spans_;
   int64_t allocated_bytes_ = 0;
+  size_t device_bytes_ = 0;
   Stream compute_ = nullptr, to_device_ = nullptr, to_host_ = nullptr;
   Stream reduce_ = nullptr;  // from the first AllReduce on
   Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
@@ -203,9 +204,12 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
   const int64_t blocks = (outputs + cut.width - 1) / cut.width;
   Send(name, ReduceKernel<Body>(), args, static_cast<uint32_t>(blocks),
        static_cast<uint32_t>(cut.parts));
-  if (cut.parts > 1) {
-    Map(name, outputs, JoinParts<Body>{body, outputs, cut.parts, args.partial});
-  }
+  if (cut.parts == 1) return;
+  using Join = JoinParts<Body>;
+  const Cut join = CutFor(outputs, cut.parts, /*across=*/true, /*whole=*/true);
+  const ReduceArgs<Join> all{{body, outputs, args.partial}, outputs, cut.parts, join.width, true};
+  Send(name, ReduceKernel<Join>(), all,
+       static_cast<uint32_t>((outputs + join.width - 1) / join.width), 1);
 }
 
 // Made for a shape, run often (matmul.cc, conv.cc, pool.cc).

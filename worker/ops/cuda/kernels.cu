@@ -24,7 +24,9 @@ __global__ void __launch_bounds__(kThreads) Reduce(const ReduceArgs<Body> args) 
   values[slot] = inside ? args.Own(i, lane, part) : Value();
   __syncthreads();
   for (int half = args.lanes() / 2; half > 0; half /= 2) {
-    if (inside && lane < half) args.body.Merge(values[slot], values[slot + half]);
+    if (inside && lane < half) {
+      args.body.Merge(values[slot], values[args.SlotOf(output, lane + half)]);
+    }
     __syncthreads();
   }
   if (!inside) return;
@@ -45,9 +47,9 @@ const void* ReduceKernel() {
 }
 
 #define PARACORD_MAP(Body) template const void* MapKernel<Body>();
-#define PARACORD_REDUCTION(Body)               \
-  template const void* ReduceKernel<Body>();   \
-  template const void* MapKernel<JoinParts<Body>>();
+#define PARACORD_REDUCTION(Body)             \
+  template const void* ReduceKernel<Body>(); \
+  template const void* ReduceKernel<JoinParts<Body>>();
 PARACORD_CUDA_MAPS(PARACORD_MAP)
 PARACORD_CUDA_REDUCTIONS(PARACORD_REDUCTION)
 

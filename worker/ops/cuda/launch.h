@@ -62,7 +62,10 @@ struct ReduceArgs {
   PARACORD_HD int lanes() const { return kThreads / width; }
   PARACORD_HD int OutputOf(int thread) const { return across ? thread % width : thread / lanes(); }
   PARACORD_HD int LaneOf(int thread) const { return across ? thread / width : thread % lanes(); }
-  PARACORD_HD int SlotOf(int output, int lane) const { return output * lanes() + lane; }
+  // Neighbouring threads have neighbouring slots.
+  PARACORD_HD int SlotOf(int output, int lane) const {
+    return across ? lane * width + output : output * lanes() + lane;
+  }
   PARACORD_HD int64_t Begin(int part) const { return count * part / parts; }
   // What a thread adds up.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
@@ -85,21 +88,21 @@ struct ReduceArgs {
   }
 };
 
-// The map that ends a reduction in parts.
+// The reduction of what the parts of another came to, which ends that.
 template <class Body>
 struct JoinParts {
+  using Value = typename Body::Value;
+  static constexpr bool kMaps = false;
   Body body;
   int64_t outputs = 0;
-  int parts = 1;
-  Ptr<const typename Body::Value> partial = nullptr;
-  PARACORD_HD void operator()(int64_t i) const {
-    typename Body::Value value = body.Start(i);
-    for (int p = 0; p < parts; ++p) {
-      const typename Body::Value part = partial[p * outputs + i];
-      body.Merge(value, part);
-    }
-    body.Finish(i, value);
+  Ptr<const Value> partial = nullptr;
+  PARACORD_HD Value Start(int64_t i) const { return body.Start(i); }
+  PARACORD_HD void Add(int64_t i, int64_t part, Value& value) const {
+    const Value other = partial[part * outputs + i];
+    body.Merge(value, other);
   }
+  PARACORD_HD void Merge(Value& value, const Value& other) const { body.Merge(value, other); }
+  PARACORD_HD void Finish(int64_t i, const Value& value) const { body.Finish(i, value); }
 };
 
 // The kernel of a body: what Runtime::Launch takes.

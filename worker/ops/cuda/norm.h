@@ -27,10 +27,10 @@ struct MomentsBody {
     v.squares += before * (at - v.mean);
   }
   PARACORD_HD void Merge(Value& v, const Value& other) const {
-    if (other.n == 0) return;
     const float n = v.n + other.n, apart = s.centred ? other.mean - v.mean : 0.f;
-    v.mean += apart * (other.n / n);
-    v.squares += other.squares + apart * apart * (v.n * (other.n / n));
+    const float share = other.n == 0 ? 0.f : other.n / n;  // without a branch: many are under way
+    v.mean += apart * share;
+    v.squares += other.squares + apart * apart * (v.n * share);
     v.n = n;
   }
   PARACORD_HD void Finish(int64_t group, const Value& v) const {

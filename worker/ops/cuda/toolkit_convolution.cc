@@ -130,7 +130,9 @@ absl::StatusOr<Descriptor> ToolkitConvolution::Pointwise(cudnnPointwiseMode_t mo
                                                          const Descriptor* bias,
                                                          const Descriptor& y) const {
   Descriptor pointwise(libraries_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, kFloat);
+  pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, mode)
+      .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, kFloat)
+      .Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   RETURN_IF_ERROR(pointwise.Finish());
   Descriptor operation(libraries_, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise)

@@ -34,6 +34,9 @@ constexpr cudnnBackendAttributeType_t TypeOf(const cudnnConvolutionMode_t&) {
 constexpr cudnnBackendAttributeType_t TypeOf(const cudnnPointwiseMode_t&) {
   return CUDNN_TYPE_POINTWISE_MODE;
 }
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnNanPropagation_t&) {
+  return CUDNN_TYPE_NAN_PROPOGATION;
+}
 constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendHeurMode_t&) {
   return CUDNN_TYPE_HEUR_MODE;
 }

@@ -1,6 +1,7 @@
 #include "worker/ops/cuda/toolkit_product.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -111,8 +112,7 @@ absl::StatusOr<ToolkitProducts::Chosen> ToolkitProducts::Describe(const GemmCall
   return Chosen{std::move(product), std::move(a), std::move(b), std::move(c)};
 }
 
-absl::StatusOr<ToolkitProducts::Chosen> ToolkitProducts::Choose(const GemmCall& call,
-                                                                bool tf32) const {
+absl::StatusOr<ToolkitProducts::Chosen> ToolkitProducts::Choose(const GemmCall& call, bool tf32) {
   ASSIGN_OR_RETURN(Chosen chosen, Describe(call, tf32));
   cublasLtMatmulPreference_t made = nullptr;
   RETURN_IF_CUBLAS(cublasLtMatmulPreferenceCreate, &made);
@@ -130,21 +130,24 @@ absl::StatusOr<ToolkitProducts::Chosen> ToolkitProducts::Choose(const GemmCall& 
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, call.c},
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, call.c}};
   for (const auto& [name, at] : alignments) RETURN_IF_ERROR(set(name, AlignmentOf(at)));
-  cublasLtMatmulHeuristicResult_t best{};
+  std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
   int count = 0;
   const cublasStatus_t status = libraries_.cublasLtMatmulAlgoGetHeuristic(
       handle_, chosen.product.get(), chosen.a.get(), chosen.b.get(), chosen.c.get(), chosen.c.get(),
-      made, 1, &best, &count);
+      made, static_cast<int>(found.size()), found.data(), &count);
   if (!IsRefusal(status)) {
     RETURN_IF_ERROR(StatusOf(libraries_, "cublasLtMatmulAlgoGetHeuristic", status));
   }
-  chosen.found = status == CUBLAS_STATUS_SUCCESS && count > 0 &&
-                 best.state == CUBLAS_STATUS_SUCCESS && best.workspaceSize <= workspace_bytes_;
-  chosen.algorithm = best.algo;
-  if (!chosen.found) {
+  const auto end = found.begin() + (status == CUBLAS_STATUS_SUCCESS ? count : 0);
+  const auto best = std::find_if(found.begin(), end, [this](const auto& each) {
+    return each.state == CUBLAS_STATUS_SUCCESS && each.workspaceSize <= workspace_bytes_;
+  });
+  chosen.found = best != end;
+  if (chosen.found) chosen.algorithm = best->algo;
+  if (!chosen.found && !std::exchange(said_slow_, true)) {
     Logger("device").Warn(
-        "cuBLASLt has no algorithm for a product of {} x {} x {} ({}): cuBLAS "
-        "computes it, more slowly",
+        "cuBLASLt has no algorithm for a product of {} x {} x {} ({}): cuBLAS computes it, more "
+        "slowly",
         call.m, call.n, call.k, libraries_.cublasGetStatusString(status));
   }
   return chosen;
@@ -171,7 +174,7 @@ absl::StatusOr<bool> ToolkitProducts::Run(const GemmCall& call, bool tf32, Strea
       chosen.b.get(), given ? call.factors + 1 : &zero, call.c, chosen.c.get(), call.c,
       chosen.c.get(), &chosen.algorithm, workspace_, workspace_bytes_,
       static_cast<cudaStream_t>(stream));
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
+  if (IsRefusal(status)) {
     chosen.found = false;
     return false;
   }

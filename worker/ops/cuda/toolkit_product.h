@@ -42,13 +42,14 @@ class ToolkitProducts {
                                                       int64_t columns, int64_t ld, int64_t batch,
                                                       int64_t stride) const;
   absl::StatusOr<Chosen> Describe(const GemmCall& call, bool tf32) const;
-  absl::StatusOr<Chosen> Choose(const GemmCall& call, bool tf32) const;
+  absl::StatusOr<Chosen> Choose(const GemmCall& call, bool tf32);
 
   const Libraries& libraries_;
   const cublasLtHandle_t handle_;
   void* const workspace_;
   const size_t workspace_bytes_;
   std::map<std::string, Chosen> chosen_;  // by what an algorithm depends on
+  bool said_slow_ = false;
 };
 
 }  // namespace paracord::cuda
