@@ -107,6 +107,9 @@ cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeNam
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
       give(std::vector<cudnnBackendBehaviorNote_t>(made.engine->compiled ? 1 : 0));
       break;
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+      give(std::vector<int64_t>{made.engine->number});
+      break;
     default:  // the workspace's size
       give(std::vector<int64_t>{made.engine->bytes});
   }

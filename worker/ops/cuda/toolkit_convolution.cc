@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/toolkit_status.h"
 
@@ -218,6 +219,10 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
   RETURN_IF_ERROR(Take(std::move(forward), forward_));
   RETURN_IF_ERROR(Take(std::move(data), data_));
   RETURN_IF_ERROR(Take(std::move(filter), filter_));
+  const auto engine = [](const std::optional<Plan>& plan) { return plan ? plan->engine() : -1; };
+  Logger("device").Debug("a convolution of {} to {} channels by {}x{}: engines {}, {}, {} of cuDNN",
+                         s_.in_channels, s_.out_channels, s_.height.size, s_.width.size,
+                         engine(forward_), engine(data_), engine(filter_));
   return forward_ || data_ || filter_ ? absl::OkStatus() : why;
 }
 

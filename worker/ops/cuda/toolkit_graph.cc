@@ -64,6 +64,7 @@ class Chooser {
     return Nothing();
   }
   size_t workspace() const { return workspace_; }
+  int64_t engine() const { return engine_; }
   const absl::Status& why() const { return why_; }
 
  private:
@@ -83,6 +84,10 @@ class Chooser {
       return Nothing();
     }
     std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
+    if (!Goes(
+            engine.Get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, std::span<int64_t>(&engine_, 1)).status())) {
+      return Nothing();
+    }
     const absl::StatusOr<int64_t> noted =
         engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, std::span<cudnnBackendNumericalNote_t>(notes));
     std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> behaviors;
@@ -118,6 +123,7 @@ class Chooser {
   const PlanDevice device_;
   const PlanLimits limits_;
   size_t workspace_ = 0;
+  int64_t engine_ = 0;
   absl::Status why_;
 };
 
@@ -191,7 +197,8 @@ absl::StatusOr<Plan> Plan::Choose(const Libraries& libraries, const PlanDevice& 
   Chooser chooser(libraries, device, limits);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     ASSIGN_OR_RETURN(std::optional<Descriptor> plan, chooser.Among(graph, mode));
-    if (plan.has_value()) return Plan(libraries, *std::move(plan), chooser.workspace());
+    if (plan.has_value())
+      return Plan(libraries, *std::move(plan), chooser.workspace(), chooser.engine());
   }
   return absl::UnimplementedError(
       absl::StrCat("cuDNN has no engine",

@@ -124,16 +124,19 @@ class Plan {
                                      const PlanLimits& limits);
 
   size_t workspace_bytes() const { return workspace_; }
+  // Its number among cuDNN's for such a graph. 0 can do most, and is the slowest.
+  int64_t engine() const { return engine_; }
   // Asynchronous on the handle's stream. UNIMPLEMENTED: it cannot after all, and nothing was done.
   absl::Status Run(cudnnHandle_t handle, std::span<const Bound> tensors, void* workspace) const;
 
  private:
-  Plan(const Libraries& libraries, Descriptor plan, size_t workspace)
-      : libraries_(&libraries), plan_(std::move(plan)), workspace_(workspace) {}
+  Plan(const Libraries& libraries, Descriptor plan, size_t workspace, int64_t engine)
+      : libraries_(&libraries), plan_(std::move(plan)), workspace_(workspace), engine_(engine) {}
 
   const Libraries* libraries_;
   Descriptor plan_;
   size_t workspace_;
+  int64_t engine_;
 };
 
 }  // namespace paracord::cuda

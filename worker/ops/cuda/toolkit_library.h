@@ -12,24 +12,24 @@
 #include "absl/status/statusor.h"
 
 // Every function that is called, by library. cuBLAS brings cuBLASLt.
-#define PARACORD_CUBLAS_CALLS(X)                                                 \
-  X(cublasCreate_v2)                                                             \
-  X(cublasDestroy_v2)                                                            \
-  X(cublasSetStream_v2)                                                          \
-  X(cublasGemmStridedBatchedEx_64)                                               \
-  X(cublasGetStatusString)                                                       \
-  X(cublasSetWorkspace_v2)                                                       \
-  X(cublasSetPointerMode_v2)                                                     \
-  X(cublasLtCreate)                                                              \
-  X(cublasLtDestroy)                                                             \
-  X(cublasLtMatrixLayoutCreate)                                                  \
-  X(cublasLtMatrixLayoutDestroy)                                                 \
-  X(cublasLtMatrixLayoutSetAttribute)                                            \
-  X(cublasLtMatmulDescCreate)                                                    \
-  X(cublasLtMatmulDescDestroy)                                                   \
-  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate)            \
-      X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
-          X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
+#define PARACORD_CUBLAS_CALLS(X)                                       \
+  X(cublasCreate_v2)                                                   \
+  X(cublasDestroy_v2)                                                  \
+  X(cublasSetStream_v2)                                                \
+  X(cublasGemmStridedBatchedEx_64)                                     \
+  X(cublasGetStatusString)                                             \
+  X(cublasSetWorkspace_v2)                                             \
+  X(cublasSetPointerMode_v2)                                           \
+  X(cublasLtCreate)                                                    \
+  X(cublasLtDestroy)                                                   \
+  X(cublasLtMatrixLayoutCreate)                                        \
+  X(cublasLtMatrixLayoutDestroy)                                       \
+  X(cublasLtMatrixLayoutSetAttribute)                                  \
+  X(cublasLtMatmulDescCreate)                                          \
+  X(cublasLtMatmulDescDestroy)                                         \
+  X(cublasLtMatmulDescSetAttribute)                                    \
+  X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
+      X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 #define PARACORD_CUDNN_CALLS(X)    \
   X(cudnnCreate)                   \
   X(cudnnDestroy)                  \
