@@ -36,6 +36,12 @@ uint64_t BatchesOf(const Job& job, const DataPlan& plan) {
   return job.steps.value_or(job.epochs * BatchesPerEpoch(plan));
 }
 
+void Refuse(FoundInDir& found, const std::string& checkpoint, const absl::Status& why) {
+  found.unreadable.insert(checkpoint);
+  found.damaged.push_back(
+      absl::StrCat("checkpoint ", checkpoint, " is refused: ", std::string(why.message())));
+}
+
 }  // namespace
 
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
@@ -62,9 +68,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     if (manifest.ok()) {
       found.manifests.push_back(*std::move(manifest));
     } else {
-      found.unreadable.insert(name.ToString());
-      found.damaged.push_back(absl::StrCat("checkpoint ", name.ToString(), " is refused: ",
-                                           std::string(manifest.status().message())));
+      Refuse(found, name.ToString(), manifest.status());
       if (!SaysDamaged(manifest.status())) unread = manifest.status();
     }
   }
@@ -96,7 +100,16 @@ absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
   // A job that is complete may be given more epochs or steps, or another end.
   if (newest.complete && batches <= BatchesOf(then, newest.plan) &&
       options_.job.stop_when == then.stop_when) {
-    return true;
+    // Nobody will read it again who could go on from the one before.
+    const std::string name = newest.name.ToString();
+    const absl::Status sound =
+        VerifyCheckpoint(environment_.files, CheckpointsDirectory(options_.dir) + "/" + name);
+    if (!SaysDamaged(sound)) {
+      RETURN_IF_ERROR(sound);
+      return true;
+    }
+    Refuse(found, name, sound);
+    return false;
   }
   if (batches >= newest.name.step) return false;
   return absl::InvalidArgumentError(absl::StrCat(
@@ -181,8 +194,11 @@ absl::Status Coordinator::Begin() {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(SetSummaryAside());
-  if (!found.manifests.empty()) {
-    log_.Info("going on from checkpoint {}", found.manifests.front().name.ToString());
+  for (const Manifest& manifest : found.manifests) {
+    const std::string name = manifest.name.ToString();
+    if (found.unreadable.contains(name)) continue;
+    log_.Info("going on from checkpoint {}", name);
+    break;
   }
   environment_.executor.Run(
       [&files, dir = CheckpointsDirectory(options_.dir), generation = found.generation] {

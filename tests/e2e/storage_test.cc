@@ -137,6 +137,27 @@ TEST_CASE("a damaged checkpoint is refused by name and the one before it is used
   CheckCounted(cluster.dir(), kSteps);
 }
 
+TEST_CASE("the last checkpoint of a job that is done is made again where it is damaged") {
+  Cluster cluster({.batch_ms = 4, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  REQUIRE(cluster.Finish() == 0);
+  REQUIRE(cluster.WaitAllGone(5000));
+  const std::vector<std::string> names = Checkpoints(cluster);
+  REQUIRE(names.size() >= 2);
+  FlipByte(absl::StrCat(cluster.dir(), "/checkpoints/", names[0], "/ps-00000-of-00002.safetensors"),
+           100);
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.Logged("coordinator", "checkpoint " + names[0] + " is refused"));
+  CHECK(cluster.Logged("coordinator", "from checkpoint " + names[1]));
+  CheckCounted(cluster.dir(), kSteps);
+  PosixFiles files;
+  const std::vector<std::string> now = Checkpoints(cluster);
+  CHECK(now[0] != names[0]);
+  CHECK(JobIsComplete(files, cluster.dir()));
+  CHECK(VerifyCheckpoint(files, absl::StrCat(cluster.dir(), "/checkpoints/", now[0])).ok());
+}
+
 TEST_CASE("without a sound checkpoint the job ends with 5 and names the damaged ones") {
   const std::string file = GENERATE("ps-00000-of-00002.safetensors", "MANIFEST.json");
   CAPTURE(file);
