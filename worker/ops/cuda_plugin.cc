@@ -1,12 +1,17 @@
 #include "worker/ops/cuda_plugin.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace paracord {
 namespace {
@@ -14,6 +19,34 @@ namespace {
 using Why = std::array<char, 512>;
 
 std::string TextOf(const Why& why) { return std::string(why.data()); }
+
+// To load a file that ends early, as after a copy that was interrupted, ends the process (SIGBUS).
+absl::Status CheckWhole(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) {
+    return absl::NotFoundError(absl::StrCat("no CUDA plug-in at \"", path, "\""));
+  }
+  if (!std::filesystem::is_regular_file(path, none)) {
+    return absl::FailedPreconditionError(absl::StrCat("the CUDA plug-in ", path, " is no file"));
+  }
+  const uint64_t bytes = std::filesystem::file_size(path, none);
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  if (!file.good() || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return absl::OkStatus();  // the loader says what it is not
+  }
+  uint64_t end = header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (int i = 0; i < header.e_phnum && file.good(); ++i) {
+    Elf64_Phdr part{};
+    file.read(reinterpret_cast<char*>(&part), sizeof(part));
+    if (part.p_type == PT_LOAD) end = std::max(end, part.p_offset + part.p_filesz);
+  }
+  if (file.good() && end <= bytes) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the CUDA plug-in ", path, " is cut off: ", bytes, " of ", end, " bytes"));
+}
 
 }  // namespace
 
@@ -25,10 +58,7 @@ std::string CudaPluginPath() {
 }
 
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path) {
-  std::error_code none;
-  if (!std::filesystem::exists(path, none)) {
-    return absl::NotFoundError(absl::StrCat("no CUDA plug-in at ", path));
-  }
+  RETURN_IF_ERROR(CheckWhole(path));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();

@@ -27,8 +27,14 @@ bool Has(const std::string& text, const std::string& part) {
 TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused with the same") {
   std::string broken = (std::filesystem::temp_directory_path() / "paracord_broken.so").string();
   std::ofstream(broken) << "no library";
+  const std::string cut = broken + ".cut";
+  std::filesystem::copy_file(kFakes + "libtwo.so", cut,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
   const std::pair<std::string, std::string> cases[] = {
-      {kFakes + "nothing.so", "no CUDA plug-in at " + kFakes + "nothing.so"},
+      {kFakes + "nothing.so", "no CUDA plug-in at \"" + kFakes + "nothing.so\""},
+      {kFakes, "is no file"},
+      {cut, "is cut off: "},
       {broken, "the CUDA plug-in does not load"},
       {kFakes + "libempty.so", "is not a CUDA plug-in"},
       {kFakes + "libversion.so", "has version 99999, this program needs"},
@@ -47,6 +53,7 @@ TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused 
     CHECK(Has(std::string(named.status().message()), why));
   }
   std::filesystem::remove(broken);
+  std::filesystem::remove(cut);
 }
 
 TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
