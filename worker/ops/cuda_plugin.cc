@@ -24,7 +24,7 @@ std::string TextOf(const Why& why) { return std::string(why.data()); }
 absl::Status CheckWhole(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::exists(path, none)) {
-    return absl::NotFoundError(absl::StrCat("no CUDA plug-in at \"", path, "\""));
+    return absl::NotFoundError(absl::StrCat("no CUDA plug-in at ", path));
   }
   if (!std::filesystem::is_regular_file(path, none)) {
     return absl::FailedPreconditionError(absl::StrCat("the CUDA plug-in ", path, " is no file"));

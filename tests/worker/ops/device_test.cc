@@ -32,7 +32,7 @@ TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused 
                              std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
   const std::pair<std::string, std::string> cases[] = {
-      {kFakes + "nothing.so", "no CUDA plug-in at \"" + kFakes + "nothing.so\""},
+      {kFakes + "nothing.so", "no CUDA plug-in at " + kFakes + "nothing.so"},
       {kFakes, "is no file"},
       {cut, "is cut off: "},
       {broken, "the CUDA plug-in does not load"},
