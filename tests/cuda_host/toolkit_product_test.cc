@@ -48,7 +48,7 @@ void Look(std::initializer_list<cublasLtMatrixLayout_t> layouts) {
   const auto get = [&](cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name,
                        auto value, auto& to) {
     CHECK(getters.layout(layout, name, &value, sizeof(value), nullptr) == CUBLAS_STATUS_SUCCESS);
-    to.push_back(value);
+    to.push_back(static_cast<typename std::decay_t<decltype(to)>::value_type>(value));
   };
   asked->types.clear();
   for (auto* all : {&asked->rows, &asked->columns, &asked->ld, &asked->count, &asked->stride}) {
@@ -205,7 +205,7 @@ TEST_CASE("an algorithm of cuBLASLt is chosen once for a shape, and the bias may
   asked = &all;
   ToolkitProducts products(*table, nullptr, nullptr, 1000);
   GemmCall call = Small();
-  for (const uintptr_t bias : {1024, 2048, 4096}) {
+  for (const uintptr_t bias : {1024u, 2048u, 4096u}) {
     call.bias = At(bias);
     REQUIRE(products.Run(call, true, nullptr).value());
     CHECK(all.bias == At(bias));
