@@ -83,20 +83,15 @@ TEST_CASE("a device that less precision brings nothing to says so, and computes 
 }
 
 // As float16 without a scale they would be gone: its least is 6e-8.
-TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory that was planned") {
-  constexpr int64_t kSide = 400;
-  const nlohmann::json model = SequentialJson(
-      {LayerJson("Dense", {{"units", kSide}, {"activation", "tanh"}, {"dtype", "mixed_float16"}}),
-       LayerJson("Dense", {{"units", kSide}, {"dtype", "mixed_float16"}})});
-  const Batch schema = SchemaOf({4}, {kSide});
-  Batch batch = RandomBatch(schema, kSide, 0, 1);
+void CheckTinyNumbers(const nlohmann::json& model, const Batch& schema, uint32_t examples) {
+  Batch batch = RandomBatch(schema, examples, 0, 1);
   for (float& x : batch.inputs[0].values) x *= 1e-7f;
   for (float& y : batch.targets[0].values) y *= 1e-7f;
-  const Job job = JobFor(model, "mse", kSide);
+  const Job job = JobFor(model, "mse", examples);
   const auto step = [&](GradientProgram& program) {
     Variables variables(program);
     variables.Randomise(3);
-    for (const size_t bias : {1, 3}) {
+    for (const size_t bias : {1u, 3u}) {
       std::fill(variables.values[bias].begin(), variables.values[bias].end(), 0.f);
     }
     const auto loss =
@@ -118,6 +113,23 @@ TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory th
     }
     CHECK(got[v] != wanted[v]);
   }
+}
+
+TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory that was planned") {
+  constexpr int64_t kSide = 400, kChannels = 64;  // where rounding is worth it
+  const auto layer = [](const char* kind, nlohmann::json config) {
+    config["dtype"] = "mixed_float16";
+    return LayerJson(kind, config);
+  };
+  CheckTinyNumbers(SequentialJson({layer("Dense", {{"units", kSide}, {"activation", "tanh"}}),
+                                   layer("Dense", {{"units", kSide}})}),
+                   SchemaOf({4}, {kSide}), 400);
+  const nlohmann::json filters = {
+      {"filters", kChannels}, {"kernel_size", {3, 3}}, {"padding", "same"}};
+  nlohmann::json first = filters;
+  first["activation"] = "tanh";
+  CheckTinyNumbers(SequentialJson({layer("Conv2D", first), layer("Conv2D", filters)}),
+                   SchemaOf({8, 8, kChannels}, {8, 8, kChannels}), 6);
 }
 
 TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and says why in a line") {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 
 #include "common/half_float.h"
@@ -75,39 +77,78 @@ void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b,
 
 HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
     : s_(call.shape),
-      cpu_(MakeCpuOps(1)),
-      kernel_(static_cast<size_t>(s_.out_channels * s_.height.size * s_.width.size *
-                                  (s_.in_channels / s_.groups))) {
+      operands_(call.operands),
+      inputs_(s_.batch * s_.height.in * s_.width.in * s_.in_channels),
+      outputs_(s_.batch * s_.height.out * s_.width.out * s_.out_channels),
+      taps_(s_.height.size * s_.width.size * (s_.in_channels / s_.groups)),
+      cpu_(MakeCpuOps(1)) {
   ConvShape shape = s_;
   shape.bias = finishes && s_.bias;
   shape.relu = finishes && s_.relu;
   conv_ = cpu_->MakeConv2D(shape).value();
 }
 
-void HostConvMath::Convert(const float* w, bool back, float* other) {
-  const int64_t taps = static_cast<int64_t>(kernel_.size()) / s_.out_channels;
-  for (int64_t o = 0; o < s_.out_channels; ++o) {
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t theirs = o * taps + tap, ours = tap * s_.out_channels + o;
-      other[back ? theirs : ours] = w[back ? ours : theirs];
-    }
+HostConvMath::Floats HostConvMath::Read(const void* tensor, int64_t n) const {
+  Floats all(static_cast<size_t>(n));
+  const std::span bits(static_cast<const uint16_t*>(tensor), all.size());
+  if (operands_ == Operands::kFloat16) {
+    F16ToFloats(bits, all);
+  } else if (operands_ == Operands::kBfloat16) {
+    Bf16ToFloats(bits, all);
+  } else {
+    std::memcpy(all.data(), tensor, all.size() * sizeof(float));
+  }
+  return all;
+}
+
+void HostConvMath::Write(const Floats& from, void* tensor) const {
+  const std::span bits(static_cast<uint16_t*>(tensor), from.size());
+  if (operands_ == Operands::kFloat16) {
+    FloatsToF16(from, bits);
+  } else if (operands_ == Operands::kBfloat16) {
+    FloatsToBf16(from, bits);
+  } else {
+    std::memcpy(tensor, from.data(), from.size() * sizeof(float));
   }
 }
 
-void HostConvMath::Forward(const float* x, const float* w, const float* bias, float* y) {
-  Convert(w, false, kernel_.data());
-  conv_->Forward(x, kernel_.data(), bias, y);
+HostConvMath::Floats HostConvMath::Kernel(const void* w) const {
+  const Floats filter = Read(w, taps_ * s_.out_channels);
+  Floats kernel(filter.size());
+  for (size_t i = 0; i < filter.size(); ++i) {
+    const auto [out, tap] = std::div(static_cast<int64_t>(i), taps_);
+    kernel[static_cast<size_t>(tap * s_.out_channels + out)] = filter[i];
+  }
+  return kernel;
 }
 
-void HostConvMath::BackwardData(const float* w, const float* dy, float* dx) {
-  Convert(w, false, kernel_.data());
-  conv_->BackwardInput(dy, kernel_.data(), dx);
+HostConvMath::Floats HostConvMath::Filter(const Floats& kernel) const {
+  Floats filter(kernel.size());
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const auto [tap, out] = std::div(static_cast<int64_t>(i), s_.out_channels);
+    filter[static_cast<size_t>(out * taps_ + tap)] = kernel[i];
+  }
+  return filter;
 }
 
-void HostConvMath::BackwardFilter(const float* x, const float* dy, float* dw) {
-  if (bias_.empty()) bias_.resize(static_cast<size_t>(s_.out_channels));
-  conv_->BackwardKernel(x, dy, kernel_.data(), bias_.data());
-  Convert(kernel_.data(), true, dw);
+void HostConvMath::Forward(const void* x, const void* w, const float* bias, void* y) {
+  Floats result(static_cast<size_t>(outputs_));
+  conv_->Forward(Read(x, inputs_).data(), Kernel(w).data(), bias, result.data());
+  Write(result, y);
+}
+
+void HostConvMath::BackwardData(const void* w, const void* dy, void* dx) {
+  Floats result(static_cast<size_t>(inputs_));
+  conv_->BackwardInput(Read(dy, outputs_).data(), Kernel(w).data(), result.data());
+  Write(result, dx);
+}
+
+void HostConvMath::BackwardFilter(const void* x, const void* dy, void* dw) {
+  Floats kernel(static_cast<size_t>(taps_ * s_.out_channels));
+  Floats bias(static_cast<size_t>(s_.out_channels));
+  conv_->BackwardKernel(Read(x, inputs_).data(), Read(dy, outputs_).data(), kernel.data(),
+                        bias.data());
+  Write(Filter(kernel), dw);
 }
 
 }  // namespace paracord::cuda

@@ -23,18 +23,23 @@ class HostConvMath {
  public:
   // `finishes`: the way forward adds the bias and has its ReLU.
   HostConvMath(const ConvCall& call, bool finishes);
-  void Forward(const float* x, const float* w, const float* bias, float* y);
-  void BackwardData(const float* w, const float* dy, float* dx);
-  void BackwardFilter(const float* x, const float* dy, float* dw);
+  void Forward(const void* x, const void* w, const float* bias, void* y);
+  void BackwardData(const void* w, const void* dy, void* dx);
+  void BackwardFilter(const void* x, const void* dy, void* dw);
 
  private:
-  // Between cuDNN's filter and the CPU engine's kernel (height, width, in / groups, out).
-  void Convert(const float* w, bool back, float* other);
+  using Floats = std::vector<float>;
+  Floats Read(const void* tensor, int64_t n) const;
+  void Write(const Floats& from, void* tensor) const;
+  // Of cuDNN's filter, the CPU engine's kernel (height, width, in / groups, out), and back.
+  Floats Kernel(const void* w) const;
+  Floats Filter(const Floats& kernel) const;
 
   const ConvShape s_;
+  const Operands operands_;
+  const int64_t inputs_, outputs_, taps_;
   const std::unique_ptr<Ops> cpu_;
   std::unique_ptr<Conv2D> conv_;
-  std::vector<float> kernel_, bias_;
 };
 
 }  // namespace paracord::cuda

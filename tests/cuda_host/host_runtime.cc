@@ -397,46 +397,48 @@ class HostConvolution : public Convolution {
   HostConvolution(HostRuntime& runtime, const ConvCall& call, size_t workspace)
       : runtime_(runtime),
         s_(call.shape),
+        each_(OperandBytes(call.operands)),
         workspace_(workspace),
-        math_(call, runtime.options().directions.finishes) {}
+        can_(runtime.options().directions),
+        math_(call, can_.finishes = can_.finishes && each_ == 4) {}
 
-  Directions can() const override { return runtime_.options().directions; }
+  Directions can() const override { return can_; }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionForward", &Directions::forward));
     return runtime_.Ask(stream, "convolution", [this, x, w, bias, y, workspace] {
-      const bool adds = can().finishes && s_.bias;
+      const bool adds = can_.finishes && s_.bias;
       if (May(workspace,
-              {{x, inputs()}, {w, filter()}, {adds ? bias : w, adds ? s_.out_channels : 1}}, y,
-              outputs())) {
+              {{x, inputs()}, {w, filter()}, {adds ? bias : w, adds ? s_.out_channels : 0}},
+              {y, outputs()})) {
         math_.Forward(x, w, bias, y);
       }
     });
   }
-  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+  absl::Status BackwardData(const void* w, const void* dy, void* dx, void* workspace,
                             Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", &Directions::data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
-      if (May(workspace, {{w, filter()}, {dy, outputs()}}, dx, inputs())) {
+      if (May(workspace, {{w, filter()}, {dy, outputs()}}, {dx, inputs()})) {
         math_.BackwardData(w, dy, dx);
       }
     });
   }
-  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+  absl::Status BackwardFilter(const void* x, const void* dy, void* dw, void* workspace,
                               Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", &Directions::filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
-      if (May(workspace, {{x, inputs()}, {dy, outputs()}}, dw, filter())) {
+      if (May(workspace, {{x, inputs()}, {dy, outputs()}}, {dw, filter()})) {
         math_.BackwardFilter(x, dy, dw);
       }
     });
   }
 
  private:
-  struct Operand {
-    const float* at;
-    int64_t floats;
+  struct Tensor {
+    const void* at;
+    int64_t elements;
   };
   int64_t inputs() const { return s_.batch * s_.height.in * s_.width.in * s_.in_channels; }
   int64_t outputs() const { return s_.batch * s_.height.out * s_.width.out * s_.out_channels; }
@@ -444,33 +446,35 @@ class HostConvolution : public Convolution {
     return s_.out_channels * s_.height.size * s_.width.size * (s_.in_channels / s_.groups);
   }
   absl::Status Call(const char* name, bool Directions::*way) {
-    if (!(can().*way)) return absl::InternalError("CUDNN_STATUS_BAD_PARAM");
+    if (!(can_.*way)) return absl::InternalError("CUDNN_STATUS_BAD_PARAM");
     if (!(runtime_.options().computes.*way)) return absl::UnimplementedError("not of this size");
     return runtime_.CallHere(name);
   }
   // Whose vectors and tensor cores read so many at once.
   static bool Aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
-  bool May(void* workspace, std::initializer_list<Operand> operands, const float* result,
-           int64_t floats) {
+  bool May(void* workspace, std::initializer_list<Tensor> operands, const Tensor& result) {
     const char* const who = "cudnnConvolution";
     HostMemory& memory = runtime_.memory();
-    if (!Aligned(result) || !Aligned(workspace)) {
+    if (!Aligned(result.at) || !Aligned(workspace)) {
       memory.Note("cudnnConvolution: a result at no 16 bytes");
     }
     if (!memory.Allows(workspace, workspace_, false, who)) return false;
     std::memset(workspace, 0x5a, workspace_);
-    for (const Operand& operand : operands) {
+    const auto allows = [&](const Tensor& tensor, bool written) {
+      return memory.Allows(tensor.at, static_cast<size_t>(tensor.elements * each_), written, who);
+    };
+    for (const Tensor& operand : operands) {
       if (!Aligned(operand.at)) memory.Note("cudnnConvolution: an operand at no 16 bytes");
-      if (!memory.Allows(operand.at, static_cast<size_t>(operand.floats) * 4, true, who)) {
-        return false;
-      }
+      if (!allows(operand, true)) return false;
     }
-    return memory.Allows(result, static_cast<size_t>(floats) * 4, false, who);
+    return allows(result, false);
   }
 
   HostRuntime& runtime_;
   const ConvShape s_;
+  const int64_t each_;  // bytes of an element
   const size_t workspace_;
+  Directions can_;
   HostConvMath math_;
 };
 

@@ -169,6 +169,22 @@ TEST_CASE("sums, scalings and random numbers are those of the CPU") {
   }
 }
 
+TEST_CASE("matrices of any size are transposed, one after the other, and nothing beside them") {
+  for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
+    Random random(seed);
+    const int64_t count = random.Size(3), rows = random.Size(40), columns = random.Size(40);
+    CAPTURE(count, rows, columns);
+    const int64_t each = rows * columns, all = count * each;
+    const Floats x = random.Numbers(all), before = random.Numbers(all + 3);
+    Compare([&](Side& side) {
+      float* const y = side.Put(before);
+      side.ops().Copy({{count, columns, rows}, {each, 1, columns}, {}, {each, rows, 1}}, false,
+                      side.Put(x), y);
+      side.Take(y, all + 3);
+    });
+  }
+}
+
 TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes") {
   for (uint32_t seed = 0; seed < 8 * kRounds; ++seed) {
     INFO("seed " << seed);

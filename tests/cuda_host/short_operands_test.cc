@@ -1,8 +1,11 @@
 // What a device's engine computes of operands in 16 bits, beside the processor's.
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <tuple>
 #include <vector>
 
 #include "common/half_float.h"
@@ -72,6 +75,18 @@ TEST_CASE("rounding to float16 gives the bits that travel") {
     if (got != wanted && !(std::isnan(x) && (got & 0x7fff) > 0x7c00)) {
       FAIL_CHECK(std::bit_cast<uint32_t>(x) << " is " << got << " instead of " << wanted);
     }
+  }
+}
+
+TEST_CASE("what travels in 16 bits is read as those floats") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto upper = static_cast<uint16_t>(bits);
+    float half = 0, brain = 0;
+    F16ToFloats({&upper, 1}, {&half, 1});
+    Bf16ToFloats({&upper, 1}, {&brain, 1});
+    const float got = formulas::OfFloat16(upper), got_brain = formulas::OfBfloat16(upper);
+    if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(half)) FAIL_CHECK(bits);
+    if (std::bit_cast<uint32_t>(got_brain) != std::bit_cast<uint32_t>(brain)) FAIL_CHECK(bits);
   }
 }
 
@@ -150,6 +165,113 @@ TEST_CASE("products of float16 are those of the same numbers as float32, of ever
           product->Run(side.Put(a), side.Put(b), side.Put(bias), c);
           side.Take(c, batch * s.m * s.n);
         });
+      }
+    }
+  }
+}
+
+// Large enough that rounding is worth it. With strides padded as Keras does, at one end alone.
+ConvShape LargeConv(bool strides) {
+  const WindowAxis plain = {.in = 48, .out = 48, .size = 7, .pad_before = 3, .pad_after = 3};
+  const WindowAxis strided = {
+      .in = 96, .out = 48, .size = 7, .stride = 2, .pad_before = 2, .pad_after = 3};
+  return {.batch = 1,
+          .in_channels = 64,
+          .out_channels = strides ? 128 : 64,
+          .height = strides ? strided : plain,
+          .width = plain,
+          .bias = !strides,
+          .relu = true};
+}
+struct ConvTensors {
+  Floats x, kernel, bias, dy;
+};
+void Convolve(Side& side, Operands operands, const ConvShape& s, const ConvTensors& of) {
+  side.ops().AllowOperands(operands);
+  auto conv = side.ops().MakeConv2D(s).value();
+  const float *x = side.Put(of.x), *kernel = side.Put(of.kernel), *dy = side.Put(of.dy);
+  float *y = side.New(of.dy.size()), *dx = side.New(of.x.size());
+  float *dkernel = side.New(of.kernel.size()), *dbias = side.New(of.bias.size());
+  conv->Forward(x, kernel, side.Put(of.bias), y);
+  conv->BackwardKernel(x, dy, dkernel, s.bias ? dbias : nullptr);
+  conv->BackwardInput(dy, kernel, dx);
+  side.Take(y, static_cast<int64_t>(of.dy.size()));
+  side.Take(dkernel, static_cast<int64_t>(of.kernel.size()));
+  if (s.bias) side.Take(dbias, static_cast<int64_t>(of.bias.size()));
+  side.Take(dx, static_cast<int64_t>(of.x.size()));
+}
+ConvTensors TensorsFor(const ConvShape& s, const std::function<Floats(int64_t n)>& draw) {
+  return {draw(s.batch * s.height.in * s.width.in * s.in_channels),
+          draw(s.height.size * s.width.size * s.in_channels * s.out_channels), draw(s.out_channels),
+          draw(s.batch * s.height.out * s.width.out * s.out_channels)};
+}
+constexpr Operands kShort[] = {Operands::kFloat16, Operands::kBfloat16};
+
+TEST_CASE("convolutions in 16 bits are those of the same numbers as float32") {
+  for (const Operands operands : kShort) {
+    for (const bool strides : {false, true}) {
+      CAPTURE(static_cast<int>(operands), strides);
+      Random random(3);
+      const ConvShape s = LargeConv(strides);
+      // Few are not 0, so that sums have 8 bits.
+      const ConvTensors of = TensorsFor(s, [&](int64_t n) {
+        Floats all = random.Ids(n, 12);
+        for (float& v : all) v = v > 1 ? 0 : v * 2 - 1;
+        return all;
+      });
+      Compare([&](Side& side) { Convolve(side, operands, s, of); });
+    }
+  }
+}
+
+TEST_CASE("convolutions round their operands, of any magnitude, where that is worth it") {
+  const ConvShape s = LargeConv(true);
+  Random random(4);
+  const ConvTensors draw = TensorsFor(s, [&](int64_t n) { return random.Numbers(n); });
+  for (const Operands operands : kShort) {
+    for (const auto& [x, kernel, dy] : {std::tuple(1.f, 1.f, 1.f), std::tuple(1e-20f, 1e-6f, 1e10f),
+                                        std::tuple(1e20f, 1e4f, 1e-15f)}) {
+      CAPTURE(static_cast<int>(operands), x);
+      ConvTensors of = draw;
+      for (float& v : of.x) v *= x;
+      for (float& v : of.kernel) v *= kernel;
+      for (float& v : of.dy) v *= dy;
+      Side cpu(MakeCpuOps(1)), cuda(CudaUnderTest(true));
+      Convolve(cpu, Operands::kFloat32, s, of);
+      Convolve(cuda, operands, s, of);
+      const double bits = operands == Operands::kFloat16 ? 2e-3 : 1.6e-2;
+      for (size_t r = 0; r < cpu.results().size(); ++r) {
+        double largest = 0, off = 0;
+        for (size_t i = 0; i < cpu.results()[r].size(); ++i) {
+          const double wanted = cpu.results()[r][i];
+          largest = std::max(largest, std::abs(wanted));
+          off = std::max(off, std::abs(cuda.results()[r][i] - wanted));
+        }
+        CAPTURE(r, largest, off);
+        CHECK(off <= bits * largest);
+        const bool rounds = operands == Operands::kFloat16 || cuda.ops().has_bfloat16();
+        if (rounds) CHECK(off > bits / 50 * largest);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is not finite stays so in a convolution of float16, and nothing becomes so") {
+  const ConvShape s = LargeConv(true);
+  const auto all = [&](float x, float kernel) {
+    ConvTensors of = TensorsFor(s, [&](int64_t n) { return Floats(static_cast<size_t>(n), x); });
+    std::fill(of.kernel.begin(), of.kernel.end(), kernel);
+    Side side(CudaUnderTest(true));
+    Convolve(side, Operands::kFloat16, s, of);
+    return side.results();
+  };
+  CHECK(!std::isfinite(all(INFINITY, 1)[0].back()));
+  CHECK(std::isnan(all(NAN, 1)[0].back()));
+  CHECK(std::isnan(all(1, NAN)[0].back()));
+  for (const float x : {0.f, 1e-40f, 1.f}) {  // sums of as many as there can be, of one sign
+    for (const Floats& result : all(x, 1)) {
+      for (const float v : result) {
+        if (!std::isfinite(v)) FAIL_CHECK(v);
       }
     }
   }

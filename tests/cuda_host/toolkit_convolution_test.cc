@@ -155,7 +155,9 @@ absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
   {
     const auto made =
         MakeToolkitConvolution(table, {}, {.deterministic = deterministic},
-                               {.shape = Small(), .tf32 = tf32, .workspace_max = 1000});
+                               {.shape = Small(),
+                                .operands = tf32 ? Operands::kTf32 : Operands::kFloat32,
+                                .workspace_max = 1000});
     status = made.status();
     if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {});
   }
@@ -350,17 +352,20 @@ TEST_CASE("cuDNN has engines for all directions of common convolutions on every 
     INFO(name << " " << described);
     REQUIRE(described.ok());
     for (const ConvShape& shape : Shapes()) {
-      for (const bool tf32 : {false, true}) {
+      for (const Operands operands :
+           {Operands::kFloat32, Operands::kTf32, Operands::kFloat16, Operands::kBfloat16}) {
+        if (operands == Operands::kBfloat16 && name == "T4") continue;  // it has none
         INFO(shape.in_channels << " to " << shape.out_channels << " channels, " << shape.height.in
-                               << " pixels, by " << shape.height.size << ", TF32 " << tf32);
+                               << " pixels, by " << shape.height.size << ", operands "
+                               << static_cast<int>(operands));
         const auto made = MakeToolkitConvolution(
             **libraries, {.properties = &properties}, {},
-            {.shape = shape, .tf32 = tf32, .workspace_max = size_t{256} << 20});
+            {.shape = shape, .operands = operands, .workspace_max = size_t{256} << 20});
         INFO(made.status());
         REQUIRE(made.ok());
         const Directions can = (*made)->can();
         CHECK(can.forward);
-        CHECK(can.finishes == (shape.bias || !shape.relu));
+        CHECK(can.finishes == (OperandBytes(operands) == 4 && (shape.bias || !shape.relu)));
         CHECK(can.data);
         CHECK(can.filter);
       }

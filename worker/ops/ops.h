@@ -137,7 +137,8 @@ struct MatmulShape {
   int64_t batch = 1;  // so many of each operand, one after the other, but for the bias
 };
 
-// What products and convolutions take of their operands. What they add up is float32.
+// What products and convolutions take of their operands. What they add up is float32; the result of
+// a GPU's convolution in 16 bits is rounded to them.
 enum class Operands {
   kFloat32,
   kTf32,      // 11 significant bits may do: for a GPU's tensor cores. The CPU takes all.

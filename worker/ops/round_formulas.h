@@ -51,4 +51,17 @@ PARACORD_HD inline uint16_t Float16Bits(float x) {
   return static_cast<uint16_t>(sign >> 16 | rounded);
 }
 
+PARACORD_HD inline float OfBfloat16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+PARACORD_HD inline float OfFloat16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, magnitude = bits & 0x7fffu;
+  // Moved to float32's place it is 2^-112 of itself, denormals too.
+  const float small = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  const uint32_t finite = std::bit_cast<uint32_t>(small);
+  const uint32_t other = 0x7f800000u | magnitude << 13;  // infinite, or a NaN
+  return std::bit_cast<float>(sign | (magnitude < 0x7c00u ? finite : other));
+}
+
 }  // namespace paracord::formulas

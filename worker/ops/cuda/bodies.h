@@ -22,10 +22,12 @@
   X(ToFloat16Body)            \
   X(ProductFactorsBody)       \
   X(BiasBody)                 \
+  X(FromShortBody)            \
   X(DropoutBody)              \
   X(NoiseBody)                \
   X(PenaltyGradientBody)      \
   X(CopyWalkBody)             \
+  X(TransposeBody)            \
   X(BinaryBody)               \
   X(GatherBody)               \
   X(ScatterKeyBody)           \

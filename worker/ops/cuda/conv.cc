@@ -1,8 +1,9 @@
-// Convolution by cuDNN. Its filter is (out, h, w, in / groups), ours has out last; and it reads and
-// writes 16 bytes at once, so that an image which does not begin at a multiple of them (the second
-// slice of a batch) is copied. Without tensor cores most GPUs have only the slowest of its engines
-// for padding that differs between both ends, which then goes into a copy of the image. What it has
-// no engine for is done by bodies of our own, which are slow.
+// Convolution by cuDNN. It reads and writes 16 bytes at once, so that an image which does not begin
+// at a multiple of them (the second slice of a batch) is copied. Without tensor cores most GPUs
+// have only the slowest of its engines for padding that differs between both ends, which then goes
+// into a copy of the image.
+#include "worker/ops/cuda/conv.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -13,85 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
-#include "worker/ops/cuda/elementwise.h"
-#include "worker/ops/cuda/engine.h"
-#include "worker/ops/cuda/window.h"
 
 namespace paracord::cuda {
 namespace {
 
-int64_t Inputs(const ConvShape& s) { return s.batch * s.height.in * s.width.in * s.in_channels; }
-int64_t Outputs(const ConvShape& s) {
-  return s.batch * s.height.out * s.width.out * s.out_channels;
-}
 constexpr int64_t kTogether = 16;  // bytes
 bool Aligned(const float* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
-int64_t KernelSize(const ConvShape& s) {
-  return s.height.size * s.width.size * (s.in_channels / s.groups) * s.out_channels;
-}
 
-// Bias and ReLU are the same for both.
-class AnyConv2D : public Conv2D {
- public:
-  AnyConv2D(Engine& engine, const ConvShape& s) : engine_(engine), s_(s) {}
-
- protected:
-  void FinishForward(const float* bias, float* y) {
-    if (!s_.bias && !s_.relu) return;
-    engine_.Map("bias", Outputs(s_),
-                BiasBody{s_.out_channels, s_.relu, s_.bias ? bias : nullptr, y});
-  }
-  void BackwardBias(const float* dy, float* dbias) {
-    if (!s_.bias) return;
-    engine_.Reduce("gradient of the bias", s_.out_channels, Outputs(s_) / s_.out_channels, true,
-                   SumRowsBody{s_.out_channels, dy, dbias});
-  }
-  Engine& engine_;
-  const ConvShape s_;
-};
-
-class OwnConv2D : public AnyConv2D {
- public:
-  using AnyConv2D::AnyConv2D;
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    engine_.Map("convolution", Outputs(s_), ConvBody{s_, x, kernel, y});
-    FinishForward(bias, y);
-  }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    engine_.Map("convolution, gradient of the input", Inputs(s_),
-                ConvInputBody{s_, kernel, dy, dx});
-  }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    engine_.Reduce("convolution, gradient of the kernel", KernelSize(s_),
-                   s_.batch * s_.height.out * s_.width.out, true,
-                   ConvKernelBody{s_, x, dy, dkernel});
-    BackwardBias(dy, dbias);
-  }
-};
-
-void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
-  std::string what;
-  for (const auto& [has, name] :
-       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
-        std::pair(can.filter, "gradient of the kernel")}) {
-    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
-  }
-  if (what.empty()) return;
-  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
-                              " channels by ", s.height.size, "x", s.width.size,
-                              " is computed without cuDNN, slowly (", what, "): ", why));
-}
-
-class CudnnConv2D : public OwnConv2D {
+class CudnnConv2D : public LibraryConv2D {
  public:
   // `theirs`: cuDNN's, whose image is as large as ours with its padding where that is in the copy.
   CudnnConv2D(Engine& engine, const ConvShape& s, const ConvShape& theirs,
               std::unique_ptr<Convolution> convolution)
-      : OwnConv2D(engine, s),
+      : LibraryConv2D(engine, s, std::move(convolution)),
         theirs_(theirs),
-        padded_(Inputs(theirs) != Inputs(s)),
-        convolution_(std::move(convolution)),
-        can_(convolution_->can()) {}
+        padded_(Inputs(theirs) != Inputs(s)) {}
 
   void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
     if (!can_.forward || !AllAligned({y, bias})) {
@@ -129,10 +66,7 @@ class CudnnConv2D : public OwnConv2D {
            return convolution_->BackwardFilter(image, dy, filter, workspace, engine_.stream());
          });
     if (!can_.filter) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
-    const int64_t out = s_.out_channels, each = KernelSize(s_) / out;
-    if (filter != nullptr) {
-      CopyWalk(engine_, {{each, out}, {1, each}, {}, {out, 1}}, false, filter, dkernel);
-    }
+    if (filter != nullptr) FromFilter(filter, dkernel);
     BackwardBias(dy, dbias);
   }
 
@@ -171,34 +105,9 @@ class CudnnConv2D : public OwnConv2D {
     CopyWalk(engine_, {{all}, {1}, {}, {1}}, false, x, image);
     return image;
   }
-  const float* Filter(const float* kernel) {
-    float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
-    if (filter == nullptr) return nullptr;
-    const int64_t out = s_.out_channels, each = KernelSize(s_) / out;
-    CopyWalk(engine_, {{out, each}, {1, out}, {}, {each, 1}}, false, kernel, filter);
-    return filter;
-  }
-  // `can` is false from then on, and nothing was done, if cuDNN refuses.
-  template <class Run>
-  void Call(const char* what, bool& can, bool ready, const Run& run) {
-    if (!ready || !engine_.ok()) return;
-    const size_t bytes = convolution_->workspace_bytes();
-    void* workspace =
-        engine_.Work<char>(Scratch::kWorkspace, static_cast<int64_t>(std::max<size_t>(bytes, 1)));
-    if (workspace == nullptr) return;
-    engine_.Do(what, [&] {
-      absl::Status ran = run(workspace);
-      if (!absl::IsUnimplemented(ran)) return ran;
-      can = false;
-      SaySlow(engine_, s_, can_, ran.message());
-      return absl::OkStatus();
-    });
-  }
 
   const ConvShape theirs_;
   const bool padded_;
-  const std::unique_ptr<Convolution> convolution_;
-  Directions can_;
 };
 
 // As cuDNN gets it.
@@ -222,6 +131,19 @@ ConvShape Theirs(const ConvShape& s, bool tf32) {
 
 }  // namespace
 
+void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
+  std::string what;
+  for (const auto& [has, name] :
+       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
+        std::pair(can.filter, "gradient of the kernel")}) {
+    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
+  }
+  if (what.empty()) return;
+  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
+                              " channels by ", s.height.size, "x", s.width.size,
+                              " is computed without cuDNN, slowly (", what, "): ", why));
+}
+
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& s) {
   const bool tf32 = engine.operands() != Operands::kFloat32 && engine.runtime().has_bfloat16();
   const ConvShape theirs = Theirs(s, tf32);
@@ -230,7 +152,11 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
   if (std::min(Inputs(s), Outputs(s)) == 0 || most > std::numeric_limits<int32_t>::max()) {
     return std::make_unique<OwnConv2D>(engine, s);
   }
-  const ConvCall call{.shape = theirs, .tf32 = tf32, .workspace_max = engine.workspace_max()};
+  ASSIGN_OR_RETURN(std::unique_ptr<Conv2D> in_16_bits, MakeShortConv2D(engine, s));
+  if (in_16_bits != nullptr) return in_16_bits;
+  const ConvCall call{.shape = theirs,
+                      .operands = tf32 ? Operands::kTf32 : Operands::kFloat32,
+                      .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   const Directions can = made.ok() ? (*made)->can() : Directions{false, false, false};
   // If the device is lost cuDNN says only that it failed, or that it cannot.

@@ -90,25 +90,27 @@ struct LargestBody {
   PARACORD_HD void Finish(int64_t, float v) const { largest[0] = v; }
 };
 
-// Scaled by what fits the largest magnitude.
+// Scaled by what fits the largest magnitude, and then down.
 struct ToFloat16Body {
   using Loaded = float;
+  float down;
   In x, largest;
   Ptr<uint16_t> y;
   PARACORD_HD float Load(int64_t i) const { return x[i]; }
   PARACORD_HD uint16_t Value(int64_t, float v) const {
-    return formulas::Float16Bits(v * formulas::ScaleToFloat16(largest[0]));
+    return formulas::Float16Bits(v * (formulas::ScaleToFloat16(largest[0]) * down));
   }
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
 // What takes the scales off a product again, and the factor 0 of what was there before it.
 struct ProductFactorsBody {
+  float up;    // again, from where both were scaled down to
   In largest;  // of either operand
   Out factors;
   PARACORD_HD void operator()(int64_t i) const {
     const float scale = formulas::ScaleToFloat16(largest[0]);
-    factors[i] = i == 0 ? 1 / scale / formulas::ScaleToFloat16(largest[1]) : 0;
+    factors[i] = i == 0 ? 1 / scale / formulas::ScaleToFloat16(largest[1]) * up : 0;
   }
 };
 
@@ -126,6 +128,31 @@ struct BiasBody {
   }
   PARACORD_HD float Value(int64_t, const Loaded& own) const {
     const float v = bias == nullptr ? own.y : own.y + own.bias;
+    return relu && v <= 0 ? 0.f : v;
+  }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+};
+
+// Of a convolution in 16 bits: the numbers, with the scales of its operands off, and bias and ReLU.
+struct FromShortBody {
+  struct Loaded {
+    uint16_t bits;
+    float factor, bias;
+  };
+  int64_t columns;
+  bool relu;
+  In factors;  // of float16; null: bfloat16
+  In bias;     // or null
+  Ptr<const uint16_t> x;
+  Out y;
+  PARACORD_HD Loaded Load(int64_t i) const {
+    return {x[i], factors == nullptr ? 1.f : static_cast<float>(factors[0]),
+            bias == nullptr ? 0.f : static_cast<float>(bias[i % columns])};
+  }
+  PARACORD_HD float Value(int64_t, const Loaded& own) const {
+    const float number = factors == nullptr ? formulas::OfBfloat16(own.bits)
+                                            : formulas::OfFloat16(own.bits) * own.factor;
+    const float v = bias == nullptr ? number : number + own.bias;
     return relu && v <= 0 ? 0.f : v;
   }
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }

@@ -2,8 +2,8 @@
 // memory: the operands change places, and each keeps whether it is transposed.
 #include <algorithm>
 
-#include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/engine.h"
+#include "worker/ops/cuda/short_operands.h"
 
 namespace paracord::cuda {
 namespace {
@@ -11,15 +11,10 @@ namespace {
 // Some kernels have a block for each product in a dimension of the grid that ends here.
 constexpr int64_t kBatchMax = 65535;
 
-// In 16 bits a product takes half as long, but an operand that has to be made so is read (for
-// float16, twice) and written before. That is worth it from as many multiplications for each of its
-// elements; GPUs without TF32 need far longer for one.
-constexpr int64_t kWorthBfloat16 = 512, kWorthFloat16 = 896, kWorthFloat16WithoutTf32 = 160;
-
 class CublasMatmul : public Matmul {
  public:
   CublasMatmul(Engine& engine, const MatmulShape& s)
-      : engine_(engine), s_(s), operands_(engine.operands()) {}
+      : engine_(engine), s_(s), operands_(engine.operands()), shorts_(engine, operands_) {}
 
   void Run(Operand a, Operand b, const float* bias, float* c) override {
     GemmCall call{.transpose_a = s_.transpose_b,
@@ -53,49 +48,25 @@ class CublasMatmul : public Matmul {
   }
 
  private:
-  // The operands of the call in 16 bits. False: not worth it.
+  // The operands of the call in 16 bits. False: not worth it. (k is a factor of both sides.)
   bool Round(const Operand& a, const Operand& b, GemmCall& call) {
-    const bool has_bfloat16 = engine_.runtime().has_bfloat16();  // and TF32
-    if (operands_ == Operands::kFloat16) {
-      return IsWorth(has_bfloat16 ? kWorthFloat16 : kWorthFloat16WithoutTf32) &&
-             ToFloat16(a, b, call);
-    }
-    const bool given = a.bfloat16 != nullptr || b.bfloat16 != nullptr;
-    if (!has_bfloat16 || !(given || IsWorth(kWorthBfloat16))) return false;
-    call.a = ToBfloat16(b, Scratch::kRight, s_.batch * call.stride_a);
-    call.b = ToBfloat16(a, Scratch::kLeft, s_.batch * call.stride_b);
+    const bool given = operands_ == Operands::kBfloat16 && engine_.runtime().has_bfloat16() &&
+                       (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
+    if (!given && !shorts_.AreWorth(s_.m * s_.n, s_.m + s_.n)) return false;
+    call.a = Rounded(1, b, s_.batch * call.stride_a);
+    call.b = Rounded(0, a, s_.batch * call.stride_b);
+    call.factors = shorts_.Factors();
     return call.a != nullptr && call.b != nullptr;
   }
-  bool IsWorth(int64_t multiplications) const {
-    return s_.m * s_.n >= multiplications * (s_.m + s_.n);
-  }
-  const uint16_t* ToBfloat16(const Operand& x, Scratch name, int64_t n) {
-    if (x.bfloat16 != nullptr) return x.bfloat16;
-    auto* const rounded = engine_.Work<uint16_t>(name, n);
-    if (rounded != nullptr) engine_.Map("to bfloat16", n, ToBfloat16Body{x.data, rounded});
-    return rounded;
-  }
-  // Each scaled by its largest, so that neither gradients nor what has no bound leave the range.
-  bool ToFloat16(const Operand& a, const Operand& b, GemmCall& call) {
-    float* const largest = engine_.Work<float>(Scratch::kFactors, 4);
-    if (largest == nullptr) return false;
-    call.a = ToFloat16(b.data, largest, Scratch::kRight, s_.batch * call.stride_a);
-    call.b = ToFloat16(a.data, largest + 1, Scratch::kLeft, s_.batch * call.stride_b);
-    call.factors = largest + 2;
-    engine_.Map("factors", 2, ProductFactorsBody{largest, largest + 2});
-    return call.a != nullptr && call.b != nullptr;
-  }
-  const uint16_t* ToFloat16(const float* x, float* largest, Scratch name, int64_t n) {
-    auto* const rounded = engine_.Work<uint16_t>(name, n);
-    if (rounded == nullptr) return nullptr;
-    engine_.Reduce("largest", 1, n, false, LargestBody{x, largest});
-    engine_.Map("to float16", n, ToFloat16Body{x, largest, rounded});
-    return rounded;
+  const uint16_t* Rounded(int operand, const Operand& x, int64_t n) {
+    const bool given = operands_ == Operands::kBfloat16 && x.bfloat16 != nullptr;
+    return given ? x.bfloat16 : shorts_.Round(operand, n, x.data);
   }
 
   Engine& engine_;
   const MatmulShape s_;
   const Operands operands_;
+  ShortOperands shorts_;
 };
 
 }  // namespace

@@ -237,17 +237,17 @@ class ReplayConvolution : public Convolution {
 
   Directions can() const override { return convolution_->can(); }
   size_t workspace_bytes() const override { return convolution_->workspace_bytes(); }
-  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
                        Stream stream) override {
     return Ask(&Convolution::Forward, Key(Kind::kConvolution, serial_, 0, x, w, bias, y), workspace,
                stream, x, w, bias, y);
   }
-  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+  absl::Status BackwardData(const void* w, const void* dy, void* dx, void* workspace,
                             Stream stream) override {
     return Ask(&Convolution::BackwardData, Key(Kind::kConvolution, serial_, 1, w, dy, dx),
                workspace, stream, w, dy, dx);
   }
-  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+  absl::Status BackwardFilter(const void* x, const void* dy, void* dw, void* workspace,
                               Stream stream) override {
     return Ask(&Convolution::BackwardFilter, Key(Kind::kConvolution, serial_, 2, x, dy, dw),
                workspace, stream, x, dy, dw);

@@ -65,7 +65,9 @@ struct GemmCall {
 // groups), cross-correlation. Padding may differ between both ends.
 struct ConvCall {
   ConvShape shape;
-  bool tf32 = false;         // tensor cores may multiply, else FMA alone
+  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits x, w, y and their gradients
+  // are of that type, and bias and ReLU are not computed.
+  Operands operands = Operands::kFloat32;
   size_t workspace_max = 0;  // bytes that an engine may ask for
 };
 
@@ -83,11 +85,11 @@ class Convolution {
   virtual ~Convolution() = default;
   virtual Directions can() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  virtual absl::Status Forward(const float* x, const float* w, const float* bias, float* y,
+  virtual absl::Status Forward(const void* x, const void* w, const float* bias, void* y,
                                void* workspace, Stream stream) = 0;
-  virtual absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+  virtual absl::Status BackwardData(const void* w, const void* dy, void* dx, void* workspace,
                                     Stream stream) = 0;
-  virtual absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+  virtual absl::Status BackwardFilter(const void* x, const void* dy, void* dw, void* workspace,
                                       Stream stream) = 0;
 };
 

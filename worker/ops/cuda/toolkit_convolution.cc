@@ -13,7 +13,17 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
+// Of what is multiplied, and of what comes out.
+cudnnDataType_t TypeOf(Operands operands) {
+  switch (operands) {
+    case Operands::kBfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    case Operands::kFloat16:
+      return CUDNN_DATA_HALF;
+    default:
+      return CUDNN_DATA_FLOAT;
+  }
+}
 constexpr int64_t kAlignment = 16;  // bytes
 
 // The tensors of the graphs.
@@ -27,24 +37,24 @@ struct Image {
 class ToolkitConvolution : public Convolution {
  public:
   ToolkitConvolution(const Libraries& libraries, const PlanDevice& device, const ConvCall& call)
-      : libraries_(libraries), device_(device), s_(call.shape) {}
+      : libraries_(libraries), device_(device), s_(call.shape), type_(TypeOf(call.operands)) {}
   absl::Status Init(const PlanLimits& limits);
 
   Directions can() const override {
     return {forward_.has_value(), data_.has_value(), filter_.has_value(), finishes_};
   }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const float* x, const float* w, const float* bias, float* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
                        Stream stream) override {
     const std::array<Bound, 4> bound{{{kX, x}, {kFilter, w}, {kY, y}, {kBias, bias}}};
     const bool biased = finishes_ && s_.bias;
     return Run(forward_, std::span(bound.data(), biased ? 4 : 3), workspace, stream);
   }
-  absl::Status BackwardData(const float* w, const float* dy, float* dx, void* workspace,
+  absl::Status BackwardData(const void* w, const void* dy, void* dx, void* workspace,
                             Stream stream) override {
     return Run(data_, std::array<Bound, 3>{{{kX, dx}, {kFilter, w}, {kY, dy}}}, workspace, stream);
   }
-  absl::Status BackwardFilter(const float* x, const float* dy, float* dw, void* workspace,
+  absl::Status BackwardFilter(const void* x, const void* dy, void* dw, void* workspace,
                               Stream stream) override {
     return Run(filter_, std::array<Bound, 3>{{{kX, x}, {kFilter, dw}, {kY, dy}}}, workspace,
                stream);
@@ -76,6 +86,7 @@ class ToolkitConvolution : public Convolution {
   const Libraries& libraries_;
   const PlanDevice device_;
   const ConvShape s_;
+  const cudnnDataType_t type_;
   std::optional<Plan> forward_, data_, filter_;
   bool finishes_ = false;
   size_t workspace_ = 0;
@@ -86,7 +97,7 @@ absl::StatusOr<Descriptor> ToolkitConvolution::Described(Tensor name, const Imag
   const auto& [n, c, h, w] = shape;
   const int64_t dims[] = {n, c, h, w}, steps[] = {h * w * c, 1, w * c, c};
   Descriptor tensor(libraries_, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, kFloat)
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type_)
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const int64_t>(dims))
       .Set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const int64_t>(steps))
       .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
@@ -107,7 +118,7 @@ absl::StatusOr<Descriptor> ToolkitConvolution::Convolved(const Names& names, con
                                strides = axes(&WindowAxis::stride),
                                dilations = axes(&WindowAxis::dilation);
   Descriptor convolution(libraries_, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, kFloat)
+  convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
       .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
       .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span<const int64_t>(before))
@@ -132,7 +143,7 @@ absl::StatusOr<Descriptor> ToolkitConvolution::Pointwise(cudnnPointwiseMode_t mo
                                                          const Descriptor& y) const {
   Descriptor pointwise(libraries_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, mode)
-      .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, kFloat)
+      .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
       .Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   RETURN_IF_ERROR(pointwise.Finish());
   Descriptor operation(libraries_, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
@@ -210,7 +221,7 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
   // A ReLU without a bias has engines that are compiled when they are asked for, and no others.
-  const bool asks = s_.bias || !s_.relu;
+  const bool asks = (s_.bias || !s_.relu) && type_ == CUDNN_DATA_FLOAT;
   absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
   finishes_ = forward.ok() && asks;
   if (s_.bias && absl::IsUnimplemented(forward.status())) forward = ForwardPlan(false, limits);
@@ -242,7 +253,8 @@ absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Librar
                                                                     const ToolkitOptions& options,
                                                                     const ConvCall& call) {
   auto convolution = std::make_unique<ToolkitConvolution>(libraries, device, call);
-  RETURN_IF_ERROR(convolution->Init({options.deterministic, call.tf32, call.workspace_max}));
+  RETURN_IF_ERROR(convolution->Init(
+      {options.deterministic, call.operands != Operands::kFloat32, call.workspace_max}));
   return convolution;
 }
 

@@ -34,12 +34,31 @@ void Within(const Walk& walk, const float* a, const float* b, float* y, const Wo
   }
 }
 
+// Whether y is a with its last two axes changed for each other, and nothing else; y's are the last.
+bool Transposes(const Axes& y) {
+  if (y.count < 2) return false;
+  const int last = y.count - 1, before = last - 1;
+  const int64_t rows = y.dims[last], columns = y.dims[before];
+  int64_t each = rows * columns;
+  bool whole = y.a[last] == columns && y.a[before] == 1 && y.y[last] == 1 && y.y[before] == rows;
+  for (int axis = before; axis-- > 0; each *= y.dims[axis]) {
+    whole = whole && y.a[axis] == each && y.y[axis] == each;
+  }
+  return whole;
+}
+
 void CopyFew(Engine& engine, const Walk& walk, bool add, const float* a, float* y) {
   Axes outer, inner;  // inner: along which y stands still
   for (size_t axis = 0; axis < walk.dims.size(); ++axis) {
     AddAxis(walk, axis, add && walk.y[axis] == 0 ? inner : outer);
   }
   if (outer.total * inner.total == 0) return;
+  if (!add && Transposes(outer)) {
+    const int64_t rows = outer.dims[outer.count - 1], columns = outer.dims[outer.count - 2];
+    const int64_t tiles = TransposeBody::Tiles(rows) * TransposeBody::Tiles(columns);
+    return engine.Map("transpose", outer.total / (rows * columns) * tiles,
+                      TransposeBody{rows, columns, a, y});
+  }
   if (inner.total == 1) return engine.Map("copy", outer.total, CopyWalkBody{outer, add, a, y});
   // Neighbouring threads read neighbouring numbers.
   const bool across = walk.y.back() != 0;

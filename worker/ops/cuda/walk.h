@@ -55,6 +55,34 @@ struct CopyWalkBody {
   }
 };
 
+// Matrices a (rows, columns), one after the other, become y (columns, rows). A thread takes a tile,
+// so that both sides are whole sectors of the memory.
+struct TransposeBody {
+  static constexpr int kTile = 8;
+  static int64_t Tiles(int64_t n) { return (n + kTile - 1) / kTile; }
+  int64_t rows, columns;
+  In a;
+  Out y;
+  PARACORD_HD void operator()(int64_t i) const {
+    const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
+    const int64_t matrix = i / (down * across) * rows * columns;
+    const int64_t row = i / across % down * kTile, column = i % across * kTile;
+    float tile[kTile][kTile];
+    for (int r = 0; r < kTile; ++r) {
+      for (int c = 0; c < kTile; ++c) {
+        const bool inside = row + r < rows && column + c < columns;
+        tile[r][c] = inside ? a[matrix + (row + r) * columns + column + c] : 0.f;
+      }
+    }
+    for (int c = 0; c < kTile; ++c) {
+      for (int r = 0; r < kTile; ++r) {
+        const bool inside = row + r < rows && column + c < columns;
+        if (inside) y[matrix + (column + c) * rows + row + r] = tile[r][c];
+      }
+    }
+  }
+};
+
 // Adds over the axes along which y does not move.
 struct SumWalkBody {
   using Value = double;

@@ -1,0 +1,108 @@
+// What convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits (conv_short.cc). What cuDNN
+// has no engine for, or refuses after all, is done by bodies of our own, which are slow.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "worker/ops/cuda/elementwise.h"
+#include "worker/ops/cuda/engine.h"
+#include "worker/ops/cuda/window.h"
+
+namespace paracord::cuda {
+
+inline int64_t Inputs(const ConvShape& s) {
+  return s.batch * s.height.in * s.width.in * s.in_channels;
+}
+inline int64_t Outputs(const ConvShape& s) {
+  return s.batch * s.height.out * s.width.out * s.out_channels;
+}
+// Of an output.
+inline int64_t Taps(const ConvShape& s) {
+  return s.height.size * s.width.size * (s.in_channels / s.groups);
+}
+inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels; }
+
+// A warning in the log of what `can` not be had from cuDNN, if anything.
+void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
+
+class OwnConv2D : public Conv2D {
+ public:
+  OwnConv2D(Engine& engine, const ConvShape& s) : engine_(engine), s_(s) {}
+  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
+    engine_.Map("convolution", Outputs(s_), ConvBody{s_, x, kernel, y});
+    FinishForward(bias, y);
+  }
+  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
+    engine_.Map("convolution, gradient of the input", Inputs(s_),
+                ConvInputBody{s_, kernel, dy, dx});
+  }
+  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
+    engine_.Reduce("convolution, gradient of the kernel", KernelSize(s_),
+                   s_.batch * s_.height.out * s_.width.out, true,
+                   ConvKernelBody{s_, x, dy, dkernel});
+    BackwardBias(dy, dbias);
+  }
+
+ protected:
+  void FinishForward(const float* bias, float* y) {
+    if (!s_.bias && !s_.relu) return;
+    engine_.Map("bias", Outputs(s_),
+                BiasBody{s_.out_channels, s_.relu, s_.bias ? bias : nullptr, y});
+  }
+  void BackwardBias(const float* dy, float* dbias) {
+    if (!s_.bias) return;
+    engine_.Reduce("gradient of the bias", s_.out_channels, Outputs(s_) / s_.out_channels, true,
+                   SumRowsBody{s_.out_channels, dy, dbias});
+  }
+
+  Engine& engine_;
+  const ConvShape s_;
+};
+
+// By cuDNN, whose filter is (out, h, w, in / groups); ours has out last.
+class LibraryConv2D : public OwnConv2D {
+ protected:
+  LibraryConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution)
+      : OwnConv2D(engine, s), convolution_(std::move(convolution)), can_(convolution_->can()) {}
+
+  // Null after an error.
+  const float* Filter(const float* kernel) {
+    float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
+    if (filter == nullptr) return nullptr;
+    const int64_t out = s_.out_channels, taps = Taps(s_);
+    CopyWalk(engine_, {{out, taps}, {1, out}, {}, {taps, 1}}, false, kernel, filter);
+    return filter;
+  }
+  void FromFilter(const float* filter, float* kernel) {
+    const int64_t out = s_.out_channels, taps = Taps(s_);
+    CopyWalk(engine_, {{taps, out}, {1, taps}, {}, {out, 1}}, false, filter, kernel);
+  }
+  // run(workspace), if all is `ready` for it. `can` is false from then on, and nothing was done, if
+  // cuDNN refuses.
+  template <class Run>
+  void Call(const char* what, bool& can, bool ready, const Run& run) {
+    if (!ready || !engine_.ok()) return;
+    const size_t bytes = convolution_->workspace_bytes();
+    void* workspace =
+        engine_.Work<char>(Scratch::kWorkspace, static_cast<int64_t>(std::max<size_t>(bytes, 1)));
+    if (workspace == nullptr) return;
+    engine_.Do(what, [&] {
+      absl::Status ran = run(workspace);
+      if (!absl::IsUnimplemented(ran)) return ran;
+      can = false;
+      SaySlow(engine_, s_, can_, ran.message());
+      return absl::OkStatus();
+    });
+  }
+
+  const std::unique_ptr<Convolution> convolution_;
+  Directions can_;
+};
+
+// Null: 16 bits are not worth it, or cuDNN has not all of it.
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s);
+
+}  // namespace paracord::cuda
