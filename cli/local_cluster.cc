@@ -129,6 +129,7 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   const Role role = process.task.role;
   if (applied_ > process.applied) process.restarts = 0;
   if (role == Role::kCoordinator && code < kRestartMayHelp) coordinator_exit_ = code;
+  death.ends_job = coordinator_exit_ == code || (given_up_.has_value() && given_up_->code == code);
   if (draining_ || coordinator_exit_.has_value()) return death;
   if (code >= kRestartMayHelp && process.restarts < kRestartsMax) {
     const auto pause = process.restarts == 0 ? std::chrono::milliseconds(0)
@@ -141,6 +142,7 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   }
   const bool needed = role == Role::kPs || role == Role::kCoordinator ||
                       (role == Role::kWorker && !Running(Role::kWorker));
+  death.ends_job |= needed && code < kRestartMayHelp;
   if (code != 0 && needed && !given_up_.has_value()) given_up_ = death;
   return death;
 }

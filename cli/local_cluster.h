@@ -49,6 +49,9 @@ class LocalCluster {
     int code = 0;      // 128 + the signal
     std::string then;  // "and was restarted"; "": it stays dead
     std::string log;   // its path
+    // It left for a reason of its own and the job with it, or the other way round: the end of the
+    // job says why.
+    bool ends_job = false;
   };
   // Collects processes that ended and restarts those that a restart may help, at most kRestartsMax
   // times each without a batch applied in between: at once, then after longer and longer pauses. A

@@ -79,7 +79,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
 
 void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progress) {
   for (const LocalCluster::Death& death : deaths) {
-    if (death.code == 0) continue;  // it left because the job is done
+    if (death.code == 0 || death.ends_job) continue;
     progress.Event("death",
                    absl::StrCat(death.task, " ended (", death.how, ")",
                                 death.then.empty() ? "; see " + death.log : " " + death.then));

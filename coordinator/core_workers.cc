@@ -84,10 +84,11 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
                                                     ", the worker ", request.protocol())));
   }
   if (!request.error().empty()) {
-    Error(absl::StrCat(request.task(), " cannot take part: ", request.error()));
+    const std::string why = absl::StrCat(request.task(), " cannot take part: ", request.error());
+    Error(why);
     AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, request.error()));
     // Nobody has shown that the job can run at all: most likely the job itself is wrong.
-    if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", request.error());
+    if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", why);
     return;
   }
   if (displaced_.contains(request.boot_id())) {

@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-constexpr char kStays[] = "exec sleep 60\n";
+const std::string kStays = "exec sleep 60\n";
 
 class Scripts {
  public:
@@ -124,6 +124,34 @@ TEST_CASE("the last worker that leaves with a code of its own is given up, but n
   CHECK(cluster.given_up()->code == 2);
   PosixFiles files;
   CHECK(files.ReadWhole(cluster.given_up()->log).value_or("") == "why\n");
+}
+
+TEST_CASE("who leaves with the job, or takes it along, is told from who leaves alone") {
+  struct Case {
+    std::string coordinator, ps;
+    size_t before;  // deaths before the worker's
+    bool worker_ends_job;
+  };
+  for (const Case& c : {Case{kStays, "exit 2\n", 1, true}, Case{"exit 2\n", kStays, 1, true},
+                        Case{kStays, kStays, 0, true}, Case{"exit 6\n", kStays, 1, false}}) {
+    CAPTURE(c.coordinator, c.ps);
+    const Scripts scripts(c.coordinator, c.ps, "sleep 0.2\nexit 2\n");
+    LocalCluster cluster(scripts.Options());
+    REQUIRE(cluster.Start().ok());
+    for (const LocalCluster::Death& death : Deaths(cluster, c.before + 1)) {
+      CAPTURE(death.task);
+      CHECK(death.ends_job == (death.task == "worker:0" ? c.worker_ends_job : true));
+    }
+  }
+  const Scripts scripts(kStays, kStays, "case \"$*\" in *worker:1*) sleep 60;; esac\nexit 2\n");
+  LocalClusterOptions options = scripts.Options();
+  options.workers = 2;
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  const auto deaths = Deaths(cluster, 1);
+  REQUIRE(deaths.size() == 1);
+  CHECK(deaths[0].task == "worker:0");
+  CHECK_FALSE(deaths[0].ends_job);
 }
 
 TEST_CASE("a coordinator that ends the job while it is drained is known to have ended it") {

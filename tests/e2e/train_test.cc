@@ -238,7 +238,8 @@ TEST_CASE(
         std::string::npos);
   INFO(named.log());
   CHECK(failed == 2);
-  CHECK(named.Said(why));
+  CHECK(named.Said("worker:0 cannot take part: " + why));
+  CHECK_FALSE(named.Said("ended (exit code 2)"));  // the end says it
 }
 
 TEST_CASE("train gives up a daemon that dies again and again") {
