@@ -50,7 +50,8 @@ int Main(int argc, char** argv) {
         absl::InvalidArgumentError("needs --job, --dir and the task coordinator (or chief)"));
   }
   Daemon daemon;
-  if (const auto code = SetUpOrExit(own.shared, *cluster->task, argv[0])) return *code;
+  const size_t peers = cluster->ps.size() + cluster->workers.size();
+  if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
   CoordinatorOptions options;
   absl::StatusOr<Job> job =
       ReadJobFile(daemon.environment().files, std::filesystem::absolute(own.job).string());

@@ -42,6 +42,17 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 
+// That the limit can be raised far enough: with fewer the peers of this process wait for ever.
+absl::Status CheckDescriptors(size_t peers) {
+  constexpr uint64_t kOwn = 32;  // its own, and those that the door keeps for files
+  rlimit most{};
+  if (getrlimit(RLIMIT_NOFILE, &most) != 0) return absl::OkStatus();
+  if (most.rlim_max >= kOwn + peers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("this process may have ", most.rlim_max,
+                                                 " descriptors (ulimit -n), and needs at least ",
+                                                 kOwn + peers));
+}
+
 // Memory that cannot be had ends the process wherever it is asked for: what is said has room here.
 [[noreturn]] void SayWhatIsMissing() {
   try {
@@ -119,8 +130,11 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   return std::nullopt;
 }
 
-std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program) {
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
+                               const char* program) {
   SetUpLogging(flags.log_level);
+  const absl::Status enough = CheckDescriptors(peers);
+  if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
   if (flags.trace.empty()) return std::nullopt;
   PosixFiles files;
   const absl::Status started = StartTrace(

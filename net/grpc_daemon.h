@@ -39,8 +39,10 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 // Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 
-// Logging, and the trace if one is wanted; before the daemon's threads.
-std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, const char* program);
+// Logging, whether there are descriptors for that many peers, and the trace if one is wanted; before
+// the daemon's threads.
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
+                               const char* program);
 
 // Runs `main` and leaves with its exit code. Memory that cannot be had is said before the process
 // ends by SIGABRT.

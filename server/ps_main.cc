@@ -50,7 +50,9 @@ int Main(int argc, char** argv) {
   grpc.requests_bytes_max = static_cast<uint64_t>(in_flight_mb) << 20;
   Daemon daemon(grpc);
   SetParallelThreads(static_cast<int>(threads));
-  if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
+  if (const auto code = SetUpOrExit(shared, *cluster->task, cluster->workers.size() + 1, argv[0])) {
+    return *code;
+  }
   if (const auto code = MakeDirOrExit(daemon.environment().files, argv[0], shared.dir)) {
     return *code;
   }

@@ -101,9 +101,10 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
   const std::string task = cluster->task->ToString();
+  const size_t peers = cluster->ps.size() + 1;
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
-    if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
+    if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
     const std::string dir = std::filesystem::absolute(shared.dir).lexically_normal().string();
     return RunEvaluator({.task = task, .dir = dir}, computer);
   }
@@ -121,7 +122,7 @@ int Main(int argc, char** argv) {
   }
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
-  if (const auto code = SetUpOrExit(shared, *cluster->task, argv[0])) return *code;
+  if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
   return RunWorker(std::move(options), computer);
 }
 

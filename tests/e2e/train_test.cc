@@ -242,6 +242,26 @@ TEST_CASE(
   CHECK_FALSE(named.Said("ended (exit code 2)"));  // the end says it
 }
 
+TEST_CASE("too few descriptors end train with 2 and a line, unless it may have more") {
+  Train train(50);
+  const auto with = [&](const std::string& limit) {
+    const std::string command =
+        absl::StrCat("ulimit ", limit, " && exec " PARACORD_BIN_DIR "/paracord train ",
+                     train.root(), "/job.json --dir ", train.dir());
+    return Process({"/bin/sh", "-c", command}, {{"TMPDIR", train.root()}},
+                   train.root() + "/train.log")
+        .Wait(20000);
+  };
+  const std::string limit = GENERATE("12", "20", "33");
+  CAPTURE(limit);
+  CHECK(with("-n " + limit) == 2);
+  INFO(train.log());
+  CHECK(train.Said("paracord-coordinator: this process may have " + limit +
+                   " descriptors (ulimit -n), and needs at least 34\n"));
+  CHECK_FALSE(train.Said("ended (exit code"));
+  if (limit == "12") CHECK(with("-S -n 12") == 0);
+}
+
 TEST_CASE("train gives up a daemon that dies again and again") {
   Train train;
   const auto command = train.Start({"--ps", "1", "--workers", "1"}, "ps.load.begin=kill");
