@@ -361,7 +361,7 @@ int Main(int argc, char** argv) {
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whatever ends it, what is known is said
   PrintMachine();
   const absl::StatusOr<std::string> chosen =
-      ChooseDevice(device == "auto" ? "cuda:0" : device, nullptr);
+      ChooseDevice(device == "auto" ? "cuda:0" : device, DeviceFor::kOneModel, nullptr);
   if (!chosen.ok() && device == "auto") {
     std::fprintf(stderr, "skipped: %s\n", std::string(chosen.status().message()).c_str());
     return 0;

@@ -89,7 +89,7 @@ int Main(int argc, char** argv) {
       std::end(kPrecisions)) {
     Check(absl::InvalidArgumentError(absl::StrCat("--precision: no \"", precision, "\"")));
   }
-  device = Take(ChooseDevice(device, nullptr));
+  device = Take(ChooseDevice(device, DeviceFor::kOneModel, nullptr));
   Step step(job, Take(MakeOps(device, static_cast<int>(threads))));
 
   const std::unique_ptr<Ops> ops = Take(MakeOps(device, static_cast<int>(threads)));

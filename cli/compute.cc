@@ -308,7 +308,8 @@ absl::Status WriteResults(Files& files, const std::string& path,
 }
 
 absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err) {
-  ASSIGN_OR_RETURN(const std::string device, ChooseDevice(flags.device, nullptr));
+  ASSIGN_OR_RETURN(const std::string device,
+                   ChooseDevice(flags.device, DeviceFor::kOneModel, nullptr));
   PosixFiles files;
   RETURN_IF_ERROR(CheckOutFile(files, flags.out));
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));

@@ -51,7 +51,8 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
     err << "paracord evaluate: " << std::string(status.message()) << "\n";
     return static_cast<int>(code);
   };
-  const absl::StatusOr<std::string> device = ChooseDevice(own.device, nullptr);
+  const absl::StatusOr<std::string> device =
+      ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   const absl::StatusOr<Job> job =

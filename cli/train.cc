@@ -188,7 +188,8 @@ absl::Status PrepareTrace(Files& files, TrainFlags& flags, LocalClusterOptions& 
 }
 
 int Train(TrainFlags flags) {
-  const absl::StatusOr<std::string> device = ChooseDevice(flags.device, nullptr);
+  const absl::StatusOr<std::string> device =
+      ChooseDevice(flags.device, DeviceFor::kTraining, nullptr);
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();

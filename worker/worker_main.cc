@@ -95,7 +95,8 @@ int Main(int argc, char** argv) {
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
-  const absl::StatusOr<std::string> chosen = ChooseDevice(device, &computer.note);
+  const absl::StatusOr<std::string> chosen =
+      ChooseDevice(device, DeviceFor::kTraining, &computer.note);
   if (!chosen.ok()) return refuse(chosen.status());
   computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);

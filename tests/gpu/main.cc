@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   // Whatever ends it, what was printed is there.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Catch::Session session;
-  const auto device = paracord::ChooseDevice("cuda:0", nullptr);
+  const auto device = paracord::ChooseDevice("cuda:0", paracord::DeviceFor::kOneModel, nullptr);
   if (!device.ok()) {
     std::printf("skipped: %zu test cases: %s\n",
                 Catch::getRegistryHub().getTestCaseRegistry().getAllTests().size(),

@@ -30,14 +30,19 @@ absl::StatusOr<int> CountDevices(bool together) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* note) {
+absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
+                                         std::string* note) {
   if (text == "cpu") return text;
   uint32_t index = 0;
+  const bool training = use == DeviceFor::kTraining;
   const bool all = text == kAllGpus;
+  if (all && !training) {
+    return absl::InvalidArgumentError("--device cuda:all is for workers that train");
+  }
   const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index));
   if (!named && text != "auto") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--device: \"", text, "\" is none of auto, cpu, cuda:N, cuda:all"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device: \"", text, "\" is none of auto, cpu, cuda:N", training ? ", cuda:all" : ""));
   }
   const absl::StatusOr<int> count = CountDevices(all);
   const std::string why(count.status().message());
@@ -56,9 +61,6 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* n
 
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads) {
   if (device == "cpu") return MakeCpuOps(std::max(threads, 1));
-  if (device == kAllGpus) {
-    return absl::InvalidArgumentError("--device cuda:all is for workers that train");
-  }
   uint32_t index = 0;
   if (!device.starts_with(kCuda) || !absl::SimpleAtoi(device.substr(5), &index)) {
     return absl::InvalidArgumentError(absl::StrCat("no device \"", device, "\""));

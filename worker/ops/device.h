@@ -15,10 +15,13 @@ namespace paracord {
 // All the GPUs of this machine, each with a part of every batch.
 inline constexpr std::string_view kAllGpus = "cuda:all";
 
-// "auto", "cpu", "cuda:N" or "cuda:all" to what is used, "cpu", "cuda:N" or, where there are
-// several GPUs, "cuda:all". Where auto does not find a GPU, `note` (may be null) says why in one
-// line. INVALID_ARGUMENT: no such device, or it cannot be used.
-absl::StatusOr<std::string> ChooseDevice(const std::string& text, std::string* note);
+// Whose --device it is: what trains may use several GPUs together.
+enum class DeviceFor { kTraining, kOneModel };
+
+// "auto", "cpu", "cuda:N" or, for training, "cuda:all" to what is used, "cpu", "cuda:N" or, where
+// there are several GPUs, "cuda:all". Where auto does not find a GPU, `note` (may be null) says why
+// in one line. INVALID_ARGUMENT: no such device, or it cannot be used.
+absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note);
 
 // Of a device that ChooseDevice gave. `threads`: those of the processor that may compute.
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads);

@@ -44,10 +44,10 @@ TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused 
     INFO(path);
     const Plugin plugin(path);
     std::string note;
-    CHECK(ChooseDevice("auto", &note).value() == "cpu");
+    CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note).value() == "cpu");
     CHECK(Has(note, "computing on the CPU: "));
     CHECK(Has(note, why));
-    const auto named = ChooseDevice("cuda:0", &note);
+    const auto named = ChooseDevice("cuda:0", DeviceFor::kTraining, &note);
     CHECK(named.status().code() == absl::StatusCode::kInvalidArgument);
     CHECK(Has(std::string(named.status().message()), "--device cuda:0: "));
     CHECK(Has(std::string(named.status().message()), why));
@@ -59,25 +59,37 @@ TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused 
 TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
   const Plugin plugin(kFakes + "libtwo.so");
   std::string note;
-  CHECK(ChooseDevice("auto", &note).value() == "cuda:0");
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note).value() == "cuda:0");
   CHECK(note.empty());
-  CHECK(ChooseDevice("cuda:1", &note).value() == "cuda:1");
-  CHECK(Has(std::string(ChooseDevice("cuda:2", nullptr).status().message()), "there are 2 GPUs"));
+  CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, &note).value() == "cuda:1");
+  CHECK(Has(std::string(ChooseDevice("cuda:2", DeviceFor::kTraining, nullptr).status().message()),
+            "there are 2 GPUs"));
   CHECK(Has(std::string(MakeOps("cuda:1", 1).status().message()), "cuBLAS is missing"));
-  const auto all = ChooseDevice("cuda:all", nullptr).status();
+  const auto all = ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).status();
   CHECK(all.code() == absl::StatusCode::kInvalidArgument);
   CHECK(Has(std::string(all.message()), "--device cuda:all: NCCL is missing"));
-  CHECK(Has(std::string(MakeOps("cuda:all", 1).status().message()), "is for workers that train"));
+  CHECK(Has(std::string(MakeOps("cuda:all", 1).status().message()), "no device \"cuda:all\""));
   CHECK(Has(std::string(MakeAllGpus().status().message()), "NCCL is missing"));
 }
 
 TEST_CASE("all of one GPU is that one, without NCCL, and all of none is refused") {
   {
     const Plugin plugin(kFakes + "libone.so");
-    CHECK(ChooseDevice("cuda:all", nullptr).value() == "cuda:0");
+    CHECK(ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).value() == "cuda:0");
   }
   const Plugin plugin(kFakes + "libnone.so");
-  CHECK(Has(std::string(ChooseDevice("cuda:all", nullptr).status().message()), "no GPU"));
+  CHECK(Has(std::string(ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).status().message()),
+            "no GPU"));
+}
+
+TEST_CASE("what runs one model is not told of cuda:all, and refused it wherever it runs") {
+  const Plugin plugin(GENERATE(kFakes + "libone.so", kFakes + "libtwo.so", kFakes + "libnone.so"));
+  const auto said = [](const char* text) {
+    return std::string(ChooseDevice(text, DeviceFor::kOneModel, nullptr).status().message());
+  };
+  CHECK(said("gpu") == "--device: \"gpu\" is none of auto, cpu, cuda:N");
+  CHECK(said("cuda:all") == "--device cuda:all is for workers that train");
+  CHECK(ChooseDevice("cpu", DeviceFor::kOneModel, nullptr).value() == "cpu");
 }
 
 TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, unless told else") {
@@ -88,25 +100,26 @@ TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, 
   };
   const Plugin plugin(kFakes + "libtwo.so");
   unsetenv(kSetting);
-  CHECK(ChooseDevice("cuda:1", nullptr).ok());
+  CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, nullptr).ok());
   CHECK(setting().empty());
-  (void)ChooseDevice("cuda:all", nullptr);
+  (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
   CHECK(setting() == "EAGER");
   unsetenv(kSetting);
   CHECK_FALSE(MakeAllGpus().ok());
   CHECK(setting() == "EAGER");
   setenv(kSetting, "LAZY", 1);
-  (void)ChooseDevice("cuda:all", nullptr);
+  (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
   CHECK(setting() == "LAZY");
   unsetenv(kSetting);
 }
 
 TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
   const Plugin plugin("/nowhere");
-  CHECK(ChooseDevice("cpu", nullptr).value() == "cpu");
+  CHECK(ChooseDevice("cpu", DeviceFor::kTraining, nullptr).value() == "cpu");
   CHECK(MakeOps("cpu", 1).ok());
   for (const char* text : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "CPU"}) {
-    CHECK(Has(std::string(ChooseDevice(text, nullptr).status().message()), "is none of"));
+    CHECK(Has(std::string(ChooseDevice(text, DeviceFor::kTraining, nullptr).status().message()),
+              "is none of"));
   }
 }
 
