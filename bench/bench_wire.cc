@@ -155,7 +155,7 @@ struct Addresses {
   const std::string address = (*listen_tcp)->address();
   if (write(ready, address.data(), address.size()) < 0) Fail("write");
   close(ready);
-  daemon.Run([] {});
+  daemon.Run([](const std::string&) {});
   LeaveProcess(0);
 }
 

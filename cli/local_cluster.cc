@@ -197,12 +197,12 @@ void LocalCluster::BeginDraining() {
   for (Process& process : processes_) process.restart_at.reset();
 }
 
-void LocalCluster::Drain(int64_t group_ms) {
+void LocalCluster::Drain(int64_t group_ms, int signal) {
   BeginDraining();
   constexpr int64_t kAloneMs = 2000;
   if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
   for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
-    Signal(role, SIGTERM);
+    Signal(role, signal);
     WaitFor(role, group_ms);
   }
 }

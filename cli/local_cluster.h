@@ -66,10 +66,10 @@ class LocalCluster {
   std::optional<int> coordinator_exit() const { return coordinator_exit_; }
   bool WaitForCoordinator(int64_t wait_ms) { return WaitFor(Role::kCoordinator, wait_ms); }
   bool EvaluatorRuns() const { return Running(Role::kEvaluator); }
-  // Workers and evaluator, then the coordinator, then the ps get SIGTERM, each group when the one
+  // Workers and evaluator, then the coordinator, then the ps get `signal`, each group when the one
   // before has left or `group_ms` has passed; less where there is no coordinator to take a
   // checkpoint.
-  void Drain(int64_t group_ms);
+  void Drain(int64_t group_ms, int signal);
   // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
   // SIGKILL after as long again.
   void WaitAll(int64_t wait_ms);

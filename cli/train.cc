@@ -108,15 +108,15 @@ struct Supervision {
   sigset_t signals;      // that are blocked
 };
 
-// A second Ctrl-C ends us at once, and the daemons with us.
-void Drain(LocalCluster& cluster, const Supervision& supervision, Progress& progress) {
+// A second Ctrl-C ends us at once, and the daemons with us. They say what came.
+void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Progress& progress) {
   progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
   sigset_t leave = supervision.signals;
   sigdelset(&leave, SIGCHLD);
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &leave, nullptr);
-  cluster.Drain(supervision.drain_ms);
+  cluster.Drain(supervision.drain_ms, signal);
 }
 
 // Somebody is missing who does not come back.
@@ -125,7 +125,7 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
   PosixFiles files;
   // A coordinator that ends the job tells the others before it leaves.
   if (lost.code >= kRestartMayHelp || !cluster.WaitForCoordinator(kLeaveMs)) {
-    Drain(cluster, supervision, progress);
+    Drain(cluster, supervision, SIGTERM, progress);
   }
   if (const auto code = cluster.coordinator_exit(); code.has_value()) {
     cluster.WaitAll(kLeaveMs);
@@ -150,7 +150,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& su
       return GiveUp(cluster, supervision, progress);
     }
     if (signal == SIGINT || signal == SIGTERM) {
-      Drain(cluster, supervision, progress);
+      Drain(cluster, supervision, signal, progress);
       progress.Event("stopped", StoppedText(files, supervision.end));
       return static_cast<int>(ExitCode::kDrained);
     }

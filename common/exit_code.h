@@ -11,7 +11,7 @@ enum class ExitCode : int {
   kVersion = 4,
   kNoCheckpoint = 5,        // none of the checkpoints can be restored
   kDiverged = 6,
-  kDrained = 143,           // left after SIGTERM
+  kDrained = 143,           // left after SIGTERM or SIGINT
   kListenerDeaf = 200,
   kFenced = 201,            // a newer coordinator took over
   kPeerLost = 202,          // peer or storage

@@ -137,10 +137,10 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
   });
 }
 
-void Coordinator::Drain() {
-  if (core_ != nullptr) return Feed(DrainEvent());
+void Coordinator::Drain(const std::string& signal) {
+  if (core_ != nullptr) return Feed(DrainEvent{signal});
   exiting_ = true;
-  exit_(static_cast<int>(ExitCode::kDrained), "SIGTERM before the start");
+  exit_(static_cast<int>(ExitCode::kDrained), signal + " before the start");
 }
 
 void Coordinator::OnFiles(std::function<Event()> work) {

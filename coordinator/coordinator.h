@@ -40,7 +40,7 @@ class Coordinator : public Service {
 
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
-  void Drain();  // SIGTERM; on the loop
+  void Drain(const std::string& signal);  // that came: SIGTERM or SIGINT; on the loop
 
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }

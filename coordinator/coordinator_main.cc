@@ -105,7 +105,7 @@ int Main(int argc, char** argv) {
         expected, (*listener)->address());
   }
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
-  return daemon.Run([&] { coordinator.Drain(); });
+  return daemon.Run([&](const std::string& signal) { coordinator.Drain(signal); });
 }
 
 }  // namespace

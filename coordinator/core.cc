@@ -477,11 +477,11 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   for (uint32_t i = 0; i < ps_.size(); ++i) FinishPs(i, code, reason);  // TellPs tells the others
 }
 
-void CoordinatorCore::Handle(const DrainEvent&) {
+void CoordinatorCore::Handle(const DrainEvent& event) {
   if (ending_.has_value() || phase_ == Phase::kEnded) return;
-  if (!Living()) return EndJob(ExitCode::kDrained, "stopped", "SIGTERM before training");
-  Info("SIGTERM: taking a checkpoint, then leaving");
-  EndAfterCheckpoint({ExitCode::kDrained, "stopped", "SIGTERM"});
+  if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
+  Info(event.signal + ": taking a checkpoint, then leaving");
+  EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
 }
 
 void CoordinatorCore::EndAfterCheckpoint(Ending ending) {

@@ -156,7 +156,7 @@ class CoordinatorCore {
   void Handle(const JobStateWrittenEvent& event);
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
-  void Handle(const DrainEvent&);
+  void Handle(const DrainEvent& event);
   void FixJob(const JobFacts& facts);
   absl::Status PlaceLayout();
   void AdvanceEpoch();

@@ -81,7 +81,9 @@ struct NewestGenerationEvent {
   uint64_t obeyed = 0;                  // of the effect
 };
 
-struct DrainEvent {};  // SIGTERM
+struct DrainEvent {
+  std::string signal = "SIGTERM";
+};
 
 using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
                            PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,

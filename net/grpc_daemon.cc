@@ -206,12 +206,12 @@ std::unique_ptr<SelfProbe> Daemon::Probe(const std::string& address) {
   });
 }
 
-int Daemon::Run(std::function<void()> drain) {
+int Daemon::Run(std::function<void(const std::string& signal)> drain) {
   std::thread([this, drain = std::move(drain)] {
     const sigset_t signals = LeaveSignals();
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) return;
-    loop_.Post(drain);
+    loop_.Post([drain, name = signal == SIGINT ? "SIGINT" : "SIGTERM"] { drain(name); });
     // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
     // parent) may all send one: what comes at once is no second wish.
     const auto first = std::chrono::steady_clock::now();

@@ -39,8 +39,8 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 // Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 
-// Logging, whether there are descriptors for that many peers, and the trace if one is wanted; before
-// the daemon's threads.
+// Logging, whether there are descriptors for that many peers, and the trace if one is wanted;
+// before the daemon's threads.
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program);
 
@@ -74,9 +74,9 @@ class Daemon {
   // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe
   // must end before this daemon.
   std::unique_ptr<SelfProbe> Probe(const std::string& address);
-  // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop; a second one ends the
-  // process at once.
-  int Run(std::function<void()> drain);
+  // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop, with that name; a second
+  // one ends the process at once.
+  int Run(std::function<void(const std::string& signal)> drain);
 
  private:
   static bool Prepare();

@@ -72,7 +72,7 @@ int Main(int argc, char** argv) {
   if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps);
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
-  return daemon.Run([&] { ps.Drain(); });
+  return daemon.Run([&](const std::string&) { ps.Drain(); });
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ void Worker::SayOnce(const std::string& what) {
 
 void Worker::Join() {
   if (exiting_ || opening_) return;
-  if (draining_) return Exit(ExitCode::kDrained, "SIGTERM");
+  if (draining_) return Exit(ExitCode::kDrained, signal_);
   const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
   if (environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
@@ -208,7 +208,7 @@ void Worker::StartSession(const Session& session) {
       [workload = workload_, plan = session.plan()] { workload->feed->Start(plan); }, [] {});
   trainer_ = std::make_unique<Trainer>(std::move(options), session, workload_, std::move(links),
                                        environment_, std::move(callbacks));
-  if (draining_) return Drain();
+  if (draining_) return Drain(signal_);
   Hold();
   Beat();
   SendWork();
@@ -334,7 +334,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
   if (sent.session() != session_ || trainer_ == nullptr || exiting_) return;
   (sent.want_task() ? asking_ : reporting_) = false;
   if (!reply.ok()) {
-    if (sent.leaving()) return Exit(ExitCode::kDrained, "SIGTERM");
+    if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
     PutBack(sent);
     // It takes us for dead by now, and the parked Hold may never tell (a cut, a lost call).
     if (environment_.loop.NowMs() - coordinator_seen_ms_ > job_->timeouts.worker_ms) {
@@ -344,7 +344,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     return;
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
-  if (sent.leaving()) return Exit(ExitCode::kDrained, "SIGTERM");
+  if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
   switch (reply->task_case()) {
     case WorkReply::kLease:
       trainer_->Take(reply->lease());
@@ -371,17 +371,18 @@ void Worker::PutBack(const WorkRequest& sent) {
   if (sent.has_evaluation() && !evaluation_.has_value()) evaluation_ = sent.evaluation();
 }
 
-void Worker::Drain() {
+void Worker::Drain(const std::string& signal) {
   draining_ = true;
+  signal_ = signal;
   if (trainer_ == nullptr) {
-    if (!opening_) Exit(ExitCode::kDrained, "SIGTERM");
+    if (!opening_) Exit(ExitCode::kDrained, signal_);
     return;
   }
-  log_.Info("SIGTERM: finishing the batch, then leaving");
+  log_.Info("{}: finishing the batch, then leaving", signal_);
   trainer_->Drain([this] {
     drained_ = true;
     SendWork();
-    environment_.loop.PostAfter(kLeaveMs, Guarded([this] { Exit(ExitCode::kDrained, "SIGTERM"); }));
+    environment_.loop.PostAfter(kLeaveMs, Guarded([this] { Exit(ExitCode::kDrained, signal_); }));
   });
 }
 

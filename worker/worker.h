@@ -37,7 +37,8 @@ class Worker {
   ~Worker();
 
   void Start();
-  void Drain();  // SIGTERM: finish the batch, give back the lease, leave. On the loop.
+  // SIGTERM or SIGINT came: finish the batch, give back the lease, leave. On the loop.
+  void Drain(const std::string& signal);
 
  private:
   void Join();
@@ -96,6 +97,7 @@ class Worker {
   bool reporting_ = false;  // a Work call with reports is under way
   bool asking_ = false;     // a Work call that wants a task is under way
   bool draining_ = false;
+  std::string signal_;  // why it drains
   bool drained_ = false;
   bool exiting_ = false;
 };

@@ -64,7 +64,7 @@ int RunWorker(WorkerOptions options, const Computer& computer) {
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { worker.Start(); });
-  return daemon.Run([&] { worker.Drain(); });
+  return daemon.Run([&](const std::string& signal) { worker.Drain(signal); });
 }
 
 int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
@@ -73,7 +73,7 @@ int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
   Evaluator evaluator(std::move(options), open, daemon.environment(),
                       [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { evaluator.Start(); });
-  return daemon.Run([&] { evaluator.Drain(); });
+  return daemon.Run([&](const std::string&) { evaluator.Drain(); });
 }
 
 int Main(int argc, char** argv) {

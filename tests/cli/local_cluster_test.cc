@@ -1,6 +1,7 @@
 // Daemons that end, with scripts in their place: who is started again, how often, and who gives up.
 #include "cli/local_cluster.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -166,7 +167,7 @@ TEST_CASE("a coordinator that ends the job while it is drained is known to have 
     return files.ReadWhole(scripts.job_dir() + "/logs/coordinator.log").value_or("") != "";
   };
   while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for a process
-  cluster.Drain(10000);
+  cluster.Drain(10000, SIGTERM);
   CHECK(cluster.coordinator_exit() == 2);
 }
 

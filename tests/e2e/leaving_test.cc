@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t kSteps = 1000;
 constexpr Exit kDrained = 143;
 
+std::string Name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
 bool HasWorkers(Cluster& cluster, size_t count) {
   const nlohmann::json status = cluster.Status();
   return status.is_object() && status.at("workers").size() == count;
@@ -42,28 +44,32 @@ TEST_CASE("workers may join and leave while the job trains, under any index") {
   CheckCounted(cluster.dir(), kSteps);
 }
 
-TEST_CASE("SIGTERM lets a worker finish its batch and leave with 143") {
+TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143") {
   const int threads = GENERATE(1, 3);
+  const int signal = threads == 1 ? SIGINT : SIGTERM;
   Cluster cluster({.batch_ms = 4, .threads = threads, .job = {{"steps", kSteps}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
-  cluster.at("worker:0").Signal(SIGTERM);
+  cluster.at("worker:0").Signal(signal);
   CHECK(cluster.at("worker:0").Wait(3000) == kDrained);
+  CHECK(cluster.Logged("worker:0", Name(signal) + ": finishing the batch"));
   CHECK(cluster.Logged("coordinator", "worker:0 left: it leaves"));
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kSteps);
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 
-TEST_CASE("SIGTERM has a coordinator take a checkpoint and leave with 143") {
+TEST_CASE("SIGTERM or SIGINT has a coordinator take a checkpoint and leave with 143") {
+  const int signal = GENERATE(SIGTERM, SIGINT);
   Cluster cluster(
       {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
   cluster.StartAll();
   REQUIRE(cluster.WaitForBatches(100));
-  cluster.at("coordinator").Signal(SIGTERM);
+  cluster.at("coordinator").Signal(signal);
   CHECK(cluster.at("coordinator").Wait(5000) == kDrained);
   CHECK_FALSE(NewestCheckpoint(cluster.dir()).empty());
   CHECK(cluster.Summary().at("status") == "stopped");
+  CHECK(cluster.Summary().at("reason") == Name(signal) + ", after a checkpoint");
   // Everything else dies too: the checkpoint is what is left.
   cluster.KillAll();
   cluster.StartAll();

@@ -135,7 +135,7 @@ TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
   REQUIRE(train.WaitUntilTraining());
   command->Signal(SIGINT);
   CHECK(command->Wait(15000) == 143);
-  CHECK(train.Said("to go on from step-"));
+  CHECK(train.Said("stopped (SIGINT, after a checkpoint); to go on from step-"));
   CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
   CHECK(train.Daemons().empty());
   command = train.Start({"--ps", "2", "--workers", "1"});

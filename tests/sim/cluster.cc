@@ -146,7 +146,7 @@ class SimCluster::Chief : public Role, public Service {
     if (method == method::kWork && cluster_.LieNow()) request = Ahead(request);
     coordinator_.Handle(method, std::move(request), std::move(call));
   }
-  void Drain() override { coordinator_.Drain(); }
+  void Drain() override { coordinator_.Drain("SIGTERM"); }
 
  private:
   // A report of more than was done: the coordinator takes progress for advice.
@@ -195,7 +195,7 @@ class SimCluster::Trainer : public Role {
             node.environment(), ExitFn(cluster.supervisor_, node)) {
     node.environment().loop.Post([this] { worker_.Start(); });
   }
-  void Drain() override { worker_.Drain(); }
+  void Drain() override { worker_.Drain("SIGTERM"); }
 
  private:
   Worker worker_;
