@@ -86,7 +86,8 @@ std::string PositionText(const Manifest& manifest) {
   const uint64_t each = BatchesPerEpoch(manifest.plan);
   if (each == 0) return "";
   const uint64_t done = least.value_or(0);
-  return absl::StrCat("epoch ", done / each, ", batch ", done % each, " of ", each);
+  const uint64_t before = done == 0 ? 0 : (done - 1) / each;  // whole epochs
+  return absl::StrCat("epoch ", before + 1, ", batch ", done - before * each, " of ", each);
 }
 
 std::string AgeText(int64_t ms) {

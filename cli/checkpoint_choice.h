@@ -30,7 +30,8 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
 // Of a job in `dir`, by its manifest alone; what is damaged is passed over.
 std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir);
 
-// How far it is: "epoch 3, batch 37 of 938".
+// How far it is: "epoch 3, batch 37 of 938". Epochs count from 1, as train does; the last batch of
+// one is its end.
 std::string PositionText(const Manifest& manifest);
 
 // "12 s", "3.5 min", "2.1 h", "4.0 days".

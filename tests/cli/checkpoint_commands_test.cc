@@ -117,6 +117,18 @@ TEST_CASE("what cannot be exported is said, with the code for it") {
   CHECK(absl::StartsWith(help.out, "usage: paracord export"));
 }
 
+TEST_CASE("where a checkpoint stands is said in epochs from 1, as train counts them") {
+  const std::pair<uint64_t, std::string> cases[] = {{0, "epoch 1, batch 0 of 2"},
+                                                    {1, "epoch 1, batch 1 of 2"},
+                                                    {2, "epoch 1, batch 2 of 2"},
+                                                    {3, "epoch 2, batch 1 of 2"}};
+  for (const auto& [step, position] : cases) {
+    ExampleJob example;
+    example.Commit(step, 1, {});
+    CHECK(Has(Run(RunCheckpoint, {"ls", "--dir", example.directory.path()}).out, position));
+  }
+}
+
 TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   ExampleJob example;
   const std::string dir = example.directory.path();
@@ -147,10 +159,10 @@ TEST_CASE("checkpoint ls shows position, size, health, and what is damaged") {
   REQUIRE(seen.size() == 3);
   CHECK(seen[0]["name"] == "step-6-g1-r3");
   CHECK(seen[0]["complete"] == true);
-  CHECK(seen[0]["position"] == "epoch 3, batch 0 of 2");
+  CHECK(seen[0]["position"] == "epoch 3, batch 2 of 2");
   CHECK(seen[0]["damage"].empty());
   CHECK(seen[1]["healthy"] == false);
-  CHECK(seen[2]["position"] == "epoch 1, batch 1 of 2");
+  CHECK(seen[2]["position"] == "epoch 2, batch 1 of 2");
   CHECK(Has(seen[2]["damage"][0], PsFileName(0, 2)));
   ran = Run(RunCheckpoint, {"ls", "--dir", dir});
   CHECK(ran.code == 5);
@@ -231,7 +243,9 @@ TEST_CASE("evaluate scores a checkpoint on the job's test data") {
   CHECK(result["checkpoint"] == "step-2-g1-r1");
   CHECK(result["examples"] == 3);
   CHECK(result["metrics"]["accuracy"] == Approx(1.0 / 3));
-  CHECK(Has(Run(RunEvaluate, {job, "--dir", dir}).out, "test accuracy: 0.333"));
+  ran = Run(RunEvaluate, {job, "--dir", dir});
+  CHECK(Has(ran.out, "checkpoint step-2-g1-r1 (epoch 1, batch 2 of 2), 3 test records"));
+  CHECK(Has(ran.out, "test accuracy: 0.333"));
 
   CHECK(Run(RunEvaluate, {job, "--dir", dir, "--step=9"}).code == 5);
   CHECK(Run(RunEvaluate, {job}).code == 2);
@@ -283,7 +297,7 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   Ran ran = Run(RunStatus, {"--dir", dir});
   CHECK(ran.code == 202);
   CHECK(Has(ran.out, "no coordinator answers"));
-  CHECK(Has(ran.out, "newest checkpoint: step-3-g1-r1, epoch 1, batch 1 of 2"));
+  CHECK(Has(ran.out, "newest checkpoint: step-3-g1-r1, epoch 2, batch 1 of 2"));
   ran = Run(RunStatus, {"--dir", dir, "--json"});
   CHECK(JsonOf(ran.out)["checkpoint"]["step"] == 3);
   for (const char* damaged : {"", "[]", "{", "7"}) {
