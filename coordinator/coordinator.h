@@ -72,12 +72,16 @@ class Coordinator : public Service {
   void CarryOut(Exit& effect);
 
   void TryToBegin();
+  void BeginLater(const absl::Status& why);
   absl::Status SetSummaryAside();
   absl::Status Begin();
   absl::StatusOr<FoundInDir> LookInDir();
-  // Whether this job may go on with what was found; true if it is done already. Takes back an end
-  // that another `stop_when` decided.
-  absl::StatusOr<bool> CheckFound(FoundInDir& found) const;
+  // What becomes of the job with what was found. Takes back an end that another `stop_when`
+  // decided.
+  enum class Verdict { kGoOn, kDone, kDoneIfSound };
+  absl::StatusOr<Verdict> CheckFound(FoundInDir& found) const;
+  // Reads the last checkpoint of a job that is done, then begins again.
+  void Verify(const std::string& checkpoint);
   absl::StatusOr<uint64_t> ClaimFirst();
   std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
 
@@ -98,6 +102,7 @@ class Coordinator : public Service {
   size_t evaluations_charted_ = 0;
   int64_t charted_ms_ = 0;
   std::optional<int64_t> storage_awaited_since_ms_;
+  std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
 };
 
 }  // namespace paracord

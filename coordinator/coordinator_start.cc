@@ -77,7 +77,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
   return found;
 }
 
-absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
+absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) const {
   std::string before;
   DataPlan plan;
   if (found.job_state.has_value()) {
@@ -93,25 +93,21 @@ absl::StatusOr<bool> Coordinator::CheckFound(FoundInDir& found) const {
     RETURN_IF_ERROR(CheckResumable(std::move(job_before), options_.job, plan.split_batches()));
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
   }
-  if (found.manifests.empty()) return false;
+  if (found.manifests.empty()) return Verdict::kGoOn;
   const Manifest& newest = found.manifests.front();
   ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
   const uint64_t batches = BatchesOf(options_.job, newest.plan);
   // A job that is complete may be given more epochs or steps, or another end.
   if (newest.complete && batches <= BatchesOf(then, newest.plan) &&
       options_.job.stop_when == then.stop_when) {
-    // Nobody will read it again who could go on from the one before.
     const std::string name = newest.name.ToString();
-    const absl::Status sound =
-        VerifyCheckpoint(environment_.files, CheckpointsDirectory(options_.dir) + "/" + name);
-    if (!SaysDamaged(sound)) {
-      RETURN_IF_ERROR(sound);
-      return true;
-    }
-    Refuse(found, name, sound);
-    return false;
+    const auto verified = verified_.find(name);
+    if (verified == verified_.end()) return Verdict::kDoneIfSound;
+    if (verified->second.ok()) return Verdict::kDone;
+    Refuse(found, name, verified->second);
+    return Verdict::kGoOn;
   }
-  if (batches >= newest.name.step) return false;
+  if (batches >= newest.name.step) return Verdict::kGoOn;
   return absl::InvalidArgumentError(absl::StrCat(
       options_.job.steps.has_value() ? "steps" : "epochs", ": that is ", batches, " batches, but ",
       newest.name.step, " are applied in checkpoint ", newest.name.ToString(),
@@ -138,24 +134,43 @@ void Coordinator::Start(std::string address) {
 void Coordinator::TryToBegin() {
   if (exiting_) return;
   const absl::Status begun = Begin();
-  if (begun.ok() || exiting_) return;
+  if (!begun.ok() && !exiting_) BeginLater(begun);
+}
+
+void Coordinator::BeginLater(const absl::Status& why) {
   const int64_t now_ms = environment_.loop.NowMs();
   const int64_t patience_ms = static_cast<int64_t>(options_.job.timeouts.start_s * 1000);
   const int64_t since_ms = storage_awaited_since_ms_.value_or(now_ms);
-  if (!MayRecover(begun) || now_ms - since_ms >= patience_ms) {
+  if (!MayRecover(why) || now_ms - since_ms >= patience_ms) {
     exiting_ = true;
-    exit_(static_cast<int>(ExitCodeFor(begun)), std::string(begun.message()));
+    exit_(static_cast<int>(ExitCodeFor(why)), std::string(why.message()));
     return;
   }
   if (!storage_awaited_since_ms_.has_value()) {
     log_.Warn("waits for the storage, at most {} s: {}", patience_ms / 1000,
-              std::string(begun.message()));
+              std::string(why.message()));
     PROBE("coordinator.storage.awaited");
     storage_awaited_since_ms_ = now_ms;
   }
   environment_.loop.PostAfter(kRetryStorageMs, [this, alive = alive_] {
     if (*alive) TryToBegin();
   });
+}
+
+// Nobody will read it again who could go on from the one before. It may be large: not on the loop.
+void Coordinator::Verify(const std::string& checkpoint) {
+  const auto sound = std::make_shared<absl::Status>();
+  environment_.executor.Run(
+      [sound, &files = environment_.files,
+       directory = CheckpointsDirectory(options_.dir) + "/" + checkpoint] {
+        *sound = VerifyCheckpoint(files, directory);
+      },
+      [this, alive = alive_, sound, checkpoint] {
+        if (!*alive || exiting_) return;
+        if (!sound->ok() && !SaysDamaged(*sound)) return BeginLater(*sound);
+        verified_[checkpoint] = *sound;
+        TryToBegin();
+      });
 }
 
 // What an earlier run said of its end is no longer true, but a result that was finished is kept:
@@ -174,18 +189,22 @@ absl::Status Coordinator::Begin() {
   Files& files = environment_.files;
   RETURN_IF_ERROR(files.MakeDirectories(CheckpointsDirectory(options_.dir)));
   ASSIGN_OR_RETURN(FoundInDir found, LookInDir());
-  ASSIGN_OR_RETURN(bool done, CheckFound(found));
-  if (!done) {
+  ASSIGN_OR_RETURN(Verdict verdict, CheckFound(found));
+  if (verdict == Verdict::kGoOn) {
     // What an earlier coordinator wrote after the look above is seen by the one below, and what it
     // writes later it does not act on, because it finds our claim then.
     ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
     if (!MUTANT("claim_after_look")) {
       ASSIGN_OR_RETURN(found, LookInDir());
     }
-    ASSIGN_OR_RETURN(done, CheckFound(found));
+    ASSIGN_OR_RETURN(verdict, CheckFound(found));
     found.generation = generation;
   }
-  if (done) {
+  if (verdict == Verdict::kDoneIfSound) {
+    Verify(found.manifests.front().name.ToString());
+    return absl::OkStatus();
+  }
+  if (verdict == Verdict::kDone) {
     nlohmann::json summary = found.manifests.front().summary;
     if (summary.is_object()) summary.erase("metric_names");
     RETURN_IF_ERROR(files.WriteAtomic(Path(kSummaryName), TextOf(summary, 2) + "\n"));

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "coordinator/job_state.h"
+#include "net/protocol.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"
 
@@ -115,6 +116,34 @@ TEST_CASE("a job is done unless it is given more batches, or another end") {
   CHECK(RunInVain(example.directory, job).code == kGoesOn);
   job.stop_when.reset();
   CHECK(RunInVain(example.directory, job).code == kGoesOn);
+}
+
+TEST_CASE("the last checkpoint of a job that is done is read once, while the loop answers") {
+  const bool sound = GENERATE(true, false);
+  ExampleJob example;
+  example.Commit(1, 1, {});
+  example.Commit(2, 2, {.complete = true});
+  if (!sound) example.Damage("step-2-g1-r2", PsFileName(0, 2));
+  ManualLoop loop;
+  ManualExecutor executor(loop, /*at_once=*/false);
+  SilentNetwork network;
+  SeededRandom random(1);
+  std::optional<int> left;
+  Coordinator coordinator(
+      {.job = example.job, .ps_addresses = {"unix:/nobody"}, .dir = example.directory.path()},
+      {loop, network, example.files, executor, random},
+      [&](int code, const std::string&) { left = code; });
+  coordinator.Start("");
+  const auto call = std::make_shared<FakeCall>();
+  coordinator.Handle(method::kStatus, absl::Cord(), call);
+  loop.RunPosted();
+  CHECK(absl::IsUnavailable(call->reply.status()));
+  CHECK(coordinator.core() == nullptr);
+  CHECK_FALSE(left.has_value());
+  REQUIRE(executor.RunOne());
+  loop.RunPosted();
+  CHECK(left == (sound ? std::optional<int>(0) : std::nullopt));
+  CHECK((coordinator.core() != nullptr) == !sound);
 }
 
 TEST_CASE("epochs after steps are counted in batches") {
