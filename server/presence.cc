@@ -39,15 +39,17 @@ void ParameterServer::Impl::Start() {
 
 void ParameterServer::Impl::LeaveIfComplete(std::function<void()> otherwise) {
   const auto complete = std::make_shared<bool>(false);
-  environment_.executor.Run([complete, &files = environment_.files,
-                             dir = options_.dir] { *complete = JobIsComplete(files, dir); },
-                            [complete, weak = weak_from_this(), otherwise = std::move(otherwise)] {
-                              const auto self = weak.lock();
-                              if (self == nullptr) return;
-                              if (!*complete) return otherwise();
-                              self->Exit(static_cast<int>(ExitCode::kDone),
-                                         "the newest checkpoint is complete");
-                            });
+  environment_.executor.Run(
+      [complete, &files = environment_.files, dir = options_.dir] {
+        *complete = JobIsComplete(files, dir);
+      },
+      [complete, heard_ms = heard_ms_, weak = weak_from_this(), otherwise = std::move(otherwise)] {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        // A coordinator may have come while the files were read.
+        if (!*complete || self->heard_ms_ != heard_ms) return otherwise();
+        self->Exit(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
+      });
 }
 
 void ParameterServer::Impl::HeardFromCoordinator() {
@@ -77,7 +79,6 @@ void ParameterServer::Impl::OrphanTimer() {
   LeaveIfComplete([weak = weak_from_this(), heard_ms = heard_ms_] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    // It may have come back while the files were read.
     if (self->heard_ms_ != heard_ms) return self->ArmOrphanTimer(0);
     self->Exit(static_cast<int>(ExitCode::kPeerLost), "no coordinator");
   });

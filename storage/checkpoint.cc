@@ -331,9 +331,9 @@ bool JobIsComplete(Files& files, const std::string& dir) {
   const std::string checkpoints = CheckpointsDirectory(dir);
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok() || names->empty()) return false;
-  const absl::StatusOr<Manifest> manifest =
-      ReadManifest(files, absl::StrCat(checkpoints, "/", names->front().ToString()));
-  return manifest.ok() && manifest->complete;
+  const std::string newest = absl::StrCat(checkpoints, "/", names->front().ToString());
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, newest);
+  return manifest.ok() && manifest->complete && VerifyCheckpoint(files, newest).ok();
 }
 
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {

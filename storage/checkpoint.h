@@ -99,8 +99,8 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
 
-// Whether the newest checkpoint below DIR says that the job is done. One that cannot be read does
-// not.
+// Whether the newest checkpoint below DIR says that the job is done. One that is damaged does not,
+// since a coordinator goes on from the one before it; so all of it is read.
 bool JobIsComplete(Files& files, const std::string& dir);
 
 // Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives

@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "tests/example_job.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -345,6 +346,21 @@ TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordina
   TestPs resumed(TestModel(), before.dir());
   resumed.loop.Advance(3000);
   CHECK(resumed.exits.empty());
+}
+
+TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator comes meanwhile") {
+  const bool damaged = GENERATE(true, false), heard = GENERATE(true, false);
+  CAPTURE(damaged, heard);
+  ExampleJob example;
+  example.Commit(2, 1, {.complete = true});
+  if (damaged) example.Damage("step-2-g1-r1", PsFileName(1, 2));
+  TestPs ps(TestModel(), example.directory.path());
+  ps.executor.set_at_once(false);
+  ps.loop.Advance(3000);
+  if (heard) ps.Describe();
+  REQUIRE(ps.executor.RunOne());
+  ps.loop.RunPosted();
+  CHECK(ps.exits == (damaged || heard ? std::vector<int>{} : std::vector<int>{0}));
 }
 
 TEST_CASE("Finish answers before the ps leaves") {
