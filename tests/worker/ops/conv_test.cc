@@ -162,6 +162,34 @@ TEST_CASE("convolutions of 3 x 3 are right with any padding, size and number of 
   CheckConv(Shape(36, 32, Axis(37, 3, 1, 1, 1), Axis(33, 3, 1, 1, 1)));
 }
 
+// As in TensorFlow; that of oneDNN's products and convolutions makes it 0.
+TEST_CASE("a NaN goes through the ReLU of our own code") {
+  const auto ops = MakeCpuOps(1);
+  std::vector<float> x(37, -1), y(37);
+  x[3] = x[20] = x[36] = NAN;
+  ops->Activate({ActivationKind::kRelu}, 1, 37, x.data(), y.data());
+  for (size_t i = 0; i < x.size(); ++i) CHECK(std::isnan(y[i]) == std::isnan(x[i]));
+
+  ConvShape shape = Shape(32, 40, Axis(6, 3, 1, 1, 1), Axis(9, 3, 1, 1, 1));
+  std::vector<float> image(size_t{2} * 6 * 9 * 32, -1), kernel(size_t{9} * 32 * 40, 0.1f);
+  image[0] = NAN;
+  std::vector<float> results[2];
+  for (const bool relu : {false, true}) {
+    std::vector<float>& result = results[relu ? 1 : 0];
+    result.resize(size_t{2} * 6 * 9 * 40);
+    shape.relu = relu;
+    const auto conv = ops->MakeConv2D(shape);
+    REQUIRE(conv.ok());
+    (*conv)->Forward(image.data(), kernel.data(), nullptr, result.data());
+    REQUIRE(ops->Finish().ok());
+  }
+  CHECK(std::isnan(results[1][0]));
+  for (size_t i = 0; i < results[0].size(); ++i) {
+    REQUIRE(std::isnan(results[0][i]) == std::isnan(results[1][i]));
+    if (!std::isnan(results[0][i])) REQUIRE(results[1][i] == 0);
+  }
+}
+
 #ifdef __SANITIZE_THREAD__
 constexpr int kThreads[] = {1};  // it does not see how libgomp's threads wait for each other
 #else

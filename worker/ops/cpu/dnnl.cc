@@ -57,6 +57,7 @@ class Reader {
 
 int64_t RoundedFloats(int64_t n) { return (n + 1) / 2; }
 
+// It makes a NaN 0. So do all its kin but a slope below zero, which would leave -inf what it is.
 dnnl::primitive_attr ReluAfter(bool relu) {
   dnnl::primitive_attr attr;
   if (relu) {
