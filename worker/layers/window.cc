@@ -8,6 +8,10 @@
 namespace paracord {
 namespace {
 
+// Of a convolution's kernel. What oneDNN does when it makes one takes time and memory by its
+// places: up to here a second or a few.
+constexpr int64_t kPlacesMax = int64_t{1} << 22;
+
 std::pair<int64_t, int64_t> Sizes(LayerConfig& config, size_t axes, absl::string_view key,
                                   int64_t fallback) {
   if (axes == 2) return config.Pair(key, fallback);
@@ -51,13 +55,18 @@ Window::Window(LayerConfig& config, size_t window_axes, absl::string_view size_k
   config.Choice("data_format", "channels_last", {"channels_last"});
   if (!config.Has(size_key)) config.Fail(size_key, "is missing");
   const auto size = Sizes(config, axes, size_key, 1);
+  const bool convolution = !dilation_key.empty();
+  if (convolution && size.first * size.second > kPlacesMax) {
+    config.Fail(size_key, absl::StrCat("must have at most ", kPlacesMax, " places, not ",
+                                       size.first, " x ", size.second));
+  }
   auto strides = size;
   if (config.Has("strides") || strides_default > 0) {
     strides = Sizes(config, axes, "strides", std::max<int64_t>(strides_default, 1));
   }
   config.Ignore("strides");
   std::pair<int64_t, int64_t> dilation{1, 1};
-  if (!dilation_key.empty()) dilation = Sizes(config, axes, dilation_key, 1);
+  if (convolution) dilation = Sizes(config, axes, dilation_key, 1);
   height = {.size = size.first, .stride = strides.first, .dilation = dilation.first};
   width = {.size = size.second, .stride = strides.second, .dilation = dilation.second};
   if ((strides.first > 1 || strides.second > 1) && (dilation.first > 1 || dilation.second > 1)) {

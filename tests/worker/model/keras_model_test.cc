@@ -88,6 +88,10 @@ TEST_CASE("what a model file has wrong is named by layer and key") {
       {SequentialJson({LayerJson("Dropout", {{"name", "d"}, {"rate", 1}})}), "key \"rate\""},
       {SequentialJson({LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 3}})}),
        "layer \"c\" (Conv2D): needs an input of (height, width, channels), not (6,)"},
+      {SequentialJson(
+           {LayerJson("Conv2D", {{"name", "c"}, {"filters", 2}, {"kernel_size", 20000}})}),
+       "layer \"c\" (Conv2D): key \"kernel_size\": must have at most 4194304 places, not 20000 x "
+       "20000"},
       {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {4, 2}}})}),
        "layer \"r\" (Reshape): cannot reshape (6,) into (4, 2)"},
       {SequentialJson({LayerJson("Reshape", {{"name", "r"}, {"target_shape", {-1, -1}}})}),
