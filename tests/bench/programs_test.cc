@@ -12,6 +12,7 @@
 
 #include "common/json_text.h"
 #include "nlohmann/json.hpp"
+#include "tests/fakes.h"
 
 namespace {
 
@@ -135,6 +136,14 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
   lacks(check + "pack /tmp/paracord_gpu_check /", "/bin/gpu_test is missing: cmake --preset dev");
   lacks(check + "pack", "pack where to?");
   lacks(check + "here", "is not a folder that gpu-check packed");
+  const paracord::TestDirectory tools;  // all that the script finds
+  const auto add = [&](const std::string& name) {
+    REQUIRE(Shell("ln -s $(command -v dirname) " + tools / name).status == 0);
+  };
+  add("dirname");
+  lacks("PATH=" + tools.path() + " " + check + "host", "ssh is not installed here");
+  add("ssh");
+  lacks("PATH=" + tools.path() + " " + check + "host", "rsync is not installed here");
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
 }
 

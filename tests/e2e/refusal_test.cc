@@ -1,4 +1,6 @@
 // What a user, a file or another job does wrong is named, with the exit code for it.
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -155,6 +157,24 @@ TEST_CASE("an address that is in use ends a ps and a coordinator with 3") {
   CHECK(other.Logged("ps:0", cluster.address("ps:0")));
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), 4 * kSteps);
+}
+
+TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of it") {
+  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  const std::string told = cluster.address("coordinator"), other = FreeTcpAddress();
+  const std::string port = told.substr(told.rfind(':'));
+  for (const std::string& listen : {"0.0.0.0" + port, other}) {  // at all of them is no other place
+    CAPTURE(listen);
+    cluster.Start("coordinator", {}, {"--listen", listen});
+    REQUIRE(WaitUntil(5000, [&] { return cluster.Logged("coordinator", "listens at " + listen); }));
+    cluster.at("coordinator").Signal(SIGTERM);
+    CHECK(cluster.at("coordinator").Wait(5000) == 143);
+    const bool warned =
+        cluster.Logged("coordinator", "the cluster says that the coordinator is at " + told +
+                                          " (key cluster.chief");
+    CHECK(warned == (listen == other));
+  }
+  CHECK(cluster.Logged("coordinator", "start them with a cluster that says " + other));
 }
 
 TEST_CASE("a place that is not there ends a ps and a coordinator at once with 2") {
