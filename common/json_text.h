@@ -10,8 +10,12 @@
 
 namespace paracord {
 
-// `is_discarded()` if the text is not JSON.
+// `is_discarded()` if the text is not JSON, or nested deeper than 64.
 nlohmann::json JsonOf(std::string_view text);
+
+// Whether arrays and objects lie more than `depth_max` deep in each other. The parser does not
+// recurse, but what walks its result does.
+bool DeeperThan(std::string_view text, int depth_max);
 
 // Bytes that are not UTF-8 become U+FFFD. `indent` < 0: on one line.
 std::string TextOf(const nlohmann::json& value, int indent = -1);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "config/job_data.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
@@ -411,6 +412,11 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& 
     return std::nullopt;
   }
   const std::filesystem::path file = std::filesystem::absolute(path);
+  // Its directory becomes part of the job, which travels as JSON.
+  if (Utf8Prefix(file.native()) < file.native().size()) {
+    problems.Add(file.string(), "the path is not UTF-8: give the job another directory or name");
+    return std::nullopt;
+  }
   if (document->is_object() && !document->contains("name")) {
     (*document)["name"] = file.stem().string();
   }

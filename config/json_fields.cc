@@ -5,32 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/json_text.h"
 #include "config/nearest.h"
 
 namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-// The parser itself does not recurse, but what walks the result does.
-bool DeeperThan(std::string_view text, int depth_max) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > depth_max) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 // nlohmann keeps the last of two equal keys without a word. This watches the parse for them.
 class DuplicateKeys {

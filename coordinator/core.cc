@@ -8,6 +8,7 @@
 #include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/probe.h"
+#include "common/status_text.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/placement.h"
 
@@ -457,13 +458,13 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   if (phase_ == Phase::kEnded) return;
   SetPhase(Phase::kEnded);
   ended_ms_ = now_ms_;
-  exit_ = Exit{static_cast<int>(code), reason};
+  exit_ = Exit{static_cast<int>(code), Sendable(reason)};
   leaves_alone_ = code == ExitCode::kDrained || code == ExitCode::kFenced;
   if (leaves_alone_) return untold_.clear();
   for (auto& [id, session] : sessions_) {
     WorkerHoldReply leave;
     leave.mutable_leave()->set_exit_code(static_cast<int>(code));
-    leave.mutable_leave()->set_reason(reason);
+    leave.mutable_leave()->set_reason(exit_->reason);
     if (session.hold.has_value()) Emit(AnswerHold{*session.hold, leave});
     if (session.parked.has_value()) {
       WorkReply reply;
@@ -474,7 +475,8 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
     session.hold.reset();
     session.parked.reset();
   }
-  for (uint32_t i = 0; i < ps_.size(); ++i) FinishPs(i, code, reason);  // TellPs tells the others
+  for (uint32_t i = 0; i < ps_.size(); ++i)
+    FinishPs(i, code, exit_->reason);  // TellPs tells the others
 }
 
 void CoordinatorCore::Handle(const DrainEvent& event) {

@@ -7,6 +7,7 @@
 #include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/probe.h"
+#include "common/status_text.h"
 #include "coordinator/core.h"
 #include "net/protocol.h"
 
@@ -25,10 +26,10 @@ JoinReply WaitReply(std::string reason) {
   return reply;
 }
 
-JoinReply LeaveReply(ExitCode code, std::string reason) {
+JoinReply LeaveReply(ExitCode code, const std::string& reason) {
   JoinReply reply;
   reply.mutable_leave()->set_exit_code(static_cast<int>(code));
-  reply.mutable_leave()->set_reason(std::move(reason));
+  reply.mutable_leave()->set_reason(Sendable(reason));
   return reply;
 }
 

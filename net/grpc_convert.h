@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "common/status_text.h"
 
 namespace paracord {
 
@@ -61,7 +62,7 @@ void SetWindows(SetInt set) {
 
 // The codes are the same numbers by design of both.
 inline grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};
 }
 
 inline absl::Status FromGrpc(const grpc::Status& status) {

@@ -96,6 +96,7 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
   if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
     return absl::InvalidArgumentError(wrong);
   }
+  if (!flags.listen.empty()) RETURN_IF_ERROR(CheckAddress(flags.listen, "--listen"));
   std::string json;
   std::string from = "TF_CONFIG";
   if (!flags.cluster_file.empty()) {

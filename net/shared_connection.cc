@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/status_text.h"
 #include "common/steady_ms.h"
 
 namespace paracord {
@@ -316,9 +317,8 @@ void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
   SharedPacket packet = Packet(SharedPacket::REPLY, call);
   Parts parts;  // let go of outside the lock
   if (!reply.ok()) {
-    constexpr size_t kErrorBytes = 8 << 10;
     packet.set_code(static_cast<int>(reply.status().code()));
-    packet.set_error(std::string(reply.status().message().substr(0, kErrorBytes)));
+    packet.set_error(Sendable(reply.status()));
   } else {
     parts = *std::move(reply);
   }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/status_text.h"
 #include "common/steady_ms.h"
 #include "net/socket_address.h"
 
@@ -23,7 +24,6 @@ namespace {
 
 constexpr size_t kInBytes = 64 << 10;
 constexpr uint32_t kFrameBytesMax = 32 << 10;
-constexpr size_t kErrorBytes = 8 << 10;
 constexpr size_t kPiecesAtOnce = 64;
 constexpr uint64_t kWriteAtOnce = 1 << 20;
 // What a thread writes that has other things to do; the reading thread goes on from there.
@@ -344,7 +344,7 @@ void StreamConnection::Reply(uint64_t call, uint64_t intake, absl::StatusOr<Part
   StreamFrame frame = Frame(StreamFrame::REPLY, call);
   if (reply.ok()) return Enqueue(std::move(frame), *std::move(reply), intake);
   frame.set_code(static_cast<int>(reply.status().code()));
-  frame.set_error(std::string(reply.status().message().substr(0, kErrorBytes)));
+  frame.set_error(Sendable(reply.status()));
   Enqueue(std::move(frame), {}, intake);
 }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 #include "storage/crc32c.h"
 
 namespace paracord {
@@ -33,8 +34,10 @@ absl::StatusOr<json> OpenSealedJson(std::string_view text, std::string_view key,
   if (text.substr(body.size()) != Trailer(body, key)) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: its checksum is wrong"));
   }
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return absl::DataLossError(absl::StrCat(path, ": damaged: not an object"));
+  json root = JsonOf(text);
+  if (!root.is_object()) {
+    return absl::DataLossError(absl::StrCat(path, ": damaged: not an object, or nested deeply"));
+  }
   return root;
 }
 

@@ -289,7 +289,7 @@ void Trainer::Report(bool ended, Problem problem, const std::string& message) {
   report.set_next(std::min(next_batch_, leases_.front().end_batch()));
   report.set_ended(ended);
   report.set_problem(problem);
-  report.set_message(message);
+  report.set_message(Sendable(message));
   callbacks_.report(report);
 }
 
@@ -316,7 +316,7 @@ void Trainer::StartEvaluation() {
     EvaluationReport report;
     report.set_lease(evaluations_.front().id());
     report.set_problem(PROBLEM_UNREACHABLE);
-    report.set_message(Text(exchange_.error));
+    report.set_message(Sendable(exchange_.error));
     evaluations_.pop_front();
     busy_ = false;
     callbacks_.evaluated(report);
@@ -334,7 +334,7 @@ void Trainer::RunEvaluation() {
                                              lease.end_record(), batch, *report);
         if (scored.ok()) return;
         report->set_problem(PROBLEM_DATA);
-        report->set_message(Text(scored));
+        report->set_message(Sendable(scored));
       },
       [this, alive = alive_, report] {
         if (!*alive) return;

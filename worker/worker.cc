@@ -83,7 +83,7 @@ void Worker::Join() {
     *request.mutable_facts() = workload_->facts;
     if (!workload_->device.empty()) request.set_device(workload_->device);
   }
-  request.set_error(open_error_);
+  request.set_error(Sendable(open_error_));
   CallProto<JoinReply>(
       *coordinator_, method::kJoin, request, kJoinMs,
       [this, alive = alive_, &loop = environment_.loop](absl::StatusOr<JoinReply> reply) {

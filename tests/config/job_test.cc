@@ -338,6 +338,14 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
   }
 }
 
+TEST_CASE("a job whose path cannot travel as JSON is refused by name") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string path = directory.Write("caf\xe9.json", TextOf(Minimal()));
+  const std::string message(ReadJobFile(files, path).status().message());
+  CHECK(message == path + ": the path is not UTF-8: give the job another directory or name");
+}
+
 TEST_CASE("hostile documents give an error, not a crash") {
   for (const std::string& text : std::vector<std::string>{
            "", "null", "[]", "3", "\"x\"", "{}", "{\"a\"", std::string(1000000, '['),

@@ -242,6 +242,37 @@ TEST_CASE(
   CHECK_FALSE(named.Said("ended (exit code 2)"));  // the end says it
 }
 
+// What a worker says of such a file has to reach the coordinator.
+TEST_CASE("a bad line in a file whose name is not UTF-8 is told, and costs its batch at most") {
+  const int bad = GENERATE(40, 2500);  // one is seen before anything is computed
+  constexpr int kRows = 3000, kBatch = 100;
+  Train train;
+  std::string lines = "x,y\n";
+  for (int i = 0; i < kRows; ++i) lines += i == bad ? "oops,0\n" : "1,0\n";
+  WriteText(train.root() + "/caf\xe9.csv", lines);
+  const json input = {{"class_name", "InputLayer"},
+                      {"config", {{"name", "in"}, {"batch_shape", {nullptr, 1}}}}};
+  const json dense = {{"class_name", "Dense"}, {"config", {{"name", "dense"}, {"units", 1}}}};
+  const json job = {
+      {"name", "cafe"},
+      {"model", {{"class_name", "Sequential"}, {"config", {{"layers", {input, dense}}}}}},
+      {"data",
+       {{"train", {{"format", "csv"}, {"files", "*.csv"}, {"features", {"x"}}, {"label", "y"}}}}},
+      {"batch", kBatch},
+      {"epochs", 1},
+      {"loss", "mse"},
+      {"optimizer", "sgd"},
+      {"failures", {{"rejected_max", 0.5}}}};
+  WriteText(train.root() + "/job.json", job.dump());
+  const auto trained = train.Start({"--ps", "1", "--workers", "1"}, "")->Wait(30000);
+  INFO(train.log());
+  CHECK(trained == (bad == 40 ? 2 : 0));
+  CHECK(train.Said(bad == 40 ? "\"applied_max\":0" : "\"rejected\":1"));
+  const std::string log = ReadText(train.dir() + "/logs/coordinator.log");
+  INFO(log);
+  CHECK(log.find(absl::StrCat("caf\xef\xbf\xbd.csv row ", bad)) != std::string::npos);
+}
+
 TEST_CASE("too few descriptors end train with 2 and a line, unless it may have more") {
   Train train(50);
   const auto with = [&](const std::string& limit) {

@@ -36,6 +36,20 @@ TEST_CASE("what is wrong with a cluster begins with the file, or TF_CONFIG, that
   }
 }
 
+TEST_CASE("an address to listen at that is none is refused by name") {
+  for (const char* listen : {"127.0.0.1:80000", "127.0.0.1:", "unix:", "7400"}) {
+    CAPTURE(listen);
+    DaemonFlags flags;
+    flags.task = "ps:0";
+    flags.listen = listen;
+    const absl::Status found = FindCluster(flags).status();
+    CHECK(absl::IsInvalidArgument(found));
+    CHECK(std::string(found.message()).starts_with("--listen: "));
+    flags.listen = "127.0.0.1:0";
+    CHECK(FindCluster(flags).ok());
+  }
+}
+
 TEST_CASE("each of several problems of a cluster begins with where it is") {
   const TestDirectory directory;
   PosixFiles files;

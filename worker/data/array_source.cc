@@ -9,11 +9,11 @@
 #include "absl/strings/str_format.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "config/json_fields.h"
 #include "config/nearest.h"
 #include "worker/data/array.h"
 #include "worker/data/data_options.h"
-#include "worker/data/utf8.h"
 #include "worker/data/zip_file.h"
 
 namespace paracord {

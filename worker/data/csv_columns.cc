@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "worker/data/data_options.h"
-#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {

@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "config/json_fields.h"
 #include "worker/data/csv_columns.h"
 #include "worker/data/csv_text.h"
 #include "worker/data/data_options.h"
 #include "worker/data/row_source.h"
-#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {

@@ -12,12 +12,12 @@
 #include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "config/json_fields.h"
 #include "worker/data/data_options.h"
 #include "worker/data/record_index.h"
 #include "worker/data/row_source.h"
 #include "worker/data/text_tokens.h"
-#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {

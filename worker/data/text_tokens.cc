@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "worker/data/data_options.h"
 #include "worker/data/kept_bytes.h"
-#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {

@@ -2,11 +2,11 @@
 #include <map>
 
 #include "common/json_text.h"
+#include "common/utf8.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/memory_files.h"
 #include "worker/data/packing.h"
 #include "worker/data/text_tokens.h"
-#include "worker/data/utf8.h"
 
 namespace paracord {
 namespace {

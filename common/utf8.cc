@@ -1,4 +1,4 @@
-#include "worker/data/utf8.h"
+#include "common/utf8.h"
 
 namespace paracord {
 
