@@ -13,6 +13,7 @@
 #include "tests/cuda_host/host_memory.h"
 #include "tests/cuda_host/host_streams.h"
 #include "tests/cuda_host/page_floats.h"
+#include "worker/ops/cuda/conv.h"
 #include "worker/ops/cuda/pointer.h"
 
 namespace paracord::cuda {
@@ -410,8 +411,8 @@ class HostConvolution : public Convolution {
     return runtime_.Ask(stream, "convolution", [this, x, w, bias, y, workspace] {
       const bool adds = can_.finishes && s_.bias;
       if (May(workspace,
-              {{x, inputs()}, {w, filter()}, {adds ? bias : w, adds ? s_.out_channels : 0}},
-              {y, outputs()})) {
+              {{x, Inputs(s_)}, {w, KernelSize(s_)}, {adds ? bias : w, adds ? s_.out_channels : 0}},
+              {y, Outputs(s_)})) {
         math_.Forward(x, w, bias, y);
       }
     });
@@ -420,7 +421,7 @@ class HostConvolution : public Convolution {
                             Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", &Directions::data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
-      if (May(workspace, {{w, filter()}, {dy, outputs()}}, {dx, inputs()})) {
+      if (May(workspace, {{w, KernelSize(s_)}, {dy, Outputs(s_)}}, {dx, Inputs(s_)})) {
         math_.BackwardData(w, dy, dx);
       }
     });
@@ -429,7 +430,7 @@ class HostConvolution : public Convolution {
                               Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", &Directions::filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
-      if (May(workspace, {{x, inputs()}, {dy, outputs()}}, {dw, filter()})) {
+      if (May(workspace, {{x, Inputs(s_)}, {dy, Outputs(s_)}}, {dw, KernelSize(s_)})) {
         math_.BackwardFilter(x, dy, dw);
       }
     });
@@ -440,11 +441,6 @@ class HostConvolution : public Convolution {
     const void* at;
     int64_t elements;
   };
-  int64_t inputs() const { return s_.batch * s_.height.in * s_.width.in * s_.in_channels; }
-  int64_t outputs() const { return s_.batch * s_.height.out * s_.width.out * s_.out_channels; }
-  int64_t filter() const {
-    return s_.out_channels * s_.height.size * s_.width.size * (s_.in_channels / s_.groups);
-  }
   absl::Status Call(const char* name, bool Directions::*way) {
     if (!(can_.*way)) return absl::InternalError("CUDNN_STATUS_BAD_PARAM");
     if (!(runtime_.options().computes.*way)) return absl::UnimplementedError("not of this size");

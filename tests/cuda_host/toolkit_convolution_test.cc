@@ -148,16 +148,14 @@ ConvShape Small() {
 }
 
 // Makes one and runs it forward.
-absl::Status Run(Answers& all, bool tf32, bool deterministic = true) {
+absl::Status Run(Answers& all, Operands operands, bool deterministic = true) {
   answers = &all;
   const Libraries table = Table();
   absl::Status status;
   {
     const auto made =
         MakeToolkitConvolution(table, {}, {.deterministic = deterministic},
-                               {.shape = Small(),
-                                .operands = tf32 ? Operands::kTf32 : Operands::kFloat32,
-                                .workspace_max = 1000});
+                               {.shape = Small(), .operands = operands, .workspace_max = 1000});
     status = made.status();
     if (status.ok()) status = (*made)->Forward(nullptr, nullptr, nullptr, nullptr, nullptr, {});
   }
@@ -178,11 +176,22 @@ TEST_CASE("the first engine is taken that may be: its determinism, arithmetic an
         {7, {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6}},
         {8, {CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}}};
   };
-  REQUIRE(Run(all, true).ok());
-  REQUIRE(Run(all, false).ok());
-  REQUIRE(Run(all, true, /*deterministic=*/false).ok());
+  REQUIRE(Run(all, Operands::kTf32).ok());
+  REQUIRE(Run(all, Operands::kFloat32).ok());
+  REQUIRE(Run(all, Operands::kTf32, /*deterministic=*/false).ok());
   CHECK(all.ran == std::vector<int>{6, 8, 1});
   CHECK(all.bound == 4);
+}
+
+TEST_CASE("in 16 bits an engine without tensor cores, which TF32 beats, is none") {
+  Answers all;
+  all.quickest = [](auto, auto) { return Engines{{1}, {2, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}}}; };
+  REQUIRE(Run(all, Operands::kTf32).ok());
+  REQUIRE(Run(all, Operands::kBfloat16).ok());
+  CHECK(all.ran == std::vector<int>{1, 2});
+  CHECK(all.bound == 3);  // of the last: neither bias nor ReLU
+  all.quickest = [](auto, auto) { return Engines{{1}}; };
+  CHECK(absl::IsUnimplemented(Run(all, Operands::kFloat16)));
 }
 
 // How cuDNN says that it cannot do something.
@@ -205,7 +214,7 @@ TEST_CASE("an engine that cannot do it after all is passed over, for those of th
     Answers all;
     all.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, refusal}}; };
     all.fallback = {{2, {}, false, 0, refusal}, {3}};
-    REQUIRE(Run(all, false).ok());
+    REQUIRE(Run(all, Operands::kFloat32).ok());
     CHECK(all.ran == std::vector<int>{3});
   }
 }
@@ -244,20 +253,20 @@ TEST_CASE("what cuDNN cannot do is UNIMPLEMENTED, and that it can nothing is not
   for (const cudnnStatus_t refusal : kRefusals) {
     Answers none;
     none.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, refusal}}; };
-    CHECK(absl::IsUnimplemented(Run(none, false)));
+    CHECK(absl::IsUnimplemented(Run(none, Operands::kFloat32)));
     none.heuristics = refusal;
-    CHECK(absl::IsUnimplemented(Run(none, false)));
+    CHECK(absl::IsUnimplemented(Run(none, Operands::kFloat32)));
   }
   for (const cudnnStatus_t of_machine : kOfMachine) {
     Answers fails;
     fails.quickest = [&](auto, auto) { return Engines{{1, {}, false, 0, of_machine}}; };
-    CHECK(absl::IsInternal(Run(fails, false)));
+    CHECK(absl::IsInternal(Run(fails, Operands::kFloat32)));
     fails.heuristics = of_machine;
-    CHECK(absl::IsInternal(Run(fails, false)));
+    CHECK(absl::IsInternal(Run(fails, Operands::kFloat32)));
   }
   Answers full;
   full.heuristics = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  CHECK(absl::IsResourceExhausted(Run(full, false)));
+  CHECK(absl::IsResourceExhausted(Run(full, Operands::kFloat32)));
 }
 
 TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too") {
@@ -266,10 +275,10 @@ TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too")
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_NOT_SUPPORTED_SHAPE, CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH}) {
     refuses.computed = status;
-    CHECK(absl::IsUnimplemented(Run(refuses, false)));
+    CHECK(absl::IsUnimplemented(Run(refuses, Operands::kFloat32)));
   }
   refuses.computed = CUDNN_STATUS_EXECUTION_FAILED_CUBLAS;
-  CHECK(absl::IsInternal(Run(refuses, false)));
+  CHECK(absl::IsInternal(Run(refuses, Operands::kFloat32)));
 }
 
 // What cuDNN wants to know of a GPU, as data sheets and CUDA's tables of compute capabilities have

@@ -1,6 +1,6 @@
 // Convolution by cuDNN in 16 bits. What comes out is rounded as the operands are: cuDNN has no
-// engine with a float32 result but such as are compiled when they are asked for. It adds up in
-// float32; operands of float16 are so far below its largest that no sum leaves its range.
+// engine with a float32 result. It adds up in float32; operands of float16 are so far below its
+// largest that no sum leaves its range.
 #include <bit>
 
 #include "common/status_macros.h"
@@ -9,6 +9,9 @@
 
 namespace paracord::cuda {
 namespace {
+
+// Below it what is launched for the rounding takes as long, where TF32 is the other way.
+constexpr int64_t kMultiplicationsLeast = int64_t{1} << 30;
 
 class ShortConv2D : public LibraryConv2D {
  public:
@@ -83,8 +86,10 @@ class ShortConv2D : public LibraryConv2D {
 
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s) {
   const Operands operands = engine.operands();
+  const int64_t multiplications = Outputs(s) * Taps(s);
+  if (engine.runtime().has_bfloat16() && multiplications < kMultiplicationsLeast) return nullptr;
   if (!ShortOperands(engine, operands)
-           .AreWorth(Outputs(s) * Taps(s), Inputs(s) + KernelSize(s) + Outputs(s))) {
+           .AreWorth(multiplications, Inputs(s) + KernelSize(s) + Outputs(s))) {
     return nullptr;
   }
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(

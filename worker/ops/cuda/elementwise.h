@@ -92,13 +92,15 @@ struct LargestBody {
 
 // Scaled by what fits the largest magnitude, and then down.
 struct ToFloat16Body {
-  using Loaded = float;
+  struct Loaded {
+    float x, largest;
+  };
   float down;
   In x, largest;
   Ptr<uint16_t> y;
-  PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  PARACORD_HD uint16_t Value(int64_t, float v) const {
-    return formulas::Float16Bits(v * (formulas::ScaleToFloat16(largest[0]) * down));
+  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], largest[0]}; }
+  PARACORD_HD uint16_t Value(int64_t, const Loaded& own) const {
+    return formulas::Float16Bits(own.x * (formulas::ScaleToFloat16(own.largest) * down));
   }
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
@@ -110,7 +112,7 @@ struct ProductFactorsBody {
   Out factors;
   PARACORD_HD void operator()(int64_t i) const {
     const float scale = formulas::ScaleToFloat16(largest[0]);
-    factors[i] = i == 0 ? 1 / scale / formulas::ScaleToFloat16(largest[1]) * up : 0;
+    factors[i] = i == 0 ? up / scale / formulas::ScaleToFloat16(largest[1]) : 0;
   }
 };
 

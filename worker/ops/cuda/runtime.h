@@ -65,8 +65,8 @@ struct GemmCall {
 // groups), cross-correlation. Padding may differ between both ends.
 struct ConvCall {
   ConvShape shape;
-  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits x, w, y and their gradients
-  // are of that type, and bias and ReLU are not computed.
+  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits they must, x, w, y and their
+  // gradients are of that type, and bias and ReLU are not computed.
   Operands operands = Operands::kFloat32;
   size_t workspace_max = 0;  // bytes that an engine may ask for
 };

@@ -7,9 +7,9 @@
 namespace paracord::cuda {
 namespace {
 
-// A multiplication takes half as long in 16 bits, but what has to be made so is read (for float16,
-// twice) and written before. That is worth it from as many multiplications for each number; GPUs
-// without TF32 need far longer for one.
+// A multiplication by tensor cores takes half as long in 16 bits, but what has to be made so is
+// read (for float16, twice) and written before. That is worth it from as many multiplications for
+// each number; GPUs without TF32 need far longer for one.
 constexpr int64_t kWorthBfloat16 = 512, kWorthFloat16 = 896, kWorthFloat16WithoutTf32 = 160;
 
 }  // namespace

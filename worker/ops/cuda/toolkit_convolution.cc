@@ -224,7 +224,8 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
   const bool asks = (s_.bias || !s_.relu) && type_ == CUDNN_DATA_FLOAT;
   absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
   finishes_ = forward.ok() && asks;
-  if (s_.bias && absl::IsUnimplemented(forward.status())) forward = ForwardPlan(false, limits);
+  if (asks && s_.bias && absl::IsUnimplemented(forward.status()))
+    forward = ForwardPlan(false, limits);
   absl::StatusOr<Plan> data = BackwardPlan(kData, limits), filter = BackwardPlan(kKernel, limits);
   const absl::Status why = forward.status();
   RETURN_IF_ERROR(Take(std::move(forward), forward_));
@@ -253,8 +254,10 @@ absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Librar
                                                                     const ToolkitOptions& options,
                                                                     const ConvCall& call) {
   auto convolution = std::make_unique<ToolkitConvolution>(libraries, device, call);
-  RETURN_IF_ERROR(convolution->Init(
-      {options.deterministic, call.operands != Operands::kFloat32, call.workspace_max}));
+  RETURN_IF_ERROR(convolution->Init({.deterministic = options.deterministic,
+                                     .tensor_cores = call.operands != Operands::kFloat32,
+                                     .no_others = OperandBytes(call.operands) == 2,
+                                     .workspace_max = call.workspace_max}));
   return convolution;
 }
 

@@ -14,12 +14,15 @@ constexpr size_t kTensorsMax = 8;  // that a graph has from outside
 
 // Of an engine: whether its results are what was promised.
 bool Keeps(std::span<const cudnnBackendNumericalNote_t> notes, const PlanLimits& limits) {
+  const auto last = notes.end();
+  if (limits.no_others && std::find(notes.begin(), last, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == last)
+    return false;
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
         return limits.deterministic;
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // which multiply no float32
-        return !limits.tf32;
+        return !limits.tensor_cores;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:  // from here on more than the last bits are lost
@@ -94,7 +97,7 @@ class Chooser {
     const absl::StatusOr<int64_t> behaves = engine.Get(
         CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, std::span<cudnnBackendBehaviorNote_t>(behaviors));
     if (!Goes(noted.status()) || !Goes(behaves.status())) return Nothing();
-    // To compile one takes a second, and as good a one is there.
+    // To compile one takes a second.
     const auto ends = behaviors.begin() + *behaves;
     const bool compiled =
         std::find(behaviors.begin(), ends, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != ends;

@@ -107,7 +107,8 @@ struct PlanDevice {
 
 struct PlanLimits {
   bool deterministic = true;
-  bool tf32 = false;
+  bool tensor_cores = false;  // they may multiply
+  bool no_others = false;     // nor may anything else
   size_t workspace_max = 0;
 };
 

@@ -55,9 +55,8 @@ void CopyFew(Engine& engine, const Walk& walk, bool add, const float* a, float* 
   if (outer.total * inner.total == 0) return;
   if (!add && Transposes(outer)) {
     const int64_t rows = outer.dims[outer.count - 1], columns = outer.dims[outer.count - 2];
-    const int64_t tiles = TransposeBody::Tiles(rows) * TransposeBody::Tiles(columns);
-    return engine.Map("transpose", outer.total / (rows * columns) * tiles,
-                      TransposeBody{rows, columns, a, y});
+    const TransposeBody body{rows, columns, a, y};
+    return engine.Map("transpose", body.Threads(outer.total / (rows * columns)), body);
   }
   if (inner.total == 1) return engine.Map("copy", outer.total, CopyWalkBody{outer, add, a, y});
   // Neighbouring threads read neighbouring numbers.

@@ -55,31 +55,29 @@ struct CopyWalkBody {
   }
 };
 
-// Matrices a (rows, columns), one after the other, become y (columns, rows). A thread takes a tile,
-// so that both sides are whole sectors of the memory.
+// Matrices a (rows, columns), one after the other, become y (columns, rows). Each 64 threads take a
+// tile of 8 x 8, so that those of a warp read whole sectors of memory, and write halves of them.
 struct TransposeBody {
   static constexpr int kTile = 8;
-  static int64_t Tiles(int64_t n) { return (n + kTile - 1) / kTile; }
   int64_t rows, columns;
   In a;
   Out y;
+  PARACORD_HD int64_t Down() const { return (rows + kTile - 1) / kTile; }
+  PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
+  // Of so many matrices.
+  int64_t Threads(int64_t matrices) const { return matrices * Down() * Across() * kTile * kTile; }
+  template <class Index>
+  PARACORD_HD void Move(Index i) const {
+    const Index tile = i / (kTile * kTile), across = static_cast<Index>(Across());
+    const Index line = tile / across, down = static_cast<Index>(Down());
+    const int64_t row = static_cast<int64_t>(line % down * kTile + i / kTile % kTile);
+    const int64_t column = static_cast<int64_t>(tile % across * kTile + i % kTile);
+    const int64_t matrix = static_cast<int64_t>(line / down) * rows * columns;
+    if (row >= rows || column >= columns) return;
+    y[matrix + column * rows + row] = a[matrix + row * columns + column];
+  }
   PARACORD_HD void operator()(int64_t i) const {
-    const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
-    const int64_t matrix = i / (down * across) * rows * columns;
-    const int64_t row = i / across % down * kTile, column = i % across * kTile;
-    float tile[kTile][kTile];
-    for (int r = 0; r < kTile; ++r) {
-      for (int c = 0; c < kTile; ++c) {
-        const bool inside = row + r < rows && column + c < columns;
-        tile[r][c] = inside ? a[matrix + (row + r) * columns + column + c] : 0.f;
-      }
-    }
-    for (int c = 0; c < kTile; ++c) {
-      for (int r = 0; r < kTile; ++r) {
-        const bool inside = row + r < rows && column + c < columns;
-        if (inside) y[matrix + (column + c) * rows + row + r] = tile[r][c];
-      }
-    }
+    return i <= 0x7fffffff ? Move(static_cast<uint32_t>(i)) : Move(static_cast<uint64_t>(i));
   }
 };
 
