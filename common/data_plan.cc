@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace paracord {
 namespace {
 
@@ -14,7 +16,26 @@ absl::Status CheckDataPlan(const DataPlan& plan) {
   if (plan.records() == 0) return absl::InvalidArgumentError("data plan: records is 0");
   if (plan.batch() == 0) return absl::InvalidArgumentError("data plan: batch is 0");
   if (plan.split_batches() == 0) return absl::InvalidArgumentError("data plan: split_batches is 0");
+  const uint64_t records = std::max(plan.records(), plan.test_records());
+  if (records > kRecordsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data plan: ", records == plan.records() ? "records is " : "test_records is ",
+                     records, ", more than ", kRecordsMax));
+  }
+  if (SplitsPerEpoch(plan) > kSplitsPerEpochMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data plan: ", BatchesPerEpoch(plan), " batches an epoch, ", plan.split_batches(),
+        " a split, are ", SplitsPerEpoch(plan), " splits, more than ", kSplitsPerEpochMax,
+        ": a larger batch or split_batches makes fewer"));
+  }
   return absl::OkStatus();
+}
+
+absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs) {
+  const uint64_t each = BatchesPerEpoch(plan);
+  if (each == 0 || epochs <= kBatchesMax / each) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "epochs: ", epochs, " epochs of ", each, " batches are more than ", kBatchesMax, " batches"));
 }
 
 uint64_t BatchesPerEpoch(const DataPlan& plan) { return DivideUp(plan.records(), plan.batch()); }
@@ -24,7 +45,10 @@ uint64_t SplitsPerEpoch(const DataPlan& plan) {
 }
 
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
-  return static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(batches_per_epoch, 64), 4, 32));
+  constexpr uint64_t kMany = uint64_t{1} << 20;  // splits; and what a job may say of split_batches
+  const uint64_t few = std::clamp<uint64_t>(DivideUp(batches_per_epoch, 64), 4, 32);
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(DivideUp(batches_per_epoch, kMany), few, kMany));
 }
 
 uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {

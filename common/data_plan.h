@@ -10,14 +10,25 @@
 
 namespace paracord {
 
-// INVALID_ARGUMENT naming the field that makes the plan unusable: no records, or a zero size.
+// Records of a data set, and batches of a job through all its epochs: far above any job, far below
+// where their products overflow.
+inline constexpr uint64_t kRecordsMax = uint64_t{1} << 56;
+inline constexpr uint64_t kBatchesMax = uint64_t{1} << 56;
+// What a coordinator and a ledger may have to keep apart.
+inline constexpr uint64_t kSplitsPerEpochMax = uint64_t{1} << 24;
+
+// INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a zero size, or more
+// than the limits above.
 absl::Status CheckDataPlan(const DataPlan& plan);
+// Of a checked plan: that so many epochs are not above kBatchesMax. INVALID_ARGUMENT.
+absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
 
 uint64_t BatchesPerEpoch(const DataPlan& plan);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 
 // For a job that does not say: 64 splits an epoch, so that nobody waits long for the last one, of
-// at least 4 batches, so that reading ahead is worth while, and at most 32.
+// at least 4 batches, so that reading ahead is worth while, and at most 32, or what keeps an epoch
+// of very many batches at 2^20 splits.
 uint32_t DefaultSplitBatches(uint64_t batches_per_epoch);
 
 // `split` counts within its epoch; 0 for a split the epoch does not have.

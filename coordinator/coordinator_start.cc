@@ -32,8 +32,10 @@ ExitCode ExitCodeFor(const absl::Status& status) {
 }
 
 // That a job is to train in all, if nothing stops it before.
-uint64_t BatchesOf(const Job& job, const DataPlan& plan) {
-  return job.steps.value_or(job.epochs * BatchesPerEpoch(plan));
+absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
+  if (job.steps.has_value()) return *job.steps;
+  RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
+  return job.epochs * BatchesPerEpoch(plan);
 }
 
 void Refuse(FoundInDir& found, const std::string& checkpoint, const absl::Status& why) {
@@ -91,15 +93,16 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
     const bool same_end = job_before.stop_when == options_.job.stop_when;
     RETURN_IF_ERROR(CheckResumable(std::move(job_before), options_.job, plan.split_batches()));
+    RETURN_IF_ERROR(BatchesOf(options_.job, plan).status());
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
   }
   if (found.manifests.empty()) return Verdict::kGoOn;
   const Manifest& newest = found.manifests.front();
   ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
-  const uint64_t batches = BatchesOf(options_.job, newest.plan);
+  ASSIGN_OR_RETURN(const uint64_t batches, BatchesOf(options_.job, newest.plan));
+  ASSIGN_OR_RETURN(const uint64_t batches_then, BatchesOf(then, newest.plan));
   // A job that is complete may be given more epochs or steps, or another end.
-  if (newest.complete && batches <= BatchesOf(then, newest.plan) &&
-      options_.job.stop_when == then.stop_when) {
+  if (newest.complete && batches <= batches_then && options_.job.stop_when == then.stop_when) {
     const std::string name = newest.name.ToString();
     const auto verified = verified_.find(name);
     if (verified == verified_.end()) return Verdict::kDoneIfSound;

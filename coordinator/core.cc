@@ -9,8 +9,6 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
-#include "coordinator/partitioner.h"
-#include "coordinator/placement.h"
 
 namespace paracord {
 namespace {
@@ -179,108 +177,6 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   }
 }
 
-void CoordinatorCore::FixJob(const JobFacts& facts) {
-  state_.run_id = options_.new_run_id;
-  state_.job_json = JobToJson(job_);
-  DataPlan& plan = state_.plan;
-  plan.set_records(facts.records());
-  plan.set_test_records(facts.test_records());
-  plan.set_batch(job_.batch);
-  plan.set_split_batches(job_.split_batches.value_or(DefaultSplitBatches(BatchesPerEpoch(plan))));
-  plan.set_shuffle(job_.shuffle);
-  plan.set_seed(job_.seed);
-  plan.set_fingerprint(facts.fingerprint());
-  const absl::Status usable = CheckDataPlan(plan);
-  if (!usable.ok()) {
-    return EndJob(ExitCode::kConfiguration, "failed", std::string(usable.message()));
-  }
-  state_.variables.assign(facts.variables().begin(), facts.variables().end());
-  state_.metric_names.assign(facts.metric_names().begin(), facts.metric_names().end());
-  absl::StatusOr<std::vector<PartitionSpec>> partitions =
-      PartitionVariables(state_.variables, job_.partitioner);
-  absl::Status placed = partitions.status();
-  if (partitions.ok()) {
-    state_.partitions = *std::move(partitions);
-    placed = PlaceLayout();
-  }
-  if (!placed.ok()) {
-    return EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
-  }
-  Info(
-      absl::StrFormat("the data: %d records in %d batches an epoch, %d test records; %d variables "
-                      "in %d partitions",
-                      plan.records(), BatchesPerEpoch(plan), plan.test_records(),
-                      state_.variables.size(), state_.partitions.size()));
-  // Nobody acts on the new job before it is durable: job_fixed_ is set when it is.
-  SaveJobState();
-}
-
-absl::Status CoordinatorCore::PlaceLayout() {
-  layout_ = state_.partitions;
-  return PlacePartitions(job_.placement, static_cast<uint32_t>(ps_.size()),
-                         PartitionBytes(state_.variables, layout_), layout_);
-}
-
-void CoordinatorCore::SaveJobState() {
-  if (save_pending_) {
-    save_again_ = true;
-    return;
-  }
-  save_pending_ = true;
-  save_again_ = false;
-  JobState saved = state_;
-  saved.counters = CountersNow();
-  saved.rejected = failures_.All();
-  saved.job_json = JobToJson(job_);
-  Emit(WriteJobState{generation_, JobStateToText(saved)});
-}
-
-void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
-  save_pending_ = false;
-  if (absl::IsAborted(event.status)) {
-    return Leave(ExitCode::kFenced, std::string(event.status.message()));
-  }
-  if (!event.status.ok()) {
-    save_at_ms_ = now_ms_ + kRepeatMs;
-    checkpoint_problem_ = std::string(event.status.message());
-    Error(absl::StrCat("job.state is not written: ", checkpoint_problem_));
-    save_again_ = true;
-    // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
-    if (!evaluation_unsaved_ || state_.stop.has_value()) return;
-  } else if (!job_fixed_ && !state_.run_id.empty()) {
-    job_fixed_ = true;
-  } else if (save_again_) {
-    SaveJobState();
-    return;
-  }
-  if (event.status.ok() && !save_again_) failures_.Saved();
-  if (std::exchange(newest_untold_, false)) TellNewestEvaluation();
-  if (std::exchange(evaluation_unsaved_, false)) ReadLedgers();
-}
-
-uint64_t CoordinatorCore::TotalEpochs() const {
-  uint64_t epochs = job_.epochs;
-  if (job_.steps.has_value()) {
-    const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-    epochs = (*job_.steps + per_epoch - 1) / per_epoch;
-  }
-  if (state_.stop.has_value()) epochs = std::min(epochs, state_.stop->epochs);
-  return epochs;
-}
-
-uint64_t CoordinatorCore::TotalBatches() const {
-  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-  const uint64_t all = TotalEpochs() * per_epoch;
-  return job_.steps.has_value() ? std::min(all, *job_.steps) : all;
-}
-
-uint64_t CoordinatorCore::BatchesOfEpoch(uint64_t epoch) const {
-  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-  const uint64_t before = epoch * per_epoch;
-  const uint64_t total = TotalBatches();
-  return before >= total ? 0 : std::min(per_epoch, total - before);
-}
-
 bool CoordinatorCore::EvaluationDue(uint64_t epoch) const {
   if (state_.plan.test_records() == 0) return false;
   const uint64_t every = job_.evaluate_every_epochs;
@@ -386,10 +282,9 @@ bool CoordinatorCore::VoidEvaluations(uint64_t epochs_complete) {
 }
 
 void CoordinatorCore::StartEvaluation(uint64_t epoch) {
-  // Pieces of whole batches, some for each worker, so that a dead one costs little.
-  constexpr uint64_t kBatchesAPiece = 8;
-  evaluation_.emplace(generation_, epoch, state_.plan.test_records(),
-                      uint64_t{job_.batch} * kBatchesAPiece, state_.metric_names);
+  const uint64_t records = state_.plan.test_records();
+  evaluation_.emplace(generation_, epoch, records, PieceRecords(records, job_.batch),
+                      state_.metric_names);
   SetPhase(Phase::kEvaluating);
 }
 

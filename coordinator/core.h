@@ -1,8 +1,9 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
-// simulator feed it. Its parts: core.cc (the loop and the end of the job), core_ps.cc (ps:
-// watching, adopting), core_loads.cc (what they load), core_workers.cc (sessions, leases),
-// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), status.cc.
+// simulator feed it. Its parts: core.cc (the loop and the end of the job), core_job.cc (what the
+// job is), core_ps.cc (ps: watching, adopting), core_loads.cc (what they load), core_workers.cc
+// (sessions, leases), core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// status.cc.
 //
 // What it believes of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
@@ -153,12 +154,9 @@ class CoordinatorCore {
   // core.cc
   void Handle(const TickEvent&);
   void Handle(const GenerationClaimedEvent& event);
-  void Handle(const JobStateWrittenEvent& event);
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent& event);
-  void FixJob(const JobFacts& facts);
-  absl::Status PlaceLayout();
   void AdvanceEpoch();
   bool VoidEvaluations(uint64_t epochs_complete);
   void StartEvaluation(uint64_t epoch);
@@ -168,14 +166,20 @@ class CoordinatorCore {
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
   void EndAfterCheckpoint(Ending ending);
   void Leave(ExitCode code, const std::string& reason);
-  void SaveJobState();
   bool EvaluationDue(uint64_t epoch) const;
   std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
+  void EndWindow();
+  void SetPhase(Phase phase);
+
+  // core_job.cc
+  void Handle(const JobStateWrittenEvent& event);
+  void FixJob(const JobFacts& facts);
+  absl::Status PlaceLayout();
+  void SaveJobState();
+  std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
   uint64_t TotalBatches() const;
   uint64_t TotalEpochs() const;  // until the stop decision, where there is one
   uint64_t BatchesOfEpoch(uint64_t epoch) const;
-  void EndWindow();
-  void SetPhase(Phase phase);
 
   // core_ps.cc and core_loads.cc
   void Handle(const PsAnswerEvent& event);
@@ -214,7 +218,6 @@ class CoordinatorCore {
   void Handle(const WorkerHoldEvent& event);
   void Handle(const WorkerHoldLostEvent& event);
   void AnswerJoinWith(CallId call, JoinReply reply);
-  std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);

@@ -62,8 +62,8 @@ void CoordinatorCore::CountDeaths(const std::vector<uint32_t>& next) {
   for (Death& death : std::exchange(deaths_read_, {})) {
     if (phase_ != Phase::kTraining) return;
     const uint64_t split = death.lease.split;
-    if (split >= next.size() || next[split] >= BatchesInSplit(state_.plan, split)) continue;
-    death.lease.next = next[split];
+    death.lease.next = split < next.size() ? next[split] : 0;
+    if (death.lease.next >= BatchesInSplit(state_.plan, split)) continue;
     CountFailure(death.task, death.lease, FailureKind::kWorkerDied,
                  "the worker died: " + death.why);
   }

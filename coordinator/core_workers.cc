@@ -39,35 +39,6 @@ void CoordinatorCore::AnswerJoinWith(CallId call, JoinReply reply) {
   Emit(AnswerJoin{call, std::move(reply)});
 }
 
-std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) const {
-  const DataPlan& plan = state_.plan;
-  if (facts.records() != plan.records()) {
-    return absl::StrCat("it finds ", facts.records(), " training records, the job has ",
-                        plan.records());
-  }
-  if (facts.test_records() != plan.test_records()) {
-    return absl::StrCat("it finds ", facts.test_records(), " test records, the job has ",
-                        plan.test_records());
-  }
-  if (facts.fingerprint() != plan.fingerprint()) {
-    return absl::StrCat("its data files have the fingerprint ", facts.fingerprint(), ", the job's ",
-                        plan.fingerprint());
-  }
-  for (int i = 0; i < facts.variables_size(); ++i) {
-    const VariableSpec& theirs = facts.variables(i);
-    const bool same = static_cast<size_t>(i) < state_.variables.size() &&
-                      state_.variables[static_cast<size_t>(i)].name() == theirs.name() &&
-                      std::equal(theirs.shape().begin(), theirs.shape().end(),
-                                 state_.variables[static_cast<size_t>(i)].shape().begin(),
-                                 state_.variables[static_cast<size_t>(i)].shape().end());
-    if (!same) return absl::StrCat("its model has another variable ", theirs.name());
-  }
-  if (static_cast<size_t>(facts.variables_size()) != state_.variables.size()) {
-    return "its model lacks variables of the job";
-  }
-  return std::nullopt;
-}
-
 void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (phase_ == Phase::kEnded) {

@@ -8,6 +8,12 @@
 
 namespace paracord {
 
+uint64_t PieceRecords(uint64_t records, uint32_t batch) {
+  constexpr uint64_t kBatchesAPiece = 8;
+  constexpr uint64_t kPieces = uint64_t{1} << 14;
+  return std::max(kBatchesAPiece, records / batch / kPieces + 1) * batch;
+}
+
 Evaluation::Evaluation(uint64_t generation, uint64_t epoch, uint64_t records,
                        uint64_t piece_records, std::vector<std::string> metric_names)
     : generation_(generation),

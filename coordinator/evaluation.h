@@ -14,6 +14,10 @@
 
 namespace paracord {
 
+// How many of the test records are a piece: whole batches, some pieces for each worker, so that a
+// dead one costs little, and no more than some thousands, since the results of all are kept.
+uint64_t PieceRecords(uint64_t records, uint32_t batch);
+
 class Evaluation {
  public:
   // `piece_records` a lease; metric_names as in JobFacts.

@@ -92,7 +92,6 @@ std::map<std::string, double> MetricsFromJson(const json& value) {
 }
 
 absl::Status Check(const JobState& state) {
-  if (state.variables.empty()) return absl::OkStatus();  // the job is not fixed yet
   RETURN_IF_ERROR(CheckDataPlan(state.plan));
   RETURN_IF_ERROR(CheckVariables(state.variables));
   for (const PartitionSpec& partition : state.partitions) {

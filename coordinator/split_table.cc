@@ -1,18 +1,38 @@
 #include "coordinator/split_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace paracord {
+namespace {
+
+uint64_t SplitCount(uint64_t batches, uint32_t split_batches) {
+  return batches / split_batches + (batches % split_batches != 0 ? 1 : 0);
+}
+
+// How many of the first splits after `base` are to be looked at: all later ones are not begun.
+uint64_t Begun(const Ledger& ledger, uint64_t base) {
+  uint64_t last = 0;
+  if (ledger.finished_size() > 0) last = ledger.finished(ledger.finished_size() - 1).last();
+  if (ledger.open_size() > 0) last = std::max(last, ledger.open(ledger.open_size() - 1).split());
+  return last < base ? 0 : last - base + 1;
+}
+
+}  // namespace
 
 SplitTable::SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches)
-    : epoch_(epoch), batches_(batches) {
-  for (uint64_t first = 0; first < batches; first += split_batches) {
-    Split split;
-    split.end = static_cast<uint32_t>(std::min<uint64_t>(split_batches, batches - first));
-    free_.insert(splits_.size());
-    splits_.push_back(split);
-  }
-  open_splits_ = splits_.size();
+    : epoch_(epoch),
+      batches_(batches),
+      split_batches_(split_batches),
+      open_splits_(SplitCount(batches, split_batches)) {}
+
+bool SplitTable::Begin() {
+  const uint64_t first = splits_.size() * split_batches_;
+  if (first >= batches_) return false;
+  free_.insert(splits_.size());
+  splits_.push_back(
+      {.end = static_cast<uint32_t>(std::min<uint64_t>(split_batches_, batches_ - first))});
+  return true;
 }
 
 void SplitTable::SetNext(uint64_t index, uint32_t next) {
@@ -30,7 +50,9 @@ void SplitTable::SetNext(uint64_t index, uint32_t next) {
 }
 
 void SplitTable::Load(const std::vector<uint32_t>& next) {
-  for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, next[s]);
+  while (splits_.size() < next.size() && Begin()) {
+  }
+  for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, s < next.size() ? next[s] : 0);
 }
 
 Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms) {
@@ -50,8 +72,11 @@ Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index,
 
 std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
                                        const std::set<uint64_t>& withheld) {
-  const auto first = std::find_if(free_.begin(), free_.end(),
-                                  [&](uint64_t split) { return !withheld.contains(split); });
+  const auto granted = [&](uint64_t split) { return !withheld.contains(split); };
+  auto first = std::find_if(free_.begin(), free_.end(), granted);
+  while (first == free_.end() && Begin()) {
+    if (granted(splits_.size() - 1)) first = std::prev(free_.end());
+  }
   if (first == free_.end()) return std::nullopt;
   return MakeLease(lease_id, session, *first, now_ms);
 }
@@ -109,9 +134,10 @@ uint64_t SplitTable::batches_done() const {
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch) {
-  const uint64_t splits = (batches + split_batches - 1) / split_batches;
-  std::vector<uint32_t> least(splits, ledgers.empty() ? 0 : split_batches);
   const uint64_t base = epoch * splits_per_epoch;
+  uint64_t splits = ledgers.empty() ? 0 : SplitCount(batches, split_batches);
+  for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
+  std::vector<uint32_t> least(splits, split_batches);
   for (const Ledger* ledger : ledgers) {
     std::vector<uint32_t> next(splits, 0);
     for (const SplitInterval& interval : ledger->finished()) {

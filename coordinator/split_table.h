@@ -31,13 +31,13 @@ class SplitTable {
   uint64_t batches() const { return batches_; }
 
   // Takes what the ledgers say: next[s] is the least first-missing batch of split s over all
-  // trained partitions. May move a split back.
+  // trained partitions, 0 for what `next` does not reach. May move a split back.
   void Load(const std::vector<uint32_t>& next);
   // True if every split is done as far as is known here.
   bool AllDone() const { return open_splits_ == 0; }
 
   // Whether there is a split that is not done and not leased.
-  bool HasFree() const { return !free_.empty(); }
+  bool HasFree() const { return !free_.empty() || splits_.size() * split_batches_ < batches_; }
   // The first split that is not done, not leased and not in `withheld`; nullopt if there is none.
   // The caller fills in which batches are rejected. Later leases have greater ids and times.
   std::optional<Lease> Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
@@ -64,20 +64,24 @@ class SplitTable {
     uint32_t end = 0;
     uint32_t holders = 0;
   };
+  // Takes one more split into the table; false if it has them all.
+  bool Begin();
   Lease MakeLease(uint64_t lease_id, uint64_t session, uint64_t split, int64_t now_ms);
   void SetNext(uint64_t split, uint32_t next);
 
   const uint64_t epoch_;
   const uint64_t batches_;
+  const uint64_t split_batches_;
+  // The first ones. An epoch may have millions, so those that nobody has begun are not here yet.
   std::vector<Split> splits_;
-  uint64_t open_splits_ = 0;
-  std::set<uint64_t> free_;  // open and not leased
+  uint64_t open_splits_;     // of all
+  std::set<uint64_t> free_;  // of splits_: open and not leased
   std::map<uint64_t, LeaseState> leases_;
   std::set<std::pair<uint64_t, uint64_t>> leases_of_;  // (session, lease)
 };
 
-// For each split of `epoch` the least first-missing batch over the ledgers given; 0 if there are
-// none: nothing is done that no ledger says.
+// For each split of `epoch` the least first-missing batch over the ledgers given, up to the last
+// split that all of them have begun: it is 0 for those after it, and for all if there is no ledger.
 std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch);

@@ -67,7 +67,14 @@ TEST_CASE("an epoch has some 64 splits of 4 to 32 batches unless the job says ot
   CHECK(DefaultSplitBatches(257) == 5);
   CHECK(DefaultSplitBatches(938) == 15);
   CHECK(DefaultSplitBatches(2048) == 32);
-  CHECK(DefaultSplitBatches(~uint64_t{0}) == 32);
+  CHECK(DefaultSplitBatches(uint64_t{1} << 25) == 32);
+}
+
+TEST_CASE("an epoch of very many batches has larger splits, and some million of them") {
+  CHECK(DefaultSplitBatches((uint64_t{1} << 25) + 1) == 33);
+  const uint64_t batches = 10'000'000'000 / 32;
+  CHECK(DefaultSplitBatches(batches) == 299);
+  CHECK(DefaultSplitBatches(~uint64_t{0}) == 1 << 20);
 }
 
 TEST_CASE("a plan with a zero size is refused by field") {
@@ -77,6 +84,27 @@ TEST_CASE("a plan with a zero size is refused by field") {
   CHECK(CheckDataPlan(Plan(1, 1, 0)).message() == "data plan: split_batches is 0");
   CHECK(BatchesPerEpoch(Plan(1, 0, 1)) == 0);
   CHECK(SplitsPerEpoch(Plan(1, 1, 0)) == 0);
+}
+
+TEST_CASE("a plan that is larger than any job is refused by field") {
+  CHECK(CheckDataPlan(Plan(10'000'000'000, 32, 32)).ok());
+  CHECK(CheckDataPlan(Plan(~uint64_t{0}, 1 << 20, 1 << 20)).message() ==
+        "data plan: records is 18446744073709551615, more than 72057594037927936");
+  DataPlan plan = Plan(1, 1, 1);
+  plan.set_test_records(kRecordsMax + 1);
+  CHECK(CheckDataPlan(plan).message() ==
+        "data plan: test_records is 72057594037927937, more than 72057594037927936");
+  CHECK(CheckDataPlan(Plan(kSplitsPerEpochMax * 64, 16, 4)).ok());
+  CHECK(CheckDataPlan(Plan(kSplitsPerEpochMax * 64 + 1, 16, 4)).message() ==
+        "data plan: 67108865 batches an epoch, 4 a split, are 16777217 splits, more than "
+        "16777216: a larger batch or split_batches makes fewer");
+}
+
+TEST_CASE("epochs whose batches could overflow are refused") {
+  const DataPlan plan = Plan(uint64_t{1} << 44, 16, 1 << 20);
+  CHECK(CheckEpochs(plan, 1 << 16).ok());
+  CHECK(CheckEpochs(plan, (1 << 16) + 1).message() ==
+        "epochs: 65537 epochs of 1099511627776 batches are more than 72057594037927936 batches");
 }
 
 }  // namespace

@@ -409,5 +409,23 @@ TEST_CASE("a ps that dies while it loads is noticed although the order never end
   CHECK(harness.Join("worker:0") != 0);
 }
 
+TEST_CASE("facts that are larger than any job end it before they are saved") {
+  constexpr uint64_t kMany = 300'000'000;  // two batches a split: 15 million splits
+  for (const auto& [records, test_records, epochs] :
+       {std::tuple{uint64_t{1} << 50, uint64_t{0}, uint64_t{1}},
+        std::tuple{~uint64_t{0}, uint64_t{0}, uint64_t{1}},
+        std::tuple{uint64_t{40}, ~uint64_t{0}, uint64_t{1}},
+        std::tuple{kMany, uint64_t{0}, uint64_t{1} << 32}}) {
+    CoreHarness harness([&, n = epochs](Job& job) { job.epochs = n; });
+    CHECK(harness.Join("worker:0", records, test_records) == 0);
+    harness.Run(3000);
+    REQUIRE(harness.exit.has_value());
+    CHECK(harness.exit->code == 2);
+    CHECK(harness.job_state.empty());
+  }
+  CoreHarness harness;
+  CHECK(harness.Work(harness.Join("worker:0", kMany)).has_lease());
+}
+
 }  // namespace
 }  // namespace paracord

@@ -37,6 +37,14 @@ TEST_CASE("each record is leased once and counts once, whoever scores it") {
   CHECK(evaluation.Metrics().at("loss") == Approx(55.0 / 25));
 }
 
+TEST_CASE("a piece is eight batches, and more where there would be too many pieces") {
+  CHECK(PieceRecords(10000, 64) == 512);
+  CHECK(PieceRecords(7, 64) == 512);
+  CHECK(PieceRecords(1'000'000'000, 32) == 32 * 1908);
+  const uint64_t many = uint64_t{1} << 56;
+  CHECK(many / PieceRecords(many, 1) < 1 << 14);
+}
+
 TEST_CASE("a dead worker's pieces are scored by another, and its late report is dropped") {
   Evaluation evaluation(7, 0, 10, 10, {"loss", "accuracy"});
   const auto lost = evaluation.Grant(1, 100);

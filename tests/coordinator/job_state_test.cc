@@ -38,6 +38,14 @@ JobState Example() {
   return state;
 }
 
+TEST_CASE("a state with a plan that is larger than any job is damaged") {
+  JobState state = Example();
+  state.plan.set_records(uint64_t{1} << 50);
+  const absl::StatusOr<JobState> read = ParseJobState(JobStateToText(state), "job.state");
+  CHECK(absl::IsDataLoss(read.status()));
+  CHECK(std::string(read.status().message()).find("job.state: damaged: data plan: ") == 0);
+}
+
 TEST_CASE("job.state comes back as it was written") {
   const JobState state = Example();
   const auto again = ParseJobState(JobStateToText(state), "/d/job.state");

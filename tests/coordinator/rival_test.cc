@@ -49,6 +49,9 @@ struct Directory {
   Directory() {
     JobState state;
     state.run_id = "run";
+    state.plan.set_records(1);
+    state.plan.set_batch(1);
+    state.plan.set_split_batches(1);
     Write("generation-4", "");
     Write("job.state-4", JobStateToText(state));
     Write("coordinator.address", "10.0.0.1:2222\n");

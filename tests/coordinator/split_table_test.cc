@@ -79,6 +79,28 @@ TEST_CASE("a straggler's split is granted to one more session and only when it i
   table.End(1);
 }
 
+TEST_CASE("a table takes back what the ledgers no longer say, and does not leave out a split") {
+  SplitTable table(0, 12, 4);
+  table.Load({4, 2});
+  CHECK(table.Grant(1, 100, 0, /*withheld=*/{1, 2}) == std::nullopt);
+  CHECK(table.HasFree());
+  table.Load({});
+  CHECK(table.batches_done() == 0);
+  for (uint64_t split = 0; split < 3; ++split) {
+    CHECK(table.HasFree());
+    CHECK(table.Grant(2 + split, 100, 0)->split() == split);
+  }
+  CHECK_FALSE(table.HasFree());
+}
+
+TEST_CASE("splits that nobody has begun take no memory") {
+  constexpr uint64_t kBatches = uint64_t{1} << 60;
+  SplitTable table(0, kBatches, 4);
+  CHECK(table.Grant(1, 100, 0)->split() == 0);
+  CHECK_FALSE(table.AllDone());
+  CHECK(LeastNext({}, 0, kBatches, 4, kBatches / 4).empty());
+}
+
 Ledger MakeLedger(std::vector<std::pair<uint64_t, uint64_t>> finished,
                   std::vector<std::pair<uint64_t, uint32_t>> open) {
   Ledger ledger;
@@ -100,11 +122,14 @@ TEST_CASE("what is left of an epoch is the least over the ledgers") {
   const Ledger ahead = MakeLedger({{0, 3}}, {{4, 3}, {5, 1}});
   const Ledger behind = MakeLedger({{0, 2}}, {{3, 1}, {4, 4}});
   CHECK(LeastNext({&ahead}, 1, 10, 4, 3) == std::vector<uint32_t>{4, 3, 1});
-  CHECK(LeastNext({&ahead, &behind}, 1, 10, 4, 3) == std::vector<uint32_t>{1, 3, 0});
-  CHECK(LeastNext({}, 1, 10, 4, 3) == std::vector<uint32_t>{0, 0, 0});
+  CHECK(LeastNext({&ahead, &behind}, 1, 10, 4, 3) == std::vector<uint32_t>{1, 3});
+  CHECK(LeastNext({}, 1, 10, 4, 3).empty());
   SplitTable table(0, 10, 4);
   table.Load(LeastNext({&ahead, &behind}, 0, 10, 4, 3));
   CHECK(table.AllDone());
+  constexpr uint64_t kMany = uint64_t{1} << 60;
+  CHECK(LeastNext({&ahead, &behind}, 0, 4 * kMany, 4, kMany) ==
+        std::vector<uint32_t>{4, 4, 4, 1, 3});
 }
 
 }  // namespace
