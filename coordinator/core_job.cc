@@ -25,10 +25,11 @@ void CoordinatorCore::FixJob(const JobFacts& facts) {
   plan.set_fingerprint(facts.fingerprint());
   absl::Status usable = CheckDataPlan(plan);
   if (usable.ok() && !job_.steps.has_value()) usable = CheckEpochs(plan, job_.epochs);
+  state_.variables.assign(facts.variables().begin(), facts.variables().end());
+  if (usable.ok()) usable = CheckVariables(state_.variables);
   if (!usable.ok()) {
     return EndJob(ExitCode::kConfiguration, "failed", std::string(usable.message()));
   }
-  state_.variables.assign(facts.variables().begin(), facts.variables().end());
   state_.metric_names.assign(facts.metric_names().begin(), facts.metric_names().end());
   absl::StatusOr<std::vector<PartitionSpec>> partitions =
       PartitionVariables(state_.variables, job_.partitioner);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/one_line.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -241,10 +242,13 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
   absl::flat_hash_set<std::string> names;
   for (const VariableSpec& variable : variables) {
     const auto refuse = [&](const std::string& what) {
-      return absl::InvalidArgumentError(absl::StrCat("variable \"", variable.name(), "\" ", what));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable \"", OneLine(variable.name(), 200), "\" ", what));
     };
+    const double keeps = variable.moving_average();
     const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
     if (variable.name().empty()) return refuse("has no name");
+    if (!IsName(variable.name())) return refuse("has a control character in its name, or is long");
     if (variable.name().find(kSlotMark) != std::string::npos) return refuse("is named like a slot");
     if (!names.insert(variable.name()).second) return refuse("stands twice");
     if (variable.dtype() != FLOAT32) return refuse("is not float32");
@@ -252,6 +256,10 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
     const std::optional<uint64_t> bytes = TensorBytes(shape, sizeof(float));
     if (!bytes.has_value() || *bytes >> 56 != 0) return refuse("is too large");
     if (*bytes == 0) return refuse("has a dimension of 0");
+    if (!(keeps >= 0 && keeps < 1)) return refuse("has a moving average that is not in [0, 1)");
+    if (!variable.constraint().empty() && variable.constraint() != "non_neg") {
+      return refuse("has a constraint that is not known");
+    }
   }
   return absl::OkStatus();
 }

@@ -148,8 +148,8 @@ uint64_t RowElements(const VariableSpec& variable);
 uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
 // Of a partition: the variable's shape with axis 0 cut; empty for a scalar.
 std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
-// Names are there and unique, float32, no dimension is 0, sizes do not overflow. INVALID_ARGUMENT
-// names the variable.
+// Names are names and unique, float32, no dimension is 0, sizes do not overflow, what becomes of
+// the values is known. INVALID_ARGUMENT names the variable.
 absl::Status CheckVariables(std::span<const VariableSpec> variables);
 // Against checked variables: the index, the name and the rows. INVALID_ARGUMENT names the
 // partition.

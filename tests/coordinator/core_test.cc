@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
+#include <tuple>
 
 #include "common/json_text.h"
 #include "coordinator/core_harness.h"
@@ -425,6 +427,25 @@ TEST_CASE("facts that are larger than any job end it before they are saved") {
   }
   CoreHarness harness;
   CHECK(harness.Work(harness.Join("worker:0", kMany)).has_lease());
+}
+
+TEST_CASE("facts with variables that no ps would take end the job before they are saved") {
+  CoreHarness harness;
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_protocol(kProtocol);
+  request.mutable_facts()->set_records(40);
+  VariableSpec& variable = *request.mutable_facts()->add_variables();
+  variable.set_name("dense/bias");
+  variable.set_dtype(FLOAT32);
+  variable.set_trainable(true);
+  variable.set_moving_average(std::numeric_limits<double>::quiet_NaN());
+  harness.Feed(JoinEvent{1, request});
+  harness.Run(3000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 2);
+  CHECK(harness.exit->reason.find("variable \"dense/bias\" has a moving average") == 0);
+  CHECK(harness.job_state.empty());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "common/json_text.h"
 #include "storage/crc32c.h"
@@ -135,6 +136,25 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("variables that nobody could use are refused by name") {
+  const auto refused = [](const std::function<void(VariableSpec&)>& edit) {
+    std::vector<VariableSpec> variables = {Variable("dense/kernel", {4, 3})};
+    edit(variables[0]);
+    return std::string(CheckVariables(variables).message());
+  };
+  CHECK(refused([](VariableSpec& v) { v.set_constraint("non_neg"); }) == "");
+  CHECK(refused([](VariableSpec& v) { v.set_moving_average(0.99); }) == "");
+  CHECK(refused([](VariableSpec& v) { v.set_constraint("max_norm"); }) ==
+        "variable \"dense/kernel\" has a constraint that is not known");
+  for (const double odd : {-0.5, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK(refused([&](VariableSpec& v) { v.set_moving_average(odd); }) ==
+          "variable \"dense/kernel\" has a moving average that is not in [0, 1)");
+  }
+  CHECK(refused([](VariableSpec& v) { v.set_name("a\nb"); }) ==
+        "variable \"a; b\" has a control character in its name, or is long");
+  CHECK(refused([](VariableSpec& v) { v.set_name(std::string(3000000, 'n')); }).size() < 300);
 }
 
 TEST_CASE("a checkpoint's name has one spelling") {

@@ -1,0 +1,50 @@
+#include "common/one_line.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace paracord {
+namespace {
+
+// Of the character that begins at `at`. U+0080 to U+009F are C2 80 to C2 9F; terminals take U+009B
+// for an escape code.
+bool IsControl(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte == 0xc2 && at + 1 < text.size()) return static_cast<unsigned char>(text[at + 1]) < 0xa0;
+  return byte < 0x20 || byte == 0x7f;
+}
+
+bool IsInside(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+}  // namespace
+
+bool IsName(std::string_view text) {
+  if (text.empty() || text.size() > kNameBytesMax) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (IsControl(text, i)) return false;
+  }
+  return true;
+}
+
+std::string OneLine(std::string_view text, size_t bytes_max) {
+  std::string_view kept = text.substr(0, bytes_max);
+  while (kept.size() < text.size() && !kept.empty() && IsInside(text[kept.size()])) {
+    kept.remove_suffix(1);
+  }
+  std::string line;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == '\n') {
+      line += i + 1 < text.size() ? "; " : "";
+    } else if (IsControl(kept, i)) {
+      const bool two_bytes = kept[i] == '\xc2';
+      absl::StrAppendFormat(&line, "\\x%02x", static_cast<unsigned char>(kept[i + two_bytes]));
+      i += two_bytes;
+    } else {
+      line += kept[i];
+    }
+  }
+  if (kept.size() < text.size()) absl::StrAppend(&line, "... (", text.size(), " bytes)");
+  return line;
+}
+
+}  // namespace paracord
