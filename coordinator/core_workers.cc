@@ -82,14 +82,14 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     }
     return AnswerJoinWith(event.call, WaitReply("the job is being created"));
   }
-  if (state_.metric_names.empty()) {
-    state_.metric_names.assign(request.facts().metric_names().begin(),
-                               request.facts().metric_names().end());
-  }
   if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
     Warn(reason);
     return AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, reason));
+  }
+  if (state_.metric_names.empty()) {
+    state_.metric_names.assign(request.facts().metric_names().begin(),
+                               request.facts().metric_names().end());
   }
   if (!AllPs(PsStage::kReady)) return AnswerJoinWith(event.call, WaitReply(WaitReason()));
   OpenSession(event.call, request);

@@ -239,5 +239,30 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
 }
 
+TEST_CASE("a worker that is refused does not say which metrics the job has") {
+  const auto job = [](Job& edited) { edited.failures = {true, 1, 1.0}; };
+  CoreHarness first(job);
+  REQUIRE(first.Join("worker:0") != 0);
+  FoundInDir found = After(first);
+  found.job_state->metric_names.clear();  // as a manifest alone may leave it
+  CoreHarness later(job, std::move(found), &first);
+  JoinRequest request;
+  request.set_task("worker:7");
+  request.set_protocol(kProtocol);
+  request.mutable_facts()->set_records(41);
+  request.mutable_facts()->add_metric_names("forged");
+  later.Feed(JoinEvent{++later.call, request});
+  CHECK(later.joins[later.call].has_leave());
+  const uint64_t session = later.Join("worker:0");
+  LeaseReport report = CoreHarness::Done(later.Work(session).lease());
+  report.set_next(0);
+  report.set_problem(PROBLEM_DATA);
+  later.Work(session, {report});
+  later.Run(200);
+  const JobState state = *ParseJobState(later.job_state, "job.state");
+  CHECK(state.rejected.size() == 1);
+  CHECK(state.metric_names == std::vector<std::string>{"loss"});
+}
+
 }  // namespace
 }  // namespace paracord
