@@ -10,7 +10,6 @@ namespace paracord {
 
 // Of names that people give: of variables, metrics, and what else is kept as it was said.
 inline constexpr size_t kNameBytesMax = 1024;
-
 // At most kNameBytesMax bytes, at least one, and no control character.
 bool IsName(std::string_view text);
 

@@ -6,11 +6,36 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
+#include "common/one_line.h"
 #include "coordinator/core.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/placement.h"
 
 namespace paracord {
+namespace {
+
+constexpr int kMetricsMax = 1000;
+constexpr size_t kShownBytesMax = 200;  // of what a worker says, in a line of the log
+
+// What is kept of facts as the worker says it.
+absl::Status CheckNames(const JobFacts& facts) {
+  if (!facts.fingerprint().empty() && !IsName(facts.fingerprint())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: their fingerprint is ", OneLine(facts.fingerprint(), kShownBytesMax)));
+  }
+  if (facts.metric_names_size() > kMetricsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: ", facts.metric_names_size(), " metrics, more than ", kMetricsMax));
+  }
+  for (const std::string& name : facts.metric_names()) {
+    if (IsName(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("facts: no metric can be named ", OneLine(name, kShownBytesMax)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void CoordinatorCore::FixJob(const JobFacts& facts) {
   state_.run_id = options_.new_run_id;
@@ -23,7 +48,8 @@ void CoordinatorCore::FixJob(const JobFacts& facts) {
   plan.set_shuffle(job_.shuffle);
   plan.set_seed(job_.seed);
   plan.set_fingerprint(facts.fingerprint());
-  absl::Status usable = CheckDataPlan(plan);
+  absl::Status usable = CheckNames(facts);
+  if (usable.ok()) usable = CheckDataPlan(plan);
   if (usable.ok() && !job_.steps.has_value()) usable = CheckEpochs(plan, job_.epochs);
   state_.variables.assign(facts.variables().begin(), facts.variables().end());
   if (usable.ok()) usable = CheckVariables(state_.variables);
@@ -117,6 +143,8 @@ uint64_t CoordinatorCore::BatchesOfEpoch(uint64_t epoch) const {
 }
 
 std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) const {
+  if (const absl::Status names = CheckNames(facts); !names.ok())
+    return std::string(names.message());
   const DataPlan& plan = state_.plan;
   if (facts.records() != plan.records()) {
     return absl::StrCat("it finds ", facts.records(), " training records, the job has ",
@@ -137,7 +165,10 @@ std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) c
                       std::equal(theirs.shape().begin(), theirs.shape().end(),
                                  state_.variables[static_cast<size_t>(i)].shape().begin(),
                                  state_.variables[static_cast<size_t>(i)].shape().end());
-    if (!same) return absl::StrCat("its model has another variable ", theirs.name());
+    if (!same) {
+      return absl::StrCat("its model has another variable ",
+                          OneLine(theirs.name(), kShownBytesMax));
+    }
   }
   if (static_cast<size_t>(facts.variables_size()) != state_.variables.size()) {
     return "its model lacks variables of the job";

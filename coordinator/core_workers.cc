@@ -6,8 +6,11 @@
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
 #include "common/mutant.h"
+#include "common/one_line.h"
 #include "common/probe.h"
+#include "common/status_macros.h"
 #include "common/status_text.h"
+#include "config/cluster.h"
 #include "coordinator/core.h"
 #include "net/protocol.h"
 
@@ -19,6 +22,7 @@ constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
 constexpr size_t kSessionsMax = 100000;
+constexpr size_t kDeviceBytesMax = 64;
 
 JoinReply WaitReply(std::string reason) {
   JoinReply reply;
@@ -31,6 +35,22 @@ JoinReply LeaveReply(ExitCode code, const std::string& reason) {
   reply.mutable_leave()->set_exit_code(static_cast<int>(code));
   reply.mutable_leave()->set_reason(Sendable(reason));
   return reply;
+}
+
+// Both are kept, and the task is logged and shown.
+absl::Status CheckIdentity(const JoinRequest& request) {
+  constexpr size_t kBytesMax = 64;
+  for (const std::string* text : {&request.task(), &request.boot_id()}) {
+    if (text->size() > kBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          text == &request.task() ? "task: " : "boot_id: ", OneLine(*text, kBytesMax)));
+    }
+  }
+  ASSIGN_OR_RETURN(const Task task, ParseTask(request.task()));
+  const bool works = task.role == Role::kWorker || task.role == Role::kEvaluator;
+  if (works && task.ToString() == request.task()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("task: ", OneLine(request.task(), kBytesMax),
+                                                 " is not what a worker is called"));
 }
 
 }  // namespace
@@ -55,8 +75,14 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
         LeaveReply(ExitCode::kVersion, absl::StrCat("this coordinator speaks protocol ", kProtocol,
                                                     ", the worker ", request.protocol())));
   }
+  if (const absl::Status known = CheckIdentity(request); !known.ok()) {
+    Warn(absl::StrCat("a join is refused: ", known.message()));
+    return AnswerJoinWith(event.call,
+                          LeaveReply(ExitCode::kConfiguration, std::string(known.message())));
+  }
   if (!request.error().empty()) {
-    const std::string why = absl::StrCat(request.task(), " cannot take part: ", request.error());
+    const std::string why = absl::StrCat(
+        request.task(), " cannot take part: ", OneLine(request.error(), kSendableBytesMax));
     Error(why);
     AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, request.error()));
     // Nobody has shown that the job can run at all: most likely the job itself is wrong.
@@ -117,7 +143,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   session.id = ++last_id_;
   session.task = request.task();
   session.boot_id = request.boot_id();
-  session.device = request.device();
+  session.device = OneLine(request.device(), kDeviceBytesMax);
   session.joined_ms = session.last_seen_ms = now_ms_;
   JoinReply reply;
   Session& opened = *reply.mutable_session();
@@ -264,18 +290,19 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||
                             report.problem() == PROBLEM_NONFINITE;
   if (!nothing_sent) abandoned_.insert(lease.split);
+  const std::string said = OneLine(report.message(), kSendableBytesMax);
   switch (report.problem()) {
     case PROBLEM_GAP:
       reread_ = true;
       break;
     case PROBLEM_DATA:
-      CountFailure(session.task, lease, FailureKind::kData, report.message());
+      CountFailure(session.task, lease, FailureKind::kData, said);
       break;
     case PROBLEM_NONFINITE:
-      CountFailure(session.task, lease, FailureKind::kNonFinite, report.message());
+      CountFailure(session.task, lease, FailureKind::kNonFinite, said);
       break;
     case PROBLEM_SHAPE:
-      CountFailure(session.task, lease, FailureKind::kShape, report.message());
+      CountFailure(session.task, lease, FailureKind::kShape, said);
       break;
     default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
       break;

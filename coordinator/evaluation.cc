@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/metric.h"
+#include "common/one_line.h"
+#include "common/status_text.h"
 
 namespace paracord {
 
@@ -51,7 +53,8 @@ absl::Status Evaluation::Report(const EvaluationReport& report) {
   if (piece == pieces_.end() || report.lease() == 0) return absl::OkStatus();
   piece->lease = 0;
   if (report.problem() != PROBLEM_NONE) {
-    return absl::UnavailableError(absl::StrCat("evaluation failed: ", report.message()));
+    return absl::UnavailableError(
+        absl::StrCat("evaluation failed: ", OneLine(report.message(), kSendableBytesMax)));
   }
   const uint64_t first = static_cast<uint64_t>(piece - pieces_.begin()) * piece_records_;
   const uint64_t expected = std::min(piece_records_, records_ - first);

@@ -141,14 +141,8 @@ class CoreHarness {
     queue.push_back(PsAnswerEvent{e.ps, e.tag, std::move(reply)});
   }
 
-  // A worker that joins; its session, or 0.
-  uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0,
-                const std::string& boot_id = "boot") {
-    JoinRequest request;
-    request.set_task(task);
-    request.set_boot_id(task + "-" + boot_id);
-    request.set_protocol(kProtocol);
-    JobFacts& facts = *request.mutable_facts();
+  static JobFacts Facts(uint64_t records = 40, uint64_t test_records = 0) {
+    JobFacts facts;
     facts.set_records(records);
     facts.set_test_records(test_records);
     facts.set_fingerprint("files");
@@ -158,6 +152,16 @@ class CoreHarness {
     variable.add_shape(200000);
     variable.set_dtype(FLOAT32);
     variable.set_trainable(true);
+    return facts;
+  }
+  // A worker that joins; its session, or 0.
+  uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0,
+                const std::string& boot_id = "boot") {
+    JoinRequest request;
+    request.set_task(task);
+    request.set_boot_id(task + "-" + boot_id);
+    request.set_protocol(kProtocol);
+    *request.mutable_facts() = Facts(records, test_records);
     for (int tries = 0; tries < 3; ++tries) {
       Feed(JoinEvent{++call, request});
       if (joins[call].has_session()) return joins[call].session().id();
