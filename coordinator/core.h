@@ -121,6 +121,7 @@ class CoordinatorCore {
     int64_t parked_ms = 0;
     std::string wait_reason;
     uint32_t failures_in_a_row = 0;
+    bool misreports = false;  // it reported batches that are not there
     int64_t benched_until_ms = 0;
     uint64_t computed = 0;
     uint64_t samples = 0;

@@ -21,6 +21,7 @@ constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after
 constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
+constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
 constexpr size_t kSessionsMax = 100000;
 constexpr size_t kDeviceBytesMax = 64;
 
@@ -282,6 +283,20 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   if (!table_.has_value()) return;
   const LeaseState* found = table_->Find(report.lease());
   if (found == nullptr || found->session != session.id) return;
+  const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
+                      report.problem() == PROBLEM_SHAPE;
+  // A failure is one of batch `next`, and a batch that is not there fails no job.
+  const uint32_t next = std::max(report.next(), found->next);
+  if (next > found->end || (failed && next == found->end)) {
+    if (!std::exchange(session.misreports, true)) {
+      Warn(absl::StrCat(session.task, " reports batch ", next, " of a split of ", found->end,
+                        " batches; such reports are ignored"));
+    }
+    abandoned_.insert(found->split);
+    session.benched_until_ms = now_ms_ + kMisreportMs;
+    if (report.ended()) table_->End(report.lease());
+    return;
+  }
   if (report.next() > found->next) session.failures_in_a_row = 0;
   table_->Progress(report.lease(), report.next());
   const LeaseState lease = *table_->Find(report.lease());
@@ -307,8 +322,6 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
       break;
   }
-  const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
-                      report.problem() == PROBLEM_SHAPE;
   if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.size() > 1) {
     Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
                       " times in a row and gets no lease for ", kBenchMs / 1000, " s"));

@@ -59,7 +59,7 @@ Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index,
   Split& split = splits_[index];
   ++split.holders;
   free_.erase(index);
-  leases_[lease_id] = {lease_id, session, index, split.next, now_ms};
+  leases_[lease_id] = {lease_id, session, index, split.next, split.end, now_ms};
   leases_of_.emplace(session, lease_id);
   Lease lease;
   lease.set_id(lease_id);

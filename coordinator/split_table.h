@@ -19,6 +19,7 @@ struct LeaseState {
   uint64_t session = 0;
   uint64_t split = 0;
   uint32_t next = 0;  // as last reported
+  uint32_t end = 0;   // of the split: there is no such batch
   int64_t granted_ms = 0;
 };
 

@@ -130,5 +130,30 @@ TEST_CASE("a batch that kills its workers is known by the ledgers, not by report
   CHECK(reply.lease().rejected(0) == 2);
 }
 
+TEST_CASE("failures of batches that are not there fail no job") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 0.0}; });
+  const uint64_t session = harness.Join("worker:0");
+  for (int i = 0; i < 5; ++i) {
+    const WorkReply reply = harness.Work(session);
+    REQUIRE(reply.has_lease());
+    CHECK(reply.lease().first_batch() == 0);
+    LeaseReport report = Unreadable(reply.lease());
+    report.set_next(i == 0 ? reply.lease().end_batch() : ~uint32_t{0});
+    if (i == 1) report.clear_problem();
+    harness.Work(session, {report}, false);
+    harness.Run(1500);
+  }
+  CHECK_FALSE(harness.exit.has_value());
+  const std::string once = "worker:0 reports batch 2 of a split of 2 batches";
+  CHECK(harness.log.find(once) != std::string::npos);
+  CHECK(harness.log.find("worker:0 reports batch", harness.log.find(once) + 1) ==
+        std::string::npos);
+  // A batch that is there still does.
+  const WorkReply reply = harness.Work(session);
+  harness.Work(session, {Unreadable(reply.lease())}, false);
+  harness.Run(200);
+  CHECK(JsonOf(harness.summary).at("status") == "failed");
+}
+
 }  // namespace
 }  // namespace paracord
