@@ -125,6 +125,11 @@ std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<
   return ended;
 }
 
+uint64_t SplitTable::LeasesOf(uint64_t session) const {
+  const auto first = leases_of_.lower_bound({session, 0});
+  return static_cast<uint64_t>(std::distance(first, leases_of_.lower_bound({session + 1, 0})));
+}
+
 uint64_t SplitTable::batches_done() const {
   uint64_t done = 0;
   for (const Split& split : splits_) done += split.next;

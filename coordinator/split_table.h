@@ -57,6 +57,7 @@ class SplitTable {
   std::vector<LeaseState> EndSession(uint64_t session, const std::set<uint64_t>& held = {});
 
   const std::map<uint64_t, LeaseState>& leases() const { return leases_; }
+  uint64_t LeasesOf(uint64_t session) const;
   uint64_t batches_done() const;
 
  private:

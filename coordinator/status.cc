@@ -200,10 +200,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const Window recently = Recently(now_ms);
   json workers = json::array();
   for (const auto& [id, session] : sessions_) {
-    uint64_t leases = 0;
-    if (table_.has_value()) {
-      for (const auto& [lease_id, lease] : table_->leases()) leases += lease.session == id;
-    }
+    const uint64_t leases = table_.has_value() ? table_->LeasesOf(id) : 0;
     const double samples_per_second =
         Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
     workers.push_back({{"task", session.task},

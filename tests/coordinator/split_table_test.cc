@@ -57,6 +57,8 @@ TEST_CASE("the end of a session frees its splits and returns its leases") {
   REQUIRE(table.Grant(1, 100, 0).has_value());
   REQUIRE(table.Grant(2, 100, 0).has_value());
   table.Progress(1, 2);
+  CHECK(table.LeasesOf(100) == 2);
+  CHECK(table.LeasesOf(99) == 0);
   const std::vector<LeaseState> ended = table.EndSession(100);
   REQUIRE(ended.size() == 2);
   CHECK(ended[0].next == 2);
