@@ -310,7 +310,7 @@ absl::Status WriteResults(Files& files, const std::string& path,
 absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err) {
   ASSIGN_OR_RETURN(const std::string device,
                    ChooseDevice(flags.device, DeviceFor::kOneModel, nullptr));
-  PosixFiles files;
+  InputFiles files;
   RETURN_IF_ERROR(CheckOutFile(files, flags.out));
   ASSIGN_OR_RETURN(Job job, MakeJob(files, flags));
   ASSIGN_OR_RETURN(const Batch batch, ReadBatch(files, job.model, flags.batch));
@@ -332,6 +332,7 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err
   const std::unique_ptr<GradientProgram>& program = built.program;
   ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
                    ReadWeights(files, flags.weights, program->variables()));
+  RETURN_IF_ERROR(CheckOutFile(files, flags.out));
   ASSIGN_OR_RETURN(
       const Results results,
       Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(values)));

@@ -30,7 +30,7 @@ absl::Status Write(Files& files, const DataSource& source, const std::string& pa
 
 absl::Status Convert(const std::string& job_path, const std::string& which,
                      const std::string& out_path, std::ostream& out) {
-  PosixFiles files;
+  InputFiles files;
   ASSIGN_OR_RETURN(
       const Job job,
       ReadJobFile(files, std::filesystem::absolute(job_path).lexically_normal().string()));
@@ -44,9 +44,13 @@ absl::Status Convert(const std::string& job_path, const std::string& which,
   RETURN_IF_ERROR(CheckOutFile(files, path));
   ASSIGN_OR_RETURN(const auto source,
                    OpenDataSource(files, which == "test" ? *job.test : job.train));
+  RETURN_IF_ERROR(CheckOutFile(files, path));
   ASSIGN_OR_RETURN(const nlohmann::json spec, ExamplesSpec(source->schema(), path));
   RETURN_IF_ERROR(ReplaceOutFile(files, path, [&](const std::string& temporary) {
-    return Write(files, *source, temporary, absl::EndsWith(path, ".gz"));
+    absl::Status status = Write(files, *source, temporary, absl::EndsWith(path, ".gz"));
+    // Again: some files are read only when their record is.
+    if (status.ok()) status = CheckOutFile(files, path);
+    return status;
   }));
   out << path << ": " << source->records() << " examples, to be read with\n"
       << TextOf(spec) << "\n";

@@ -38,15 +38,18 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   if (dir.empty() || path.empty()) {
     return fail("needs --dir DIR and --out FILE", ExitCode::kConfiguration);
   }
-  PosixFiles files;
+  InputFiles files;
   dir = std::filesystem::absolute(dir).lexically_normal().string();
   path = std::filesystem::absolute(path).lexically_normal().string();
-  const absl::Status writable = CheckOutFile(files, path);
+  absl::Status writable = CheckOutFile(files, path);
+  if (writable.ok()) writable = CheckNotOfJob(dir, path);
   if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {
     return fail(std::string(chosen.status().message()), ExitCodeOfChoice(chosen.status()));
   }
+  writable = CheckOutFile(files, path);
+  if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
   const Manifest& manifest = chosen->manifest;
   std::vector<NamedTensor> tensors;
   uint64_t bytes = 0;

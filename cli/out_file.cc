@@ -1,15 +1,43 @@
 #include "cli/out_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 
-absl::Status CheckOutFile(Files& files, const std::string& path) {
+namespace {
+
+std::optional<std::pair<uint64_t, uint64_t>> FileId(const std::string& path) {
+  struct stat there = {};
+  if (::stat(path.c_str(), &there) != 0) return std::nullopt;
+  return std::pair<uint64_t, uint64_t>(there.st_dev, there.st_ino);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ReadFile>> InputFiles::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, PosixFiles::Open(path));
+  if (const auto id = FileId(path); id.has_value()) {
+    const MutexLock lock(mu_);
+    read_.insert(*id);
+  }
+  return file;
+}
+
+bool InputFiles::HasRead(const std::string& path) {
+  const auto id = FileId(path);
+  const MutexLock lock(mu_);
+  return id.has_value() && read_.contains(*id);
+}
+
+absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const absl::Status there = files.List(directory).status();
   if (absl::IsNotFound(there)) {
@@ -19,6 +47,34 @@ absl::Status CheckOutFile(Files& files, const std::string& path) {
   if (!there.ok()) return absl::InvalidArgumentError(absl::StrCat("--out: ", there.message()));
   if (files.List(path).ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--out: ", path, " is a directory"));
+  }
+  if (files.HasRead(path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: ", path, " is read by this command: it is left as it is"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNotOfJob(const std::string& dir, const std::string& path) {
+  const auto refuse = [&] {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: ", path, " is of the job in ", dir, ": it is left as it is"));
+  };
+  const auto directory_id = FileId(dir);
+  const auto checkpoints_id = FileId(CheckpointsDirectory(dir));
+  const std::filesystem::path whole(path);
+  const std::string name = whole.filename().string();
+  const auto parent_id = FileId(whole.parent_path().string());
+  for (const char* own : {"job.state-", "generation-", "summary.", "coordinator.address"}) {
+    if (parent_id.has_value() && parent_id == directory_id && name.starts_with(own)) {
+      return refuse();
+    }
+  }
+  // Through links: as the system sees the directories above it.
+  std::error_code unresolved;
+  std::filesystem::path above = std::filesystem::weakly_canonical(whole.parent_path(), unresolved);
+  for (; checkpoints_id.has_value() && above.has_relative_path(); above = above.parent_path()) {
+    if (FileId(above.string()) == checkpoints_id) return refuse();
   }
   return absl::OkStatus();
 }

@@ -117,6 +117,23 @@ TEST_CASE("what cannot be exported is said, with the code for it") {
   CHECK(absl::StartsWith(help.out, "usage: paracord export"));
 }
 
+TEST_CASE("export does not write over what is the job's") {
+  ExampleJob example;
+  const std::string dir = example.directory.path();
+  const std::string name = example.Commit(2, 1, {});
+  const std::string checkpoint = example.path("checkpoints/" + name);
+  std::filesystem::create_directory_symlink(checkpoint, example.path("link"));
+  for (const std::string& out :
+       {checkpoint + "/MANIFEST.json", checkpoint + "/more", example.path("checkpoints/w"),
+        example.path("link/more"), example.path("summary.json"), example.path("job.state-7")}) {
+    CAPTURE(out);
+    const Ran ran = Run(RunExport, {"--dir", dir, "--out", out});
+    CHECK(ran.code == 2);
+    CHECK(Has(ran.err, "--out: " + out + " is of the job in " + dir));
+  }
+  CHECK(Run(RunExport, {"--dir", dir, "--out", example.path("w")}).code == 0);
+}
+
 TEST_CASE("where a checkpoint stands is said in epochs from 1, as train counts them") {
   const std::pair<uint64_t, std::string> cases[] = {{0, "epoch 1, batch 0 of 2"},
                                                     {1, "epoch 1, batch 1 of 2"},

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -234,6 +235,17 @@ TEST_CASE("wrong arguments, a model that is not compiled, and what is not finite
                        *linear.example.files.ReadWhole(linear.example.path("model.json")));
   CHECK(linear.Run() == 2);
   CHECK(linear.err.find("compile_config gives no loss") != std::string::npos);
+}
+
+TEST_CASE("compute does not write over what it reads") {
+  for (const char* input : {"w", "b", "linear.json"}) {
+    Linear linear;
+    std::filesystem::create_symlink(linear.example.path(input), linear.example.path("o"));
+    CHECK(linear.Run() == 2);
+    CHECK(linear.err.find("--out: ") != std::string::npos);
+    CHECK(linear.err.find(" is read by this command") != std::string::npos);
+    CHECK(std::filesystem::is_symlink(linear.example.path("o")));
+  }
 }
 
 }  // namespace

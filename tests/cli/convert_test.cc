@@ -1,6 +1,7 @@
 // `paracord convert` on small files: its file read again by our own reader of TFRecords, as the
 // command says; what it refuses leaves the old file alone.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -33,6 +34,7 @@ class Example {
          {{"name", "m"}, {"layers", {{{"class_name", "Dense"}, {"config", {{"units", 3}}}}}}}}};
     job_["data"]["train"] = {{"format", "csv"}, {"files", "train.csv"}};
     job_["data"]["test"] = {{"format", "csv"}, {"files", "test.csv"}};
+    directory_.Write("job.json", "");  // Run writes it
     for (json& data : job_["data"]) {
       data["features"] = {{{"column", "a"}, {"input", "in"}},
                           {{"column", "b"}, {"input", "in"}},
@@ -172,6 +174,22 @@ TEST_CASE("convert refuses with the reason, and leaves the old file alone") {
   example.job() = good;
   CHECK(example.Run("no/such/file") == static_cast<int>(ExitCode::kConfiguration));
   CHECK(absl::StrContains(example.err, "no/such is not there"));
+}
+
+TEST_CASE("convert does not write over what it reads, by whatever name") {
+  Example example;
+  std::filesystem::create_symlink(example / "train.csv", example / "link");
+  std::filesystem::create_hard_link(example / "job.json", example / "hard");
+  PosixFiles files;
+  const std::string data = files.ReadWhole(example / "train.csv").value_or("");
+  for (const char* input : {"train.csv", "job.json", "link", "hard"}) {
+    CAPTURE(input);
+    CHECK(example.Run(input) == static_cast<int>(ExitCode::kConfiguration));
+    CHECK(absl::StrContains(example.err, absl::StrCat("--out: ", example / input, " is read")));
+  }
+  CHECK(files.ReadWhole(example / "train.csv").value_or("") == data);
+  CHECK(example.Run("out.tfrecord") == 0);
+  CHECK(example.Run("out.tfrecord") == 0);  // its own result is replaced
 }
 
 TEST_CASE("convert explains itself, and needs a job and a file") {
