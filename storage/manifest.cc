@@ -292,9 +292,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
   } catch (const json::exception& error) {
     return damaged(error.what());
   }
-  for (const char* key : {"data_plan", "partitions", "files"}) {
+  for (const char* key : {"created_unix_ms", "data_plan", "partitions", "files"}) {
     if (HasOddNumber(root.at(key))) return damaged(absl::StrCat(key, " holds an odd number"));
   }
+  if (manifest.created_unix_ms < 0) return damaged("created_unix_ms is past 2^63");
   const absl::Status fits = CheckManifest(manifest);
   if (!fits.ok()) return damaged(std::string(fits.message()));
   return manifest;
