@@ -52,7 +52,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       state_.partitions.push_back(partition.spec);
     }
     if (newest.summary.contains("metric_names")) {
-      newest.summary["metric_names"].get_to(state_.metric_names);
+      for (const nlohmann::json& name : newest.summary["metric_names"]) {
+        if (name.is_string()) state_.metric_names.push_back(name);
+      }
     }
     job_fixed_ = true;
   }

@@ -178,6 +178,17 @@ FoundInDir AfterCheckpoints(CoreHarness& first, size_t count) {
   return found;
 }
 
+TEST_CASE("a manifest whose metric names are none does not end the coordinator") {
+  for (const nlohmann::json& names : {nlohmann::json(7), nlohmann::json({"loss", 7})}) {
+    CoreHarness first(kOften);
+    FoundInDir found = AfterCheckpoints(first, 1);
+    found.job_state.reset();
+    found.manifests[0].summary["metric_names"] = names;
+    CoreHarness second(kOften, std::move(found));
+    CHECK(second.Join("worker:0") != 0);
+  }
+}
+
 TEST_CASE("a checkpoint that is damaged is left for the one before it") {
   CoreHarness first(kOften);
   CoreHarness second(kOften, AfterCheckpoints(first, 2), nullptr, {0, 1});
