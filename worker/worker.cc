@@ -62,6 +62,17 @@ void Worker::SayOnce(const std::string& what) {
   log_.Info("{}", what);
 }
 
+// A message that cannot be parsed, here or there, is the same the next time: one of us is of
+// another version, or wrong. Not at the first, which may be of a coordinator that is being
+// replaced. True if this is the end.
+bool Worker::Unreadable(const absl::Status& status) {
+  constexpr uint32_t kInARow = 5;
+  if (!absl::IsInvalidArgument(status) || ++unreadable_ < kInARow) return false;
+  Exit(ExitCode::kVersion, absl::StrCat("this worker and the coordinator at ", options_.coordinator,
+                                        " cannot read each other's messages: ", Text(status)));
+  return true;
+}
+
 // ---- joining
 
 void Worker::Join() {
@@ -119,10 +130,12 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     join_again_ms_ = std::min(2 * join_again_ms_, kJoinAgainMs);
   };
   if (!reply.ok()) {
+    if (Unreadable(reply.status())) return;
     return wait(
         absl::StrCat(" for the coordinator at ", options_.coordinator, ": ", Text(reply.status())));
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
+  unreadable_ = 0;
   looked_in_dir_ = false;
   switch (reply->what_case()) {
     case JoinReply::kJobJson:
@@ -335,6 +348,7 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
   (sent.want_task() ? asking_ : reporting_) = false;
   if (!reply.ok()) {
     if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
+    if (Unreadable(reply.status())) return;
     PutBack(sent);
     // It takes us for dead by now, and the parked Hold may never tell (a cut, a lost call).
     if (environment_.loop.NowMs() - coordinator_seen_ms_ > job_->timeouts.worker_ms) {
@@ -344,6 +358,8 @@ void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkRepl
     return;
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
+  // A beat, which says nothing, shows nothing.
+  if (sent.leases_size() > 0 || sent.has_evaluation()) unreadable_ = 0;
   if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
   switch (reply->task_case()) {
     case WorkReply::kLease:

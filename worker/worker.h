@@ -56,6 +56,7 @@ class Worker {
   void Call(WorkRequest request);
   void WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply);
   void PutBack(const WorkRequest& sent);
+  bool Unreadable(const absl::Status& status);
   void SayOnce(const std::string& what);
   void Exit(ExitCode code, const std::string& reason);
   // Guards a function against running after this object's end.
@@ -81,6 +82,7 @@ class Worker {
   int64_t join_again_ms_ = kJoinSoonMs;
   bool looked_in_dir_ = false;  // since the coordinator was last seen
   std::string last_said_;
+  uint32_t unreadable_ = 0;  // messages in a row, of a coordinator or for it
 
   struct PsLink {
     std::string boot_id;

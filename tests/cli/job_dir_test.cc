@@ -24,6 +24,9 @@ struct Directory {
   explicit Directory(const nlohmann::json& patch) : answering(Status(patch)) {
     JobState state;
     state.run_id = "run";
+    state.plan.set_records(1);
+    state.plan.set_batch(1);
+    state.plan.set_split_batches(1);
     Write("generation-3", "");
     Write("generation-4", "");
     Write("job.state-4", JobStateToText(state));
