@@ -13,7 +13,6 @@
 #include "common/status_macros.h"
 #include "common/trace.h"
 #include "net/encoding.h"
-#include "net/shared_memory.h"
 #include "server/gradient.h"
 
 namespace paracord {
@@ -150,15 +149,9 @@ absl::Cord CordOf(PulledChunk chunk) {
   return absl::MakeCordFromExternal(bytes, [chunk = std::move(chunk)](absl::string_view) {});
 }
 
-// The chunk in another encoding: converted while it is copied.
-absl::Cord Converted(Encoding encoding, const ChunkRef& chunk) {
-  const std::span<const float> values = chunk.values();
-  const uint64_t bytes = values.size() * ElementBytes(encoding);
-  char* const out = static_cast<char*>(AllocateShared(bytes));
-  EncodeDense(encoding, values, out);
-  return absl::MakeCordFromExternal(absl::string_view(out, bytes), [](absl::string_view held) {
-    FreeShared(const_cast<char*>(held.data()), held.size());
-  });
+absl::Cord CordOf(PulledCopy copy) {
+  const absl::string_view bytes(copy.data(), copy.bytes());
+  return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
 }
 
 void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
@@ -180,8 +173,14 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
       pieces[first + i].data = CordOf(PulledChunk(std::move(values[i]), partition.pinned()));
     }
   } else {
-    ParallelFor(values.size(),
-                [&](size_t i) { pieces[first + i].data = Converted(pull.encoding(), values[i]); });
+    std::vector<PulledCopy> copies;
+    for (const ChunkRef& chunk : values) {
+      copies.emplace_back(chunk.values().size() * element_bytes, partition.pinned());
+    }
+    ParallelFor(values.size(), [&](size_t i) {
+      EncodeDense(pull.encoding(), values[i].values(), copies[i].data());
+      pieces[first + i].data = CordOf(std::move(copies[i]));
+    });
   }
 }
 

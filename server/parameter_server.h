@@ -20,10 +20,11 @@ struct Content;
 
 struct PsOptions {
   uint32_t index = 0;
-  std::string dir;                                   // shared DIR of the job; absolute
-  int64_t orphan_ms = 600000;                        // until the job's own timeouts are known
+  std::string dir;             // shared DIR of the job; absolute
+  int64_t orphan_ms = 600000;  // until the job's own timeouts are known
   uint64_t partition_bytes_max = kPartitionBytesMax;
-  // Of values replaced while readers still have them; above it exchanges wait for the readers.
+  // Of values that were replaced, or are copies in 16 bits, and that readers still have; above it
+  // exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
   uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
 };

@@ -88,8 +88,8 @@ void ParameterServer::Impl::Resume() {
     const int64_t now_ms = environment_.loop.NowMs();
     if (now_ms - waiting_since_ms_ >= kWarnFromMs && MayWarn(now_ms, warned_of_wait_ms_)) {
       log_.Warn(
-          "exchanges waited {} ms for readers that held more than --pinned-mb {} of replaced "
-          "values",
+          "exchanges waited {} ms for readers that held more than --pinned-mb {} of replaced or "
+          "converted values",
           now_ms - waiting_since_ms_, options_.pinned_bytes_max >> 20);
     }
   }
@@ -110,8 +110,8 @@ void ParameterServer::Impl::LosePatience(int64_t waited_ms) {
   if (pinned_->Above()) {
     if (MayWarn(environment_.loop.NowMs(), warned_ms_)) {
       log_.Warn(
-          "readers hold {} MiB of replaced values for {} ms, and --pinned-mb is {}: exchanges wait "
-          "for them no longer",
+          "readers hold {} MiB of replaced or converted values for {} ms, and --pinned-mb is {}: "
+          "exchanges wait for them no longer",
           pinned_->bytes() >> 20, waited_ms, options_.pinned_bytes_max >> 20);
     }
     pinned_->Forgive();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "net/shared_memory.h"
+
 namespace paracord {
 namespace {
 
@@ -56,6 +58,17 @@ PulledChunk::PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned)
 PulledChunk::~PulledChunk() {
   if (pinned_ == nullptr) return;
   if (chunk_.pulls().fetch_sub(kPull) == kStale + kPull) pinned_->Subtract(Bytes(chunk_));
+}
+
+PulledCopy::PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
+    : data_(static_cast<char*>(AllocateShared(bytes))), bytes_(bytes), pinned_(std::move(pinned)) {
+  pinned_->Add(bytes_);
+}
+
+PulledCopy::~PulledCopy() {
+  if (pinned_ == nullptr) return;
+  FreeShared(data_, bytes_);
+  pinned_->Subtract(bytes_);
 }
 
 }  // namespace paracord

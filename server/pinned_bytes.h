@@ -1,8 +1,8 @@
-// The bytes of replaced chunks that pulls still hold: memory that slow readers cost on top of what
-// a ps holds. A chunk counts while it is stale (its block has a newer one) and a pull has it;
-// snapshots hold chunks too and do not count, because training never waits for one. Owned by the
-// door, by partitions and by replies, which may outlive both. Thread-safe; the usual path takes no
-// lock. It makes nobody wait: the door does (server/parked.cc).
+// The bytes that slow readers cost on top of what a ps holds. A chunk of it counts while it is
+// stale (its block has a newer one) and a pull has it, a copy in another encoding while its pull
+// has it; snapshots hold chunks too and do not count, because training never waits for one. Owned
+// by the door, by partitions and by replies, which may outlive both. Thread-safe; the usual path
+// takes no lock. It makes nobody wait: the door does (server/parked.cc).
 #pragma once
 
 #include <atomic>
@@ -41,6 +41,7 @@ class PinnedBytes {
 
  private:
   friend class PulledChunk;
+  friend class PulledCopy;
   void Add(uint64_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
   void Subtract(uint64_t bytes);
 
@@ -66,6 +67,24 @@ class PulledChunk {
 
  private:
   ChunkRef chunk_;
+  std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
+};
+
+// A chunk's values in another encoding on their way to a reader: memory to write them to, which
+// counts from the first moment, so that whoever comes while they are converted meets the limit.
+class PulledCopy {
+ public:
+  PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned);
+  PulledCopy(PulledCopy&& other) noexcept = default;
+  PulledCopy& operator=(PulledCopy&&) = delete;
+  ~PulledCopy();
+
+  char* data() const { return data_; }  // not initialised
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  char* data_;
+  uint64_t bytes_;
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };
 

@@ -27,7 +27,8 @@ int Main(int argc, char** argv) {
   PsOptions options;
   auto pinned_mb = static_cast<int64_t>(options.pinned_bytes_max >> 20);
   flags.Integer("pinned-mb", "N",
-                "MiB of replaced values that slow readers hold; above it exchanges wait for them",
+                "MiB of replaced or converted values that slow readers hold; above it exchanges "
+                "wait for them",
                 1, 1 << 20, &pinned_mb);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);

@@ -129,16 +129,33 @@ TEST_CASE("a limit that is reached and not exceeded holds nobody up, and neither
   CHECK(exact.Describe().pinned_bytes() == kBytes);
 }
 
-TEST_CASE("values in another encoding are copies, which pin nothing") {
+TEST_CASE("values in another encoding are copies: each counts until its reader lets go") {
   SlowReader test;
   SlowReader::LetGo(test.slow);
   DecodedRequest pull;
   *pull.header.mutable_fence() = test.ps.MakeFence();
   test.ps.AddPulls(pull);
   pull.header.mutable_pull(0)->set_encoding(ENCODING_BF16);
-  const auto reader = test.Send(pull);
-  REQUIRE(reader->reply.ok());
-  CHECK(SlowReader::Applied(test.Push()));
+  const auto first = test.Send(pull);
+  REQUIRE(first->reply.ok());
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes / 2);
+  CHECK(SlowReader::Applied(test.Push()));  // what a copy was made of is replaced
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes / 2);
+  pull.header.mutable_pull(0)->set_encoding(ENCODING_F16);
+  const auto second = test.Send(pull);
+  REQUIRE(second->reply.ok());
+  CHECK(test.ps.Describe().pinned_bytes() == kBytes);
+  const auto third = test.Send(pull);
+  const auto push = test.Push();
+  CHECK(third->answered == 0);
+  SlowReader::LetGo(first);
+  test.ps.loop.RunPosted();
+  CHECK(third->answered == 1);
+  CHECK(push->answered == 0);
+  SlowReader::LetGo(second);
+  test.ps.loop.RunPosted();
+  CHECK(SlowReader::Applied(push));
+  SlowReader::LetGo(third);
   CHECK(test.ps.Describe().pinned_bytes() == 0);
 }
 
@@ -211,7 +228,7 @@ TEST_CASE("the log says that exchanges waited, if it was long, at most once a mi
   wait(1000);
   CHECK(log.lines() == 1);
   CHECK(log.text().find("ps:0 exchanges waited 1000 ms for readers that held more than "
-                        "--pinned-mb 1 of replaced values") != std::string::npos);
+                        "--pinned-mb 1 of replaced or converted values") != std::string::npos);
   wait(5000);
   CHECK(log.lines() == 1);
 }
@@ -225,8 +242,9 @@ TEST_CASE("the log says once that patience was lost, with what it is about") {
   test.ps.loop.Advance(1);
   CHECK(SlowReader::Applied(first));
   CHECK(log.lines() == 1);
-  CHECK(log.text().find("ps:0 readers hold 1 MiB of replaced values for 20000 ms, and --pinned-mb "
-                        "is 1: exchanges wait for them no longer") != std::string::npos);
+  CHECK(log.text().find("ps:0 readers hold 1 MiB of replaced or converted values for 20000 ms, and "
+                        "--pinned-mb is 1: exchanges wait for them no longer") !=
+        std::string::npos);
   // Again within a minute, another reader: no second line.
   SlowReader::CallPtr other;
   test.Hold(other);
