@@ -60,6 +60,14 @@ void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
+// A small compressed message can be a huge one, which gRPC makes of it before it looks at limits.
+// We send none: a call that comes with one is ended, and nothing is decompressed.
+template <class SetInt>
+void RefuseCompressed(SetInt set) {
+  set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+}
+
 // The codes are the same numbers by design of both.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};

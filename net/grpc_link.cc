@@ -154,7 +154,9 @@ class GrpcLink : public Link {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
     arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
-    SetWindows([&](const char* name, int value) { arguments.SetInt(name, value); });
+    const auto set = [&](const char* name, int value) { arguments.SetInt(name, value); };
+    SetWindows(set);
+    RefuseCompressed(set);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);

@@ -214,7 +214,9 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
   // Otherwise it takes the link's keepalive for an attack.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  SetWindows([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
+  const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
+  SetWindows(set);
+  RefuseCompressed(set);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
   // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request. The
