@@ -148,7 +148,7 @@ struct Addresses {
   Stores stores(sizes);
   const auto listen_tcp = daemon.environment().network.Listen(at.grpc_tcp, stores);
   const auto listen_unix = daemon.environment().network.Listen(at.grpc_unix, stores);
-  const auto offer = SharedNetwork::Offer(kBootId, stores);
+  const auto offer = SharedNetwork::Offer(kBootId, stores, daemon.intake());
   if (!listen_tcp.ok() || !listen_unix.ok() || !offer.ok()) Fail("cannot listen");
   std::thread([&] { ServeRaw(tcp, sizes.back()); }).detach();
   std::thread([&] { ServeRaw(unix_fd, sizes.back()); }).detach();

@@ -69,6 +69,9 @@ class Daemon {
 
   Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 
+  // Where requests count that do not come by that network's listeners.
+  const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
+
   // To be given to the role: ends Run.
   void Exit(int exit_code, const std::string& reason);
   // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe

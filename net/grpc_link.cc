@@ -22,6 +22,8 @@
 namespace paracord {
 namespace {
 
+constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
+
 // Calls in flight, so that a link can cancel them and wait for their end.
 class Calls {
  public:
@@ -182,7 +184,9 @@ class GrpcLink : public Link {
 // Debian's gRPC may abort, or free twice, while the last channel or server of a process takes the
 // completion queue that all callbacks share down with it (one of gRPC's threads may be the last to
 // let go, and then waits for itself). One link that has been used keeps that queue for ever.
-GrpcNetwork::GrpcNetwork(GrpcOptions options) : options_(options) {
+GrpcNetwork::GrpcNetwork(GrpcOptions options)
+    : options_(options),
+      intake_(std::make_shared<Intake>(options.requests_bytes_max, kSmallBytes)) {
   static Link* const kept = [&] {
 #if defined(__SANITIZE_ADDRESS__)
     const __lsan::ScopedDisabler not_a_leak;

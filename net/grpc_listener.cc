@@ -228,9 +228,7 @@ void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
 absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
                                                               Service& service) {
   ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
-  constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
-  const auto intake = std::make_shared<Intake>(options_.requests_bytes_max, kSmallBytes);
-  auto generic = std::make_unique<GenericService>(service, options_, intake);
+  auto generic = std::make_unique<GenericService>(service, options_, intake_);
   grpc::ServerBuilder builder;
   SetArguments(builder, options_);
   using Builder = grpc::ServerBuilder::experimental_type;
@@ -242,7 +240,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   if (server == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": gRPC fails"));
   }
-  door->Open({&service, intake, options_.request_bytes_max}, [acceptor](int fd) {
+  door->Open({&service, intake_, options_.request_bytes_max}, [acceptor](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
     acceptor->HandleNewConnection(&connection);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/rpc.h"
+#include "net/intake.h"
 
 namespace paracord {
 
@@ -30,8 +31,12 @@ class GrpcNetwork : public Network {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Service& service) override;
 
+  // Of all listeners; what comes into this process by other ways counts there too.
+  const std::shared_ptr<Intake>& intake() const { return intake_; }
+
  private:
   const GrpcOptions options_;
+  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the network
 };
 
 }  // namespace paracord

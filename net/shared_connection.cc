@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "common/log.h"
 #include "common/status_text.h"
 #include "common/steady_ms.h"
+#include "net/packet_socket.h"
 
 namespace paracord {
 namespace {
@@ -23,6 +23,7 @@ constexpr size_t kPacketBytes = 32 << 10;
 constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet that has so many is full
 constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and their heads
 constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
+constexpr uint64_t kPlaceBytes = 128;           // about what one costs us
 constexpr int kPiecesMax = 256;
 constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more keeps them for ever
 constexpr int kTickMs = 100;              // how exactly deadlines are kept
@@ -60,10 +61,23 @@ struct SharedConnection::Received {
   const uint64_t call;
 };
 
+// While it lives a request counts.
+struct SharedConnection::Counted {
+  Counted(Intake& in, std::function<void()> drop)
+      : intake(in), request(intake.Begin(std::move(drop))) {}
+  ~Counted() { intake.End(request); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+  Intake& intake;  // the connection's
+  const uint64_t request;
+};
+
 class SharedConnection::ServerSide : public ServerCall {
  public:
-  ServerSide(std::shared_ptr<SharedConnection> connection, uint64_t call)
-      : connection_(std::move(connection)), call_(call) {}
+  ServerSide(std::shared_ptr<SharedConnection> connection, uint64_t call,
+             std::unique_ptr<Counted> counted)
+      : connection_(std::move(connection)), call_(call), counted_(std::move(counted)) {}
   ~ServerSide() override {
     connection_->Reply(call_, absl::CancelledError("dropped without an answer"));
   }
@@ -75,12 +89,15 @@ class SharedConnection::ServerSide : public ServerCall {
  private:
   const std::shared_ptr<SharedConnection> connection_;
   const uint64_t call_;
+  const std::unique_ptr<Counted> counted_;
 };
 
-SharedConnection::SharedConnection(int fd, Service* service, uint64_t request_bytes_max,
-                                   std::string peer, int64_t reply_patience_ms)
+SharedConnection::SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
+                                   uint64_t request_bytes_max, std::string peer,
+                                   int64_t reply_patience_ms)
     : fd_(fd),
       service_(service),
+      intake_(std::move(intake)),
       request_bytes_max_(request_bytes_max),
       reply_patience_(reply_patience_ms),
       serving_tick_ms_(static_cast<int>(std::min(kServingTickMs, reply_patience_ms))),
@@ -108,6 +125,7 @@ void SharedConnection::Run() {
   while (ReadPacket()) {
   }
   arriving_.reset();
+  paused_ = false;
   mappings_.clear();                            // what still reads there holds its own
   if (service_ != nullptr) table_.CancelAll();  // what waits to be answered holds its request
   // What the peer may still read stays until it has closed its side too.
@@ -124,43 +142,36 @@ void SharedConnection::Run() {
   Ended();
 }
 
-// For something to read, or a moment. Then looks whose time is over.
+// For something to read (while paused: for the peer's end), or a moment. Then looks whose time is
+// over.
 bool SharedConnection::Wait() {
-  pollfd ready{fd_, POLLIN, 0};
-  const int polled = poll(&ready, 1, service_ == nullptr ? kTickMs : serving_tick_ms_);
+  const bool paused = paused_;
+  pollfd ready{fd_, paused ? short{0} : short{POLLIN}, 0};
+  const bool often = service_ == nullptr || arriving_ != nullptr;
+  const int polled = poll(&ready, 1, often ? kTickMs : serving_tick_ms_);
   const bool nothing = polled == 0 || (polled < 0 && errno == EINTR);
-  service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0);
+  service_ == nullptr ? ExpireCalls() : ExpireReplies(/*idle=*/polled == 0 && !paused);
+  if (paused) intake_->Look();
   return !nothing;
 }
 
 bool SharedConnection::ReadPacket() {
+  if (!paused_ && arriving_ != nullptr && arriving_->whole) return Serve();
   const bool readable = Wait();
   {
     MutexLock lock(mu_);
     if (takes_back_) return false;
   }
-  if (!readable) return true;
-  iovec data{buffer_.data(), buffer_.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = CMSG_LEN(sizeof(int));  // one descriptor; the kernel closes others
-  const ssize_t size = recvmsg(fd_, &header, MSG_CMSG_CLOEXEC);
-  if (size < 0) return errno == EINTR || errno == EAGAIN;
-  int fd = -1;
-  const cmsghdr* const with = CMSG_FIRSTHDR(&header);
-  if (with != nullptr && with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
-    std::memcpy(&fd, CMSG_DATA(with), sizeof(fd));
-  }
+  if (paused_) return !readable;
+  if (!readable || (arriving_ != nullptr && arriving_->whole)) return true;
+  const ReceivedPacket got = ReceivePacket(fd_, buffer_);
+  if (got.size < 0) return errno == EINTR || errno == EAGAIN;
   SharedPacket packet;
-  const bool whole = size > 0 && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
-                     packet.ParseFromArray(buffer_.data(), static_cast<int>(size));
-  if (!whole && fd >= 0) close(fd);
-  if (whole && Take(packet, fd)) return true;
+  const bool whole = got.whole && packet.ParseFromArray(buffer_.data(), static_cast<int>(got.size));
+  if (!whole && got.fd >= 0) close(got.fd);
+  if (whole && Take(packet, got.fd)) return true;
   MutexLock lock(mu_);
-  if (size > 0) Break("the peer broke the rules");
+  if (got.size > 0) Break("the peer broke the rules");
   return false;
 }
 
@@ -203,8 +214,14 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
   if (arriving_ == nullptr) {
     arriving_ = std::make_unique<Message>();
     arriving_->call = packet.call();
+    if (service_ != nullptr) {
+      arriving_->counted = std::make_unique<Counted>(*intake_, [slow = weak_from_this()] {
+        if (const auto self = slow.lock()) self->BreakSlow();
+      });
+    }
   }
   Message& message = *arriving_;
+  const uint64_t before = message.inline_bytes + message.places * kPlaceBytes;
   if (message.call != packet.call()) return false;
   if (!packet.method().empty()) message.method = packet.method();
   for (const SharedPiece& piece : packet.pieces()) {
@@ -231,25 +248,38 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
     }
     if (message.bytes.size() > request_bytes_max_) return false;
   }
-  if (packet.more()) return true;
-  Message whole = std::move(message);
-  arriving_.reset();
-  return Finished(packet, std::move(whole));
-}
-
-bool SharedConnection::Finished(const SharedPacket& packet, Message message) {
-  message.received = nullptr;  // the bytes hold it
-  if (service_ == nullptr) {
-    absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
-    if (packet.code() != 0) {
-      reply = absl::Status(static_cast<absl::StatusCode>(packet.code()), packet.error());
-    }
-    table_.Answer(packet.call(), std::move(reply));
+  if (service_ != nullptr) {
+    Count(message.inline_bytes + message.places * kPlaceBytes - before);
+    message.whole = !packet.more();
     return true;
   }
-  if (!table_.Begin(packet.call())) return false;
-  service_->Handle(message.method, std::move(message.bytes),
-                   std::make_shared<ServerSide>(shared_from_this(), packet.call()));
+  if (packet.more()) return true;
+  absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
+  arriving_.reset();  // the bytes hold what it received
+  if (packet.code() != 0) {
+    reply = absl::Status(static_cast<absl::StatusCode>(packet.code()), packet.error());
+  }
+  table_.Answer(packet.call(), std::move(reply));
+  return true;
+}
+
+void SharedConnection::Count(uint64_t bytes) {
+  if (bytes == 0) return;
+  paused_ = true;  // before, since it may be resumed at once
+  const auto resume = [self = shared_from_this()] { self->paused_ = false; };
+  if (intake_->Take(arriving_->counted->request, bytes, resume)) paused_ = false;
+}
+
+// What has arrived whole. False as Take's.
+bool SharedConnection::Serve() {
+  Message message = std::move(*arriving_);
+  arriving_.reset();
+  message.received = nullptr;  // the bytes hold it
+  intake_->Arrived(message.counted->request);
+  if (!table_.Begin(message.call)) return false;
+  service_->Handle(
+      message.method, std::move(message.bytes),
+      std::make_shared<ServerSide>(shared_from_this(), message.call, std::move(message.counted)));
   return true;
 }
 
@@ -401,24 +431,10 @@ void SharedConnection::Announce(uint64_t segment) {
 }
 
 void SharedConnection::Write(const SharedPacket& packet, int fd) {
-  std::string bytes = packet.SerializeAsString();
+  const std::string bytes = packet.SerializeAsString();
   if (bytes.size() > kPacketBytes) Break("a packet is too large");
-  iovec data{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
-  if (fd >= 0) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const with = CMSG_FIRSTHDR(&header);
-    with->cmsg_level = SOL_SOCKET;
-    with->cmsg_type = SCM_RIGHTS;
-    with->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(with), &fd, sizeof(fd));
-  }
   while (!broken_) {
-    if (sendmsg(fd_, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return;
+    if (SendPacket(fd_, bytes, fd) >= 0) return;
     pollfd ready{fd_, POLLOUT, 0};
     const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
     if (!full) broken_ = true;  // the peer has gone
@@ -436,6 +452,11 @@ void SharedConnection::CloseIfUnused() {
   // The peer closes then, and Run ends. It does so by itself where the peer is not waited for.
   shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);
   __sync_synchronize();  // before memory is used again
+}
+
+void SharedConnection::BreakSlow() {
+  MutexLock lock(mu_);
+  Break("a request hardly moves while others wait for it");
 }
 
 void SharedConnection::Break(std::string_view why) {

@@ -7,13 +7,15 @@
 // serves then ends the connection, both ways, and takes its memory back, but for that it first lets
 // go of the caller's requests. So a caller asks intact() when it has read a reply.
 //
-// A peer can harm nothing: places are checked, segments cannot shrink, payload is numbers, and what
-// comes through the socket is bounded. One thread reads each connection; everything else may be
-// used from any thread.
+// A peer can harm nothing: places are checked, segments cannot shrink and have a number (of all
+// connections), payload is numbers, and what comes through the socket is bounded and counts, as
+// places do, in the intake of the side that serves. One thread reads each connection; everything
+// else may be used from any thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -28,6 +30,7 @@
 #include "common/mutex.h"
 #include "common/rpc.h"
 #include "net/call_table.h"
+#include "net/intake.h"
 #include "net/shared_memory.h"
 #include "proto/shared_memory.pb.h"
 
@@ -37,9 +40,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
   static constexpr int64_t kReplyPatienceMs = 15000;
 
-  // Takes `fd`, a connected socket. `service` is null on the side that dials. Then Run, once. A
-  // caller may keep a reply for `reply_patience_ms`.
-  SharedConnection(int fd, Service* service, uint64_t request_bytes_max, std::string peer,
+  // Takes `fd`, a connected socket. `service` and `intake` are null on the side that dials. Then
+  // Run, once. A caller may keep a reply for `reply_patience_ms`.
+  SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
+                   uint64_t request_bytes_max, std::string peer,
                    int64_t reply_patience_ms = kReplyPatienceMs);
   ~SharedConnection();
   SharedConnection(const SharedConnection&) = delete;
@@ -60,6 +64,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  private:
   class ServerSide;
   struct Received;
+  struct Counted;
   struct Message {  // one that arrives
     uint64_t call = 0;
     std::string method;
@@ -67,12 +72,15 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     uint64_t inline_bytes = 0;           // of them, in memory of ours
     uint64_t places = 0;                 // in the peer's
     std::shared_ptr<Received> received;  // if it points to the peer's memory
+    std::unique_ptr<Counted> counted;    // a request
+    bool whole = false;                  // and there may be no room for it yet
   };
 
   bool ReadPacket();
   bool Take(const SharedPacket& packet, int fd);
   bool TakeMessage(const SharedPacket& packet);
-  bool Finished(const SharedPacket& packet, Message message);
+  void Count(uint64_t bytes);
+  bool Serve();
   bool Wait();
   void ExpireCalls();
   void ExpireReplies(bool idle);
@@ -86,6 +94,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void Announce(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Write(const SharedPacket& packet, int fd = -1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CloseIfUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void BreakSlow();
   void Break(std::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   struct Sent {
@@ -95,6 +104,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
   const int fd_;
   Service* const service_;
+  const std::shared_ptr<Intake> intake_;
   const uint64_t request_bytes_max_;
   const std::chrono::milliseconds reply_patience_;
   const int serving_tick_ms_;
@@ -107,6 +117,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   std::optional<std::chrono::steady_clock::time_point> late_since_;  // a reply was seen to be late
   int late_packets_ = 0;                                             // read since
   std::vector<char> buffer_;
+
+  std::atomic<bool> paused_ = false;  // the intake has no room
 
   mutable Mutex mu_;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more

@@ -127,6 +127,7 @@ Arena& TheArena() {
 }
 
 std::atomic<bool> enabled{false};
+std::atomic<int> mappings{0};  // of peers' segments
 
 }  // namespace
 
@@ -169,7 +170,8 @@ std::optional<SharedMapping> SharedMapping::Map(int fd, uint64_t bytes) {
   void* data = MAP_FAILED;
   if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &file) == 0 && bytes > 0 &&
       static_cast<uint64_t>(file.st_size) >= bytes) {
-    data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (++mappings <= kMappingsMax) data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) --mappings;
   }
   close(fd);
   if (data == MAP_FAILED) return std::nullopt;
@@ -180,7 +182,9 @@ SharedMapping::SharedMapping(SharedMapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
 
 SharedMapping::~SharedMapping() {
-  if (data_ != nullptr) munmap(const_cast<char*>(data_), bytes_);
+  if (data_ == nullptr) return;
+  munmap(const_cast<char*>(data_), bytes_);
+  --mappings;
 }
 
 }  // namespace paracord

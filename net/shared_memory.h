@@ -40,7 +40,11 @@ SharedSegment GetSharedSegment(uint64_t segment);
 // A peer's segment, mapped read-only. Its file can neither shrink nor vanish under us.
 class SharedMapping {
  public:
-  // Takes `fd`. None if it is not a file of that size that is sealed against shrinking.
+  // At once, of all peers: a quarter of what Linux lets a process map. Ours have 64 MiB and more.
+  static constexpr int kMappingsMax = 16384;
+
+  // Takes `fd`. None if it is not a file of that size that is sealed against shrinking, or there
+  // are kMappingsMax.
   static std::optional<SharedMapping> Map(int fd, uint64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;

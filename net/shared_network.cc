@@ -75,10 +75,12 @@ class SharedLink : public Link {
 
 class SharedListener : public Listener {
  public:
-  SharedListener(int fd, std::string address, Service& service, int64_t reply_patience_ms)
+  SharedListener(int fd, std::string address, Service& service, std::shared_ptr<Intake> intake,
+                 int64_t reply_patience_ms)
       : fd_(fd),
         address_(std::move(address)),
         service_(service),
+        intake_(std::move(intake)),
         reply_patience_ms_(reply_patience_ms),
         thread_([this] { Accept(); }) {}
   ~SharedListener() override {
@@ -111,14 +113,15 @@ class SharedListener : public Listener {
       close(fd);
       return;
     }
-    auto connection = std::make_shared<SharedConnection>(fd, &service_, kBytesMax, "shared memory",
-                                                         reply_patience_ms_);
+    auto connection = std::make_shared<SharedConnection>(fd, &service_, intake_, kBytesMax,
+                                                         "shared memory", reply_patience_ms_);
     served_.Add([connection] { connection->Run(); }, [connection] { connection->Abort(); });
   }
 
   const int fd_;
   const std::string address_;
   Service& service_;
+  const std::shared_ptr<Intake> intake_;
   const int64_t reply_patience_ms_;
   ServedConnections served_;  // of the accepting thread while it runs
   std::thread thread_;
@@ -140,7 +143,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
     close(fd);
     return link;
   }
-  auto connection = std::make_shared<SharedConnection>(fd, nullptr, kBytesMax, address);
+  auto connection = std::make_shared<SharedConnection>(fd, nullptr, nullptr, kBytesMax, address);
   // It outlives the link until the peer has let go of what was sent.
   std::optional<std::thread> reader = TryThread([connection] { connection->Run(); });
   if (!reader.has_value()) return link;
@@ -150,6 +153,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
 
 absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string& boot_id,
                                                                Service& service,
+                                                               std::shared_ptr<Intake> intake,
                                                                int64_t reply_patience_ms) {
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
@@ -160,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SharedNetwork::Offer(const std::string
     return absl::UnavailableError(absl::StrCat("no socket for shared memory: ", strerror(error)));
   }
   return std::make_unique<SharedListener>(fd, absl::StrCat("shared:", boot_id), service,
-                                          reply_patience_ms);
+                                          std::move(intake), reply_patience_ms);
 }
 
 }  // namespace paracord

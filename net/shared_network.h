@@ -25,7 +25,7 @@ class SharedNetwork : public Network {
 
   // From now until the listener is destroyed. `service` outlives it.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
-      const std::string& boot_id, Service& service,
+      const std::string& boot_id, Service& service, std::shared_ptr<Intake> intake,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs);
 
  private:

@@ -70,7 +70,7 @@ int Main(int argc, char** argv) {
   const Logger log(cluster->task->ToString());
   log.Info("listens at {}", (*listener)->address());
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
-  if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps);
+  if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&](const std::string&) { ps.Drain(); });

@@ -49,7 +49,7 @@ struct Pair {
       : boot(std::move(boot_id)) {
     REQUIRE(EnableSharedMemory());
     absl::StatusOr<std::unique_ptr<Listener>> offered =
-        SharedNetwork::Offer(boot, echo, reply_patience_ms);
+        SharedNetwork::Offer(boot, echo, std::make_shared<Intake>(64 << 20), reply_patience_ms);
     REQUIRE(offered.ok());
     listener = *std::move(offered);
     link = network.DialBoot("beneath:1", boot);
@@ -207,11 +207,13 @@ TEST_CASE("calls from many threads at once are answered each with its own") {
 
 class RawPeer {
  public:
-  explicit RawPeer(uint64_t request_bytes_max = 1 << 20) {
+  explicit RawPeer(uint64_t request_bytes_max = 1 << 20,
+                   std::shared_ptr<Intake> intake = std::make_shared<Intake>(256 << 20)) {
     std::array<int, 2> ends{};
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
     fd_ = ends[0];
-    connection = std::make_shared<SharedConnection>(ends[1], &echo, request_bytes_max, "raw");
+    connection = std::make_shared<SharedConnection>(ends[1], &echo, std::move(intake),
+                                                    request_bytes_max, "raw");
     thread_ = std::thread([this] { connection->Run(); });
   }
   ~RawPeer() {
@@ -219,6 +221,9 @@ class RawPeer {
     thread_.join();
   }
   void Send(const std::string& bytes, int attached = -1, size_t copies = 1) {
+    REQUIRE(Sends(bytes, attached, copies));
+  }
+  bool Sends(const std::string& bytes, int attached = -1, size_t copies = 1) {
     std::string copy = bytes;
     iovec data{copy.data(), copy.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
@@ -235,7 +240,7 @@ class RawPeer {
       const std::array<int, 2> files{attached, attached};
       std::memcpy(CMSG_DATA(with), files.data(), copies * sizeof(int));
     }
-    REQUIRE(sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0);
+    return sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0;
   }
   // The connection ends its side.
   bool Refused() {
@@ -254,10 +259,10 @@ class RawPeer {
   std::thread thread_;
 };
 
-SharedPacket SegmentPacket(uint64_t bytes) {
+SharedPacket SegmentPacket(uint64_t bytes, uint64_t segment = 1) {
   SharedPacket packet;
   packet.set_kind(SharedPacket::SEGMENT);
-  packet.set_segment(1);
+  packet.set_segment(segment);
   packet.set_segment_bytes(bytes);
   return packet;
 }
@@ -321,6 +326,14 @@ TEST_CASE("a peer that breaks the rules is dropped, and nothing of it is served"
         std::array<uint64_t, 3>{1, 8000, 193}, std::array<uint64_t, 3>{1, 16, UINT64_MAX - 8});
     peer.Send(CallTo(segment, offset, size).SerializeAsString());
   }
+  SECTION("more segments than are mapped at once") {
+    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    for (uint64_t segment = 1; segment <= SharedMapping::kMappingsMax; ++segment) {
+      peer.Send(SegmentPacket(8192, segment).SerializeAsString(), fd);
+    }
+    CHECK(peer.connection->alive());
+    peer.Send(SegmentPacket(8192, SharedMapping::kMappingsMax + 1).SerializeAsString(), fd);
+  }
   SECTION("more than a request may have") {
     REQUIRE(ftruncate(fd, 2 << 20) == 0);
     REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
@@ -367,6 +380,43 @@ TEST_CASE("messages follow one another, and their bytes in the socket have a bou
   }
   CHECK(peer.Refused());
   CHECK(peer.echo.handled == 0);
+}
+
+TEST_CASE("what comes through sockets is bounded for all connections together") {
+  std::atomic<int64_t> now_ms{0};
+  const auto intake = std::make_shared<Intake>(1 << 20, 0, [&now_ms] { return now_ms.load(); });
+  RawPeer first(/*request_bytes_max=*/1 << 30, intake);
+  RawPeer second(/*request_bytes_max=*/1 << 30, intake);
+  SharedPacket part = PartOfCall(1, 30000);
+  part.set_method("/Echo");
+  const std::string more = part.SerializeAsString();
+  part.set_more(false);
+  const std::string last = part.SerializeAsString();
+  for (int sent = 0; sent < 50; ++sent) first.Send(more);
+  REQUIRE(Soon([&] { return intake->bytes() == 50 * 30000; }));
+  auto all = std::async(std::launch::async, [&] {
+    for (int sent = 0; sent < 999; ++sent) {
+      if (!second.Sends(more)) return false;
+    }
+    return second.Sends(last);
+  });
+  CHECK(all.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
+  CHECK(intake->bytes() == 51 * 30000);
+  SECTION("until the first is answered") {
+    first.Send(last);
+    CHECK(Soon([&] { return first.echo.handled == 1; }));
+  }
+  SECTION("until the first is given up, which has stopped") {
+    for (int second_of_time = 0; second_of_time < 7; ++second_of_time) {
+      now_ms += 1000;
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    }
+    CHECK(first.Refused());
+    CHECK(first.echo.handled == 0);
+  }
+  CHECK(all.get());
+  CHECK(Soon([&] { return second.echo.handled == 1; }));
+  CHECK(Soon([&] { return intake->bytes() == 0; }));
 }
 
 TEST_CASE("a peer that never lets go of replies is dropped") {
