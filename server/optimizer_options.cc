@@ -3,13 +3,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <regex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/json_text.h"
 #include "common/status_macros.h"
+#include "config/json_fields.h"
 #include "config/nearest.h"
+#include "re2/re2.h"
 #include "server/options_reader.h"
 
 namespace paracord {
@@ -220,10 +220,10 @@ void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
       return options.Problem(key, "must be a list of names");
     }
     optimizer.exclude_from_weight_decay.push_back(name.get<std::string>());
-    try {
-      std::regex{optimizer.exclude_from_weight_decay.back()};
-    } catch (const std::regex_error&) {
-      options.Problem(key, absl::StrCat(TextOf(name), " is no regular expression"));
+    const RE2 compiled(optimizer.exclude_from_weight_decay.back(), RE2::Quiet);
+    if (!compiled.ok()) {
+      options.Problem(key, absl::StrCat(JsonExcerpt(name), " is no regular expression: ",
+                                        JsonExcerpt(compiled.error())));
     }
   }
 }
@@ -314,7 +314,7 @@ bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) 
   const std::string own = whole.substr(whole.rfind('/') + 1);
   for (const std::string& name : optimizer.exclude_from_weight_decay) {
     const bool by_path = name.find('/') != std::string::npos;
-    if (std::regex_search(by_path ? whole : own, std::regex(name))) return true;
+    if (RE2::PartialMatch(by_path ? whole : own, RE2(name, RE2::Quiet))) return true;
   }
   return false;
 }

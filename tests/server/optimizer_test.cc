@@ -331,26 +331,6 @@ TEST_CASE("Nadam's product of momenta is that of all steps, however many") {
   }
 }
 
-TEST_CASE("variables are excluded from weight decay by their own names or by whole ones") {
-  const auto decays = [](json names, const char* variable) {
-    const absl::StatusOr<Optimizer> optimizer =
-        ParseOptimizer({"adamw", {{"exclude_from_weight_decay", std::move(names)}}});
-    REQUIRE(optimizer.ok());
-    VariableSpec spec;
-    spec.set_name(variable);
-    return OptimizerFor(spec, *optimizer).weight_decay.has_value();
-  };
-  const json names = {"bias", "gamma"};
-  CHECK_FALSE(decays(names, "dense/bias"));
-  CHECK_FALSE(decays(names, "bn/gamma"));
-  CHECK(decays(names, "dense/kernel"));
-  CHECK(decays(names, "bias_layer/kernel"));  // Keras 3 looks at the variable's name alone
-  CHECK_FALSE(decays({"^ker.*l$"}, "dense/kernel"));
-  CHECK_FALSE(decays({"bias_layer/"}, "bias_layer/kernel"));
-  CHECK(decays({"bias_layer/"}, "dense/kernel"));
-  CHECK(decays(json::array(), "dense/bias"));
-}
-
 TEST_CASE("an average starts as the values, which are what it is without a step") {
   const Optimizer sgd = *ParseOptimizer({"sgd", {{"use_ema", true}}});
   REQUIRE(sgd.slots.size() == 1);
