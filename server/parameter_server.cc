@@ -27,6 +27,9 @@ absl::Status CheckProtocol(uint32_t protocol) {
       absl::StrCat("protocol ", kProtocol, " is spoken here, the request has ", protocol));
 }
 
+// Counting never gets there, and a coordinator that looks at this ps has to find a higher one.
+constexpr uint64_t kGenerationMax = uint64_t{1} << 63;
+
 // Parses the request and hands it on; answers itself if that fails.
 template <class Request, class Then>
 void WithRequest(const absl::Cord& bytes, const CallPtr& call, Then then) {
@@ -266,6 +269,10 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
     if (request.boot_id() != boot_id_) return Aborted("boot id", request.boot_id(), boot_id_);
     if (request.generation() == 0 || request.coordinator_boot_id().empty()) {
       return absl::InvalidArgumentError("adoption needs a generation and a coordinator");
+    }
+    if (request.generation() >= kGenerationMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("generation ", request.generation(), " is too large"));
     }
     if (request.generation() == generation_ && request.coordinator_boot_id() == coordinator_) {
       return absl::OkStatus();

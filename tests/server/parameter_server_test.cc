@@ -44,6 +44,8 @@ TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
   CHECK(ps.Describe().generation() == 0);
   CHECK(ps.Describe().ps() == 0);
   CHECK(absl::IsInvalidArgument(ps.Adopt(0)));
+  CHECK(absl::IsInvalidArgument(ps.Adopt(UINT64_MAX)));
+  CHECK(absl::IsInvalidArgument(ps.Adopt(uint64_t{1} << 63)));
   CHECK(ps.Adopt(3, "c1").ok());
   CHECK(ps.Adopt(3, "c1").ok());  // a repeated order
   const absl::Status other = ps.Adopt(3, "c2");
