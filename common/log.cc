@@ -1,8 +1,26 @@
 #include "common/log.h"
 
+#include <algorithm>
+
+#include "common/status_text.h"
+#include "common/steady_ms.h"
+#include "google/protobuf/stubs/logging.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
 namespace paracord {
+namespace {
+
+// Of a message that a peer sent it says what is wrong, at any length.
+void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /*line*/,
+                   const std::string& message) {
+  static OncePerSecond may_say;
+  if (level != google::protobuf::LOGLEVEL_FATAL && !may_say.Now()) return;
+  std::string text = Sendable(message);  // which is short
+  std::ranges::replace(text, '\n', ' ');
+  Logger("protobuf").Warn("{}", text);
+}
+
+}  // namespace
 
 std::string CheckLogLevel(const std::string& level) {
   for (const char* known : {"debug", "info", "warn", "error", "off"}) {
@@ -17,6 +35,7 @@ void SetUpLogging(const std::string& level) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
+  google::protobuf::SetLogHandler(LogOfProtobuf);
 }
 
 }  // namespace paracord

@@ -1,6 +1,7 @@
 // The clock of what no simulation runs: sockets, threads, processes.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -12,5 +13,18 @@ inline int64_t SteadyMs() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+// For lines about what a peer can do as often as it likes. Thread-safe.
+class OncePerSecond {
+ public:
+  bool Now() {
+    const int64_t now_ms = SteadyMs();
+    int64_t next_ms = next_ms_;
+    return now_ms >= next_ms && next_ms_.compare_exchange_strong(next_ms, now_ms + 1000);
+  }
+
+ private:
+  std::atomic<int64_t> next_ms_{0};
+};
 
 }  // namespace paracord

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -37,14 +36,6 @@ SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
   packet.set_kind(kind);
   packet.set_call(call);
   return packet;
-}
-
-// At most a line a second: a peer can come and break the rules as fast as it can connect.
-bool MaySay() {
-  static std::atomic<int64_t> next_ms{0};
-  const int64_t now_ms = SteadyMs();
-  int64_t next = next_ms;
-  return now_ms >= next && next_ms.compare_exchange_strong(next, now_ms + 1000);
 }
 
 }  // namespace
@@ -463,7 +454,8 @@ void SharedConnection::Break(std::string_view why) {
   if (broken_) return;
   broken_ = true;
   takes_back_ = service_ != nullptr;
-  if (!MaySay()) return;
+  static OncePerSecond may_say;  // a peer can come and break the rules as fast as it can connect
+  if (!may_say.Now()) return;
   ucred peer{};
   socklen_t size = sizeof(peer);
   getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size);

@@ -1,0 +1,29 @@
+#include "common/log.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "google/protobuf/stubs/logging.h"
+#include "spdlog/sinks/ostream_sink.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("what protobuf says of a bad message is one short line of the log, and none for each") {
+  const std::shared_ptr<spdlog::logger> usual = spdlog::default_logger();
+  SetUpLogging("info");
+  std::ostringstream log;
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (int i = 0; i < 100; ++i) {
+    GOOGLE_LOG(ERROR) << "Field " << std::string(100000, 'x') << "\nhas\nlines";
+  }
+  spdlog::set_default_logger(usual);
+  CHECK(log.str().find("protobuf Field xxx") != std::string::npos);
+  CHECK(log.str().size() < 3000);
+  CHECK(std::ranges::count(log.str(), '\n') == 1);
+}
+
+}  // namespace
+}  // namespace paracord
