@@ -334,7 +334,9 @@ void ParameterServer::Impl::Hold(const PsHoldRequest& request, const CallPtr& ca
       dropped = std::move(*it);
       self->holds_.erase(it);
     }
-    self->HeardFromCoordinator();
+    self->environment_.loop.Post([weak] {
+      if (const auto there = weak.lock()) there->AwaitCoordinator();
+    });
   });
 }
 

@@ -109,6 +109,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   static void Give(Answers& answers);
 
   // ---- by itself, presence.cc
+  void AwaitCoordinator();      // on the loop
   void HeardFromCoordinator();  // any thread
   void AskForCheckpoint();
   void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs

@@ -28,12 +28,22 @@ void ParameterServer::Impl::Start() {
   environment_.loop.Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->heard_ms_ = self->environment_.loop.NowMs();
     self->ArmOrphanTimer(self->options_.orphan_ms);
-    self->environment_.loop.PostAfter(kCompleteMs, [weak, started_ms = self->heard_ms_] {
-      const auto later = weak.lock();
-      if (later != nullptr && later->heard_ms_ == started_ms) later->LeaveIfComplete([] {});
-    });
+    self->AwaitCoordinator();
+  });
+}
+
+// There is none, or none any more: one that died when it had ended the job told nobody.
+void ParameterServer::Impl::AwaitCoordinator() {
+  heard_ms_ = environment_.loop.NowMs();
+  environment_.loop.PostAfter(kCompleteMs, [weak = weak_from_this(), since_ms = heard_ms_] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->heard_ms_ != since_ms) return;
+    {
+      MutexLock lock(self->mu_);
+      if (!self->holds_.empty()) return;
+    }
+    self->LeaveIfComplete([] {});
   });
 }
 

@@ -365,6 +365,25 @@ TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator com
   CHECK(ps.exits == (damaged || heard ? std::vector<int>{} : std::vector<int>{0}));
 }
 
+TEST_CASE("a ps whose coordinator dies leaves if the job is done, and else waits for the next") {
+  const bool complete = GENERATE(true, false), another = GENERATE(true, false);
+  CAPTURE(complete, another);
+  ExampleJob example;
+  TestPs ps(TestModel(), example.directory.path());
+  ps.Ready();
+  const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
+  example.Commit(2, 1, {.complete = complete});
+  ps.loop.Advance(60000);
+  CHECK(ps.exits.empty());  // it is still there
+  hold->Cancel();
+  const auto next = another ? ps.Send(method::kPsHold, HoldOrder(ps)) : nullptr;
+  ps.loop.Advance(2999);
+  CHECK(ps.exits.empty());
+  ps.loop.Advance(1);
+  ps.loop.RunPosted();
+  CHECK(ps.exits == (complete && !another ? std::vector<int>{0} : std::vector<int>{}));
+}
+
 TEST_CASE("Finish answers before the ps leaves") {
   TestPs ps;
   ps.Ready();

@@ -17,7 +17,7 @@ inline constexpr KnownMutant kMutants[] = {
     {"gap_is_already_applied", 1973},  {"gap_is_applied", 1973},
     {"ledger_after_reply", 1},         {"load_is_repeated", 1018},
     {"progress_believed", 12},         {"state_not_rewritten", 0},
-    {"evaluations_not_voided", 0},     {"old_round_is_kept", 424},
+    {"evaluations_not_voided", 0},     {"old_round_is_kept", 463},
     {"loading_is_not_watched", 10002}, {"commit_is_not_repeated", 0},
     {"lost_grant_is_kept", 1257},      {"claim_after_look", 0},
     {"claim_not_checked", 118},        {"rejected_by_one_ps", 6},
