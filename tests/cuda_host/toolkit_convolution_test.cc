@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -29,6 +30,7 @@ struct Made {
   std::map<int, std::vector<cudnnBackendDescriptor_t>> parts;
   std::map<int, int64_t> numbers;
   const Engine* engine = nullptr;
+  const Engines* engines = nullptr;
 };
 struct Answers {
   // Of a graph's first operation and number of operations.
@@ -39,7 +41,7 @@ struct Answers {
   cudnnStatus_t heuristics = CUDNN_STATUS_SUCCESS, computed = CUDNN_STATUS_SUCCESS;
   // Of what was asked.
   std::map<cudnnBackendDescriptor_t, Made> made;
-  std::map<const Made*, Engines> named;
+  std::deque<Engines> named;  // plans have pointers into them
   std::vector<int> ran;
   int64_t bound = 0;
   intptr_t last = 0;
@@ -54,9 +56,10 @@ cudnnStatus_t Finalize(cudnnBackendDescriptor_t at) {
     if (answers->heuristics != CUDNN_STATUS_SUCCESS) return answers->heuristics;
     const Made& graph = Find(made.parts[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH][0]);
     const auto& operations = graph.parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    answers->named[&made] = made.numbers[CUDNN_ATTR_ENGINEHEUR_MODE] == CUDNN_HEUR_MODE_A
-                                ? answers->quickest(Find(operations[0]).type, operations.size())
-                                : answers->fallback;
+    answers->named.push_back(made.numbers[CUDNN_ATTR_ENGINEHEUR_MODE] == CUDNN_HEUR_MODE_A
+                                 ? answers->quickest(Find(operations[0]).type, operations.size())
+                                 : answers->fallback);
+    made.engines = &answers->named.back();
   }
   if (made.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
     made.engine = Find(made.parts[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG][0]).engine;
@@ -92,7 +95,7 @@ cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeNam
   auto* const parts = static_cast<cudnnBackendDescriptor_t*>(values);
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
-      const Engines& all = answers->named[&made];
+      const Engines& all = *made.engines;
       *found = static_cast<int64_t>(all.size());
       for (int64_t i = 0; i < count; ++i) Find(parts[i]).engine = &all[static_cast<size_t>(i)];
       break;
