@@ -16,6 +16,7 @@
 #include "cli/trace_file.h"
 #include "cli/train_end.h"
 #include "cli/warnings.h"
+#include "common/descriptors.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -188,6 +189,8 @@ absl::Status PrepareTrace(Files& files, TrainFlags& flags, LocalClusterOptions& 
 }
 
 int Train(TrainFlags flags) {
+  const absl::Status enough = WantDescriptors(kOwnDescriptors);
+  if (!enough.ok()) return Fail(enough, ExitCode::kConfiguration);
   const absl::StatusOr<std::string> device =
       ChooseDevice(flags.device, DeviceFor::kTraining, nullptr);
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);

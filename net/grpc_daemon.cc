@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
@@ -40,17 +41,6 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   const absl::string_view message = absl::StripPrefix(status.message(), "TF_CONFIG: ");
   const std::string lines = absl::StrReplaceAll(message, {{"\n", absl::StrCat("\n", from, ": ")}});
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
-}
-
-// That the limit can be raised far enough: with fewer the peers of this process wait for ever.
-absl::Status CheckDescriptors(size_t peers) {
-  constexpr uint64_t kOwn = 32;  // its own, and those that the door keeps for files
-  rlimit most{};
-  if (getrlimit(RLIMIT_NOFILE, &most) != 0) return absl::OkStatus();
-  if (most.rlim_max >= kOwn + peers) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("this process may have ", most.rlim_max,
-                                                 " descriptors (ulimit -n), and needs at least ",
-                                                 kOwn + peers));
 }
 
 // Memory that cannot be had ends the process wherever it is asked for: what is said has room here.
@@ -134,7 +124,7 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program) {
   SetUpLogging(flags.log_level);
-  const absl::Status enough = CheckDescriptors(peers);
+  const absl::Status enough = WantDescriptors(kOwnDescriptors + peers);
   if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
   if (flags.trace.empty()) return std::nullopt;
   PosixFiles files;
@@ -183,12 +173,8 @@ bool Daemon::Prepare() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  EnableSharedMemory();  // where there is none, everything goes through sockets
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
+  EnableSharedMemory();      // where there is none, everything goes through sockets
+  (void)WantDescriptors(0);  // all there are
   return true;
 }
 
