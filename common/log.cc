@@ -1,7 +1,6 @@
 #include "common/log.h"
 
-#include <algorithm>
-
+#include "common/one_line.h"
 #include "common/status_text.h"
 #include "common/steady_ms.h"
 #include "google/protobuf/stubs/logging.h"
@@ -15,9 +14,7 @@ void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /
                    const std::string& message) {
   static OncePerSecond may_say;
   if (level != google::protobuf::LOGLEVEL_FATAL && !may_say.Now()) return;
-  std::string text = Sendable(message);  // which is short
-  std::ranges::replace(text, '\n', ' ');
-  Logger("protobuf").Warn("{}", text);
+  Logger("protobuf").Warn("{}", OneLine(Sendable(message), kSendableBytesMax));
 }
 
 }  // namespace
