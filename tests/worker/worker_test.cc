@@ -2,24 +2,33 @@
 #include "worker/worker.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "net/protocol.h"
 #include "net/rpc_proto.h"
+#include "tests/example_job.h"
 #include "tests/fakes.h"
+#include "tests/parts.h"
+#include "worker/ops/cpu/cpu_ops.h"
+#include "worker/workload.h"
 
 namespace paracord {
 namespace {
 
-// Every Join gets the same answer, at once.
+// Every Join gets the same answer, at once; or all calls get what `answers` says, or none.
 class OneAnswer : public NoNetwork {
  public:
   class AnswerLink : public Link {
    public:
     explicit AnswerLink(OneAnswer& network) : network_(network) {}
-    void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+    void Call(std::string_view method, Parts request, int64_t, ReplyFn done) override {
       ++network_.asked;
-      done(network_.answer);
+      if (!network_.answers) return done(network_.answer);
+      if (auto answer = network_.answers(method, Joined(request))) return done(*std::move(answer));
+      network_.unanswered.push_back(std::move(done));
     }
     const std::string& address() const override { return address_; }
 
@@ -31,12 +40,18 @@ class OneAnswer : public NoNetwork {
     return std::make_unique<AnswerLink>(*this);
   }
 
-  absl::StatusOr<absl::Cord> answer = absl::UnavailableError("nobody");
+  using Answer = absl::StatusOr<absl::Cord>;
+  Answer answer = absl::UnavailableError("nobody");
+  std::function<std::optional<Answer>(std::string_view method, const absl::Cord& request)> answers;
+  std::vector<ReplyFn> unanswered;
   int asked = 0;
 };
 
 struct Joining {
-  Joining() {
+  explicit Joining(OpenWorkloadFn with = [](const Job&) -> absl::StatusOr<Workload> {
+    return absl::UnimplementedError("not opened here");
+  })
+      : open(std::move(with)) {
     spdlog::set_level(spdlog::level::off);
     worker.Start();
   }
@@ -46,10 +61,11 @@ struct Joining {
   PosixFiles files;
   SeededRandom random{1};
   OneAnswer network;
+  const OpenWorkloadFn open;
   std::optional<int> code;
   std::string reason;
   Worker worker{{.task = "worker:0", .coordinator = "unix:/coordinator", .dir = ""},
-                [](const Job&) { return absl::UnimplementedError("not opened here"); },
+                open,
                 {loop, network, files, executor, random},
                 [this](int exit_code, std::string why) {
                   code = exit_code;
@@ -82,6 +98,46 @@ TEST_CASE("a worker waits for a coordinator that is away, or is replaced in betw
   }
   CHECK(joining.network.asked > 20);
   CHECK_FALSE(joining.code.has_value());
+}
+
+TEST_CASE("a worker with a session whose work the coordinator cannot read ends with a line") {
+  ExampleJob example;
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  int refused = 0, beats = 0;
+  const bool answers_beats = GENERATE(false, true);
+  if (answers_beats) example.job.timeouts.worker_ms = 1000;  // a beat each 250 ms, between others
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (name == method::kJoin) {
+      JoinRequest request;
+      REQUIRE(request.ParseFromString(std::string(bytes)));
+      JoinReply reply;
+      if (request.has_facts()) {
+        reply.mutable_session()->set_id(1);
+      } else {
+        reply.set_job_json(JobToJson(example.job));
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork) {
+      WorkRequest request;
+      REQUIRE(request.ParseFromString(std::string(bytes)));
+      if (answers_beats && !request.want_task()) {
+        ++beats;
+        answer = Joined(ToParts(WorkReply()));
+      } else {
+        ++refused;
+        answer = absl::InvalidArgumentError("malformed paracord.WorkRequest of 9 bytes");
+      }
+    }
+    return answer;  // none to WorkerHold
+  };
+  joining.loop.Advance(20000);
+  CHECK(joining.code == static_cast<int>(ExitCode::kVersion));
+  CHECK(joining.reason ==
+        "this worker and the coordinator at unix:/coordinator cannot read each other's messages: "
+        "malformed paracord.WorkRequest of 9 bytes");
+  CHECK(refused == 5);
+  CHECK((beats > 0) == answers_beats);
 }
 
 }  // namespace
