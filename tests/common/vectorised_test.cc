@@ -33,7 +33,8 @@ std::string ArgumentsFor(const fs::path& file) {
   for (const auto& entry : nlohmann::json::parse(in)) {
     if (fs::path(entry.at("file").get<std::string>()) != file) continue;
     const std::string command = entry.at("command");
-    static const std::regex kFrame("^(\\S*ccache )?\\S+|-o \\S+|-MF \\S+|-MT \\S+|-MD|-Werror");
+    static const std::regex kFrame(  // clang finds no file for its remarks under another name
+        "^\\S+|-o \\S+|-MF \\S+|-MT \\S+|-MD|-Werror|-ffile-prefix-map=\\S+");
     return "cd " + entry.at("directory").get<std::string>() + " && COMPILER" +
            std::regex_replace(command, kFrame, "") + " -o /dev/null";
   }
