@@ -1,5 +1,6 @@
 #include "net/grpc_daemon.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -67,6 +68,12 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
 }  // namespace
 
 void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
+  // Where 0, 1 or 2 is closed, the next file or socket would be it, and would get our lines.
+  int null = -1;
+  do {
+    null = open("/dev/null", O_RDWR);
+  } while (null >= 0 && null <= STDERR_FILENO);
+  if (null >= 0) close(null);
   std::set_terminate(SayWhatIsMissing);
   LeaveProcess(main(argc, argv));
 }

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,13 +18,16 @@ int NoMemory(int, char**) noexcept {
 }
 int Three(int, char**) { return 3; }
 
+int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
+
 // What a program of this main writes to stderr, and how it ends.
-std::pair<std::string, int> Run(int (*main)(int, char**)) {
+std::pair<std::string, int> Run(int (*main)(int, char**), bool closed = false) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
+    for (int fd = 0; closed && fd < 3; ++fd) close(fd);
     RunProgram(0, nullptr, main);
   }
   close(ends[1]);
@@ -44,6 +48,12 @@ TEST_CASE("a program without memory says so before it ends") {
   CHECK(said.find("out of memory, of which this process has had ") == 0);
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGABRT);
+}
+
+TEST_CASE("of a program without stdin, stdout and stderr no file gets what it says") {
+  const auto [said, status] = Run(FirstDescriptor, /*closed=*/true);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) > STDERR_FILENO);
 }
 
 TEST_CASE("a program leaves with the exit code of its main") {
