@@ -18,6 +18,7 @@
 #include "coordinator/generations.h"
 #include "coordinator/job_state.h"
 #include "coordinator/rival.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
@@ -100,12 +101,23 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
     claim = absl::StrCat(std::string(kGenerationPrefix), newest + 1);
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  if (newest == 0) {
+    const std::string checkpoints = CheckpointsDirectory(dir);
+    const absl::StatusOr<std::vector<std::string>> there = files.List(checkpoints);
+    if (absl::IsNotFound(there.status()) || (there.ok() && there->empty())) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoints, " is there, but no job ran in ", dir, " (there is no ",
+                     std::string(kGenerationPrefix),
+                     "*): it is left as it is. Move it away, or give another --dir"));
+  }
   for (const std::string& name : names) {
-    const bool ours = name == "checkpoints" || name == "logs" || name == "trace" ||
-                      name == "tensorboard" || name.starts_with(kStatePrefix) ||
-                      name == kSummaryName || name == kDoneSummaryName ||
-                      name == "evaluations.jsonl" || name == kAddressName ||
-                      (name.starts_with(kGenerationPrefix) && name != claim);
+    const bool ours =
+        name == "checkpoints" || name == "logs" || name.starts_with(kTracePartsPrefix) ||
+        name == "tensorboard" || name.starts_with(kStatePrefix) || name == kSummaryName ||
+        name == kDoneSummaryName || name == "evaluations.jsonl" || name == kAddressName ||
+        (name.starts_with(kGenerationPrefix) && name != claim);
     if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,12 +13,16 @@
 
 namespace paracord {
 
+// In a job's directory: what its processes trace, until train puts it together.
+inline constexpr std::string_view kTracePartsPrefix = "trace.tmp-";
+
 // Locks `dir` for this process and finds out whether it can be written: a full disk would take the
 // logs that say so, too. ALREADY_EXISTS: another train works in `dir`; any other error says that it
 // cannot be written, and why. The descriptor is the lock, for as long as it is open.
 absl::StatusOr<int> TakeDir(Files& files, const std::string& dir);
 
-// Removes everything that a job leaves behind in `dir`, and nothing else. ALREADY_EXISTS: a
+// Removes everything that a job leaves behind in `dir`, and nothing else: nothing at all where no
+// coordinator ever led, and INVALID_ARGUMENT if there are checkpoints then. ALREADY_EXISTS: a
 // coordinator that leads the job in `dir` answers at `dir`/coordinator.address. One that does not
 // answer (stopped, hung, cut off) finds a newer generation claimed than its own when it wakes:
 // claims are counted on, never anew. The caller has blocked the signals that it waits for: threads

@@ -65,7 +65,8 @@ absl::Status CheckNotOfJob(const std::string& dir, const std::string& path) {
   const std::filesystem::path whole(path);
   const std::string name = whole.filename().string();
   const auto parent_id = FileId(whole.parent_path().string());
-  for (const char* own : {"job.state-", "generation-", "summary.", "coordinator.address"}) {
+  for (const char* own : {"job.state-", "generation-", "summary.", "coordinator.address", "lock",
+                          "evaluations.jsonl"}) {
     if (parent_id.has_value() && parent_id == directory_id && name.starts_with(own)) {
       return refuse();
     }

@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <utility>
 
@@ -19,6 +20,11 @@ std::string Bar(double share, size_t width) {
 // JSON has no NaN: it stands as null.
 double Number(const nlohmann::json& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string WithoutNumbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return text;
 }
 
 }  // namespace
@@ -69,16 +75,22 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
   }
 }
 
-// Once for each reason: a disk that is full fails one round after the other.
+// Once for each reason, whatever the round: a disk that is full fails one after the other.
 void Progress::ShowCheckpoint(const nlohmann::json& status) {
   std::string problem = status.at("checkpoint").value("problem", "");
-  if (problem == checkpoint_problem_) return;
+  const bool trained = Number(status.at("batches")) > 0 &&
+                       Number(status.at("batches_done")) >= Number(status.at("batches"));
+  const bool same = WithoutNumbers(problem) == WithoutNumbers(checkpoint_problem_);
+  if (same && (problem.empty() || trained == checkpoint_waits_)) return;
+  checkpoint_waits_ = trained;
   checkpoint_problem_ = std::move(problem);
   if (checkpoint_problem_.empty()) {
     Event("checkpoint", "checkpoints are written again");
   } else {
-    Event("checkpoint",
-          "the last checkpoint round failed, training goes on: " + checkpoint_problem_);
+    Event("checkpoint", (trained ? "all batches are applied, and the job ends when its last "
+                                   "checkpoint can be written: "
+                                 : "the last checkpoint round failed, training goes on: ") +
+                            checkpoint_problem_);
   }
 }
 

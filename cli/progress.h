@@ -32,6 +32,7 @@ class Progress {
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // their metrics, by epoch
   uint64_t epochs_ = 0;                                   // of the job, as the newest status says
   std::string checkpoint_problem_;                        // that has been shown
+  bool checkpoint_waits_ = false;                         // it was shown as what is left
   bool first_ = true;
   bool bar_shown_ = false;
 };

@@ -9,8 +9,11 @@
 
 namespace paracord {
 
-// All files of `dir` into `out`, which is replaced. What a killed daemon left unfinished is left
-// out.
+// Whether nothing is at `path` but a trace. INVALID_ARGUMENT names --trace and the path.
+absl::Status CheckTraceFile(Files& files, const std::string& path);
+
+// All files of `dir` into `out`, absolute, which is replaced as a whole. What a killed daemon left
+// unfinished is left out.
 absl::Status MergeTraces(Files& files, const std::string& dir, const std::string& out);
 
 }  // namespace paracord

@@ -181,8 +181,9 @@ LocalClusterOptions OptionsOf(const TrainFlags& flags) {
 // Before the job runs: a file that cannot be written is known at once.
 absl::Status PrepareTrace(Files& files, TrainFlags& flags, LocalClusterOptions& options) {
   if (flags.trace.empty()) return absl::OkStatus();
-  options.trace_dir = flags.dir + "/trace";
+  options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTracePartsPrefix), getpid());
   flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
+  RETURN_IF_ERROR(CheckTraceFile(files, flags.trace));
   RETURN_IF_ERROR(files.RemoveTree(options.trace_dir));
   RETURN_IF_ERROR(files.MakeDirectories(options.trace_dir));
   return MergeTraces(files, options.trace_dir, flags.trace);

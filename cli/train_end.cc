@@ -28,12 +28,22 @@ bool BeginsMessage(const std::string& line) {
                    program.find(' ') == std::string::npos);
 }
 
-// What the coordinator wrote at its end in this run; null: nothing.
+// What a coordinator wrote at its end; null: nothing, or somebody else wrote it.
+nlohmann::json ParseSummary(const std::string& text) {
+  nlohmann::json summary = JsonOf(text);
+  const auto is = [&](const char* key, nlohmann::json::value_t type) {
+    return !summary.contains(key) || summary[key].type() == type;
+  };
+  const bool ours = summary.is_object() && is("metrics", nlohmann::json::value_t::object) &&
+                    is("status", nlohmann::json::value_t::string) &&
+                    is("reason", nlohmann::json::value_t::string);
+  return ours ? summary : nullptr;
+}
+
+// The same, of this run.
 nlohmann::json SummaryOf(Files& files, const TrainEnd& end) {
   const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
-  if (!text.ok() || *text == end.summary_before) return nullptr;
-  nlohmann::json summary = JsonOf(*text);
-  return summary.is_object() ? summary : nullptr;
+  return text.ok() && *text != end.summary_before ? ParseSummary(*text) : nullptr;
 }
 
 }  // namespace
@@ -80,7 +90,7 @@ std::string StoppedText(Files& files, const TrainEnd& end) {
 
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress) {
   const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
-  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
+  const nlohmann::json summary = text.ok() ? ParseSummary(*text) : nullptr;
   progress.End();
   // A coordinator that refuses the job leaves an earlier run's summary alone.
   const bool earlier = coordinator_exit != 0 && text.ok() && *text == end.summary_before;
@@ -96,7 +106,8 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
     return coordinator_exit;
   }
   std::cout << summary.value("status", "") << ": " << summary.value("reason", "") << "\n";
-  for (const auto& [set, metrics] : summary.at("metrics").items()) {
+  const nlohmann::json sets = summary.value("metrics", nlohmann::json::object());
+  for (const auto& [set, metrics] : sets.items()) {
     for (const auto& [name, value] : metrics.items()) {
       std::cout << set << " " << name << ": " << value << "\n";
     }

@@ -179,14 +179,18 @@ absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& pa
 absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string& path) {
   FAILPOINT_STATUS("files.create");
   const int fd = NoInterrupt(
-      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); });
+      // Without waiting for the other end of a pipe.
+      [&] {
+        return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644);
+      });
   if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
   return std::make_unique<PosixWriteFile>(fd, path);
 }
 
 absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::OpenToAppend(const std::string& path) {
-  const int fd = NoInterrupt(
-      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
+  const int fd = NoInterrupt([&] {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+  });
   if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
   return std::make_unique<PosixWriteFile>(fd, path);
 }

@@ -56,7 +56,7 @@ std::string CoordinatorCore::CheckpointsLostReason() const {
   return absl::StrCat(
       "no checkpoint can be restored: ",
       unusable_.empty()
-          ? absl::StrCat("job.state says that ", state_.counters.checkpoints,
+          ? absl::StrCat("job.state says that at least ", state_.counters.checkpoints,
                          " were committed, but ", folder, " holds none")
           : absl::StrCat("damaged or unreadable in ", folder, ": ", absl::StrJoin(unusable_, ", ")),
       ". Put them back from a copy, or begin anew: remove ", folder, " and ", options_.dir,

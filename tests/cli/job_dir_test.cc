@@ -154,5 +154,24 @@ TEST_CASE("nothing is claimed in a directory without a job") {
   CHECK(files.List(directory.path())->empty());
 }
 
+TEST_CASE("a directory where no job ran keeps what is in it, and its checkpoints are refused") {
+  const TestDirectory directory;
+  PosixFiles files;
+  GrpcNetwork network;
+  directory.Write("summary.json", "mine");
+  REQUIRE(files.MakeDirectories(directory / "logs/mine").ok());
+  REQUIRE(files.MakeDirectories(directory / "checkpoints").ok());
+  CHECK(BeginAnew(files, network, directory.path()).ok());
+  REQUIRE(files.MakeDirectories(directory / "checkpoints/best").ok());
+  const absl::Status refused = BeginAnew(files, network, directory.path());
+  INFO(refused.message());
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(std::string(refused.message())
+            .starts_with(directory / "checkpoints" + " is there, but no job ran in "));
+  for (const char* mine : {"summary.json", "logs/mine", "checkpoints/best"}) {
+    CHECK(std::filesystem::exists(directory / mine));
+  }
+}
+
 }  // namespace
 }  // namespace paracord

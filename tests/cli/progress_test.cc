@@ -37,6 +37,22 @@ TEST_CASE("a checkpoint round that fails is one line for each reason, and so is 
         "the last checkpoint round failed, training goes on: read-only\n");
 }
 
+TEST_CASE("the same reason in another round is no line, what is left of the job is one") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  progress.Show(Status("round-g1-r2: full"));
+  progress.Show(Status("round-g1-r3: full"));
+  json status = Status("round-g1-r4: full");
+  status["batches_done"] = 10;
+  progress.Show(status);
+  status["checkpoint"]["problem"] = "round-g1-r5: full";
+  progress.Show(status);
+  CHECK(out.str() ==
+        "the last checkpoint round failed, training goes on: round-g1-r2: full\n"
+        "all batches are applied, and the job ends when its last checkpoint can be written: "
+        "round-g1-r4: full\n");
+}
+
 TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);

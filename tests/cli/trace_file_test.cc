@@ -1,5 +1,7 @@
 #include "cli/trace_file.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -23,6 +25,25 @@ TEST_CASE("what all processes wrote is one trace, without what a killed one left
   REQUIRE(events.size() == 4);
   CHECK(events[2].at("name") == "c");
   CHECK_FALSE(MergeTraces(files, parts, directory / "none/t.json").ok());
+}
+
+TEST_CASE("a trace replaces a trace, and nothing else, and waits for no pipe") {
+  TestDirectory directory;
+  PosixFiles files;
+  REQUIRE(files.MakeDirectories(directory / "parts").ok());
+  const std::string trace = directory / "t.json";
+  CHECK(CheckTraceFile(files, trace).ok());
+  REQUIRE(MergeTraces(files, directory / "parts", trace).ok());
+  CHECK(CheckTraceFile(files, trace).ok());
+  for (const char* text : {"", "{}", "{\"model\": \"my model\", \"batch\": 64}"}) {
+    const std::string job = directory.Write("job.json", text);
+    CHECK(CheckTraceFile(files, job).message() ==
+          "--trace: " + job + " is there and is no trace: it is left as it is");
+  }
+  REQUIRE(mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_FALSE(CheckTraceFile(files, directory / "pipe").ok());
+  CHECK_FALSE(files.Create(directory / "pipe").ok());
+  CHECK_FALSE(files.OpenToAppend(directory / "pipe").ok());
 }
 
 }  // namespace
