@@ -179,11 +179,9 @@ LocalClusterOptions OptionsOf(const TrainFlags& flags) {
 }
 
 // Before the job runs: a file that cannot be written is known at once.
-absl::Status PrepareTrace(Files& files, TrainFlags& flags, LocalClusterOptions& options) {
+absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOptions& options) {
   if (flags.trace.empty()) return absl::OkStatus();
   options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTracePartsPrefix), getpid());
-  flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
-  RETURN_IF_ERROR(CheckTraceFile(files, flags.trace));
   RETURN_IF_ERROR(files.RemoveTree(options.trace_dir));
   RETURN_IF_ERROR(files.MakeDirectories(options.trace_dir));
   return MergeTraces(files, options.trace_dir, flags.trace);
@@ -201,6 +199,11 @@ int Train(TrainFlags flags) {
   if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
   for (const std::string& warning : JobWarnings(*job)) {
     std::cerr << "paracord train: warning: " << warning << "\n";
+  }
+  if (!flags.trace.empty()) {  // before --fresh removes anything
+    flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
+    const absl::Status replaceable = CheckTraceFile(files, flags.trace);
+    if (!replaceable.ok()) return Fail(replaceable, ExitCode::kConfiguration);
   }
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = std::filesystem::absolute(flags.dir).lexically_normal().string();
@@ -260,8 +263,11 @@ int RunTrain(Args args) {
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &own.evaluator);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);
-  flags.String("trace", "FILE",
-               "write what every process did when, for Perfetto or chrome://tracing", &own.trace);
+  flags.String(
+      "trace", "FILE",
+      "write what every process did when, for Perfetto or chrome://tracing; what is there is "
+      "replaced only if it is a trace",
+      &own.trace);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
   const absl::Status parsed = flags.Parse(args);
   if (flags.help_wanted()) {
