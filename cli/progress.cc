@@ -77,6 +77,11 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
 
 // Once for each reason, whatever the round: a disk that is full fails one after the other.
 void Progress::ShowCheckpoint(const nlohmann::json& status) {
+  const nlohmann::json refused = status.at("checkpoint").value("refused", nlohmann::json::object());
+  for (const auto& [name, why] : refused.items()) {
+    if (!refused_shown_.insert(name).second) continue;
+    Event("resume", absl::StrCat("checkpoint ", name, " is refused: ", why.get<std::string>()));
+  }
   std::string problem = status.at("checkpoint").value("problem", "");
   const bool trained = Number(status.at("batches")) > 0 &&
                        Number(status.at("batches_done")) >= Number(status.at("batches"));
@@ -123,7 +128,11 @@ void Progress::Show(const nlohmann::json& status) {
 }
 
 void Progress::ShowLast(const nlohmann::json& summary) {
-  if (epochs_ > 0 && summary.contains("evaluations")) ShowEvaluations(summary, epochs_);
+  if (epochs_ == 0 || !summary.contains("evaluations")) return;
+  try {
+    ShowEvaluations(summary, epochs_);
+  } catch (const nlohmann::json::exception&) {  // it is another version's, or a person's
+  }
 }
 
 }  // namespace paracord

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <ostream>
+#include <set>
 #include <string>
 
 #include "nlohmann/json.hpp"
@@ -31,6 +32,7 @@ class Progress {
   std::ostream& out_;
   std::map<uint64_t, nlohmann::json> evaluations_shown_;  // their metrics, by epoch
   uint64_t epochs_ = 0;                                   // of the job, as the newest status says
+  std::set<std::string> refused_shown_;                   // checkpoints
   std::string checkpoint_problem_;                        // that has been shown
   bool checkpoint_waits_ = false;                         // it was shown as what is left
   bool first_ = true;

@@ -80,6 +80,10 @@ void Print(const json& status, std::ostream& out) {
     out << "; the last round failed: " << checkpoint.at("problem").get<std::string>();
   }
   out << "\n";
+  const json refused = checkpoint.value("refused", json::object());
+  for (const auto& [name, why] : refused.items()) {
+    out << "checkpoint " << name << " is refused: " << why.get<std::string>() << "\n";
+  }
   for (const json& evaluation : status.at("evaluations")) {
     out << EvaluationText(evaluation, number("epochs")) << "\n";
   }

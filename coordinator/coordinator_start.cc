@@ -38,12 +38,6 @@ absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
   return job.epochs * BatchesPerEpoch(plan);
 }
 
-void Refuse(FoundInDir& found, const std::string& checkpoint, const absl::Status& why) {
-  found.unreadable.insert(checkpoint);
-  found.damaged.push_back(
-      absl::StrCat("checkpoint ", checkpoint, " is refused: ", std::string(why.message())));
-}
-
 }  // namespace
 
 absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
@@ -58,7 +52,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     if (state.ok()) {
       found.job_state = *std::move(state);
     } else {
-      found.damaged.push_back(std::string(state.status().message()));
+      found.damaged_state = std::string(state.status().message());
     }
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
@@ -70,7 +64,7 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     if (manifest.ok()) {
       found.manifests.push_back(*std::move(manifest));
     } else {
-      Refuse(found, name.ToString(), manifest.status());
+      found.unreadable.emplace(name.ToString(), manifest.status().message());
       if (!SaysDamaged(manifest.status())) unread = manifest.status();
     }
   }
@@ -107,7 +101,7 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
     const auto verified = verified_.find(name);
     if (verified == verified_.end()) return Verdict::kDoneIfSound;
     if (verified->second.ok()) return Verdict::kDone;
-    Refuse(found, name, verified->second);
+    found.unreadable.emplace(name, verified->second.message());
     return Verdict::kGoOn;
   }
   if (batches >= newest.name.step) return Verdict::kGoOn;

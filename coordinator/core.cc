@@ -38,7 +38,10 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     ps.away_since_ms = now_ms;
     ps_.push_back(std::move(ps));
   }
-  for (const std::string& damaged : found.damaged) Warn(damaged);
+  if (!found.damaged_state.empty()) Warn(found.damaged_state);
+  for (const auto& [name, why] : unusable_) {
+    Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
+  }
   if (found.job_state.has_value()) {
     state_ = *std::move(found.job_state);
     job_fixed_ = true;

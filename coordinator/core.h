@@ -46,9 +46,9 @@ struct CoreOptions {
 struct FoundInDir {
   uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
   std::optional<JobState> job_state;
-  std::vector<Manifest> manifests;   // readable ones, newest first
-  std::vector<std::string> damaged;  // what cannot be read, with why
-  std::set<std::string> unreadable;  // checkpoints among them
+  std::vector<Manifest> manifests;                // readable ones, newest first
+  std::string damaged_state;                      // why job.state cannot be read
+  std::map<std::string, std::string> unreadable;  // checkpoints, with why
 };
 
 // A checkpoint being written.
@@ -339,8 +339,8 @@ class CoordinatorCore {
   std::vector<Death> deaths_;       // since ledgers were last asked for
   std::vector<Death> deaths_read_;  // the ledgers that are being read tell
 
-  std::vector<Manifest> manifests_;  // committed, newest first
-  std::set<std::string> unusable_;   // checkpoints that failed to restore
+  std::vector<Manifest> manifests_;              // committed, newest first
+  std::map<std::string, std::string> unusable_;  // checkpoints that failed to restore, with why
   std::optional<CheckpointRound> round_;
   uint64_t last_round_ = 0;
   int64_t next_round_ms_ = 0;

@@ -55,10 +55,10 @@ std::string CoordinatorCore::CheckpointsLostReason() const {
   const std::string folder = CheckpointsDirectory(options_.dir);
   return absl::StrCat(
       "no checkpoint can be restored: ",
-      unusable_.empty()
-          ? absl::StrCat("job.state says that at least ", state_.counters.checkpoints,
-                         " were committed, but ", folder, " holds none")
-          : absl::StrCat("damaged or unreadable in ", folder, ": ", absl::StrJoin(unusable_, ", ")),
+      unusable_.empty() ? absl::StrCat("job.state says that at least ", state_.counters.checkpoints,
+                                       " were committed, but ", folder, " holds none")
+                        : absl::StrCat("damaged or unreadable in ", folder, ": ",
+                                       absl::StrJoin(unusable_, ", ", absl::PairFormatter(": "))),
       ". Put them back from a copy, or begin anew: remove ", folder, " and ", options_.dir,
       "/job.state-* (paracord train --fresh does)");
 }
@@ -110,14 +110,15 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
   const int64_t patience_ms = job_.timeouts.start_s * 1000 / kPatienceShare;
   const bool unreadable = now_ms_ - *ps.unread_since_ms >= patience_ms && !damaged;
   if (restoring && (damaged || unreadable)) {
-    Error(absl::StrCat(
-        "checkpoint ", ps.loading_from, " is refused: ps:", index, ": ", Text(status),
+    const std::string why = absl::StrCat(
+        "ps:", index, ": ", Text(status),
         unreadable
             ? absl::StrCat(", for ", static_cast<double>(patience_ms) / 1000, " s; it stays there")
-            : "",
-        "; trying the one before it"));
+            : "");
+    Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", why,
+                       "; trying the one before it"));
     PROBE("coordinator.checkpoint.unusable");
-    unusable_.insert(ps.loading_from);
+    unusable_.emplace(ps.loading_from, why);
     forms_since_ms_ = now_ms_;
     ps.retry_at_ms = now_ms_;
     return;

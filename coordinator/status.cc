@@ -240,7 +240,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   status["checkpoint"] = {
       {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
       {"running", round_.has_value()},
-      {"problem", checkpoint_problem_}};
+      {"problem", checkpoint_problem_},
+      {"refused", unusable_}};
   status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? SlowReaders() : "";

@@ -12,17 +12,19 @@ namespace {
 using nlohmann::json;
 
 json Status(const std::string& problem) {
-  return {{"phase", "training"},
-          {"epoch", 1},
-          {"epochs", 2},
-          {"batches", 10},
-          {"batches_done", 3},
-          {"samples_per_second", 5.0},
-          {"loss", 0.5},
-          {"wall_seconds", 1.0},
-          {"workers", json::array()},
-          {"evaluations", json::array()},
-          {"checkpoint", {{"last", nullptr}, {"running", false}, {"problem", problem}}}};
+  return {
+      {"phase", "training"},
+      {"epoch", 1},
+      {"epochs", 2},
+      {"batches", 10},
+      {"batches_done", 3},
+      {"samples_per_second", 5.0},
+      {"loss", 0.5},
+      {"wall_seconds", 1.0},
+      {"workers", json::array()},
+      {"evaluations", json::array()},
+      {"checkpoint",
+       {{"last", nullptr}, {"running", false}, {"problem", problem}, {"refused", json::object()}}}};
 }
 
 TEST_CASE("a checkpoint round that fails is one line for each reason, and so is its end") {
@@ -51,6 +53,20 @@ TEST_CASE("the same reason in another round is no line, what is left of the job 
         "the last checkpoint round failed, training goes on: round-g1-r2: full\n"
         "all batches are applied, and the job ends when its last checkpoint can be written: "
         "round-g1-r4: full\n");
+}
+
+TEST_CASE("a checkpoint that is refused while the job is restored is said once, with why") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  status["checkpoint"]["refused"] = {{"step-7-g1-r2", "ps:0: x.safetensors: damaged"}};
+  progress.Show(status);
+  progress.Show(status);
+  status["checkpoint"]["refused"]["step-5-g1-r1"] = "ps:1: gone";
+  progress.Show(status);
+  CHECK(out.str() ==
+        "checkpoint step-7-g1-r2 is refused: ps:0: x.safetensors: damaged\n"
+        "checkpoint step-5-g1-r1 is refused: ps:1: gone\n");
 }
 
 TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {

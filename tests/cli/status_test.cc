@@ -11,6 +11,29 @@
 namespace paracord {
 namespace {
 
+// What `paracord status` prints of it.
+std::string StatusOf(CoreHarness& harness) {
+  Answering coordinator(harness.core->StatusJson(harness.now));
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + directory / "coordinator";
+  const auto listener = network.Listen(address, coordinator);
+  REQUIRE(listener.ok());
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {"--address", address};
+  INFO(err.str());
+  CHECK(RunStatus(args, out, err) == 0);
+  return out.str();
+}
+
+TEST_CASE("status names each checkpoint that is refused, with why") {
+  FoundInDir found;
+  found.unreadable = {{"step-4-g1-r1", "/job/checkpoints/step-4-g1-r1/MANIFEST.json: damaged"}};
+  CoreHarness harness({}, found);
+  CHECK(StatusOf(harness).find("\ncheckpoint step-4-g1-r1 is refused: /job/checkpoints/"
+                               "step-4-g1-r1/MANIFEST.json: damaged\n") != std::string::npos);
+}
+
 TEST_CASE("status says what slow readers pin on which ps, and how many wait for them") {
   CoreHarness harness;
   harness.ps[1].set_pinned_bytes(uint64_t{300} << 20);
@@ -20,22 +43,14 @@ TEST_CASE("status says what slow readers pin on which ps, and how many wait for 
     harness.Work(session);
     harness.Run(1000);
   }
-  Answering coordinator(harness.core->StatusJson(harness.now));
-  const TestDirectory directory;
-  GrpcNetwork network;
-  const std::string address = "unix:" + directory / "coordinator";
-  const auto listener = network.Listen(address, coordinator);
-  REQUIRE(listener.ok());
-  std::ostringstream out, err;
-  const std::vector<std::string> args = {"--address", address};
-  CHECK(RunStatus(args, out, err) == 0);
-  INFO(out.str() << err.str());
-  CHECK(out.str().find("waiting: 2 exchanges wait for slow readers of ps:1, which pin 300 MiB (its "
-                       "--pinned-mb)\n") != std::string::npos);
-  const size_t ps0 = out.str().find("  ps:0 "), ps1 = out.str().find("  ps:1 ");
+  const std::string out = StatusOf(harness);
+  INFO(out);
+  CHECK(out.find("waiting: 2 exchanges wait for slow readers of ps:1, which pin 300 MiB (its "
+                 "--pinned-mb)\n") != std::string::npos);
+  const size_t ps0 = out.find("  ps:0 "), ps1 = out.find("  ps:1 ");
   REQUIRE(ps0 < ps1);
-  CHECK(out.str().substr(ps1).find(", 314.6 MB pinned by readers\n") != std::string::npos);
-  CHECK(out.str().substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
+  CHECK(out.substr(ps1).find(", 314.6 MB pinned by readers\n") != std::string::npos);
+  CHECK(out.substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
 }
 
 TEST_CASE("where nobody listens status says so, and what to look at") {
