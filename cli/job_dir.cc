@@ -27,7 +27,7 @@ constexpr char kAddressName[] = "coordinator.address";
 constexpr std::string_view kGenerationPrefix = "generation-";
 
 absl::StatusOr<int> Lock(const std::string& dir) {
-  const std::string path = dir + "/lock";
+  const std::string path = absl::StrCat(dir, "/", kLockName);
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
@@ -77,6 +77,16 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
 
 }  // namespace
 
+bool IsOfJob(std::string_view name) {
+  for (const std::string_view whole :
+       {"checkpoints", "logs", "tensorboard", kSummaryName, kDoneSummaryName, "evaluations.jsonl",
+        kAddressName, kRunningJobName}) {
+    if (name == whole) return true;
+  }
+  return name.starts_with(kTracePartsPrefix) || name.starts_with(kStatePrefix) ||
+         name.starts_with(kGenerationPrefix);
+}
+
 absl::StatusOr<int> TakeDir(Files& files, const std::string& dir) {
   absl::StatusOr<int> lock = Lock(dir);
   if (!lock.ok() && absl::IsAlreadyExists(lock.status())) return lock;
@@ -113,12 +123,7 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
                      "*): it is left as it is. Move it away, or give another --dir"));
   }
   for (const std::string& name : names) {
-    const bool ours =
-        name == "checkpoints" || name == "logs" || name.starts_with(kTracePartsPrefix) ||
-        name == "tensorboard" || name.starts_with(kStatePrefix) || name == kSummaryName ||
-        name == kDoneSummaryName || name == "evaluations.jsonl" || name == kAddressName ||
-        (name.starts_with(kGenerationPrefix) && name != claim);
-    if (ours) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
+    if (IsOfJob(name) && name != claim) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
   }
   return absl::OkStatus();
 }

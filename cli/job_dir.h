@@ -13,8 +13,16 @@
 
 namespace paracord {
 
-// In a job's directory: what its processes trace, until train puts it together.
+// In a job's directory.
+inline constexpr char kLockName[] = "lock";
+// What its processes trace, until train puts it together.
 inline constexpr std::string_view kTracePartsPrefix = "trace.tmp-";
+// The job as train read it, which a coordinator that is started again reads too: its own file may
+// have changed since.
+inline constexpr char kRunningJobName[] = "job.running.json";
+
+// Whether a job leaves a file or directory of that name in its own, beside the lock.
+bool IsOfJob(std::string_view name);
 
 // Locks `dir` for this process and finds out whether it can be written: a full disk would take the
 // logs that say so, too. ALREADY_EXISTS: another train works in `dir`; any other error says that it

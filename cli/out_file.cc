@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "cli/job_dir.h"
 #include "common/status_macros.h"
 #include "storage/checkpoint.h"
 
@@ -65,12 +66,8 @@ absl::Status CheckNotOfJob(const std::string& dir, const std::string& path) {
   const std::filesystem::path whole(path);
   const std::string name = whole.filename().string();
   const auto parent_id = FileId(whole.parent_path().string());
-  for (const char* own : {"job.state-", "generation-", "summary.", "coordinator.address", "lock",
-                          "evaluations.jsonl"}) {
-    if (parent_id.has_value() && parent_id == directory_id && name.starts_with(own)) {
-      return refuse();
-    }
-  }
+  const bool in_directory = parent_id.has_value() && parent_id == directory_id;
+  if (in_directory && (name == kLockName || IsOfJob(name))) return refuse();
   // Through links: as the system sees the directories above it.
   std::error_code unresolved;
   std::filesystem::path above = std::filesystem::weakly_canonical(whole.parent_path(), unresolved);

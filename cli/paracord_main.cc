@@ -44,6 +44,15 @@ void Usage(std::ostream& out) {
   }
 }
 
+// What a command prints is its result, but for a job, whose result is in its DIR.
+int RunAndFlush(const Command& command, Args args) {
+  const int code = command.run(args);
+  if (std::cout.flush()) return code;
+  std::cerr << "paracord " << command.name << ": standard output took not all that was written\n";
+  const bool lost = code == 0 && command.run != RunTrain;
+  return lost ? static_cast<int>(ExitCode::kFailed) : code;
+}
+
 int Main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
@@ -52,7 +61,7 @@ int Main(int argc, char** argv) {
   }
   std::vector<std::string_view> known;
   for (const Command& command : kCommands) {
-    if (command.name == args[0]) return command.run(Args(args).subspan(1));
+    if (command.name == args[0]) return RunAndFlush(command, Args(args).subspan(1));
     known.push_back(command.name);
   }
   const std::string near = NearestName(args[0], known);

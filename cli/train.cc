@@ -57,6 +57,15 @@ int Fail(const absl::Status& status) {
   return Fail(status, absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration);
 }
 
+// Of trains that were killed.
+absl::Status RemoveTraceParts(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  for (const std::string& name : names) {
+    if (name.starts_with(kTracePartsPrefix)) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progress) {
   if (flags.fresh) {
     GrpcNetwork network;
@@ -64,17 +73,16 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
   } else {
     const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
         ListCheckpoints(files, CheckpointsDirectory(flags.dir));
-    // A damaged one is passed over.
+    // What is damaged deeper inside is refused by the ps that reads it, and shown then.
     for (size_t i = 0; checkpoints.ok() && i < checkpoints->size(); ++i) {
       const std::string name = (*checkpoints)[i].ToString();
-      const absl::Status sound =
-          ReadManifest(files, absl::StrCat(flags.dir, "/checkpoints/", name)).status();
-      progress.Event("resume",
-                     sound.ok() ? absl::StrCat("going on from checkpoint ", name, " in ", flags.dir)
-                                : "refused: " + std::string(sound.message()));
-      if (sound.ok()) break;
+      const std::string path = absl::StrCat(CheckpointsDirectory(flags.dir), "/", name);
+      if (!FindObviousDamage(files, path).empty()) continue;
+      progress.Event("resume", absl::StrCat("going on from checkpoint ", name, " in ", flags.dir));
+      break;
     }
   }
+  RETURN_IF_ERROR(RemoveTraceParts(files, flags.dir));
   return files.MakeDirectories(flags.dir + "/logs");
 }
 
@@ -168,7 +176,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& su
 LocalClusterOptions OptionsOf(const TrainFlags& flags) {
   LocalClusterOptions options;
   options.bin_dir = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-  options.job_file = flags.job_file;
+  options.job_file = absl::StrCat(flags.dir, "/", kRunningJobName);
   options.dir = flags.dir;
   options.ps = static_cast<uint32_t>(flags.ps);
   options.workers = static_cast<uint32_t>(flags.workers);
@@ -182,7 +190,6 @@ LocalClusterOptions OptionsOf(const TrainFlags& flags) {
 absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOptions& options) {
   if (flags.trace.empty()) return absl::OkStatus();
   options.trace_dir = absl::StrCat(flags.dir, "/", std::string(kTracePartsPrefix), getpid());
-  RETURN_IF_ERROR(files.RemoveTree(options.trace_dir));
   RETURN_IF_ERROR(files.MakeDirectories(options.trace_dir));
   return MergeTraces(files, options.trace_dir, flags.trace);
 }
@@ -219,6 +226,7 @@ int Train(TrainFlags flags) {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(style, std::cout);
   const absl::Status prepared = PrepareDir(files, flags, progress);
   if (!prepared.ok()) return Fail(prepared);
@@ -228,9 +236,9 @@ int Train(TrainFlags flags) {
       job->timeouts.drain_ms + kDrainMarginMs,
       signals};
   LocalClusterOptions options = OptionsOf(flags);
-  if (const absl::Status ready = PrepareTrace(files, flags, options); !ready.ok()) {
-    return Fail(ready, ExitCode::kConfiguration);
-  }
+  absl::Status ready = files.WriteAtomic(options.job_file, JobToJson(*job));
+  if (ready.ok()) ready = PrepareTrace(files, flags, options);
+  if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
   LocalCluster cluster(options);
   // Processes are forked before gRPC starts threads here, but for --fresh.
   const absl::Status started = cluster.Start();

@@ -5,7 +5,7 @@ namespace paracord {
 
 enum class ExitCode : int {
   kDone = 0,
-  kFailed = 1,              // the job failed; summary.json says why
+  kFailed = 1,              // the job failed; summary.json says why. Or stdout took not all
   kConfiguration = 2,
   kInUse = 3,               // port, directory, or a worker's task
   kVersion = 4,

@@ -125,7 +125,8 @@ TEST_CASE("export does not write over what is the job's") {
   std::filesystem::create_directory_symlink(checkpoint, example.path("link"));
   for (const std::string& out :
        {checkpoint + "/MANIFEST.json", checkpoint + "/more", example.path("checkpoints/w"),
-        example.path("link/more"), example.path("summary.json"), example.path("job.state-7")}) {
+        example.path("link/more"), example.path("summary.json"), example.path("job.state-7"),
+        example.path("lock"), example.path("job.running.json")}) {
     CAPTURE(out);
     const Ran ran = Run(RunExport, {"--dir", dir, "--out", out});
     CHECK(ran.code == 2);

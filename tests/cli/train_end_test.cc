@@ -2,10 +2,12 @@
 #include "cli/train_end.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -85,6 +87,28 @@ TEST_CASE("a stop without a summary says what is lost and where to look") {
   REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", R"({"reason": "SIGTERM"})").ok());
   CHECK(StoppedText(d.files, end) ==
         "stopped (SIGTERM); there is no checkpoint; to begin again: paracord train job.json");
+}
+
+TEST_CASE("the end of a job is told whatever somebody else wrote into its summary") {
+  const std::string text =
+      GENERATE("", "[]", "7", R"({"metrics": 7})", R"({"metrics": {"test": 7}})",
+               R"({"status": ["done"]})", R"({"reason": {}})", R"({"evaluations": 7})",
+               R"({"evaluations": [{"epoch": "one", "metrics": {}}]})",
+               R"({"evaluations": [{"epoch": 1, "metrics": {"a": "b"}}]})");
+  CAPTURE(text);
+  Directory d;
+  REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", text).ok());
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  progress.Show({{"phase", "training"},
+                 {"epochs", 2},
+                 {"batches", 2},
+                 {"batches_done", 1},
+                 {"wall_seconds", 1.0},
+                 {"evaluations", nlohmann::json::array()},
+                 {"checkpoint", {{"problem", ""}}}});
+  const TrainEnd end{d.directory.path(), "", "paracord train job.json", false};
+  CHECK(ShowEnd(d.files, end, 1, progress) == 1);
 }
 
 }  // namespace

@@ -144,6 +144,63 @@ TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
   CheckCounted(train.dir(), kSteps);
 }
 
+TEST_CASE("a coordinator that is started again has the job that train read, not the file of now") {
+  Train train;
+  const auto command = train.Start();
+  REQUIRE(train.WaitForCheckpoint());
+  WriteText(train.root() + "/job.json", "{");
+  train.Signal("coordinator", SIGKILL);
+  CHECK(command->Wait(60000) == 0);
+  CHECK(train.Said("coordinator:0 ended (signal 9) and was restarted"));
+  CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE("train says which checkpoint is refused, however deep inside it is damaged") {
+  Train train(kSteps, 0.25);
+  auto command = train.Start();
+  REQUIRE(train.WaitForCheckpoint());
+  command->Signal(SIGTERM);  // one more
+  CHECK(command->Wait(15000) == 143);
+  const std::string newest = NewestCheckpoint(train.dir());
+  std::string bytes = ReadText(newest + "/ps-00000-of-00001.safetensors");
+  REQUIRE(bytes.size() > 1000);
+  bytes[bytes.size() - 10] = static_cast<char>(~bytes[bytes.size() - 10]);
+  WriteText(newest + "/ps-00000-of-00001.safetensors", bytes);
+  command = train.Start();
+  CHECK(command->Wait(60000) == 0);
+  CHECK(train.Said("checkpoint " + newest.substr(newest.rfind('/') + 1) + " is refused: ps:0"));
+  CheckCounted(train.dir(), kSteps);
+}
+
+TEST_CASE(
+    "a --trace that would replace something else is refused before --fresh removes anything") {
+  Train train(100);
+  CHECK(train.Start()->Wait(60000) == 0);
+  const std::string before = NewestCheckpoint(train.dir());
+  CHECK(train.Start({"--fresh", "--trace", train.root() + "/job.json"})->Wait(10000) == 2);
+  CHECK(train.Said("is there and is no trace"));
+  CHECK(NewestCheckpoint(train.dir()) == before);
+  CHECK(PosixFiles().Open(train.dir() + "/summary.json").ok());
+}
+
+TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
+  Train train(100);
+  const auto run = [&](const std::string& arguments) {
+    const std::string line = absl::StrCat(PARACORD_BIN_DIR "/paracord ", arguments);
+    return Process({"/bin/sh", "-c", line}, {{"TMPDIR", train.root()}}, train.root() + "/train.log")
+        .Wait(60000);
+  };
+  const std::string job = train.root() + "/job.json";
+  CHECK(run("validate " + job + " > /dev/full") == 1);
+  CHECK(train.Said("paracord validate: standard output took not all"));
+  CHECK(run("train " + job + " --dir " + train.dir() + " > /dev/full") == 0);
+  CHECK(train.Said("paracord train: standard output took not all"));
+  CheckCounted(train.dir(), 100);
+  // Its reader leaves after the first line.
+  CHECK(run("train " + job + " --dir " + train.dir() + "2 | head -n 1") == 0);
+  CheckCounted(train.dir() + "2", 100);
+}
+
 TEST_CASE("a second train in the same DIR is refused with 3") {
   Train train;
   const auto first = train.Start();
