@@ -219,6 +219,7 @@ class CoordinatorCore {
   void Handle(const WorkerHoldEvent& event);
   void Handle(const WorkerHoldLostEvent& event);
   void AnswerJoinWith(CallId call, JoinReply reply);
+  void RefuseJoin(CallId call, ExitCode code, const std::string& reason, std::string logged);
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
@@ -319,6 +320,8 @@ class CoordinatorCore {
   std::set<std::string> untold_;
   std::map<std::string, std::string> boot_of_;  // of the newest life of each task
   std::set<std::string> displaced_;             // boot ids of the lives before
+  int64_t refusals_since_ms_ = 0;
+  uint64_t refusals_ = 0;  // of joins, since then
   uint64_t last_id_ = 0;                        // of sessions and leases
 
   std::optional<SplitTable> table_;

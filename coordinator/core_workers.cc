@@ -24,6 +24,7 @@ constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a se
 constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
 constexpr size_t kSessionsMax = 100000;
 constexpr size_t kDeviceBytesMax = 64;
+constexpr uint64_t kRefusalsLogged = 10;  // in a second
 
 JoinReply WaitReply(std::string reason) {
   JoinReply reply;
@@ -60,6 +61,20 @@ void CoordinatorCore::AnswerJoinWith(CallId call, JoinReply reply) {
   Emit(AnswerJoin{call, std::move(reply)});
 }
 
+// Whoever is refused may ask again as often as it likes.
+void CoordinatorCore::RefuseJoin(CallId call, ExitCode code, const std::string& reason,
+                                 std::string logged) {
+  AnswerJoinWith(call, LeaveReply(code, reason));
+  if (now_ms_ - refusals_since_ms_ >= 1000) {
+    if (refusals_ > kRefusalsLogged) {
+      Warn(absl::StrCat(refusals_ - kRefusalsLogged, " more joins were refused"));
+    }
+    refusals_since_ms_ = now_ms_;
+    refusals_ = 0;
+  }
+  if (++refusals_ <= kRefusalsLogged) Warn(std::move(logged));
+}
+
 void CoordinatorCore::Handle(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   if (phase_ == Phase::kEnded) {
@@ -77,24 +92,22 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
                                                     ", the worker ", request.protocol())));
   }
   if (const absl::Status known = CheckIdentity(request); !known.ok()) {
-    Warn(absl::StrCat("a join is refused: ", known.message()));
-    return AnswerJoinWith(event.call,
-                          LeaveReply(ExitCode::kConfiguration, std::string(known.message())));
+    return RefuseJoin(event.call, ExitCode::kConfiguration, std::string(known.message()),
+                      absl::StrCat("a join is refused: ", known.message()));
   }
   if (!request.error().empty()) {
     const std::string why = absl::StrCat(
         request.task(), " cannot take part: ", OneLine(request.error(), kSendableBytesMax));
-    Error(why);
-    AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, request.error()));
+    RefuseJoin(event.call, ExitCode::kConfiguration, request.error(), why);
     // Nobody has shown that the job can run at all: most likely the job itself is wrong.
     if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", why);
     return;
   }
   if (displaced_.contains(request.boot_id())) {
-    const std::string reason =
-        absl::StrCat("another process has taken the place of ", request.task());
-    Warn(absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
-    return AnswerJoinWith(event.call, LeaveReply(ExitCode::kInUse, reason));
+    return RefuseJoin(
+        event.call, ExitCode::kInUse,
+        absl::StrCat("another process has taken the place of ", request.task()),
+        absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
   }
   if (untold_.size() < kSessionsMax) untold_.insert(request.task());
   if (!request.has_facts()) {
@@ -111,8 +124,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   }
   if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
-    Warn(reason);
-    return AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, reason));
+    return RefuseJoin(event.call, ExitCode::kConfiguration, reason, reason);
   }
   if (state_.metric_names.empty()) {
     state_.metric_names.assign(request.facts().metric_names().begin(),

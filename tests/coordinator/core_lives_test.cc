@@ -300,6 +300,24 @@ TEST_CASE("what a worker says of itself is shown on one line, and not at any len
   CHECK(harness.core->StatusJson(harness.now).find("cpu; 2026") != std::string::npos);
 }
 
+TEST_CASE("joins that are refused over and over are few lines a second, and counted") {
+  CoreHarness harness;
+  JoinRequest request;
+  request.set_protocol(kProtocol);
+  request.set_task("nobody");
+  const auto lines = [&](const std::string& text) {
+    size_t count = 0;
+    for (size_t at = 0; (at = harness.log.find(text, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  for (int i = 0; i < 50; ++i) harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(lines("a join is refused: task") == 10);
+  harness.Run(1000);
+  harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(lines("a join is refused: task") == 11);
+  CHECK(lines("40 more joins were refused\n") == 1);
+}
+
 TEST_CASE("a worker that is refused does not say which metrics the job has") {
   const auto job = [](Job& edited) { edited.failures = {true, 1, 1.0}; };
   CoreHarness first(job);

@@ -99,6 +99,32 @@ TEST_CASE("training goes on while the disk is full or read-only, and says so") {
   CheckCounted(cluster.dir(), 4000);
 }
 
+TEST_CASE("a disk that fills up before the last checkpoint makes the job wait, and its end come") {
+  Cluster cluster({.job = {{"steps", 200}, {"checkpoint", {{"every_seconds", 0}}}}});
+  SmallDisk disk(cluster.dir(), "size=2m");
+  if (!disk.mounted()) {
+    WARN("not checked: file systems cannot be mounted here");
+    return;
+  }
+  for (const char* task : {"ps:0", "ps:1", "coordinator"}) cluster.Start(task);
+  const std::string ballast = cluster.dir() + "/ballast";
+  REQUIRE(WaitUntil(10000, [&] { return cluster.Status().is_object(); }));
+  {
+    std::ofstream out(ballast);
+    for (int i = 0; i < 4096 && out.good(); ++i) out << std::string(1024, 'x') << std::flush;
+  }
+  fs::resize_file(ballast, fs::file_size(ballast) - (64 << 10));  // for job.state
+  cluster.Start("worker:0");
+  REQUIRE(WaitUntil(20000, [&] { return !Problem(cluster).empty(); }));
+  const nlohmann::json status = cluster.Status();
+  CHECK(status.at("batches_done") == status.at("batches"));
+  CHECK(Problem(cluster).find("No space") != std::string::npos);
+  CHECK_FALSE(fs::exists(cluster.dir() + "/summary.json"));
+  fs::remove(ballast);
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 200);
+}
+
 void FlipByte(const std::string& path, uint64_t from_end) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
