@@ -1,9 +1,11 @@
 // Rules of the tree that no compiler checks. There is no list of exemptions.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,22 +29,32 @@ std::vector<std::string> ReadLines(const fs::path& path) {
   return lines;
 }
 
-std::vector<SourceFile> Tree() {
-  std::vector<SourceFile> files;
+std::vector<fs::path> AllFiles() {
+  std::vector<fs::path> files;
   const fs::path root = PARACORD_SOURCE_DIR;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator();
        ++it) {
-    const std::string path = fs::relative(it->path(), root).string();
-    if (it->is_directory()) {
-      if (path == "build" || it->path().filename().string().front() == '.') {
-        it.disable_recursion_pending();
-      }
-      continue;
-    }
-    static const std::set<std::string> kKinds = {".h",     ".cc", ".cu",    ".cuh",
-                                                 ".proto", ".py", ".cmake", ".sh"};
-    if (kKinds.contains(it->path().extension()) || it->path().filename() == "CMakeLists.txt") {
-      files.push_back({path, ReadLines(it->path())});
+    const bool outside =
+        it->path() == root / "build" || it->path().filename().string().front() == '.';
+    if (it->is_directory() && outside) it.disable_recursion_pending();
+    if (!it->is_directory()) files.push_back(it->path());
+  }
+  return files;
+}
+
+std::vector<fs::path> Documents() {
+  std::vector<fs::path> files = AllFiles();
+  std::erase_if(files, [](const fs::path& path) { return path.extension() != ".md"; });
+  return files;
+}
+
+std::vector<SourceFile> Tree() {
+  static const std::set<std::string> kKinds = {".h",     ".cc", ".cu",    ".cuh",
+                                               ".proto", ".py", ".cmake", ".sh"};
+  std::vector<SourceFile> files;
+  for (const fs::path& path : AllFiles()) {
+    if (kKinds.contains(path.extension()) || path.filename() == "CMakeLists.txt") {
+      files.push_back({fs::relative(path, PARACORD_SOURCE_DIR).string(), ReadLines(path)});
     }
   }
   return files;
@@ -138,6 +150,41 @@ TEST_CASE("includes point one way: proto, common, its three neighbours, a role, 
         FAIL_CHECK(file.path << ": " << line);
     }
   }
+}
+
+// As it stands in a link: "## Where Keras differs" is "where-keras-differs".
+std::string AnchorOf(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading.substr(std::min(heading.size(), heading.find(' ') + 1))) {
+    if (c == ' ' || c == '-') anchor += '-';
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return anchor;
+}
+
+TEST_CASE("what a document links to is there, its headings too") {
+  const std::regex link(R"(\]\(([^)#\s]*)#?([^)\s]*)\))");
+  size_t seen = 0;
+  for (const fs::path& document : Documents()) {
+    for (const std::string& line : ReadLines(document)) {
+      for (std::sregex_iterator it(line.begin(), line.end(), link), end; it != end; ++it) {
+        const std::string path = (*it)[1], anchor = (*it)[2];
+        if (path.find("://") != std::string::npos) continue;
+        INFO(document << ": " << it->str());
+        const fs::path target = path.empty() ? document : document.parent_path() / path;
+        CHECK(fs::exists(target));
+        ++seen;
+        if (anchor.empty()) continue;
+        const std::vector<std::string> lines = ReadLines(target);
+        CHECK(std::any_of(lines.begin(), lines.end(), [&](const std::string& heading) {
+          return heading.starts_with("#") && AnchorOf(heading) == anchor;
+        }));
+      }
+    }
+  }
+  CHECK(seen > 30);
 }
 
 TEST_CASE("every header opens with a comment that says what it is") {
