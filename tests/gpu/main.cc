@@ -33,6 +33,8 @@ std::vector<Replica> GroupUnderTest(size_t devices) {
 }  // namespace paracord
 
 int main(int argc, char** argv) {
+  // As `cuda:all` has it: code that is loaded late may wait for a GPU that waits for the others.
+  (void)setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   // Whatever ends it, what was printed is there.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Catch::Session session;

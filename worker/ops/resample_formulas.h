@@ -154,9 +154,11 @@ struct PixelTaps {
 // Of the output's pixel (y, x) by the map of its example.
 PARACORD_HD inline PixelTaps MappedTaps(const ResampleShape& s, const AffineMap& m, int64_t y,
                                         int64_t x) {
-  const auto column = static_cast<float>(x), row = static_cast<float>(y);
-  const float at_column = m.a0 * column + m.a1 * row + m.a2;
-  const float at_row = m.b0 * column + m.b1 * row + m.b2;
+  // Products of two float32 are exact here, so that none is lost where both are large and cancel,
+  // whether they are added in one operation (as nvcc does it) or in two.
+  const auto column = static_cast<double>(x), row = static_cast<double>(y);
+  const auto at_column = static_cast<float>(double{m.a0} * column + double{m.a1} * row + m.a2);
+  const auto at_row = static_cast<float>(double{m.b0} * column + double{m.b1} * row + m.b2);
   return {TapsOf(s.bilinear, PlaceWithin(s.fill, at_row, s.height.in)),
           TapsOf(s.bilinear, PlaceWithin(s.fill, at_column, s.width.in))};
 }
