@@ -152,6 +152,18 @@ void FreeShared(void* memory, size_t bytes) {
   ::operator delete(memory, kAlignment);
 }
 
+std::pmr::memory_resource* SharedMemoryResource() {
+  class Resource : public std::pmr::memory_resource {
+    void* do_allocate(size_t bytes, size_t) override { return AllocateShared(bytes); }
+    void do_deallocate(void* memory, size_t bytes, size_t) override { FreeShared(memory, bytes); }
+    bool do_is_equal(const memory_resource& other) const noexcept override {
+      return this == &other;
+    }
+  };
+  static Resource resource;
+  return &resource;
+}
+
 std::optional<SharedPlace> FindShared(const void* memory) {
   if (!enabled) return std::nullopt;
   return TheArena().Find(static_cast<const char*>(memory));

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <new>
 #include <optional>
 #include <span>
@@ -57,6 +58,9 @@ class SharedMapping {
   const char* data_;
   uint64_t bytes_;
 };
+
+// The same for arrays whose owner decides whether they are shared.
+std::pmr::memory_resource* SharedMemoryResource();
 
 template <class T>
 struct SharedAllocator {

@@ -16,6 +16,7 @@ class WatchedProgram : public GradientProgram {
   std::string Summary() const override { return program_->Summary(); }
   std::string Memory() const override { return program_->Memory(); }
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
+  bool host_memory() const override { return program_->host_memory(); }
 
   void OnGradient(std::function<void(size_t)> there) override {
     program_->OnGradient(std::move(there));

@@ -33,15 +33,18 @@ uint64_t RowElements(const VariableSpec& variable) {
 }  // namespace
 
 ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
-                             const TransferOptions& transfer)
+                             const TransferOptions& transfer, ValuesIn memory)
     : session_(session),
       variables_(variables.begin(), variables.end()),
       transfer_(transfer),
       parts_(static_cast<size_t>(session.ps_size())),
       part_of_id_(parts_.size()),
       parts_of_(variables.size()) {
-  for (const VariableSpec& variable : variables_) values_.emplace_back(Elements(variable));
-  for (const std::vector<float>& array : values_) value_spans_.emplace_back(array);
+  std::pmr::memory_resource* const resource =
+      memory == ValuesIn::kShared ? SharedMemoryResource() : std::pmr::new_delete_resource();
+  for (const VariableSpec& variable : variables_) {
+    value_spans_.emplace_back(values_.emplace_back(Elements(variable), resource));
+  }
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
     const VariableSpec& variable = variables_[partition.variable()];

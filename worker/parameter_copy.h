@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,10 @@ struct TransferOptions {
   Encoding wire = ENCODING_FLOAT32;
   CompressionSpec compression;
 };
+
+// Whose memory the values are in: a device copies by itself what is shared (worker/model/
+// device_copy.h); the processor may have the rest in large pages.
+enum class ValuesIn { kOrdinary, kShared };
 
 // What one exchange is for.
 struct ExchangeOrder {
@@ -61,7 +66,7 @@ class ParameterCopy {
   static constexpr uint32_t kBuffers = 2;
 
   ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
-                const TransferOptions& transfer = {});
+                const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary);
 
   std::span<const std::span<const float>> values() const { return value_spans_; }
   // The values are about to be read for this buffer's gradients.
@@ -148,7 +153,7 @@ class ParameterCopy {
   std::vector<absl::flat_hash_map<uint32_t, size_t>> part_of_id_;  // by ps: its index in parts_
   std::vector<std::vector<Part*>> parts_of_;                       // by variable
   size_t places_ = 0;
-  std::vector<std::vector<float>> values_;  // by variable
+  std::vector<std::pmr::vector<float>> values_;  // by variable
   std::vector<std::span<const float>> value_spans_;
   Buffer buffers_[kBuffers];
 };

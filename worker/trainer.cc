@@ -49,8 +49,9 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       environment_(environment),
       callbacks_(std::move(callbacks)),
       alive_(std::make_shared<bool>(true)),
-      copy_(std::make_shared<ParameterCopy>(session_, workload_->program->variables(),
-                                            options_.transfer)),
+      copy_(std::make_shared<ParameterCopy>(
+          session_, workload_->program->variables(), options_.transfer,
+          workload_->program->host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared)),
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
       pushes_early_(!options_.overlap && !copy_->KeepsResiduals() && !workload_->clip.on() &&

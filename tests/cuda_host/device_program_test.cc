@@ -147,6 +147,7 @@ TEST_CASE("whatever of a GPU fails at the start, auto computes on the CPU and sa
     REQUIRE(whole.ok());
     CHECK(whole->device == "cuda:0");
     CHECK(whole->note.empty());
+    CHECK_FALSE(whole->program->host_memory());
   }
   const int64_t all = calls;
   int fell = 0;
@@ -186,6 +187,7 @@ TEST_CASE(
   const auto built = Build(job, options, true);
   REQUIRE(built.ok());
   CHECK(built->device == "cpu");
+  CHECK(built->program->host_memory());
   CHECK(built->note == kOnTheCpu + why);
   CHECK(IsLine(built->note));
 }

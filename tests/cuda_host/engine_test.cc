@@ -145,6 +145,12 @@ TEST_CASE("a model fits into exactly the memory that its plan needs") {
   REQUIRE(need != std::string::npos);
   const size_t bytes = std::stoul(text.substr(need + 18));
 
+  options.code_bytes = 1;  // that is loaded later
+  options.memory_bytes_max = bytes;
+  CHECK(absl::IsResourceExhausted(Train(options, false).loss.status()));
+  options.memory_bytes_max = bytes + 1;
+  CHECK(Train(options, true).loss.ok());
+  options.code_bytes = 0;
   options.memory_bytes_max = bytes;
   const Outcome fits = Train(options, true);
   INFO(fits.loss.status());

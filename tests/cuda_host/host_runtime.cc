@@ -41,7 +41,8 @@ class HostRuntime : public Runtime {
   absl::Status Free(void* memory) override;
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
     RETURN_IF_ERROR(CallHere("cudaMemGetInfo"));
-    return MemoryInfo{options_.memory_bytes_max - bytes_, options_.memory_bytes_max};
+    return MemoryInfo{options_.memory_bytes_max - bytes_, options_.memory_bytes_max,
+                      options_.code_bytes};
   }
   void Part(void* allocation) override { memory_.Part(allocation); }
   void Use(void* part, size_t bytes) override { memory_.Use(part, bytes); }

@@ -19,6 +19,7 @@ struct HostOptions {
   int64_t fail_call = -1;  // the call of this number fails
   bool sticky = false;     // and so do all after it
   size_t memory_bytes_max = SIZE_MAX;
+  size_t code_bytes = 0;             // that code may take later
   std::shared_ptr<HostGroup> group;  // shared by its ranks
   size_t rank = 0;
   // What a convolution asks for to work in, if it may; null: always the same.

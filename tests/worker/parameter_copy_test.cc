@@ -10,6 +10,7 @@
 #include "net/compression.h"
 #include "net/encoding.h"
 #include "net/exchange_codec.h"
+#include "net/shared_memory.h"
 #include "tests/parts.h"
 
 namespace paracord {
@@ -394,6 +395,18 @@ TEST_CASE("a residual outlives a batch that was dropped, but not one of which no
   const auto gap = rest_after(PUSH_GAP, true);
   CHECK(gap.first == Approx(gap.second).epsilon(1e-5));
   CHECK(rest_after(PUSH_ALREADY_APPLIED, true).first == 0.0);
+}
+
+TEST_CASE("values that a device copies are where it can copy them by itself, others are not") {
+  REQUIRE(EnableSharedMemory());
+  Fixture f;
+  f.variables[0].set_shape(1, 100000);
+  const ParameterCopy ordinary(f.session, f.variables);
+  const ParameterCopy shared(f.session, f.variables, {}, ValuesIn::kShared);
+  CHECK_FALSE(FindSharedSegment(ordinary.values()[0].data()).has_value());
+  CHECK(FindSharedSegment(shared.values()[0].data()).has_value());
+  CHECK(shared.values()[0].size() == 400000);
+  CHECK(shared.values()[0][399999] == 0);
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ class GradientProgram {
   // Of an evaluation: "loss" first, then the job's metrics.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
+  // Whether values are read, and gradients written, where they are. Else a device copies them.
+  virtual bool host_memory() const { return true; }
+
   // Mean loss over the batch and its gradient by every trainable variable; for a moving average,
   // what it is to be given instead. `batch_key` is a pure
   // function of the job's seed and the batch's identity (dropout). `gradients` has an empty span

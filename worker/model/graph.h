@@ -58,7 +58,7 @@ struct LayerRow {
 
 // A use of the device's memory, in bytes.
 struct MemoryRow {
-  enum class Kind { kParameters, kBatch, kValues, kGradients, kLayers, kWork };
+  enum class Kind { kParameters, kBatch, kValues, kGradients, kLayers, kWork, kCode };
   Kind kind = Kind::kValues;
   std::string what;
   int64_t bytes = 0;

@@ -39,6 +39,8 @@ const char* NameOf(MemoryRow::Kind kind) {
       return "what layers work in";
     case MemoryRow::Kind::kWork:
       return "what operations work in";
+    case MemoryRow::Kind::kCode:
+      return "code";
   }
   return "";
 }
@@ -98,7 +100,10 @@ absl::Status KerasProgram::PlanMemory(const Batch& schema) {
   }
   absl::Status planned = ops_->EndPlan(plan_);
   RETURN_IF_ERROR(rehearsed);
-  if (plan_.needed > 0) memory_.push_back({MemoryRow::Kind::kWork, "", plan_.work});
+  if (plan_.needed > 0) {
+    memory_.push_back({MemoryRow::Kind::kWork, "", plan_.work});
+    memory_.push_back({MemoryRow::Kind::kCode, "", plan_.code});
+  }
   if (!absl::IsResourceExhausted(planned)) return planned;
   std::stable_sort(memory_.begin(), memory_.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });

@@ -75,6 +75,7 @@ class KerasProgram : public GradientProgram {
                     Problems& problems);
 
   const std::vector<VariableSpec>& variables() const override { return graph_->variables(); }
+  bool host_memory() const override { return ops_->host_memory(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
 
   // As ComputeGradients does first.

@@ -32,6 +32,7 @@ class Replicas : public GradientProgram {
   const std::vector<std::string>& metric_names() const override { return first().metric_names(); }
   std::string Summary() const override { return first().Summary(); }
   int64_t MultiplyAdds() const override { return first().MultiplyAdds(); }
+  bool host_memory() const override { return first().host_memory(); }
   std::string Memory() const override {
     return absl::StrCat(parts_.size(),
                         " GPUs compute a part of each batch: the effective batch of ",

@@ -78,6 +78,7 @@ enum class ActivationKind {
 struct MemoryPlan {
   int64_t needed = 0;           // at once
   int64_t work = 0;             // of it, for operations to work in
+  int64_t code = 0;             // of it, for code that is loaded later
   int64_t free = 0, total = 0;  // of the device, before
 };
 

@@ -18,6 +18,7 @@ class PreprocessedProgram : public GradientProgram {
   std::string Summary() const override { return rest_->Summary(); }
   std::string Memory() const override { return rest_->Memory(); }
   int64_t MultiplyAdds() const override { return rest_->MultiplyAdds(); }
+  bool host_memory() const override { return rest_->host_memory(); }
 
   void OnGradient(std::function<void(size_t)> there) override {
     rest_->OnGradient(std::move(there));

@@ -126,13 +126,16 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
   for (const Buffer& buffer : buffers) {
     if (buffer.bytes > 0) work += memory_.Padded(buffer.bytes);
   }
-  const size_t needed = work + memory_.planned();
+  const size_t planned = work + memory_.planned();
   const absl::StatusOr<MemoryInfo> info = runtime_->GetMemoryInfo();
   const absl::Status ended = memory_.EndPlan(work);
   RETURN_IF_ERROR(info.status());
+  const size_t needed = planned + info->code;
   plan = {static_cast<int64_t>(needed), static_cast<int64_t>(work),
-          static_cast<int64_t>(info->free), static_cast<int64_t>(info->total)};
+          static_cast<int64_t>(info->code), static_cast<int64_t>(info->free),
+          static_cast<int64_t>(info->total)};
   RETURN_IF_ERROR(ended);
+  if (needed > info->free) return absl::ResourceExhaustedError("no memory is left for code");
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].bytes == 0) continue;
     ASSIGN_OR_RETURN(work_[i].memory, memory_.Take(buffers[i].bytes));

@@ -23,6 +23,7 @@ using StepGraph = void*;
 // Of the device.
 struct MemoryInfo {
   size_t free = 0, total = 0;
+  size_t code = 0;  // what code that is loaded when it is first needed may take of it
 };
 
 enum class CopyKind { kToDevice, kToHost };

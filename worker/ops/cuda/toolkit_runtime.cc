@@ -23,6 +23,7 @@ namespace paracord::cuda {
 namespace {
 
 constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the largest GPUs
+constexpr size_t kCodeBytesMax = 512 << 20;    // cuDNN's, cuBLAS' and our kernels, loaded lazily
 constexpr std::chrono::seconds kAskingMax(2);  // asking for sums, which waits for nobody
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
@@ -89,6 +90,7 @@ class ToolkitRuntime : public Runtime {
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
     MemoryInfo info;
     RETURN_IF_CUDA(cudaMemGetInfo, &info.free, &info.total);
+    info.code = std::min(kCodeBytesMax, info.total / 32);
     return info;
   }
   absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
