@@ -244,7 +244,7 @@ struct LossBody {
       case LossKind::kSparseCategoricalCrossentropy:
       case LossKind::kCategoricalCrossentropy: {
         if (rows.s.from_logits) {
-          return std::exp(y - v.exp.top) * static_cast<float>(1 / v.exp.sum) - t;
+          return std::exp(y - v.exp.top) / static_cast<float>(v.exp.sum) - t;
         }
         const float sum = rows.sums[r];
         if (Sparse()) return formulas::SparseOfProbability::At(y, t, sum).slope;
