@@ -3,7 +3,6 @@
 //   bench_model [--job FILE] [--device D] [--precision P] [--threads N] [--batch N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -82,7 +81,7 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   PrintMachine();
   PosixFiles files;
-  Job job = Take(ReadJobFile(files, std::filesystem::absolute(path).string()));
+  Job job = Take(ReadJobFile(files, AbsolutePath(path)));
   if (batch != 0) job.batch = static_cast<uint32_t>(batch);
   if (!precision.empty()) job.precision = precision;
   if (std::find(std::begin(kPrecisions), std::end(kPrecisions), job.precision) ==

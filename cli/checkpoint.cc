@@ -85,7 +85,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
     return static_cast<int>(code);
   };
   PosixFiles files;
-  const std::string dir = std::filesystem::absolute(own.dir).lexically_normal().string();
+  const std::string dir = AbsolutePath(own.dir);
   const absl::Status there = files.List(dir).status();
   if (!there.ok()) return fail(std::string(there.message()), ExitCode::kConfiguration);
   const std::string checkpoints = CheckpointsDirectory(dir);

@@ -70,7 +70,9 @@ std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir) {
   const auto names = ListCheckpoints(files, checkpoints);
   if (!names.ok()) return std::nullopt;
   for (const CheckpointName& name : *names) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(files, checkpoints + "/" + name.ToString());
+    const std::string directory = checkpoints + "/" + name.ToString();
+    if (!FindObviousDamage(files, directory).empty()) continue;
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
     if (manifest.ok()) return *std::move(manifest);
   }
   return std::nullopt;

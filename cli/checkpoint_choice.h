@@ -27,7 +27,7 @@ struct ChosenCheckpoint {
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
                                                   std::optional<int64_t> step, std::ostream& notes);
 
-// Of a job in `dir`, by its manifest alone; what is damaged is passed over.
+// Of a job in `dir`; what is damaged is passed over, as far as that is seen without reading it all.
 std::optional<Manifest> NewestCheckpoint(Files& files, const std::string& dir);
 
 // How far it is: "epoch 3, batch 37 of 938". Epochs count from 1, as train does; the last batch of

@@ -2,7 +2,6 @@
 // and for the optimizer steps the parameter servers' partitions. For comparing with Keras.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/json_fields.h"
+#include "config/limits.h"
 #include "config/named_spec.h"
 #include "server/initial_weights.h"
 #include "server/optimizer.h"
@@ -46,16 +46,10 @@ struct ComputeFlags {
   std::string device = "auto";
 };
 
-std::string Absolute(const std::string& path) {
-  return std::filesystem::absolute(path).lexically_normal().string();
-}
-
 // Loss and optimizer from the model's compile_config, or the job's.
 absl::StatusOr<Job> MakeJob(Files& files, const ComputeFlags& flags) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(flags.model));
-  constexpr size_t kModelBytesMax = 64 << 20;
-  constexpr int kModelDepthMax = 128;
-  absl::StatusOr<nlohmann::json> model = ParseJson(text, kModelBytesMax, kModelDepthMax);
+  absl::StatusOr<nlohmann::json> model = ParseJson(text, kJobBytesMax, kJobDepthMax);
   if (!model.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(flags.model, ": ", model.status().message()));
   }
@@ -371,9 +365,9 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   }
   if (status.ok()) {
     for (std::string* path : {&own.model, &own.weights, &own.batch, &own.out}) {
-      *path = Absolute(*path);
+      *path = AbsolutePath(*path);
     }
-    if (!own.job.empty()) own.job = Absolute(own.job);
+    if (!own.job.empty()) own.job = AbsolutePath(own.job);
     status = Run(own, out, err);
   }
   if (status.ok()) return static_cast<int>(ExitCode::kDone);

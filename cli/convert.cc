@@ -1,5 +1,4 @@
 // paracord convert: a job's data as a TFRecord file of tf.train.Example.
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,16 +30,14 @@ absl::Status Write(Files& files, const DataSource& source, const std::string& pa
 absl::Status Convert(const std::string& job_path, const std::string& which,
                      const std::string& out_path, std::ostream& out) {
   InputFiles files;
-  ASSIGN_OR_RETURN(
-      const Job job,
-      ReadJobFile(files, std::filesystem::absolute(job_path).lexically_normal().string()));
+  ASSIGN_OR_RETURN(const Job job, ReadJobFile(files, AbsolutePath(job_path)));
   if (which != "train" && which != "test") {
     return absl::InvalidArgumentError("--data: must be train or test");
   }
   if (which == "test" && !job.test) {
     return absl::InvalidArgumentError("--data: the job has no test data");
   }
-  const std::string path = std::filesystem::absolute(out_path).lexically_normal().string();
+  const std::string path = AbsolutePath(out_path);
   RETURN_IF_ERROR(CheckOutFile(files, path));
   ASSIGN_OR_RETURN(const auto source,
                    OpenDataSource(files, which == "test" ? *job.test : job.train));

@@ -1,6 +1,5 @@
 // paracord evaluate: the test metrics of a checkpoint, without a cluster.
 #include <atomic>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -55,10 +54,9 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
       ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
-  const absl::StatusOr<Job> job =
-      ReadJobFile(files, std::filesystem::absolute(own.job).lexically_normal().string());
+  const absl::StatusOr<Job> job = ReadJobFile(files, AbsolutePath(own.job));
   if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
-  own.dir = std::filesystem::absolute(own.dir).lexically_normal().string();
+  own.dir = AbsolutePath(own.dir);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
   if (!chosen.ok()) return fail(chosen.status(), ExitCodeOfChoice(chosen.status()));
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());

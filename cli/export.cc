@@ -1,5 +1,4 @@
 // paracord export: a checkpoint's variables in one safetensors file.
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,10 +38,10 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
     return fail("needs --dir DIR and --out FILE", ExitCode::kConfiguration);
   }
   InputFiles files;
-  dir = std::filesystem::absolute(dir).lexically_normal().string();
-  path = std::filesystem::absolute(path).lexically_normal().string();
+  dir = AbsolutePath(dir);
+  path = AbsolutePath(path);
   absl::Status writable = CheckOutFile(files, path);
-  if (writable.ok()) writable = CheckNotOfJob(dir, path);
+  if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
   if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {

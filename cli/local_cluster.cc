@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "common/json_text.h"
 #include "common/spawn.h"
 #include "common/status_macros.h"
@@ -36,10 +37,9 @@ LocalCluster::LocalCluster(LocalClusterOptions options) : options_(std::move(opt
 LocalCluster::~LocalCluster() { WaitAll(0); }
 
 absl::Status LocalCluster::Start() {
-  std::error_code error;
-  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
-  if (error) return absl::InvalidArgumentError("TMPDIR is no directory: " + error.message());
-  ASSIGN_OR_RETURN(sockets_, SocketDir::Make(temporary.string()));
+  const char* const temporary = getenv("TMPDIR");
+  const bool set = temporary != nullptr && *temporary != '\0';
+  ASSIGN_OR_RETURN(sockets_, SocketDir::Make(set ? AbsolutePath(temporary) : "/tmp"));
   const auto address = [&](const std::string& task) {
     return absl::StrCat("unix:", sockets_->path(), "/", task);
   };

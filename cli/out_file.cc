@@ -56,23 +56,21 @@ absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNotOfJob(const std::string& dir, const std::string& path) {
-  const auto refuse = [&] {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--out: ", path, " is of the job in ", dir, ": it is left as it is"));
-  };
-  const auto directory_id = FileId(dir);
-  const auto checkpoints_id = FileId(CheckpointsDirectory(dir));
-  const std::filesystem::path whole(path);
-  const std::string name = whole.filename().string();
-  const auto parent_id = FileId(whole.parent_path().string());
-  const bool in_directory = parent_id.has_value() && parent_id == directory_id;
-  if (in_directory && (name == kLockName || IsOfJob(name))) return refuse();
+absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
+                           const std::string& path) {
+  const absl::Status refused = absl::InvalidArgumentError(
+      absl::StrCat(flag, ": ", path, " is of the job in ", dir, ": it is left as it is"));
   // Through links: as the system sees the directories above it.
   std::error_code unresolved;
+  const std::filesystem::path whole(path);
   std::filesystem::path above = std::filesystem::weakly_canonical(whole.parent_path(), unresolved);
+  const std::filesystem::path root = std::filesystem::weakly_canonical(dir, unresolved);
+  const std::filesystem::path below = (above / whole.filename()).lexically_relative(root);
+  const std::string first = below.empty() ? "" : below.begin()->string();
+  if (first == kLockName || IsOfJob(first)) return refused;
+  const auto checkpoints_id = FileId(CheckpointsDirectory(dir));
   for (; checkpoints_id.has_value() && above.has_relative_path(); above = above.parent_path()) {
-    if (FileId(above.string()) == checkpoints_id) return refuse();
+    if (FileId(above.string()) == checkpoints_id) return refused;
   }
   return absl::OkStatus();
 }

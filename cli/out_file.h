@@ -31,8 +31,10 @@ class InputFiles : public PosixFiles {
 // none itself, and it is no file that has been read; so it is asked again when the inputs have
 // been. INVALID_ARGUMENT names the flag --out and the path.
 absl::Status CheckOutFile(InputFiles& files, const std::string& path);
-// Whether it is outside of what a job keeps in `dir`, absolute: of its checkpoints, of its files.
-absl::Status CheckNotOfJob(const std::string& dir, const std::string& path);
+// Whether what `flag` says is outside of what a job keeps in `dir`, absolute: of its checkpoints,
+// of its files. INVALID_ARGUMENT names both.
+absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
+                           const std::string& path);
 
 // Replaces `path` as a whole or not at all: `write` is given a temporary file beside it, to write
 // and sync, which is renamed then. INVALID_ARGUMENT if what is there is no regular file.

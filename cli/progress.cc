@@ -80,7 +80,10 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
   const nlohmann::json refused = status.at("checkpoint").value("refused", nlohmann::json::object());
   for (const auto& [name, why] : refused.items()) {
     if (!refused_shown_.insert(name).second) continue;
-    Event("resume", absl::StrCat("checkpoint ", name, " is refused: ", why.get<std::string>()));
+    const nlohmann::json& last = status.at("checkpoint").at("last");
+    Event("resume", absl::StrCat("checkpoint ", name, " is refused: ", why.get<std::string>(),
+                                 last.is_string() ? "; the newest that can be used is " : "",
+                                 last.is_string() ? last.get<std::string>() : ""));
   }
   std::string problem = status.at("checkpoint").value("problem", "");
   const bool trained = Number(status.at("batches")) > 0 &&
@@ -102,7 +105,7 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
 void Progress::Show(const nlohmann::json& status) {
   if (first_) {
     first_ = false;
-    if (status.at("wall_seconds").get<double>() <= 5) {
+    if (status.at("up_seconds").get<double>() <= 5) {
       for (const nlohmann::json& old : status.at("evaluations")) {
         evaluations_shown_[old.at("epoch").get<uint64_t>()] = old.at("metrics");
       }

@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<SocketDir>> SocketDir::Make(const std::string& pa
   for (int i = 0; i < kTries; ++i) {
     std::string path = pattern;
     if (mkdtemp(path.data()) == nullptr) {
-      return absl::ErrnoToStatus(errno, "cannot make " + pattern);
+      return absl::ErrnoToStatus(errno,
+                                 absl::StrCat("cannot make ", pattern, " (TMPDIR says where)"));
     }
     const int lock = OpenLock(path, O_CREAT);
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && StillThere(path, lock)) {

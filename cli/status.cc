@@ -1,5 +1,4 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
-#include <filesystem>
 #include <optional>
 #include <ostream>
 
@@ -146,6 +145,7 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
   } else {
     out << (ended ? EndText("the job has ended: ", known["summary"])
                   : absl::StrCat("no coordinator answers: ", std::string(why.message()), "\n"));
+    if (ended && absl::IsUnavailable(why)) out << "but now: " << why.message() << "\n";
     if (known.contains("done_before")) {
       out << EndText("before that it had ended: ", known["done_before"]);
     }
@@ -187,7 +187,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   }
   PosixFiles files;
   if (!dir.empty()) {
-    dir = std::filesystem::absolute(dir).lexically_normal().string();
+    dir = AbsolutePath(dir);
     const absl::StatusOr<std::string> found = files.ReadWhole(dir + "/coordinator.address");
     if (found.ok()) address = std::string(absl::StripAsciiWhitespace(*found));
     const absl::Status checked =
@@ -204,7 +204,13 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   if (as_json) {
     out << status->dump() << "\n";
   } else {
-    Print(*status, out);
+    try {
+      Print(*status, out);
+    } catch (const json::exception& error) {
+      return Fail(absl::StrCat("the coordinator at ", address, " answers as another version does (",
+                               error.what(), "): --json shows it"),
+                  ExitCode::kVersion, err);
+    }
   }
   return 0;
 }

@@ -20,8 +20,15 @@ absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& ad
       [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
   ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
   nlohmann::json status = JsonOf(reply.json());
-  if (status.is_discarded()) return absl::InternalError(address + " answers with damaged JSON");
-  return status;
+  const auto is = [&](const char* key, bool (nlohmann::json::*type)() const) {
+    return status.contains(key) && (status[key].*type)();
+  };
+  if (status.is_object() && is("phase", &nlohmann::json::is_string) &&
+      is("run_id", &nlohmann::json::is_string) &&
+      is("generation", &nlohmann::json::is_number_unsigned)) {
+    return status;
+  }
+  return absl::InternalError(address + " answers, but not as a coordinator does");
 }
 
 StatusWatch::StatusWatch(Network& network, const std::string& address)

@@ -14,7 +14,8 @@
 
 namespace paracord {
 
-// DEADLINE_EXCEEDED: nobody answers there.
+// An object with phase, run_id and generation, in their types. DEADLINE_EXCEEDED: nobody answers
+// there; INTERNAL: it is no coordinator.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms);
 

@@ -3,14 +3,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/job_dir.h"
 #include "cli/local_cluster.h"
+#include "cli/out_file.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
 #include "cli/trace_file.h"
@@ -25,12 +28,12 @@
 #include "config/job.h"
 #include "coordinator/job_state.h"
 #include "net/grpc_network.h"
-#include "storage/checkpoint.h"
 #include "worker/ops/device.h"
 
 namespace paracord {
 namespace {
 
+constexpr std::chrono::seconds kSilence(5);  // of a coordinator that starts
 constexpr int64_t kLeaveMs = 3000;
 constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
 
@@ -71,15 +74,10 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
     GrpcNetwork network;
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
   } else {
-    const absl::StatusOr<std::vector<CheckpointName>> checkpoints =
-        ListCheckpoints(files, CheckpointsDirectory(flags.dir));
     // What is damaged deeper inside is refused by the ps that reads it, and shown then.
-    for (size_t i = 0; checkpoints.ok() && i < checkpoints->size(); ++i) {
-      const std::string name = (*checkpoints)[i].ToString();
-      const std::string path = absl::StrCat(CheckpointsDirectory(flags.dir), "/", name);
-      if (!FindObviousDamage(files, path).empty()) continue;
-      progress.Event("resume", absl::StrCat("going on from checkpoint ", name, " in ", flags.dir));
-      break;
+    if (const auto newest = NewestCheckpoint(files, flags.dir); newest.has_value()) {
+      progress.Event("resume", absl::StrCat("going on from checkpoint ", newest->name.ToString(),
+                                            " in ", flags.dir));
     }
   }
   RETURN_IF_ERROR(RemoveTraceParts(files, flags.dir));
@@ -149,6 +147,8 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
 int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& supervision,
               Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
+  const auto begun = std::chrono::steady_clock::now();
+  std::string problem;
   PosixFiles files;
   while (!cluster.coordinator_exit().has_value()) {
     watch.Ask();
@@ -166,6 +166,9 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& su
     if (const auto status = watch.newest(); status.has_value()) {
       cluster.BatchesApplied(status->value("applied_max", uint64_t{0}));
       progress.Show(*status);
+    } else if (std::chrono::steady_clock::now() - begun > kSilence && watch.problem() != problem) {
+      problem = watch.problem();
+      progress.Event("waiting", "waiting for the coordinator: " + problem);
     }
   }
   WaitForEvaluator(cluster, supervision.signals, progress);
@@ -201,19 +204,20 @@ int Train(TrainFlags flags) {
       ChooseDevice(flags.device, DeviceFor::kTraining, nullptr);
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
-  flags.job_file = std::filesystem::absolute(flags.job_file).lexically_normal().string();
+  flags.job_file = AbsolutePath(flags.job_file);
   const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file);
   if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
   for (const std::string& warning : JobWarnings(*job)) {
     std::cerr << "paracord train: warning: " << warning << "\n";
   }
+  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
+  flags.dir = AbsolutePath(flags.dir);
   if (!flags.trace.empty()) {  // before --fresh removes anything
-    flags.trace = std::filesystem::absolute(flags.trace).lexically_normal().string();
-    const absl::Status replaceable = CheckTraceFile(files, flags.trace);
+    flags.trace = AbsolutePath(flags.trace);
+    absl::Status replaceable = CheckNotOfJob("--trace", flags.dir, flags.trace);
+    if (replaceable.ok()) replaceable = CheckTraceFile(files, flags.trace);
     if (!replaceable.ok()) return Fail(replaceable, ExitCode::kConfiguration);
   }
-  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
-  flags.dir = std::filesystem::absolute(flags.dir).lexically_normal().string();
   const absl::Status made = files.MakeDirectories(flags.dir);
   if (!made.ok()) return Fail(made, ExitCode::kConfiguration);
   const absl::StatusOr<int> lock = TakeDir(files, flags.dir);

@@ -1,7 +1,6 @@
 #include "cli/validate.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,7 +56,7 @@ std::optional<Cluster> ReadCluster(Files& files, const std::optional<std::string
   std::string where = "TF_CONFIG";
   if (path) {
     where = *path;
-    absl::StatusOr<std::string> read = files.ReadWhole(std::filesystem::absolute(*path).string());
+    absl::StatusOr<std::string> read = files.ReadWhole(AbsolutePath(*path));
     if (!report.Take("--cluster", read)) return std::nullopt;
     text = *std::move(read);
   } else if (const char* set = std::getenv("TF_CONFIG")) {
@@ -141,8 +140,7 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
   if (cluster) PrintCluster(*cluster, out);
   if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
   Problems problems;
-  const std::optional<Job> job =
-      ReadJobFile(files, std::filesystem::absolute(job_path).string(), problems);
+  const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
     CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);

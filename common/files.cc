@@ -132,6 +132,15 @@ std::string Parent(const std::string& path) {
 
 }  // namespace
 
+std::string AbsolutePath(const std::string& path) {
+  std::error_code gone;
+  std::filesystem::path whole = std::filesystem::absolute(path, gone);
+  if (gone) whole = path;
+  std::string text = whole.lexically_normal().string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
 absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, Open(path));
   if (file->size() > kWholeBytesMax) {

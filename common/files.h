@@ -59,6 +59,10 @@ class Files {
   absl::Status WriteAtomic(const std::string& path, std::string_view contents);
 };
 
+// From the root on, without "." and ".." and a "/" at the end; as it is where the working directory
+// is gone, in which nothing is found.
+std::string AbsolutePath(const std::string& path);
+
 class PosixFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;

@@ -12,6 +12,7 @@
 #include "common/utf8.h"
 #include "config/job_data.h"
 #include "config/json_fields.h"
+#include "config/limits.h"
 #include "config/named_spec.h"
 #include "config/nearest.h"
 
@@ -19,9 +20,6 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kJobBytesMax = 64 << 20;  // models of many layers are long
-constexpr int kJobDepthMax = 128;          // Keras nests about six levels a model inside a model
 
 constexpr uint64_t kCountMax = uint64_t{1} << 48;
 constexpr uint64_t kMsMax = uint64_t{366} * 24 * 3600 * 1000;
@@ -411,7 +409,7 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& 
     problems.Add(path, std::string(document.status().message()));
     return std::nullopt;
   }
-  const std::filesystem::path file = std::filesystem::absolute(path);
+  const std::filesystem::path file = AbsolutePath(path);
   // Its directory becomes part of the job, which travels as JSON.
   if (Utf8Prefix(file.native()) < file.native().size()) {
     problems.Add(file.string(), "the path is not UTF-8: give the job another directory or name");

@@ -120,7 +120,9 @@ void Coordinator::Handle(std::string_view method, absl::Cord request,
                           bytes = std::move(request), call = std::move(call)]() mutable {
     if (!*alive) return;
     if (core_ == nullptr) {
-      call->Reply(absl::UnavailableError("the coordinator is starting"));
+      call->Reply(absl::UnavailableError(absl::StrCat(
+          "the coordinator ",
+          storage_problem_.empty() ? "is starting" : "waits for the storage: ", storage_problem_)));
     } else if (name == method::kJoin) {
       TakeCall<JoinRequest, JoinEvent>(bytes, std::move(call));
     } else if (name == method::kWork) {

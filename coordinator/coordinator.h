@@ -102,6 +102,7 @@ class Coordinator : public Service {
   size_t evaluations_charted_ = 0;
   int64_t charted_ms_ = 0;
   std::optional<int64_t> storage_awaited_since_ms_;
+  std::string storage_problem_;                   // for which it waits
   std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
 };
 

@@ -1,9 +1,9 @@
 // paracord-coordinator: owns the job.
-#include <filesystem>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
@@ -53,8 +53,7 @@ int Main(int argc, char** argv) {
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
   CoordinatorOptions options;
-  absl::StatusOr<Job> job =
-      ReadJobFile(daemon.environment().files, std::filesystem::absolute(own.job).string());
+  absl::StatusOr<Job> job = ReadJobFile(daemon.environment().files, AbsolutePath(own.job));
   if (!job.ok()) return configuration(job.status());
   options.job = *std::move(job);
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);

@@ -149,6 +149,7 @@ void Coordinator::BeginLater(const absl::Status& why) {
     PROBE("coordinator.storage.awaited");
     storage_awaited_since_ms_ = now_ms;
   }
+  storage_problem_ = std::string(why.message());
   environment_.loop.PostAfter(kRetryStorageMs, [this, alive = alive_] {
     if (*alive) TryToBegin();
   });

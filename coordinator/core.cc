@@ -109,7 +109,7 @@ bool CoordinatorCore::AllAsked() const {
 
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
-  if (now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
+  if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (!Living() && phase_ != Phase::kEnded &&
       now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",
@@ -197,7 +197,7 @@ std::optional<EvaluationResult> CoordinatorCore::EvaluationOf(uint64_t epoch) co
 
 // One in which nothing was done goes on, so that the rate falls while the last loss stays.
 void CoordinatorCore::EndWindow() {
-  if (phase_ != Phase::kTraining || window_.computed == 0) return;
+  if (window_.computed == 0) return;
   window_before_ = std::exchange(window_, Window{.since_ms = now_ms_});
   window_before_.length_ms = now_ms_ - window_before_.since_ms;
 }
@@ -206,9 +206,9 @@ void CoordinatorCore::SetPhase(Phase phase) {
   if (phase == phase_) return;
   if (phase_ == Phase::kTraining) {
     training_ms_ += now_ms_ - phase_since_ms_;
-    EndWindow();
+    window_.length_ms = now_ms_ - window_.since_ms;
   }
-  if (phase == Phase::kTraining) window_.since_ms = now_ms_;
+  if (phase == Phase::kTraining) window_.since_ms = now_ms_ - window_.length_ms;
   phase_ = phase;
   phase_since_ms_ = now_ms_;
   const bool serving =

@@ -139,8 +139,8 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
 // The window under way and the one before it.
 CoordinatorCore::Window CoordinatorCore::Recently(int64_t now_ms) const {
   Window sum = window_;
-  sum.length_ms = window_before_.length_ms;
-  if (phase_ == Phase::kTraining) sum.length_ms += now_ms - window_.since_ms;
+  if (phase_ == Phase::kTraining) sum.length_ms = now_ms - window_.since_ms;
+  sum.length_ms += window_before_.length_ms;
   sum.computed += window_before_.computed;
   sum.samples += window_before_.samples;
   sum.staleness_sum += window_before_.staleness_sum;
@@ -231,17 +231,18 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                  {"samples_per_second",
                   Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
                  {"wall_seconds", Seconds(counters.wall_ms)},
+                 {"up_seconds", Seconds(now_ms - started_ms_)},
                  {"ps", ps_list},
                  {"workers", workers},
                  {"recoveries",
                   {{"worker", counters.worker_recoveries},
                    {"ps", counters.ps_recoveries},
                    {"coordinator", counters.coordinator_recoveries}}}};
-  status["checkpoint"] = {
-      {"last", manifests_.empty() ? json() : json(manifests_.front().name.ToString())},
-      {"running", round_.has_value()},
-      {"problem", checkpoint_problem_},
-      {"refused", unusable_}};
+  const Manifest* const usable = UsableCheckpoint();
+  status["checkpoint"] = {{"last", usable == nullptr ? json() : json(usable->name.ToString())},
+                          {"running", round_.has_value()},
+                          {"problem", checkpoint_problem_},
+                          {"refused", unusable_}};
   status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? SlowReaders() : "";

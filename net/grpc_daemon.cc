@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <new>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "common/descriptors.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
@@ -135,8 +135,7 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
   if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
   if (flags.trace.empty()) return std::nullopt;
   PosixFiles files;
-  const absl::Status started = StartTrace(
-      files, std::filesystem::absolute(flags.trace).lexically_normal().string(), task.ToString());
+  const absl::Status started = StartTrace(files, AbsolutePath(flags.trace), task.ToString());
   if (started.ok()) return std::nullopt;
   return Complain(program, started, ExitCode::kConfiguration);
 }
@@ -160,7 +159,7 @@ ExitCode ListenExitCode(const absl::Status& status) {
 }
 
 std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir) {
-  dir = std::filesystem::absolute(dir).lexically_normal().string();
+  dir = AbsolutePath(dir);
   const absl::Status made = files.MakeDirectories(dir);
   if (made.ok()) return std::nullopt;
   const bool ours = absl::IsNotFound(made) || absl::IsPermissionDenied(made) ||

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/files.h"
 #include "common/log.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
@@ -106,7 +107,7 @@ int Main(int argc, char** argv) {
   if (cluster->task->role == Role::kEvaluator) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
     if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-    const std::string dir = std::filesystem::absolute(shared.dir).lexically_normal().string();
+    const std::string dir = AbsolutePath(shared.dir);
     return RunEvaluator({.task = task, .dir = dir}, computer);
   }
   if (cluster->task->role != Role::kWorker) {

@@ -94,6 +94,11 @@ TEST_CASE("a directory that nobody leads is emptied, and its generations are cou
   CHECK(NewestGeneration(d.files, d.directory.path()).value_or(0) == 6);
 }
 
+TEST_CASE("whoever answers there, but not as a coordinator does, leads no job") {
+  Directory d({{"phase", 7}, {"generation", "x"}});
+  CHECK(d.Begin().ok());
+}
+
 // A disk that takes names and no bytes.
 class FullFiles : public PosixFiles {
  public:

@@ -21,6 +21,7 @@ json Status(const std::string& problem) {
       {"samples_per_second", 5.0},
       {"loss", 0.5},
       {"wall_seconds", 1.0},
+      {"up_seconds", 1.0},
       {"workers", json::array()},
       {"evaluations", json::array()},
       {"checkpoint",
@@ -55,17 +56,33 @@ TEST_CASE("the same reason in another round is no line, what is left of the job 
         "round-g1-r4: full\n");
 }
 
+TEST_CASE("what was scored by an earlier run of the job is no news, however long that was") {
+  for (const double up_seconds : {0.5, 60.0}) {
+    std::ostringstream out;
+    Progress progress(Progress::Style::kLines, out);
+    json status = Status("");
+    status["wall_seconds"] = 1000.0;
+    status["up_seconds"] = up_seconds;
+    status["evaluations"].push_back({{"epoch", 1}, {"metrics", {{"accuracy", 0.5}}}});
+    progress.Show(status);
+    CHECK(out.str().empty() == (up_seconds < 5));
+  }
+}
+
 TEST_CASE("a checkpoint that is refused while the job is restored is said once, with why") {
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
   json status = Status("");
   status["checkpoint"]["refused"] = {{"step-7-g1-r2", "ps:0: x.safetensors: damaged"}};
+  status["checkpoint"]["last"] = "step-5-g1-r1";
   progress.Show(status);
   progress.Show(status);
+  status["checkpoint"]["last"] = nullptr;
   status["checkpoint"]["refused"]["step-5-g1-r1"] = "ps:1: gone";
   progress.Show(status);
   CHECK(out.str() ==
-        "checkpoint step-7-g1-r2 is refused: ps:0: x.safetensors: damaged\n"
+        "checkpoint step-7-g1-r2 is refused: ps:0: x.safetensors: damaged; the newest that can be "
+        "used is step-5-g1-r1\n"
         "checkpoint step-5-g1-r1 is refused: ps:1: gone\n");
 }
 

@@ -53,6 +53,27 @@ TEST_CASE("status says what slow readers pin on which ps, and how many wait for 
   CHECK(out.substr(ps0, ps1 - ps0).find("pinned") == std::string::npos);
 }
 
+TEST_CASE(
+    "an answer that is no coordinator's, or another version's, is an error with its address") {
+  const auto [text, code] =
+      GENERATE(std::pair<std::string, int>("", 202), std::pair<std::string, int>("{}", 202),
+               std::pair<std::string, int>("[]", 202), std::pair<std::string, int>("3", 202),
+               std::pair<std::string, int>(R"({"phase": 7, "run_id": "r", "generation": 1})", 202),
+               std::pair<std::string, int>(R"({"phase": "p", "run_id": "r", "generation": 1})", 4));
+  CAPTURE(text);
+  Answering coordinator(text);
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + directory / "coordinator";
+  const auto listener = network.Listen(address, coordinator);
+  REQUIRE(listener.ok());
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {"--address", address};
+  CHECK(RunStatus(args, out, err) == code);
+  INFO(err.str());
+  CHECK(err.str().find(address + " answers") != std::string::npos);
+}
+
 TEST_CASE("where nobody listens status says so, and what to look at") {
   const TestDirectory directory;
   const std::string address = "unix:" + directory / "nobody";

@@ -105,6 +105,7 @@ TEST_CASE("the end of a job is told whatever somebody else wrote into its summar
                  {"batches", 2},
                  {"batches_done", 1},
                  {"wall_seconds", 1.0},
+                 {"up_seconds", 1.0},
                  {"evaluations", nlohmann::json::array()},
                  {"checkpoint", {{"problem", ""}}}});
   const TrainEnd end{d.directory.path(), "", "paracord train job.json", false};

@@ -261,6 +261,35 @@ TEST_CASE("committed checkpoints that are gone end the job instead of beginning 
   CHECK(later.summary.find("0.875") == std::string::npos);  // a score of what is no more
 }
 
+TEST_CASE("the rate at an epoch's end is not that of its last moment") {
+  CoreHarness harness([](Job& job) { job.test = job.train; });
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  const auto work = [&](uint64_t batches, const Lease* done) {
+    WorkRequest request;
+    request.set_session(session);
+    request.set_want_task(batches != 1);
+    request.set_computed(batches);
+    request.set_samples(10 * batches);
+    if (done != nullptr) *request.add_leases() = CoreHarness::Done(*done);
+    harness.Feed(WorkEvent{++harness.call, request});
+    return harness.works[harness.call];
+  };
+  Lease lease = work(0, nullptr).lease();
+  for (int i = 0; i < 21; ++i) {
+    work(1, nullptr);
+    harness.Run(100);
+  }
+  CHECK(status().at("samples_per_second") == Approx(100).epsilon(0.1));
+  harness.Enter(lease);
+  lease = work(0, &lease).lease();
+  harness.Enter(lease);
+  work(20, &lease);  // what it had not reported yet
+  harness.Run(200);
+  CHECK(status().at("phase") == "evaluating");
+  CHECK(status().at("samples_per_second") < 250);
+}
+
 TEST_CASE("a score is told when job.state has it, so that none is told that is not recorded") {
   CoreHarness harness([](Job& job) { job.test = job.train; });
   const uint64_t session = harness.Join("worker:0", 40, 10);

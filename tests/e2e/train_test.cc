@@ -169,6 +169,7 @@ TEST_CASE("train says which checkpoint is refused, however deep inside it is dam
   command = train.Start();
   CHECK(command->Wait(60000) == 0);
   CHECK(train.Said("checkpoint " + newest.substr(newest.rfind('/') + 1) + " is refused: ps:0"));
+  CHECK(train.Said("; the newest that can be used is step-"));
   CheckCounted(train.dir(), kSteps);
 }
 
@@ -179,26 +180,13 @@ TEST_CASE(
   const std::string before = NewestCheckpoint(train.dir());
   CHECK(train.Start({"--fresh", "--trace", train.root() + "/job.json"})->Wait(10000) == 2);
   CHECK(train.Said("is there and is no trace"));
+  // Nor of the job, whether it is there by now or not.
+  for (const std::string name : {"/lock", "/job.running.json", "/generation-9", "/logs/ps-0.log"}) {
+    CHECK(train.Start({"--trace", train.dir() + name})->Wait(10000) == 2);
+    CHECK(train.Said("--trace: " + train.dir() + name + " is of the job in " + train.dir()));
+  }
   CHECK(NewestCheckpoint(train.dir()) == before);
   CHECK(PosixFiles().Open(train.dir() + "/summary.json").ok());
-}
-
-TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
-  Train train(100);
-  const auto run = [&](const std::string& arguments) {
-    const std::string line = absl::StrCat(PARACORD_BIN_DIR "/paracord ", arguments);
-    return Process({"/bin/sh", "-c", line}, {{"TMPDIR", train.root()}}, train.root() + "/train.log")
-        .Wait(60000);
-  };
-  const std::string job = train.root() + "/job.json";
-  CHECK(run("validate " + job + " > /dev/full") == 1);
-  CHECK(train.Said("paracord validate: standard output took not all"));
-  CHECK(run("train " + job + " --dir " + train.dir() + " > /dev/full") == 0);
-  CHECK(train.Said("paracord train: standard output took not all"));
-  CheckCounted(train.dir(), 100);
-  // Its reader leaves after the first line.
-  CHECK(run("train " + job + " --dir " + train.dir() + "2 | head -n 1") == 0);
-  CheckCounted(train.dir() + "2", 100);
 }
 
 TEST_CASE("a second train in the same DIR is refused with 3") {

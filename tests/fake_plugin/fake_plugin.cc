@@ -3,6 +3,10 @@
 
 #include "worker/ops/cuda_plugin.h"
 
+#ifdef FAKE_NULL
+extern "C" const paracord::CudaPluginTable* paracord_cuda_plugin() { return nullptr; }
+#endif
+
 #ifdef FAKE_VERSION
 
 namespace {

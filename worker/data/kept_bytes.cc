@@ -1,12 +1,12 @@
 #include "worker/data/kept_bytes.h"
 
 #include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
@@ -38,8 +38,7 @@ T Load(std::string_view bytes) {
 
 KeepPlace PlaceIn(const std::string& dir, Random& random) {
   if (dir.empty()) return {};
-  const std::filesystem::path index = std::filesystem::absolute(dir) / "index";
-  return {.directory = index.lexically_normal().string(), .writer = random.NextId()};
+  return {.directory = AbsolutePath(dir) + "/index", .writer = random.NextId()};
 }
 
 std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,

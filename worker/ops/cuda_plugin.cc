@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -51,7 +52,8 @@ absl::Status CheckWhole(const std::string& path) {
 }  // namespace
 
 std::string CudaPluginPath() {
-  if (const char* path = std::getenv("PARACORD_CUDA_PLUGIN"); path != nullptr) return path;
+  if (const char* path = std::getenv("PARACORD_CUDA_PLUGIN"); path != nullptr)
+    return AbsolutePath(path);
   std::error_code none;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", none);
   return (self.parent_path() / "libparacord_cuda.so").string();
@@ -70,6 +72,9 @@ absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a CUDA plug-in of Paracord"));
   }
   const CudaPluginTable* plugin = entry();
+  if (plugin == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a CUDA plug-in of Paracord"));
+  }
   if (plugin->version != kCudaPluginVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the CUDA plug-in ", path, " has version ",
                                                       plugin->version, ", this program needs ",

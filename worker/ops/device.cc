@@ -39,7 +39,8 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
   if (all && !training) {
     return absl::InvalidArgumentError("--device cuda:all is for workers that train");
   }
-  const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index));
+  const bool named = all || (text.starts_with(kCuda) && absl::SimpleAtoi(text.substr(5), &index) &&
+                             text == absl::StrCat(std::string(kCuda), index));
   if (!named && text != "auto") {
     return absl::InvalidArgumentError(absl::StrCat(
         "--device: \"", text, "\" is none of auto, cpu, cuda:N", training ? ", cuda:all" : ""));

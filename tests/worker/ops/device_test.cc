@@ -37,6 +37,7 @@ TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused 
       {cut, "is cut off: "},
       {broken, "the CUDA plug-in does not load"},
       {kFakes + "libempty.so", "is not a CUDA plug-in"},
+      {kFakes + "libnull.so", "is not a CUDA plug-in"},
       {kFakes + "libversion.so", "has version 99999, this program needs"},
       {kFakes + "libdriver.so", "no NVIDIA driver"},
       {kFakes + "libnone.so", "no GPU"}};
@@ -117,7 +118,8 @@ TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
   const Plugin plugin("/nowhere");
   CHECK(ChooseDevice("cpu", DeviceFor::kTraining, nullptr).value() == "cpu");
   CHECK(MakeOps("cpu", 1).ok());
-  for (const char* text : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "CPU"}) {
+  for (const char* text : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda: 1", "cuda:+1",
+                           "cuda:01", "cuda:1 ", "CPU"}) {
     CHECK(Has(std::string(ChooseDevice(text, DeviceFor::kTraining, nullptr).status().message()),
               "is none of"));
   }

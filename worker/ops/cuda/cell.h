@@ -1,6 +1,6 @@
 // Bodies of the kernels of recurrent steps. Activations of single elements let a thread have one
 // unit of one example with all its gates; those of whole rows (softmax) a thread a row. Formulas as
-// in cpu/cell.cc.
+// in worker/ops/cpu/cell.cc.
 #pragma once
 
 #include "worker/ops/cell_widths.h"

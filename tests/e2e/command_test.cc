@@ -1,0 +1,80 @@
+// The programs as a shell runs them: where they stand, and where they write.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "e2e/counting_job.h"
+#include "e2e/process.h"
+#include "tests/fakes.h"
+
+namespace paracord::e2e {
+namespace {
+
+struct Ran {
+  int code = -1;
+  std::string said;  // to stdout and stderr, where these are not sent elsewhere
+};
+
+// In a directory with the counting job.
+class Shell {
+ public:
+  Shell() { WriteCountingJob(root(), {{"steps", 100}}); }
+  const std::string& root() const { return temp_.path(); }
+  Ran Run(const std::string& line) const {
+    const std::string log = root() + "/shell.log";
+    WriteText(log, "");
+    const Variables variables = {
+        {"TMPDIR", root()},
+        {"TF_CONFIG", R"({"cluster": {"chief": ["unix:/no/c"], "ps": ["unix:/no/p"]}})"},
+        {"PATH", PARACORD_BIN_DIR ":/usr/bin:/bin"}};
+    Process process({"/bin/sh", "-c", "cd " + root() + " && " + line}, variables, log);
+    const auto code = process.Wait(60000);
+    return {code.value_or(-1), ReadText(log)};
+  }
+
+ private:
+  TestDirectory temp_;
+};
+
+bool Has(const Ran& ran, const std::string& text) {
+  INFO(ran.said);
+  return ran.said.find(text) != std::string::npos;
+}
+
+TEST_CASE("where the working directory is gone, what is looked for there is named") {
+  const Shell shell;
+  for (const std::string command :
+       {"paracord status --dir d", "paracord validate j", "paracord train j",
+        "paracord train ../job.json --dir d", "paracord checkpoint ls --dir d",
+        "paracord-ps --task ps:0 --dir d", "paracord-coordinator --task chief --job j --dir d"}) {
+    CAPTURE(command);
+    const Ran ran = shell.Run("mkdir gone && cd gone && rmdir ../gone && " + command);
+    CHECK(ran.code == 2);
+    CHECK((Has(ran, "No such file") || Has(ran, "is not there")));
+  }
+}
+
+TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
+  const Shell shell;
+  const Ran validated = shell.Run("paracord validate job.json > /dev/full");
+  CHECK(validated.code == 1);
+  CHECK(Has(validated, "paracord validate: standard output took not all"));
+  const Ran trained = shell.Run("paracord train job.json --dir d > /dev/full");
+  CHECK(trained.code == 0);
+  CHECK(Has(trained, "paracord train: standard output took not all"));
+  CheckCounted(shell.root() + "/d", 100);
+  // Its reader leaves after the first line.
+  CHECK(shell.Run("paracord train job.json --dir e | head -n 1").code == 0);
+  CheckCounted(shell.root() + "/e", 100);
+}
+
+TEST_CASE("a TMPDIR that is empty is none, one that is not there is named") {
+  const Shell shell;
+  const Ran nowhere = shell.Run("TMPDIR=/no/where paracord train job.json --dir d");
+  CHECK(nowhere.code == 2);
+  CHECK(Has(nowhere, "/no/where/paracord-"));
+  CHECK(shell.Run("TMPDIR= paracord train job.json --dir d").code == 0);
+}
+
+}  // namespace
+}  // namespace paracord::e2e
