@@ -356,7 +356,7 @@ int Main(int argc, char** argv) {
   flags.Integer("memory-gbs", "N", "GB/s that the device's memory gives, for the goal", 1, 1 << 20,
                 &memory);
   flags.Integer("ps-seconds", "N", "of steps that are timed with a ps", 0, 600, &ps_seconds);
-  flags.Switch("ps", "also with processes: paracord train with one ps", &ps);
+  flags.Switch("ps", "also with processes: paracord train with one ps (on; =false: not)", &ps);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whatever ends it, what is known is said
   PrintMachine();

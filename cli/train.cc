@@ -271,7 +271,8 @@ int RunTrain(Args args) {
   flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",
                &own.device);
   flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &own.dir);
-  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn or error", &own.log_level);
+  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off",
+               &own.log_level);
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &own.evaluator);
   flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);

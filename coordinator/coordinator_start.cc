@@ -25,7 +25,8 @@ bool MayRecover(const absl::Status& status) {
 }
 
 ExitCode ExitCodeFor(const absl::Status& status) {
-  if (absl::IsInvalidArgument(status)) return ExitCode::kConfiguration;
+  const bool configured = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+  if (configured) return ExitCode::kConfiguration;
   if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
   if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
   return ExitCode::kPeerLost;

@@ -17,7 +17,9 @@ int Main(int argc, char** argv) {
   DaemonFlags shared;
   shared.AddTo(flags);
   bool shared_memory = true;
-  flags.Switch("shared-memory", "serve workers on this host through shared memory", &shared_memory);
+  flags.Switch("shared-memory",
+               "serve workers on this host through shared memory (on; =false: the network alone)",
+               &shared_memory);
   GrpcOptions grpc;
   auto in_flight_mb = static_cast<int64_t>(grpc.requests_bytes_max >> 20);
   flags.Integer(

@@ -68,6 +68,14 @@ TEST_CASE("what cannot be printed is said, and fails a command whose result it i
   CheckCounted(shell.root() + "/e", 100);
 }
 
+TEST_CASE("a file in the place of the checkpoints is named, and nobody is started again for it") {
+  const Shell shell;
+  const Ran ran = shell.Run("mkdir d && touch d/checkpoints && paracord train job.json --dir d");
+  CHECK(ran.code == 2);
+  CHECK(Has(ran, "cannot make directory " + shell.root() + "/d/checkpoints: Not a directory"));
+  CHECK_FALSE(Has(ran, "was restarted"));
+}
+
 TEST_CASE("a TMPDIR that is empty is none, one that is not there is named") {
   const Shell shell;
   const Ran nowhere = shell.Run("TMPDIR=/no/where paracord train job.json --dir d");
