@@ -11,9 +11,14 @@
 namespace paracord {
 namespace {
 
-// What `paracord status` prints of it.
-std::string StatusOf(CoreHarness& harness) {
-  Answering coordinator(harness.core->StatusJson(harness.now));
+struct Ran {
+  int code;
+  std::string out, err, address;
+};
+
+// `paracord status` of somebody who answers so.
+Ran AskWhoSays(const std::string& status) {
+  Answering coordinator(status);
   const TestDirectory directory;
   GrpcNetwork network;
   const std::string address = "unix:" + directory / "coordinator";
@@ -21,9 +26,15 @@ std::string StatusOf(CoreHarness& harness) {
   REQUIRE(listener.ok());
   std::ostringstream out, err;
   const std::vector<std::string> args = {"--address", address};
-  INFO(err.str());
-  CHECK(RunStatus(args, out, err) == 0);
-  return out.str();
+  const int code = RunStatus(args, out, err);
+  return {code, out.str(), err.str(), address};
+}
+
+std::string StatusOf(CoreHarness& harness) {
+  const Ran ran = AskWhoSays(harness.core->StatusJson(harness.now));
+  INFO(ran.err);
+  CHECK(ran.code == 0);
+  return ran.out;
 }
 
 TEST_CASE("status names each checkpoint that is refused, with why") {
@@ -61,17 +72,10 @@ TEST_CASE(
                std::pair<std::string, int>(R"({"phase": 7, "run_id": "r", "generation": 1})", 202),
                std::pair<std::string, int>(R"({"phase": "p", "run_id": "r", "generation": 1})", 4));
   CAPTURE(text);
-  Answering coordinator(text);
-  const TestDirectory directory;
-  GrpcNetwork network;
-  const std::string address = "unix:" + directory / "coordinator";
-  const auto listener = network.Listen(address, coordinator);
-  REQUIRE(listener.ok());
-  std::ostringstream out, err;
-  const std::vector<std::string> args = {"--address", address};
-  CHECK(RunStatus(args, out, err) == code);
-  INFO(err.str());
-  CHECK(err.str().find(address + " answers") != std::string::npos);
+  const Ran ran = AskWhoSays(text);
+  INFO(ran.err);
+  CHECK(ran.code == code);
+  CHECK(ran.err.find(ran.address + " answers") != std::string::npos);
 }
 
 TEST_CASE("where nobody listens status says so, and what to look at") {
