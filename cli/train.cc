@@ -247,8 +247,11 @@ int Train(TrainFlags flags) {
   // Processes are forked before gRPC starts threads here, but for --fresh.
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Fail(started, ExitCode::kConfiguration);
-  progress.Event("start", absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ",
-                                       flags.workers, " workers in ", flags.dir));
+  const bool in_turn = flags.device == "auto" && flags.workers > 1 && *device != "cpu";
+  progress.Event("start",
+                 absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ", flags.workers,
+                              flags.workers == 1 ? " worker" : " workers", " on ",
+                              in_turn ? "the GPUs in turn" : *device, " in ", flags.dir));
   GrpcNetwork network;
   const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;

@@ -96,12 +96,12 @@ int Main(int argc, char** argv) {
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
-  const absl::StatusOr<std::string> chosen =
-      ChooseDevice(device, DeviceFor::kTraining, &computer.note);
-  if (!chosen.ok()) return refuse(chosen.status());
-  computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
+  const absl::StatusOr<std::string> chosen =
+      ChooseDevice(device, DeviceFor::kTraining, &computer.note, cluster->task->index);
+  if (!chosen.ok()) return refuse(chosen.status());
+  computer.use = {*chosen, /*automatic=*/device == "auto", static_cast<int>(threads)};
   const std::string task = cluster->task->ToString();
   const size_t peers = cluster->ps.size() + 1;
   if (cluster->task->role == Role::kEvaluator) {

@@ -30,8 +30,8 @@ absl::StatusOr<int> CountDevices(bool together) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
-                                         std::string* note) {
+absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
+                                         uint32_t turn) {
   if (text == "cpu") return text;
   uint32_t index = 0;
   const bool training = use == DeviceFor::kTraining;
@@ -55,7 +55,9 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use,
         absl::StrCat("--device ", text, ": there are ", *count, " GPUs, the first is cuda:0"));
   }
   if (all && *count > 1) return text;
-  if (count.ok()) return absl::StrCat("cuda:", index);
+  if (count.ok()) {
+    return absl::StrCat("cuda:", named ? index : turn % static_cast<uint32_t>(*count));
+  }
   if (note != nullptr) *note = absl::StrCat("computing on the CPU: ", why);
   return std::string("cpu");
 }

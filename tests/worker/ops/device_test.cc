@@ -62,6 +62,9 @@ TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
   std::string note;
   CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note).value() == "cuda:0");
   CHECK(note.empty());
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note, /*turn=*/1).value() == "cuda:1");
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note, /*turn=*/4).value() == "cuda:0");
+  CHECK(ChooseDevice("cuda:0", DeviceFor::kTraining, &note, /*turn=*/1).value() == "cuda:0");
   CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, &note).value() == "cuda:1");
   CHECK(Has(std::string(ChooseDevice("cuda:2", DeviceFor::kTraining, nullptr).status().message()),
             "there are 2 GPUs"));

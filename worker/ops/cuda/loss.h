@@ -1,5 +1,5 @@
-// Bodies of the kernels of losses: a row's sums, then its gradient. Formulas as in cpu/loss.cc,
-// sums in double.
+// Bodies of the kernels of losses: a row's sums, then its gradient. Formulas as in
+// worker/ops/cpu/loss.cc, sums in double.
 #pragma once
 
 #include <cmath>

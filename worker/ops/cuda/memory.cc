@@ -54,16 +54,14 @@ absl::StatusOr<void*> DeviceMemory::Take(size_t bytes) {
   } else {
     ASSIGN_OR_RETURN(memory, runtime_.Malloc(bytes));
   }
-  sizes_[memory] = bytes;
-  in_use_ += bytes;
+  taken_.insert(memory);
   return memory;
 }
 
 absl::Status DeviceMemory::Give(void* memory) {
-  const auto found = sizes_.find(memory);
-  if (found == sizes_.end()) return absl::InternalError("device memory that was never taken");
-  in_use_ -= found->second;
-  sizes_.erase(found);
+  if (taken_.erase(memory) == 0) {
+    return absl::InternalError("device memory that was never taken");
+  }
   auto* const at = static_cast<char*>(memory);
   if (planning_) {
     places_.Give(static_cast<size_t>(at - Nowhere(0)));
@@ -78,7 +76,7 @@ absl::Status DeviceMemory::Give(void* memory) {
 absl::Status DeviceMemory::EndPlan(size_t before) {
   planning_ = false;
   const size_t bytes = before + std::exchange(places_, {}).end();
-  if (!sizes_.empty()) return absl::InternalError("a plan of memory that is still in use");
+  if (!taken_.empty()) return absl::InternalError("a plan of memory that is still in use");
   if (bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(void* const memory, runtime_.Malloc(bytes));
   arena_ = static_cast<char*>(memory);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,7 +43,6 @@ class DeviceMemory {
     return arena_ == nullptr || places_.Find(Padded(bytes)) + Padded(bytes) <= arena_bytes_;
   }
   bool has_plan() const { return arena_ != nullptr; }
-  size_t in_use() const { return in_use_; }
 
   // Once, before anything is taken; and when all that was taken since was given back.
   void BeginPlan() { planning_ = true; }
@@ -57,11 +57,10 @@ class DeviceMemory {
  private:
   Runtime& runtime_;
   bool planning_ = false;
-  size_t in_use_ = 0;
   char* arena_ = nullptr;
   size_t arena_bytes_ = 0;
-  Places places_;                  // in the arena, or of the plan
-  std::map<void*, size_t> sizes_;  // of all that was taken
+  Places places_;  // in the arena, or of the plan
+  std::set<void*> taken_;
 };
 
 }  // namespace paracord::cuda

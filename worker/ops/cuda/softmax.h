@@ -1,5 +1,5 @@
 // Bodies of the kernels of softmax: along rows, and over the keys that a mask shows. Formulas as in
-// cpu/activation.cc and cpu/softmax.cc.
+// worker/ops/cpu/activation.cc and softmax.cc.
 #pragma once
 
 #include <cmath>
@@ -72,8 +72,8 @@ struct SoftmaxBackwardBody {
   }
 };
 
-// Keras' sparsemax (cpu/activation.cc), a row a thread, without memory to sort in: an element's
-// rank and partial sum come from looking at all the others.
+// Keras' sparsemax (worker/ops/cpu/activation.cc), a row a thread, without memory to sort in: an
+// element's rank and partial sum come from looking at all the others.
 struct SparsemaxRank {
   int64_t rank = 0;
   float sum = 0;  // of the elements up to it, in falling order

@@ -340,7 +340,11 @@ absl::StatusOr<int> CountDevices() {
   if (error == cudaErrorInsufficientDriver) {
     int driver = 0;
     (void)cudaDriverGetVersion(&driver);
-    if (driver == 0) return absl::FailedPreconditionError("no NVIDIA driver");
+    if (driver == 0) {
+      return absl::FailedPreconditionError(
+          "no NVIDIA driver (libcuda.so.1): install one for CUDA 13 or later, or give the "
+          "container the machine's (docker run --gpus all)");
+    }
     return absl::FailedPreconditionError(
         absl::StrCat("the NVIDIA driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
                      ", the plug-in needs ", CUDART_VERSION / 1000, ".0 or later"));
