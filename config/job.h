@@ -134,6 +134,9 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& 
 std::string JobToJson(const Job& job);
 absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 
+// What a ps applies of a job while it holds the variables, and what may differ on resume, as text.
+std::string PsSettings(const Job& job);
+
 // On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
 // compression, overlap and the optimizer's learning rate may differ. The error names every key that
 // does not. `split_batches`: of the data plan that `before` has, and which goes on.

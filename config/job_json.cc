@@ -146,6 +146,11 @@ void EraseWhatMayDiffer(json& job) {
 
 std::string JobToJson(const Job& job) { return TextOf(ToJson(job)); }
 
+std::string PsSettings(const Job& job) {
+  const json all = ToJson(job);
+  return TextOf(json{{"optimizer", all["optimizer"]}, {"timeouts", all["timeouts"]}});
+}
+
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) {
   // Who does not say keeps what the data plan has.
   before.split_batches =

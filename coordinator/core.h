@@ -189,6 +189,7 @@ class CoordinatorCore {
   void ClaimNextGeneration(const std::string& why);
   void SendPs(uint32_t ps, uint64_t& tag, int64_t deadline_ms, PsRequest request);
   Fence FenceFor(const Ps& ps) const;
+  DescribeRequest Look() const;
   void OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
@@ -322,7 +323,7 @@ class CoordinatorCore {
   std::set<std::string> displaced_;             // boot ids of the lives before
   int64_t refusals_since_ms_ = 0;
   uint64_t refusals_ = 0;  // of joins, since then
-  uint64_t last_id_ = 0;                        // of sessions and leases
+  uint64_t last_id_ = 0;   // of sessions and leases
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -65,10 +65,13 @@ std::string CoordinatorCore::CheckpointsLostReason() const {
 
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
   Ps& ps = ps_[index];
-  if (HoldsItsPartitions(index)) return PsReady(index);
   LoadRequest load;
+  load.set_keep(HoldsItsPartitions(index));
+  if (load.keep() && ps.description.settings() == PsSettings(job_)) return PsReady(index);
   const Manifest* const usable = UsableCheckpoint();
-  if (usable != nullptr) {
+  if (load.keep()) {
+    PROBE("coordinator.ps.settings");
+  } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
   } else if (CheckpointsLost()) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
@@ -85,7 +88,9 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   for (const PartitionSpec& partition : layout_) {
     if (partition.ps() == index) *load.add_partitions() = partition;
   }
-  if (!ps.unread_since_ms.has_value()) {
+  if (load.keep()) {
+    Info(absl::StrCat("ps:", index, " is told the job's learning rate and timeouts"));
+  } else if (!ps.unread_since_ms.has_value()) {
     Info(absl::StrCat("ps:", index, load.checkpoint().empty() ? " creates" : " restores", " ",
                       load.partitions_size(), " partitions",
                       load.checkpoint().empty() ? "" : " from " + load.checkpoint()));

@@ -29,6 +29,12 @@ Fence CoordinatorCore::FenceFor(const Ps& ps) const {
   return fence;
 }
 
+DescribeRequest CoordinatorCore::Look() const {
+  DescribeRequest look;
+  look.set_run_id(state_.run_id);
+  return look;
+}
+
 void CoordinatorCore::SendPs(uint32_t index, uint64_t& tag, int64_t deadline_ms,
                              PsRequest request) {
   tag = ++last_tag_;
@@ -72,10 +78,10 @@ void CoordinatorCore::DrivePs() {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     Ps& ps = ps_[i];
     if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms_ >= ps.retry_at_ms) {
-      SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
+      SendPs(i, ps.call_tag, kDescribeMs, Look());
     }
     if (MUTANT("loading_is_not_watched") && ps.stage != PsStage::kReady) continue;
-    if (ps.stage != PsStage::kAdopted && ps.stage != PsStage::kReady) continue;
+    if (ps.stage == PsStage::kAway) continue;
     if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
       PsHoldRequest hold;
       *hold.mutable_fence() = FenceFor(ps);
@@ -83,7 +89,7 @@ void CoordinatorCore::DrivePs() {
       SendPs(i, ps.hold_tag, kHoldMs, hold);
     }
     if (ps.ping_tag == 0 && now_ms_ >= ps.ping_at_ms) {
-      SendPs(i, ps.ping_tag, job_.timeouts.ps_ms, DescribeRequest());
+      SendPs(i, ps.ping_tag, job_.timeouts.ps_ms, Look());
     }
   }
   // Perhaps they are away because they obey somebody else, or have left with a job that is done.
@@ -220,6 +226,7 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   }
   ps.stage = PsStage::kSeen;
   ps.retry_at_ms = now_ms_;
+  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // another may stay away for an hour
 }
 
 void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply) {
@@ -285,6 +292,7 @@ void CoordinatorCore::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& re
   if (!reply.ok()) return PsLost(index, Text(reply.status()));
   const PsDescription& description = std::get<PsDescription>(*reply);
   if (description.boot_id() != ps.description.boot_id()) return PsLost(index, "it was restarted");
+  if (ps.stage == PsStage::kSeen) return;  // whom it obeys is seen when it is to be adopted
   if (description.generation() > generation_) {
     return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
                                                  description.generation(), ", newer than ours"));
@@ -299,7 +307,7 @@ void CoordinatorCore::ReadLedgers() {
   deaths_read_ = std::exchange(deaths_, {});
   ledgers_read_ms_ = now_ms_;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
-    DescribeRequest describe;
+    DescribeRequest describe = Look();
     describe.set_ledgers(true);
     ps_[i].ledgers.clear();
     ps_[i].ping_tag = 0;  // its answer would be older than this one's
@@ -344,7 +352,7 @@ void CoordinatorCore::TellPs() {
     Ps& ps = ps_[i];
     if (ps.finished || ps.call_tag != 0 || now_ms_ < ps.retry_at_ms) continue;
     if (ps.stage == PsStage::kAway) {
-      SendPs(i, ps.call_tag, kDescribeMs, DescribeRequest());
+      SendPs(i, ps.call_tag, kDescribeMs, Look());
     } else if (ps.stage == PsStage::kSeen) {
       AdoptPs(i);
     } else {

@@ -19,6 +19,11 @@ struct PieceView {
   uint64_t offset = 0;
   absl::Cord data;  // shares its bytes with where it came from
 };
+inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
+  uint64_t bytes = 0;
+  for (const PieceView& piece : pieces) bytes += piece.data.size();
+  return bytes;
+}
 
 struct DecodedRequest {
   ExchangeRequest header;  // without pieces

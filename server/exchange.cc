@@ -199,7 +199,7 @@ class Pushing {
 }  // namespace
 
 absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
-                                  ExchangeCounters& counters) {
+                                  ExchangeCounters& counters, const PushFence& fence) {
   FAILPOINT("ps.push.received");
   std::optional<Pushing> pushing;
   if (request.header.has_batch()) pushing.emplace(content);
@@ -226,7 +226,10 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
     const TraceSpan span("apply");
     for (const PartitionPushed& entry : (*pushed)->partitions) {
       const Partition::PushResult result =
-          entry.partition->Push((*pushed)->batch, entry.rejected, entry.gradient);
+          entry.partition->Push((*pushed)->batch, entry.rejected, entry.gradient, fence);
+      if (result.outcome == PUSH_NONE) {
+        return absl::AbortedError("a newer generation began while the push was under way");
+      }
       if (result.outcome == PUSH_ALREADY_APPLIED) ++counters.duplicates;
       PartitionState* state = state_of(entry.partition->facts().id);
       state->set_outcome(result.outcome);

@@ -17,8 +17,9 @@ struct ExchangeCounters {
   std::atomic<uint64_t> refused{0};     // pushes refused whole
 };
 
-// INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
+// INVALID_ARGUMENT names the partition and the reason, and nothing has changed. ABORTED: its
+// generation ended before all was entered.
 absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
-                                  ExchangeCounters& counters);
+                                  ExchangeCounters& counters, const PushFence& fence = {});
 
 }  // namespace paracord

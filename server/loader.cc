@@ -183,6 +183,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->loaded_generation = request.fence().generation();
   content->plan = request.plan();
   content->timeouts = job.timeouts;
+  content->settings = PsSettings(job);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));

@@ -1,7 +1,9 @@
 // Load and Snapshot: orders that take long. The executor carries them out; a repeated order joins
 // the one that runs, and what was overtaken by a newer generation is dropped when it comes back.
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
@@ -40,7 +42,49 @@ absl::Status OfFiles(const absl::Status& status) {
 
 }  // namespace
 
+// A coordinator may come again with another learning rate and other timeouts.
+void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call) {
+  std::shared_ptr<const Content> content;
+  const auto keep = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const Job job, ParseJob(request.job_json()));
+    ASSIGN_OR_RETURN(const Optimizer optimizer, ParseOptimizer(job.optimizer));
+    {
+      MutexLock lock(mu_);
+      RETURN_IF_ERROR(CheckOrder(request.fence(), request.coordinator_boot_id(), /*held=*/true));
+      content = content_;
+    }
+    if (content == nullptr) return absl::AbortedError("the ps holds nothing to keep");
+    std::vector<std::pair<Partition*, LearningRate>> rates;
+    for (const PartitionSpec& spec : request.partitions()) {
+      Partition* const partition = content->Find(spec.id());
+      const auto variables = static_cast<uint32_t>(request.variables_size());
+      if (partition == nullptr || spec.variable() >= variables) {
+        return absl::InvalidArgumentError(absl::StrCat("no partition ", spec.id(), " to keep"));
+      }
+      const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
+      rates.emplace_back(partition, OptimizerFor(variable, optimizer).learning_rate);
+    }
+    const PushFence fence(generation_, request.fence().generation());
+    const bool current = std::ranges::all_of(
+        rates, [&](const auto& rate) { return rate.first->SetLearningRate(rate.second, fence); });
+    MutexLock lock(mu_);
+    if (!current || content_ != content)
+      return absl::AbortedError("a newer order came while this one was carried out");
+    timeouts_ = job.timeouts;
+    settings_ = PsSettings(job);
+    environment_.loop.Post([weak = weak_from_this(), orphan_ms = job.timeouts.orphan_ms] {
+      if (const auto self = weak.lock()) self->ArmOrphanTimer(orphan_ms);
+    });
+    return absl::OkStatus();
+  };
+  const absl::Status kept = keep();
+  if (!kept.ok()) return call->Reply(kept);
+  log_.Info("takes over the settings of a job that has changed");
+  call->Reply(ToParts(Description(/*intervals=*/true)));
+}
+
 void ParameterServer::Impl::Load(LoadRequest request, const CallPtr& call) {
+  if (request.keep()) return Keep(request, call);
   Answers answers;
   std::shared_ptr<const Content> dropped;  // freed without the lock
   std::shared_ptr<Loading> started;
@@ -100,6 +144,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
     if (content.ok()) {
       content_ = *content;
       timeouts_ = content_->timeouts;
+      settings_ = content_->settings;
     }
   }
   HeardFromCoordinator();

@@ -92,7 +92,6 @@ void ParameterServer::Impl::Close() {
 void ParameterServer::Impl::Handle(std::string_view method, absl::Cord request, CallPtr call) {
   if (method == method::kExchange) return Exchange(request, call);
   if (method == method::kStage) return Stage(request, call);
-  HeardFromCoordinator();
   if (method == method::kDescribe) {
     WithRequest<DescribeRequest>(request, call, [&](auto r) { Describe(r, call); });
   } else if (method == method::kAdopt) {
@@ -132,7 +131,8 @@ absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) co
   const bool same = fence.generation() == generation_ || MUTANT("generation_not_checked");
   if (!same || generation_ == 0) {
     PROBE("ps.generation.stale");
-    return Aborted("generation", absl::StrCat(fence.generation()), absl::StrCat(generation_));
+    return Aborted("generation", absl::StrCat(fence.generation()),
+                   absl::StrCat(generation_.load()));
   }
   if (held && content_ != nullptr && fence.run_id() != content_->run_id) {
     return Aborted("run", fence.run_id(), content_->run_id);
@@ -141,9 +141,10 @@ absl::Status ParameterServer::Impl::CheckFence(const Fence& fence, bool held) co
 }
 
 absl::Status ParameterServer::Impl::CheckOrder(const Fence& fence, const std::string& coordinator,
-                                               bool held) const {
+                                               bool held) {
   RETURN_IF_ERROR(CheckFence(fence, held));
   if (coordinator != coordinator_) return Aborted("coordinator", coordinator, coordinator_);
+  HeardFromCoordinator();
   return absl::OkStatus();
 }
 
@@ -194,7 +195,9 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     if (!staged.ok()) return call->Reply(staged.status());
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));
   }
-  call->Reply(RunExchange(**content, *std::move(decoded), counters_));
+  const PushFence fence(generation_, decoded->header.fence().generation());
+  call->Reply(RunExchange(**content, *std::move(decoded), counters_,
+                          MUTANT("generation_not_checked") ? PushFence() : fence));
   FAILPOINT("ps.push.replied");
 }
 
@@ -238,6 +241,7 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
     description.set_coordinator_boot_id(coordinator_);
     description.set_draining(draining_);
     description.set_waiting_exchanges(parked_.size());
+    if (content != nullptr) description.set_settings(settings_);
   }
   description.set_pinned_bytes(pinned_->bytes());
   description.set_duplicates(counters_.duplicates);
@@ -257,6 +261,10 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
 }
 
 void ParameterServer::Impl::Describe(const DescribeRequest& request, const CallPtr& call) {
+  if (request.has_run_id()) {
+    MutexLock lock(mu_);
+    if (content_ == nullptr || content_->run_id == request.run_id()) HeardFromCoordinator();
+  }
   call->Reply(ToParts(Description(request.ledgers())));
 }
 
@@ -275,27 +283,29 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
           absl::StrCat("generation ", request.generation(), " is too large"));
     }
     if (request.generation() == generation_ && request.coordinator_boot_id() == coordinator_) {
+      HeardFromCoordinator();
       return absl::OkStatus();
     }
     if (request.generation() <= generation_) {
       PROBE("ps.adopt.refused");
       return absl::AbortedError(absl::StrCat(
-          "generation ", generation_, " of coordinator ", coordinator_, " is obeyed here, not ",
-          request.generation(), " of ", request.coordinator_boot_id()));
+          "generation ", generation_.load(), " of coordinator ", coordinator_,
+          " is obeyed here, not ", request.generation(), " of ", request.coordinator_boot_id()));
     }
+    HeardFromCoordinator();
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
     written_.reset();
     staged_.Clear();
-    const absl::Status why = absl::AbortedError(
-        absl::StrCat("generation ", generation_, " of coordinator ", coordinator_, " took over"));
+    const absl::Status why = absl::AbortedError(absl::StrCat(
+        "generation ", generation_.load(), " of coordinator ", coordinator_, " took over"));
     VoidLoading(why, answers);
     VoidWriting(why, answers);
     for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
     holds_.clear();
     for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
     parked.swap(parked_);
-    log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_);
+    log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_.load());
     return absl::OkStatus();
   };
   const absl::Status adopted = adopt();

@@ -35,10 +35,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
     MutexLock lock(mu_);
     return content_;
   }
-  uint64_t generation() const {
-    MutexLock lock(mu_);
-    return generation_;
-  }
+  uint64_t generation() const { return generation_; }
   const std::string& boot_id() const { return boot_id_; }
 
  private:
@@ -89,6 +86,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- orders that the executor carries out, orders.cc
   void Load(LoadRequest request, const CallPtr& call);
+  void Keep(const LoadRequest& request, const CallPtr& call);
   void RunLoad(LoadRequest request, const std::shared_ptr<Loading>& loading);
   void Loaded(const std::shared_ptr<Loading>& loading,
               absl::StatusOr<std::shared_ptr<const Content>> content);
@@ -99,7 +97,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // Is this for us, now? `held`: the run too, as soon as something is held.
   absl::Status CheckFence(const Fence& fence, bool held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held) const
+  // Of the coordinator that is obeyed, which is heard of by it.
+  absl::Status CheckOrder(const Fence& fence, const std::string& coordinator, bool held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<const Content>> CheckContent(const Fence& fence) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -143,7 +142,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool checkpoint_asked_ ABSL_GUARDED_BY(mu_) = false;  // by what drains
-  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;        // 0: never adopted
+  std::atomic<uint64_t> generation_ = 0;                // 0: never adopted. Written under mu_
   std::string coordinator_ ABSL_GUARDED_BY(mu_);        // whom it obeys
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Loading> loading_ ABSL_GUARDED_BY(mu_);
@@ -152,7 +151,9 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
   std::deque<Parked> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_parked_ ABSL_GUARDED_BY(mu_) = 0;
-  TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);  // of the last job loaded
+  // Of the last job loaded or kept.
+  TimeoutsSpec timeouts_ ABSL_GUARDED_BY(mu_);
+  std::string settings_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace paracord

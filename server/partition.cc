@@ -46,9 +46,17 @@ Partition::~Partition() {
 
 uint64_t Partition::resident_bytes() const { return facts_.bytes * (1 + slots()); }
 
-Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
-                                      const Gradient& gradient) {
+bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
+  if (fence.over()) return false;
+  optimizer_.learning_rate = rate;
+  return true;
+}
+
+Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
+                                      const Gradient& gradient, const PushFence& fence) {
+  MutexLock lock(mu_);
+  if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
   const PartitionLedger before =
       MUTANT("ledger_after_reply") ? contents_.ledger : PartitionLedger();

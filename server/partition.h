@@ -4,6 +4,7 @@
 // what it is given: the door has (server/exchange.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,21 @@ struct PartitionContents {
 // The slots of a partition that has its first values.
 void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
 
+// The generation that a push belongs to. Once it is over, a newer one may have read the ledgers and
+// decided by them: what they did not show then must never be entered.
+class PushFence {
+ public:
+  PushFence() = default;  // there is none
+  // `newest` must live longer.
+  PushFence(const std::atomic<uint64_t>& newest, uint64_t generation)
+      : newest_(&newest), generation_(generation) {}
+  bool over() const { return newest_ != nullptr && *newest_ != generation_; }
+
+ private:
+  const std::atomic<uint64_t>* newest_ = nullptr;
+  uint64_t generation_ = 0;
+};
+
 class Partition {
  public:
   struct Facts {
@@ -44,7 +60,7 @@ class Partition {
     uint64_t bytes = 0;  // of the values
   };
   struct PushResult {
-    PushOutcome outcome = PUSH_NONE;
+    PushOutcome outcome = PUSH_NONE;  // as it stays if its generation is over
     uint32_t next = 0;
     uint64_t updates = 0;  // after it
   };
@@ -73,7 +89,10 @@ class Partition {
 
   // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)
   // unless it is empty or the batch is rejected.
-  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient);
+  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
+                  const PushFence& fence = {});
+  // Of the updates to come. False: the generation that wants it is over.
+  bool SetLearningRate(const LearningRate& rate, const PushFence& fence);
 
   // The count of updates, and into `values` the values it belongs to.
   uint64_t Pull(ChunkRefs& values) const;
@@ -91,7 +110,7 @@ class Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Facts facts_;
-  const Optimizer optimizer_;
+  Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
   const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
 
   mutable Mutex mu_;

@@ -14,17 +14,13 @@ constexpr size_t kNameMax = 256;  // bytes of an id and of a worker
 
 uint64_t BytesOf(const DecodedRequest& request) {
   constexpr uint64_t kAround = 256;
-  uint64_t bytes = 2 * kNameMax + kAround;
-  for (const PieceView& piece : request.pieces) bytes += kAround + piece.data.size();
-  return bytes;
+  return 2 * kNameMax + kAround * (1 + request.pieces.size()) + PieceBytes(request.pieces);
 }
 
 // A piece holds the memory of the message around it. If that is mostly something else, the pieces
 // get memory of their own, so that what is held is at most twice what is counted.
 void Detach(DecodedRequest& request, uint64_t message_bytes) {
-  uint64_t bytes = 0;
-  for (const PieceView& piece : request.pieces) bytes += piece.data.size();
-  if (bytes >= message_bytes / 2) return;
+  if (PieceBytes(request.pieces) >= message_bytes / 2) return;
   for (PieceView& piece : request.pieces) piece.data = absl::Cord(std::string(piece.data));
 }
 
@@ -33,6 +29,11 @@ absl::Status Check(const DecodedRequest& request) {
   if (header.staged().id().empty() || request.pieces.empty() || header.has_batch() ||
       header.rejected() || header.push_size() != 0 || header.pull_size() != 0) {
     return absl::InvalidArgumentError("what is staged has an id and pieces and nothing else");
+  }
+  if (header.staged().bytes() != PieceBytes(request.pieces)) {
+    return absl::InvalidArgumentError(absl::StrCat("pieces of ", PieceBytes(request.pieces),
+                                                   " bytes instead of ", header.staged().bytes(),
+                                                   ": cut off"));
   }
   if (header.staged().id().size() <= kNameMax && header.worker().size() <= kNameMax) {
     return absl::OkStatus();

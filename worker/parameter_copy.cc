@@ -188,6 +188,7 @@ Parts ParameterCopy::StageRequest(uint32_t ps, const std::string& worker, const 
   if (pieces.empty()) return {};
   ExchangeRequest header = Header(ps, worker);
   header.mutable_staged()->set_id(id);
+  header.mutable_staged()->set_bytes(PieceBytes(pieces));
   return EncodeExchange(header, std::move(pieces));
 }
 

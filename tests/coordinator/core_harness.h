@@ -27,7 +27,8 @@ class CoreHarness {
       : dead(std::move(away)) {
     CoreOptions options;
     options.job.name = "test";
-    options.job.model = nlohmann::json::object();
+    options.job.model = {{"class_name", "Sequential"},
+                         {"config", {{"layers", nlohmann::json::array()}}}};
     options.job.train = {"npy", {{"features", "/f.npy"}, {"labels", "/l.npy"}}};
     options.job.loss = {"mean_squared_error"};
     options.job.optimizer = {"sgd"};
@@ -105,6 +106,9 @@ class CoreHarness {
       return Answer(e, absl::UnavailableError("no connection"));
     }
     PsDescription& mine = ps[e.ps];
+    if (const auto* look = std::get_if<DescribeRequest>(&e.request)) {
+      if (look->has_run_id()) looked_ms[e.ps] = now;
+    }
     if (const auto* adopt = std::get_if<AdoptRequest>(&e.request)) {
       mine.set_generation(adopt->generation());
       mine.set_coordinator_boot_id(adopt->coordinator_boot_id());
@@ -116,6 +120,8 @@ class CoreHarness {
       }
       if (!load_status.ok()) return Answer(e, load_status);
       mine.set_run_id(load->fence().run_id());
+      mine.set_settings(PsSettings(ParseJob(load->job_json()).value()));
+      if (load->keep()) return Answer(e, PsReply(mine));
       mine.clear_partitions();
       for (const PartitionSpec& partition : load->partitions()) {
         PartitionDescription& entry = *mine.add_partitions();
@@ -206,6 +212,7 @@ class CoreHarness {
   PsDescription ps[2];
   std::set<uint32_t> dead;
   std::set<uint32_t> finished;
+  std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
   uint64_t claimed_by_other = 0;

@@ -72,6 +72,35 @@ TEST_CASE("a ps that holds what was trained keeps the job alive past the start-u
   CHECK(later.committed.size() == 1);
 }
 
+TEST_CASE("a ps is looked at while another is waited for") {
+  CoreHarness earlier;
+  earlier.Join("worker:0");
+  earlier.Run(200);
+  CoreHarness later({}, After(earlier), &earlier, /*away=*/{1});
+  later.Run(60000);
+  CHECK(later.now - later.looked_ms.at(0) <= 5000);
+  later.ps[0].set_boot_id("another life");
+  later.ps[0].clear_run_id();
+  later.ps[0].clear_partitions();
+  later.Run(5000);  // which is noticed before the other is back
+  CHECK(later.log.find("ps:0 is away: it was restarted") != std::string::npos);
+}
+
+TEST_CASE("a ps that lives on is told of another learning rate, and loads nothing") {
+  CoreHarness earlier;
+  earlier.Join("worker:0");
+  earlier.Run(200);
+  CoreHarness same({}, After(earlier), &earlier);
+  same.Run(1000);
+  CHECK(same.loads.empty());
+  const auto slower = [](Job& job) { job.optimizer = {"sgd", {{"learning_rate", 0.001}}}; };
+  CoreHarness later(slower, After(earlier), &earlier);
+  later.Run(1000);
+  REQUIRE(later.loads.size() == 2);
+  for (const LoadRequest& load : later.loads) CHECK((load.keep() && load.checkpoint().empty()));
+  CHECK(later.Join("worker:0") != 0);
+}
+
 TEST_CASE("a job that is soon over waits for workers that are only starting, but not for ever") {
   const std::string other = GENERATE("never comes", "comes late", "has just joined");
   CAPTURE(other);

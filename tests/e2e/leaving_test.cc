@@ -163,5 +163,16 @@ TEST_CASE("when everything is killed the job goes on from its newest checkpoint"
   CheckCounted(cluster.dir(), kSteps);
 }
 
+// Longer than the time between two looks of a daemon at its own listener, which are no coordinator.
+TEST_CASE("a ps whose coordinator never comes back leaves with 202") {
+  Cluster cluster(
+      {.batch_ms = 4, .job = {{"steps", kSteps}, {"timeouts", {{"orphan_ms", 12000}}}}});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(50));
+  for (const char* task : {"coordinator", "worker:0"}) cluster.at(task).Kill();
+  CHECK(cluster.at("ps:0").Wait(25000) == 202);
+  CHECK(cluster.Logged("ps:0", "no coordinator"));
+}
+
 }  // namespace
 }  // namespace paracord::e2e

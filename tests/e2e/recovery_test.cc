@@ -86,5 +86,23 @@ TEST_CASE("a coordinator that comes back finds every ps as it was") {
   CHECK(cluster.Summary().at("recoveries").at("coordinator") == 1);
 }
 
+TEST_CASE("a coordinator that comes back with another learning rate tells every ps of it") {
+  const nlohmann::json steps = {{"steps", kSteps}};
+  Cluster cluster({.batch_ms = 3, .job = steps});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(300));
+  cluster.at("coordinator").Kill();
+  nlohmann::json slower = steps;
+  slower["optimizer"] = {{"learning_rate", 0.5}};
+  cluster.WriteJob(slower);
+  cluster.Start("coordinator");
+  for (const char* ps : {"ps:0", "ps:1"}) {
+    CHECK(WaitUntil(10000, [&] { return cluster.Logged(ps, "takes over the settings"); }));
+  }
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.Summary().at("applied_min") == kSteps);
+  CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
+}
+
 }  // namespace
 }  // namespace paracord::e2e

@@ -46,6 +46,28 @@ TEST_CASE("a repeated push changes nothing, and one that comes too early neither
   CHECK(ps.Describe().partitions(0).ledger().applied() == 2);
 }
 
+TEST_CASE("a push whose generation ends while it is under way enters nothing any more") {
+  TestPs ps;
+  ps.Ready();
+  const auto content = ps.ps->content();
+  std::atomic<uint64_t> newest = 1;
+  ExchangeCounters counters;
+  const auto run = [&](uint32_t batch) {
+    return RunExchange(*content, ps.PushOf(0, batch, 1.0f), counters, PushFence(newest, 1))
+        .status();
+  };
+  CHECK(run(0).ok());
+  newest = 2;  // as Adopt has it, whose coordinator reads the ledgers next
+  CHECK(absl::IsAborted(run(1)));
+  CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
+  const PsDescription description = ps.Describe();
+  for (const PartitionDescription& partition : description.partitions()) {
+    CHECK(partition.ledger().applied() == (partition.has_ledger() ? 1 : 0));
+  }
+  newest = 1;
+  CHECK(run(1).ok());
+}
+
 TEST_CASE("a rejected batch and one without a gradient advance the ledger alone") {
   TestPs ps;
   ps.Ready();

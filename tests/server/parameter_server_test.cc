@@ -333,6 +333,87 @@ TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's
   }
 }
 
+TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
+  TestModel model;
+  model.job.timeouts.orphan_ms = 5000;
+  TestPs ps(model);
+  ps.Ready();
+  const auto look = [&](const char* run) {
+    DescribeRequest request;
+    if (run != nullptr) request.set_run_id(run);
+    CHECK(ps.Call<PsDescription>(method::kDescribe, request).ok());
+  };
+  for (int second = 0; second < 10; ++second) {
+    look(TestPs::kRun);
+    ps.loop.Advance(1000);
+  }
+  CHECK(ps.exits.empty());
+  look(TestPs::kRun);
+  PsHoldRequest stale = HoldOrder(ps);
+  stale.mutable_fence()->set_generation(7);
+  for (int second = 0; second < 5; ++second) {
+    CHECK(ps.exits.empty());
+    ps.loop.Advance(1000);
+    look("another job's");
+    look(nullptr);
+    CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, stale).status()));
+    ps.Send("/paracord.SelfProbe/Probe", DescribeRequest());  // as its own listener's watch does
+  }
+  ps.loop.Advance(1);
+  CHECK(ps.exits == std::vector<int>{202});
+}
+
+TEST_CASE("a ps that holds nothing is not alone while any coordinator looks at it") {
+  TestPs ps;
+  for (int minute = 0; minute < 20; ++minute) {
+    DescribeRequest look;
+    look.set_run_id("");  // its job has not begun
+    CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
+    ps.loop.Advance(60000);
+  }
+  CHECK(ps.exits.empty());
+}
+
+TEST_CASE("another learning rate and other timeouts are taken over by what is held") {
+  TestPs ps;
+  ps.Ready();
+  REQUIRE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  REQUIRE(ps.Adopt(2).ok());
+  const std::string before = ps.Describe().settings();
+  CHECK(before == PsSettings(ps.model.job));
+  ps.model.job.optimizer = {"sgd", {{"learning_rate", 0.25}}};
+  ps.model.job.timeouts.orphan_ms = 5000;
+  LoadRequest keep = ps.LoadOrder();
+  keep.set_keep(true);
+  LoadRequest wrong = keep;
+  wrong.mutable_fence()->set_generation(1);
+  CHECK(absl::IsAborted(ps.Call<PsDescription>(method::kLoad, wrong).status()));
+  wrong = keep;
+  wrong.mutable_partitions(1)->set_id(77);
+  CHECK(absl::IsInvalidArgument(ps.Call<PsDescription>(method::kLoad, wrong).status()));
+  wrong = keep;
+  wrong.mutable_partitions(0)->set_variable(77);
+  CHECK(absl::IsInvalidArgument(ps.Call<PsDescription>(method::kLoad, wrong).status()));
+  wrong = keep;
+  wrong.set_job_json("{");
+  CHECK_FALSE(ps.Call<PsDescription>(method::kLoad, wrong).ok());
+  CHECK(ps.Describe().settings() == before);
+  const auto kept = ps.Call<PsDescription>(method::kLoad, keep);
+  REQUIRE(kept.ok());
+  CHECK(kept->settings() == PsSettings(ps.model.job));
+  CHECK(kept->partitions(0).ledger().applied() == 1);
+  REQUIRE(ps.Exchange(ps.PushOf(0, 1, 1.0f)).ok());
+  CHECK(ps.PullAll().values.at(0) == Floats(9, -1.25f));
+  ps.loop.Advance(5001);
+  CHECK(ps.exits == std::vector<int>{202});
+
+  TestPs empty;
+  REQUIRE(empty.Adopt(1).ok());
+  LoadRequest nothing = empty.LoadOrder();
+  nothing.set_keep(true);
+  CHECK(absl::IsAborted(empty.Call<PsDescription>(method::kLoad, nothing).status()));
+}
+
 TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordinator wants more") {
   TestPs before;
   WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
@@ -359,7 +440,9 @@ TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator com
   TestPs ps(TestModel(), example.directory.path());
   ps.executor.set_at_once(false);
   ps.loop.Advance(3000);
-  if (heard) ps.Describe();
+  DescribeRequest look;
+  look.set_run_id("another");
+  if (heard) CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
   REQUIRE(ps.executor.RunOne());
   ps.loop.RunPosted();
   CHECK(ps.exits == (damaged || heard ? std::vector<int>{} : std::vector<int>{0}));

@@ -31,7 +31,10 @@ Halves Cut(DecodedRequest push, const std::vector<uint32_t>& early, const std::s
   return halves;
 }
 
-std::shared_ptr<FakeCall> Stage(TestPs& ps, const DecodedRequest& request) {
+std::shared_ptr<FakeCall> Stage(TestPs& ps, DecodedRequest request, uint64_t lost_bytes = 0) {
+  if (request.header.has_staged()) {
+    request.header.mutable_staged()->set_bytes(PieceBytes(request.pieces) + lost_bytes);
+  }
   const absl::Cord bytes = Joined(EncodeExchange(request.header, request.pieces));
   auto call = std::make_shared<FakeCall>();
   ps.ps->Handle(method::kStage, bytes, call);
@@ -223,6 +226,7 @@ TEST_CASE("staging is for who is let in, and for pieces alone") {
   DecodedRequest nothing = halves.staged;
   nothing.pieces.clear();
   CHECK(absl::IsInvalidArgument(Stage(ps, nothing)->reply.status()));
+  CHECK(absl::IsInvalidArgument(Stage(ps, halves.staged, /*lost_bytes=*/1)->reply.status()));
   const auto garbage = std::make_shared<FakeCall>();
   ps.ps->Handle(method::kStage, absl::Cord("\xff\xff"), garbage);
   CHECK(absl::IsInvalidArgument(garbage->reply.status()));
@@ -238,6 +242,7 @@ TEST_CASE("a piece does not hold the memory of a message that is mostly somethin
           absl::MakeCordFromExternal(message, [&let_go](absl::string_view) { let_go = true; });
       DecodedRequest request;
       request.header.mutable_staged()->set_id("a");
+      request.header.mutable_staged()->set_bytes(64);
       request.pieces.push_back({0, 0, bytes.Subcord(around / 2, 64)});
       const absl::Status kept = staged.Keep(std::move(request), bytes.size(), 0);
       REQUIRE(kept.ok());
