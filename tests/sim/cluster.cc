@@ -162,9 +162,11 @@ class SimCluster::Chief : public Role, public Service {
     return absl::Cord(request->SerializeAsString());
   }
 
-  static CoordinatorOptions Options(const SimCluster& cluster) {
+  static CoordinatorOptions Options(SimCluster& cluster) {
     CoordinatorOptions options;
     options.job = cluster.plan_.job;
+    // Every other one that comes again has another job for those who live on.
+    options.job.timeouts.drain_ms += ++cluster.coordinators_ / 2 % 2;
     options.dir = kSimDir;
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
     // Workers have the places behind the coordinator's and the ps'.

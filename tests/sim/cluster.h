@@ -83,6 +83,7 @@ class SimCluster {
   uint32_t coordinator_place_ = 0;
   uint32_t second_place_ = 0;  // 0: never started
   bool second_lives_ = false;
+  int64_t coordinators_ = 0;  // that were started
   bool healed_ = false;
   bool job_over_ = false;
 };
