@@ -175,7 +175,8 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     newest_generation_ = event.obeyed;
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
-  if (phase_ == Phase::kLoading && CheckpointsLost()) {
+  // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
+  if (phase_ == Phase::kLoading && AnyPsNeedsLoad() && CheckpointsLost()) {
     state_.evaluations.clear();  // they scored what is no more
     newest_untold_ = false;
     EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());

@@ -203,6 +203,7 @@ class CoordinatorCore {
   std::string CheckpointsLostReason() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
+  bool AnyPsNeedsLoad() const;
   void TellPs();
   void OnTold(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void AdoptPs(uint32_t index);

@@ -37,6 +37,14 @@ bool CoordinatorCore::HoldsItsPartitions(uint32_t index) const {
   return held == expected;
 }
 
+// Whether one is adopted, with nothing or with other partitions than its own.
+bool CoordinatorCore::AnyPsNeedsLoad() const {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage == PsStage::kAdopted && !HoldsItsPartitions(i)) return true;
+  }
+  return false;
+}
+
 // The newest that has not failed to restore; null if there is none.
 const Manifest* CoordinatorCore::UsableCheckpoint() const {
   for (const Manifest& manifest : manifests_) {

@@ -141,6 +141,10 @@ class CoreHarness {
       *reply.mutable_partitions() = mine.partitions();
       return Answer(e, PsReply(reply));
     }
+    const auto* describe = std::get_if<DescribeRequest>(&e.request);
+    if (hold_ledgers && describe != nullptr && describe->ledgers()) {
+      return held_ledgers.push_back(PsAnswerEvent{e.ps, e.tag, PsReply(mine)});
+    }
     Answer(e, PsReply(mine));
   }
   void Answer(const CallPs& e, absl::StatusOr<PsReply> reply) {
@@ -159,6 +163,11 @@ class CoreHarness {
     variable.set_dtype(FLOAT32);
     variable.set_trainable(true);
     return facts;
+  }
+  // The ledgers arrive as they were when they were asked for.
+  void ReleaseLedgers() {
+    hold_ledgers = false;
+    for (PsAnswerEvent& answer : std::exchange(held_ledgers, {})) Feed(std::move(answer));
   }
   // A worker that joins; its session, or 0.
   uint64_t Join(const std::string& task, uint64_t records = 40, uint64_t test_records = 0,
@@ -217,6 +226,8 @@ class CoreHarness {
   bool lose_claim = false;
   uint64_t claimed_by_other = 0;
   bool silent_load = false;
+  bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers
+  std::vector<PsAnswerEvent> held_ledgers;
   absl::Status load_status;   // what a ps says to a Load
   std::string damaged = "-";  // a checkpoint that no ps can load
   absl::StatusCode damage = absl::StatusCode::kDataLoss;

@@ -207,6 +207,21 @@ FoundInDir AfterCheckpoints(CoreHarness& first, size_t count) {
   return found;
 }
 
+TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitions") {
+  CoreHarness first(kOften);
+  CoreHarness second(kOften, AfterCheckpoints(first, 0), &first, {0, 1});
+  second.hold_ledgers = true;
+  second.dead.clear();
+  second.Run(1000);
+  REQUIRE(second.core->phase() == CoordinatorCore::Phase::kLoading);
+  // What was asked while the ps were away is answered when they are attached.
+  second.Feed(NewestGenerationEvent{second.core->generation(), 0});
+  CHECK(second.core->phase() == CoordinatorCore::Phase::kLoading);
+  second.ReleaseLedgers();
+  CHECK(second.Work(second.Join("worker:0")).has_lease());
+  CHECK(second.loads.empty());
+}
+
 TEST_CASE("a manifest whose metric names are none does not end the coordinator") {
   for (const nlohmann::json& names : {nlohmann::json(7), nlohmann::json({"loss", 7})}) {
     CoreHarness first(kOften);
