@@ -163,7 +163,8 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   ++state_.counters.checkpoints;
   manifests_.insert(manifests_.begin(), std::move(manifest));
   RemoveOldCheckpoints();
-  next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+  const int64_t every_ms = static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+  next_round_ms_ = now_ms_ + (phase_ == Phase::kFinishing ? 0 : every_ms);  // the final one
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     // Not to a new life of it, which this commit may find being loaded: it is not draining.
     const bool leaves = ps_[i].draining && !ps_[i].finished && ps_[i].stage == PsStage::kReady;

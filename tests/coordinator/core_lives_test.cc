@@ -222,6 +222,19 @@ TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitio
   CHECK(second.loads.empty());
 }
 
+TEST_CASE("the final round follows at once on a periodic one that commits when all is trained") {
+  CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
+  const uint64_t session = harness.Join("worker:0");
+  harness.hold_commit = true;
+  harness.Run(1500);
+  REQUIRE(harness.committed.size() == 1);
+  TrainAll(harness, session);
+  REQUIRE(harness.core->phase() == CoordinatorCore::Phase::kFinishing);
+  harness.Feed(RoundCommittedEvent{harness.committed[0].name.round, absl::OkStatus()});
+  REQUIRE(harness.committed.size() == 2);
+  CHECK(harness.committed[1].complete);
+}
+
 TEST_CASE("a manifest whose metric names are none does not end the coordinator") {
   for (const nlohmann::json& names : {nlohmann::json(7), nlohmann::json({"loss", 7})}) {
     CoreHarness first(kOften);
