@@ -63,8 +63,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   }
   if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
     // Written in our generation before we act on it: an older coordinator may still write its own.
-    SaveJobState();
     ++state_.counters.coordinator_recoveries;
+    SaveJobState();
     if (const absl::Status placed = PlaceLayout(); !placed.ok()) {
       EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
     }

@@ -222,6 +222,13 @@ TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitio
   CHECK(second.loads.empty());
 }
 
+TEST_CASE("the first state that a coordinator writes counts its own recovery") {
+  CoreHarness first;
+  REQUIRE(first.Join("worker:0") != 0);
+  const CoreHarness second({}, After(first), &first);
+  CHECK(ParseJobState(second.job_state, "job.state")->counters.coordinator_recoveries == 1);
+}
+
 TEST_CASE("the final round follows at once on a periodic one that commits when all is trained") {
   CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
   const uint64_t session = harness.Join("worker:0");
