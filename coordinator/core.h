@@ -341,8 +341,9 @@ class CoordinatorCore {
     std::string why;
     LeaseState lease;
   };
-  std::vector<Death> deaths_;       // since ledgers were last asked for
-  std::vector<Death> deaths_read_;  // the ledgers that are being read tell
+  std::vector<Death> deaths_;             // since ledgers were last asked for
+  std::vector<Death> deaths_read_;        // the ledgers that are being read tell
+  std::vector<BatchId> rejections_read_;  // pending when they were asked for
 
   std::vector<Manifest> manifests_;              // committed, newest first
   std::map<std::string, std::string> unusable_;  // checkpoints that failed to restore, with why

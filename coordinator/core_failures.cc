@@ -76,12 +76,12 @@ bool CoordinatorCore::MayBePushed(uint64_t split) const {
                      [&](const auto& item) { return item.second.split == split; });
 }
 
-// The ledgers of all partitions have been read since the rejections were asked for, and nothing
+// The ledgers of all partitions have been read since these rejections were asked for, and nothing
 // that could change what they say of these batches is on its way.
 void CoordinatorCore::DecideRejections(const std::vector<const Ledger*>& ledgers) {
   if (fence_wanted_) return;  // after the new generation
   bool decided = false;
-  for (const BatchId& batch : failures_.Pending()) {
+  for (const BatchId& batch : std::exchange(rejections_read_, {})) {
     const uint64_t split = batch.epoch() * SplitsPerEpoch(state_.plan) + batch.split();
     const bool entered = std::any_of(ledgers.begin(), ledgers.end(), [&](const Ledger* ledger) {
       return Entered(*ledger, split, batch.batch());

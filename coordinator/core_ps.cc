@@ -305,6 +305,7 @@ void CoordinatorCore::ReadLedgers() {
   reading_ledgers_ = true;
   reread_ = false;
   deaths_read_ = std::exchange(deaths_, {});
+  rejections_read_ = failures_.Pending();
   ledgers_read_ms_ = now_ms_;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     DescribeRequest describe = Look();

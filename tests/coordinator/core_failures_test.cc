@@ -102,6 +102,29 @@ TEST_CASE("a batch that a partition has is not rejected, and pushes under way ar
   CHECK(harness.log.find("is not rejected: some partition has it") != std::string::npos);
 }
 
+TEST_CASE("a rejection is not decided by ledgers that were asked for before it was") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply first = harness.Work(session);
+  REQUIRE(first.has_lease());
+  harness.hold_ledgers = true;
+  const WorkReply second = harness.Work(session, {Unreadable(first.lease())});
+  REQUIRE(second.has_lease());
+  harness.Run(200);
+  REQUIRE(harness.held_ledgers.size() == 2);
+  // Its first batch reaches one partition while they are on their way, and then it fails.
+  OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
+  open.set_split(second.lease().split());
+  open.set_next(1);
+  harness.Work(session, {Unreadable(second.lease())}, false);
+  harness.ReleaseLedgers();
+  harness.Run(200);
+  const auto rejected = ParseJobState(harness.job_state, "job.state")->rejected;
+  REQUIRE(rejected.size() == 1);
+  CHECK(rejected[0].split == first.lease().split());
+  CHECK(harness.log.find("is not rejected: some partition has it") != std::string::npos);
+}
+
 TEST_CASE("a batch that kills its workers is known by the ledgers, not by reports") {
   CoreHarness harness([](Job& job) {
     job.failures = {true, 3, 1.0};
