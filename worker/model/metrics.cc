@@ -126,6 +126,7 @@ int64_t ArgMax(const float* row, int64_t columns) {
 }
 
 bool InTopK(const float* row, int64_t columns, int64_t target, int64_t k) {
+  if (target < 0 || target >= columns) return false;  // such as ignore_class
   int64_t better = 0;
   for (int64_t c = 0; c < columns; ++c) better += row[c] > row[target] ? 1 : 0;
   return better < k && std::isfinite(row[target]);

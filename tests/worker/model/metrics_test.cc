@@ -75,5 +75,20 @@ TEST_CASE("what is at a threshold is not above it, in float32") {
   CHECK(Measure({{"threshold", .3}}, "binary_accuracy", 1, outputs, targets) == Approx(0.25));
 }
 
+TEST_CASE("a class that is none of the model's, as ignore_class has, is never among the top k") {
+  NamedSpec spec;
+  spec.name = "sparse_top_k_categorical_accuracy";
+  spec.options = {{"k", 3}};
+  const auto metric = ResolveMetric(spec, {3}, {});
+  REQUIRE(metric.ok());
+  for (const float none : {-1.f, 3.f, 255.f, -16'000'000.f, 16'000'000.f}) {
+    CAPTURE(none);
+    const Floats outputs = {.1f, .2f, .7f, .1f, .2f, .7f}, targets = {0, none};
+    MetricState state;
+    AddToMetric(*metric, 2, outputs.data(), targets.data(), {}, state);
+    CHECK(MetricValue(spec.name, state) == Approx(0.5));
+  }
+}
+
 }  // namespace
 }  // namespace paracord
