@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNodesMax = 100'000;
-constexpr int kDepthMax = 16;  // of models inside models
+constexpr size_t kNodesMax = 100'000;  // with the calls of models, which are no nodes
+constexpr int kDepthMax = 16;          // of models inside models
 
 absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
   return InvalidModel(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
@@ -80,6 +80,7 @@ class Reader {
   std::optional<bool> training_;          // that the call of the model asks for
   std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
+  size_t model_calls_ = 0;
 };
 
 size_t Reader::AddInput(LayerSpec layer) {
@@ -95,6 +96,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
   const std::string name = prefix + layer.spec.name;
   if (!node.training.has_value()) node.training = training_;
   const bool is_model = IsModel(layer.spec.class_name) && !layer.spec.unusable;
+  if (spec_.nodes.size() + model_calls_ >= kNodesMax) {
+    return InvalidModel(absl::StrCat("has more than ", kNodesMax, " calls of layers and models"));
+  }
   if (IsDict(node.args)) {
     const absl::Status ordered = is_model ? OrderInputs(layer.spec.config, node)
                                           : absl::InvalidArgumentError("is called with a dict");
@@ -107,15 +111,13 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     return nodes;
   }
   if (is_model) {
+    ++model_calls_;
     const absl::StatusOr<Nodes> inputs = InputsOfModel(name, node, spec_);
     if (!inputs.ok()) return AtLayer(layer.spec, inputs.status());
     const std::optional<bool> outside = std::exchange(training_, node.training);
     auto nodes = Add(layer.spec.class_name, layer.spec.config, name + "/", &*inputs);
     training_ = outside;
     return nodes;
-  }
-  if (spec_.nodes.size() >= kNodesMax) {
-    return InvalidModel(absl::StrCat("has more than ", kNodesMax, " calls of layers"));
   }
   const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
   if (is_new) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/worker/graph_json.h"
 #include "worker/model/keras_json.h"
 
 namespace paracord {
@@ -68,6 +69,31 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
     CHECK(std::string(status.message()).starts_with(start + message));
   }
   CHECK(ReadKerasModel(Wired({{"b", "a"}, {"a", "in"}})).ok());
+}
+
+// The config of a model that calls another one `calls` times, which does the same, down to one that
+// gives its input.
+json Nested(int depth, int calls) {
+  json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())};
+  json output = {"in", 0, 0};
+  if (depth > 0) {
+    json nodes = json::array();
+    for (int i = 0; i < calls; ++i) nodes.push_back(Call("in"));
+    layers.push_back(Named("Functional", "inner", Nested(depth - 1, calls), std::move(nodes)));
+    output = {"inner", 1, 0};
+  }
+  return {{"name", "m"},
+          {"layers", std::move(layers)},
+          {"input_layers", {{"in", 0, 0}}},
+          {"output_layers", {std::move(output)}}};
+}
+
+TEST_CASE("models without layers that call each other over and over are refused") {
+  const auto read = [](int depth) {
+    return ReadKerasModel({{"class_name", "Functional"}, {"config", Nested(depth, 10)}}).status();
+  };
+  CHECK(read(2).ok());
+  CHECK(std::string(read(6).message()).find("has more than 100000 calls") != std::string::npos);
 }
 
 }  // namespace
