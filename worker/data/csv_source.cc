@@ -125,8 +125,8 @@ class CsvSource : public RowSource {
     if (!skipped.ok()) return At(path, skipped);
     uint64_t begin = cursor.position();
     CsvFields first;
-    cutter_.ExpectFields(0);
-    const absl::StatusOr<bool> found = cutter_.Next(cursor, first);
+    // With any number of fields; the cutter keeps its own, which a file without any leaves alone.
+    const absl::StatusOr<bool> found = CsvCutter(options_.dialect).Next(cursor, first);
     if (!found.ok()) {
       return At(path + (options_.header ? " header" : " row 0"), found.status());
     }

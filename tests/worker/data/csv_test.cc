@@ -2,6 +2,7 @@
 
 #include "common/fingerprint64.h"
 #include "common/json_text.h"
+#include "tests/fakes.h"
 #include "tests/worker/data/source_testing.h"
 #include "worker/data/csv_text.h"
 #include "worker/data/memory_files.h"
@@ -17,7 +18,7 @@ json Options(json features, json label) {
   return {{"files", "/d.csv"}, {"features", std::move(features)}, {"label", std::move(label)}};
 }
 
-OpenedSource Open(MemoryFiles& files, const json& options) {
+OpenedSource Open(Files& files, const json& options) {
   // As the job's parser would have it: a number written here is a signed one.
   return OpenDataSource(files, {"csv", JsonOf(TextOf(options))});
 }
@@ -319,6 +320,21 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
        {"features[0].default: must be a number", "features[0].std: must be a number"}},
   };
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
+}
+
+TEST_CASE("a file that loses a field later is an error also where the last file is empty") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json options = Options({0}, 1);
+  options["header"] = false;
+  options["files"] = {directory.Write("a", "1,2\n3,4\n"), directory.Write("b", "")};
+  const OpenedSource source = Open(files, options);
+  INFO(source.status());
+  REQUIRE(source.ok());
+  directory.Write("a", "1 2\n3 4\n");
+  Batch batch;
+  const absl::Status read = (*source)->Read(std::vector<uint64_t>{0}, batch);
+  CHECK(read.message() == directory / "a" + " row 0: has 1 fields instead of 2");
 }
 
 class OneByte : public RecordCutter {
