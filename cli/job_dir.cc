@@ -62,14 +62,9 @@ absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string&
   }
   constexpr int64_t kDeadlineMs = 2000;
   const absl::StatusOr<nlohmann::json> status = AskStatus(network, address, kDeadlineMs);
-  if (!status.ok() || !status->is_object() || status->value("phase", "ended") == "ended") {
-    return absl::OkStatus();
-  }
-  // The address may be another job's by now. One generation older may be about to claim the next.
-  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
-  const std::string run_id = RunIdIn(files, dir);
-  const bool same_job = run_id.empty() || status->value("run_id", "") == run_id;
-  if (!same_job || status->value("generation", uint64_t{0}) + 1 < newest) return absl::OkStatus();
+  if (!status.ok()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool leads, LeadsJob(files, dir, *status));
+  if (!leads) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat("another coordinator leads the job in ", dir,
                                                " (at ", address, ", ", status->value("phase", ""),
                                                "): stop it first, or give another --dir"));

@@ -5,6 +5,7 @@
 
 #include "common/json_text.h"
 #include "common/status_macros.h"
+#include "coordinator/rival.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
@@ -20,14 +21,7 @@ absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& ad
       [&](absl::StatusOr<StatusReply> reply) { answer.set_value(std::move(reply)); });
   ASSIGN_OR_RETURN(const StatusReply reply, answer.get_future().get());
   nlohmann::json status = JsonOf(reply.json());
-  const auto is = [&](const char* key, bool (nlohmann::json::*type)() const) {
-    return status.contains(key) && (status[key].*type)();
-  };
-  if (status.is_object() && is("phase", &nlohmann::json::is_string) &&
-      is("run_id", &nlohmann::json::is_string) &&
-      is("generation", &nlohmann::json::is_number_unsigned)) {
-    return status;
-  }
+  if (IsStatus(status)) return status;
   return absl::InternalError(address + " answers, but not as a coordinator does");
 }
 

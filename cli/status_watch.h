@@ -14,8 +14,8 @@
 
 namespace paracord {
 
-// An object with phase, run_id and generation, in their types. DEADLINE_EXCEEDED: nobody answers
-// there; INTERNAL: it is no coordinator.
+// As IsStatus (coordinator/rival.h) has it. DEADLINE_EXCEEDED: nobody answers there; INTERNAL: it
+// is no coordinator.
 absl::StatusOr<nlohmann::json> AskStatus(Network& network, const std::string& address,
                                          int64_t deadline_ms);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "common/status_macros.h"
 #include "coordinator/generations.h"
 #include "coordinator/job_state.h"
 #include "net/protocol.h"
@@ -20,8 +21,7 @@ namespace {
 constexpr int64_t kAskMs = 1000;  // one that is gone costs so much
 constexpr int64_t kAgainMs = 250;
 
-}  // namespace
-
+// By the newest job.state; "" if there is none that can be read.
 std::string RunIdIn(Files& files, const std::string& dir) {
   const auto states = NumbersOf(files, dir, std::string(kStatePrefix));
   if (!states.ok() || states->empty()) return "";
@@ -30,6 +30,26 @@ std::string RunIdIn(Files& files, const std::string& dir) {
   if (!text.ok()) return "";
   const absl::StatusOr<JobState> state = ParseJobState(*text, path);
   return state.ok() ? state->run_id : "";
+}
+
+}  // namespace
+
+bool IsStatus(const nlohmann::json& answer) {
+  const auto is = [&](const char* key, bool (nlohmann::json::*type)() const) {
+    return answer.contains(key) && (answer[key].*type)();
+  };
+  return answer.is_object() && is("phase", &nlohmann::json::is_string) &&
+         is("run_id", &nlohmann::json::is_string) &&
+         is("generation", &nlohmann::json::is_number_unsigned);
+}
+
+absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohmann::json& answer) {
+  if (!IsStatus(answer) || answer["phase"] == "ended") return false;
+  // A stale address may be another job's by now. One generation older may be its next claim.
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
+  if (answer["generation"].get<uint64_t>() + 1 < newest) return false;
+  const std::string run_id = RunIdIn(files, dir);
+  return run_id.empty() || answer["run_id"] == run_id;
 }
 
 RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own_address,
@@ -57,9 +77,11 @@ void RivalCheck::Ask() {
   CallProto<StatusReply>(
       *link_, method::kStatus, StatusRequest(), kAskMs,
       [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
-        loop.Post([this, alive, leads = reply.ok() ? reply->json() : std::string()] {
+        loop.Post([this, alive, answer = reply.ok() ? reply->json() : std::string()] {
           if (!*alive) return;
-          if (!Leads(leads)) return done_(absl::OkStatus());
+          if (!LeadsJob(environment_.files, dir_, JsonOf(answer)).value_or(false)) {
+            return done_(absl::OkStatus());
+          }
           if (environment_.loop.NowMs() - started_ms_ >= patience_ms_) {
             return done_(absl::AlreadyExistsError(
                 absl::StrCat("another coordinator leads this job and answers at ", rival_,
@@ -74,15 +96,6 @@ void RivalCheck::Ask() {
           });
         });
       });
-}
-
-bool RivalCheck::Leads(const std::string& status_json) const {
-  const nlohmann::json status = JsonOf(status_json);
-  if (!status.is_object() || status.value("phase", "ended") == "ended") return false;
-  // A stale address may be another job's by now. One generation older may be its next claim.
-  const auto newest = NewestGeneration(environment_.files, dir_);
-  return newest.ok() && status.value("generation", uint64_t{0}) + 1 >= *newest &&
-         status.value("run_id", "") == RunIdIn(environment_.files, dir_);
 }
 
 }  // namespace paracord

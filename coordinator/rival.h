@@ -11,13 +11,20 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/environment.h"
 #include "common/log.h"
+#include "nlohmann/json.hpp"
 
 namespace paracord {
 
-// The run id of the job in `dir`, by its newest job.state; "" if there is none that can be read.
-std::string RunIdIn(Files& files, const std::string& dir);
+// Whether `answer` is a coordinator's status: an object with phase, run_id and generation, in their
+// types.
+bool IsStatus(const nlohmann::json& answer);
+
+// Whether the one who answers so leads the job in `dir` and lives; false if it is no coordinator.
+// Errors: what claims there are cannot be read.
+absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohmann::json& answer);
 
 class RivalCheck {
  public:
@@ -31,8 +38,6 @@ class RivalCheck {
 
  private:
   void Ask();
-  // Whether the answer at the announced address comes from the coordinator that leads this job.
-  bool Leads(const std::string& status_json) const;
 
   const Environment environment_;
   const std::string dir_;

@@ -97,6 +97,27 @@ TEST_CASE("a coordinator that leaves, dies or is fenced is waited for, not fough
   CHECK(d.answer->ok());
 }
 
+TEST_CASE("who answers there, but not as a coordinator does, is in nobody's way") {
+  const nlohmann::json odd =
+      GENERATE(nlohmann::json{{"phase", 7}}, nlohmann::json{{"generation", "x"}},
+               nlohmann::json{{"generation", -1}}, nlohmann::json{{"run_id", nullptr}},
+               nlohmann::json{{"run_id", {1}}});
+  CAPTURE(TextOf(odd));
+  Directory d;
+  d.network.status.update(odd);
+  d.loop.Advance(300);
+  REQUIRE(d.answer.has_value());
+  CHECK(d.answer->ok());
+}
+
+TEST_CASE("who leads a generation of this directory is in the way also before there is a state") {
+  Directory d;
+  REQUIRE(d.files.RemoveTree(d.directory / "job.state-4").ok());
+  d.loop.Advance(3300);
+  REQUIRE(d.answer.has_value());
+  CHECK(absl::IsAlreadyExists(*d.answer));
+}
+
 TEST_CASE("nobody is asked at our own address or at a socket that is gone") {
   Directory d;
   const int before = d.network.asked;
