@@ -36,10 +36,11 @@ void ConvertToText(const std::string& bytes, std::vector<std::string>& out) {
 }
 
 absl::Status ConvertStrings(const TensorInfo& info, const std::string& bytes, ReadTensor& tensor) {
-  if (info.dtype != "U8" || info.shape.size() < 2) {
+  if (info.dtype != "U8" || info.shape.size() < 2 || info.shape.back() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor ", info.name, " is ", info.dtype, " ", ShapeText(info.shape),
-                     "; strings are U8 of shape (examples, ..., bytes), with zeros behind each"));
+                     "; strings are U8 of shape (examples, ..., bytes), at least a byte each, with "
+                     "zeros behind"));
   }
   const size_t width = info.shape.back();
   tensor.shape.pop_back();

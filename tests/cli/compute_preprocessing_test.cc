@@ -111,7 +111,8 @@ TEST_CASE("compute takes strings as bytes and whole numbers as they are") {
 TEST_CASE("tensors that are no strings where the model takes strings are refused") {
   Mixed mixed;
   const RawTensor bad[] = {{"inputs/word", "F32", {2, 1}, Bytes<float>({1, 2})},
-                           {"inputs/word", "U8", {2}, "ab"}};
+                           {"inputs/word", "U8", {2}, "ab"},
+                           {"inputs/word", "U8", {2, 1, 0}, ""}};
   for (const RawTensor& word : bad) {
     mixed.Write("b", {word, kIds, kTargets});
     CHECK(mixed.Run() == 2);
