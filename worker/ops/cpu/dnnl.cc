@@ -1,4 +1,4 @@
-// Matmul and convolution by oneDNN 2.6. Primitives and their dnnl::memory objects are made
+// Matmul and convolution by oneDNN 2.6 or 3. Primitives and their dnnl::memory objects are made
 // once; a run only points them at other data. Plain row-major matmul is faster than inner_product
 // with any format, and convolutions want the kernel in oneDNN's own layout (DESIGN: the
 // arithmetic).
@@ -19,6 +19,33 @@ using dnnl::memory;
 using Args = std::unordered_map<int, memory>;
 using Type = memory::data_type;
 constexpr auto kF32 = Type::f32;
+
+// A primitive is described by its arguments (oneDNN 3) or by a desc of them (2), which must live
+// while `choose` goes from one implementation to the next. `last` is the attributes or, for a
+// gradient, the description of the forward primitive.
+template <class Primitive, class Choose, class Last, class... Arguments>
+auto Describe(const dnnl::engine& engine, const Choose& choose, const Last& last,
+              const Arguments&... arguments) {
+  using Described = typename Primitive::primitive_desc;
+#if DNNL_VERSION_MAJOR >= 3
+  return choose(Described(engine, arguments..., last));
+#else
+  const typename Primitive::desc desc(arguments...);
+  if constexpr (std::is_same_v<Last, dnnl::primitive_attr>) {
+    return choose(Described(desc, last, engine));
+  } else {
+    return choose(Described(desc, engine, last));
+  }
+#endif
+}
+
+void AppendRelu(dnnl::post_ops& ops) {
+#if DNNL_VERSION_MAJOR >= 3
+  ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+#else
+  ops.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+#endif
+}
 
 memory WithoutData(const memory::desc& desc, const dnnl::engine& engine) {
   return memory(desc, engine, nullptr);
@@ -62,7 +89,7 @@ dnnl::primitive_attr ReluAfter(bool relu) {
   dnnl::primitive_attr attr;
   if (relu) {
     dnnl::post_ops ops;
-    ops.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+    AppendRelu(ops);
     attr.set_post_ops(ops);
   }
   return attr;
@@ -106,15 +133,17 @@ class DnnlMatmul : public Matmul {
     const memory::desc bias = s.batch > 1
                                   ? memory::desc({1, 1, s.n}, kF32, memory::dims{s.n, s.n, 1})
                                   : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
-    const auto desc = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-    matmul_ = dnnl::matmul(
-        Fast(dnnl::matmul::primitive_desc(desc, ReluAfter(s.relu), device.engine), type));
-    a_ = WithoutData(a, device.engine);
-    b_ = WithoutData(b, device.engine);
-    c_ = WithoutData(c, device.engine);
+    const auto& engine = device.engine;
+    const auto relu = ReluAfter(s.relu);
+    const auto fast = [&](const auto& desc) { return Fast(desc, type); };
+    matmul_ = dnnl::matmul(s.bias ? Describe<dnnl::matmul>(engine, fast, relu, a, b, bias, c)
+                                  : Describe<dnnl::matmul>(engine, fast, relu, a, b, c));
+    a_ = WithoutData(a, engine);
+    b_ = WithoutData(b, engine);
+    c_ = WithoutData(c, engine);
     args_ = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
     if (s.bias) {
-      bias_ = WithoutData(bias, device.engine);
+      bias_ = WithoutData(bias, engine);
       args_.emplace(DNNL_ARG_BIAS, bias_);
     }
   }
@@ -185,6 +214,10 @@ class Adapter {
   Args args_;
 };
 
+int64_t Inputs(const ConvShape& s) { return s.batch * s.height.in * s.width.in * s.in_channels; }
+int64_t Outputs(const ConvShape& s) {
+  return s.batch * s.height.out * s.width.out * s.out_channels;
+}
 memory::desc Image(const ConvShape& s, Type type) {
   return memory::desc({s.batch, s.in_channels, s.height.in, s.width.in}, type,
                       memory::format_tag::nhwc);
@@ -255,10 +288,7 @@ bool HasIdleTap(const WindowAxis& axis) {
 class DnnlConv2D : public Conv2D {
  public:
   DnnlConv2D(Device& device, int threads, const ConvShape& s, Type type)
-      : device_(device),
-        reader_(device, threads, type),
-        inputs_(Elements(Image(s, type))),
-        outputs_(Elements(Result(s, type))) {
+      : device_(device), reader_(device, threads, type), inputs_(Inputs(s)), outputs_(Outputs(s)) {
     if (type != kF32 && (HasIdleTap(s.height) || HasIdleTap(s.width))) {
       throw dnnl::error(dnnl_unimplemented, "a tap meets no pixel");
     }
@@ -269,25 +299,22 @@ class DnnlConv2D : public Conv2D {
     using Input = dnnl::convolution_backward_data;
     using Kernel = dnnl::convolution_backward_weights;
     const auto training = dnnl::prop_kind::forward_training;
-    const auto forward_desc =
-        s.bias ? Forward::desc(training, direct, d.x, d.kernel_any, d.bias, d.y, d.strides,
-                               d.dilations, d.pad_before, d.pad_after)
-               : Forward::desc(training, direct, d.x, d.kernel_any, d.y, d.strides, d.dilations,
-                               d.pad_before, d.pad_after);
-    const auto forward =
-        Fast(Sound(Forward::primitive_desc(forward_desc, ReluAfter(s.relu), engine), s), type);
-    const auto input =
-        Fast(Sound(Input::primitive_desc(Input::desc(direct, d.dx, d.kernel_any, d.dy, d.strides,
-                                                     d.dilations, d.pad_before, d.pad_after),
-                                         engine, forward),
-                   s),
-             type);
-    const auto kernel_desc = s.bias
-                                 ? Kernel::desc(direct, d.x, d.d_kernel_any, d.bias, d.dy,
-                                                d.strides, d.dilations, d.pad_before, d.pad_after)
-                                 : Kernel::desc(direct, d.x, d.d_kernel_any, d.dy, d.strides,
-                                                d.dilations, d.pad_before, d.pad_after);
-    const auto kernel = Fast(Sound(Kernel::primitive_desc(kernel_desc, engine, forward), s), type);
+    const auto relu = ReluAfter(s.relu);
+    const auto choose = [&](const auto& desc) { return Fast(Sound(desc, s), type); };
+    const auto describe_forward = [&](const auto&... tensors) {
+      return Describe<Forward>(engine, choose, relu, training, direct, tensors..., d.strides,
+                               d.dilations, d.pad_before, d.pad_after);
+    };
+    const auto forward = s.bias ? describe_forward(d.x, d.kernel_any, d.bias, d.y)
+                                : describe_forward(d.x, d.kernel_any, d.y);
+    const auto input = Describe<Input>(engine, choose, forward, direct, d.dx, d.kernel_any, d.dy,
+                                       d.strides, d.dilations, d.pad_before, d.pad_after);
+    const auto describe_kernel = [&](const auto&... tensors) {
+      return Describe<Kernel>(engine, choose, forward, direct, tensors..., d.strides, d.dilations,
+                              d.pad_before, d.pad_after);
+    };
+    const auto kernel = s.bias ? describe_kernel(d.x, d.d_kernel_any, d.bias, d.dy)
+                               : describe_kernel(d.x, d.d_kernel_any, d.dy);
 
     forward_ = Forward(forward);
     input_ = Input(input);
@@ -344,12 +371,6 @@ class DnnlConv2D : public Conv2D {
   }
 
  private:
-  static int64_t Elements(const memory::desc& desc) {
-    int64_t n = 1;
-    for (const int64_t dim : desc.dims()) n *= dim;
-    return n;
-  }
-
   Device& device_;
   const Reader reader_;
   const int64_t inputs_, outputs_;
@@ -388,8 +409,7 @@ std::array<int64_t, 3> ScratchFloats(const MatmulShape& s, bool bfloat16) {
   return {a ? s.k * (s.m + kGap) : 0, b ? s.k * (s.n + kGap) : 0, 0};
 }
 std::array<int64_t, 3> ScratchFloats(const ConvShape& s) {
-  return {RoundedFloats(s.batch * s.height.in * s.width.in * s.in_channels),
-          RoundedFloats(s.batch * s.height.out * s.width.out * s.out_channels), 0};
+  return {RoundedFloats(Inputs(s)), RoundedFloats(Outputs(s)), 0};
 }
 
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
