@@ -363,14 +363,11 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
   leaves_alone_ = code == ExitCode::kDrained || code == ExitCode::kFenced;
   if (leaves_alone_) return untold_.clear();
   for (auto& [id, session] : sessions_) {
-    WorkerHoldReply leave;
-    leave.mutable_leave()->set_exit_code(static_cast<int>(code));
-    leave.mutable_leave()->set_reason(exit_->reason);
-    if (session.hold.has_value()) Emit(AnswerHold{*session.hold, leave});
+    if (session.hold.has_value()) {
+      Emit(AnswerHold{*session.hold, LeaveReply<WorkerHoldReply>(*exit_)});
+    }
     if (session.parked.has_value()) {
-      WorkReply reply;
-      *reply.mutable_leave() = leave.leave();
-      Emit(AnswerWork{*session.parked, reply});
+      Emit(AnswerWork{*session.parked, LeaveReply<WorkReply>(*exit_)});
     }
     if (!session.hold.has_value() && !session.parked.has_value()) untold_.insert(session.task);
     session.hold.reset();

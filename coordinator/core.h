@@ -264,6 +264,15 @@ class CoordinatorCore {
   uint64_t BatchesDone(const LedgerCounts& counts) const;
   Window Recently(int64_t now_ms) const;
 
+  // Sends a worker away; `Reply` is that of one of its calls.
+  template <class Reply>
+  static Reply LeaveReply(const Exit& exit) {
+    Reply reply;
+    reply.mutable_leave()->set_exit_code(exit.code);
+    reply.mutable_leave()->set_reason(exit.reason);
+    return reply;
+  }
+
   template <class T>
   void Emit(T effect) {
     effects_.push_back(std::move(effect));

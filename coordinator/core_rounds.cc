@@ -25,14 +25,13 @@ void CoordinatorCore::DriveRounds() {
   const bool serving =
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
   if (!serving || round_.has_value() || now_ms_ < next_round_ms_) return;
-  const bool wanted = phase_ == Phase::kFinishing || ending_.has_value() ||
-                      job_.checkpoint.every_seconds > 0 ||
-                      std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
+  const bool at_once =
+      phase_ == Phase::kFinishing || ending_.has_value() ||
+      std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
   // What nobody has computed anything for since then needs no other one.
-  const bool again = ending_.has_value() || phase_ == Phase::kFinishing ||
-                     computed_at_round_ != state_.counters.computed ||
-                     std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
-  if (wanted && again) StartRound(phase_ == Phase::kFinishing && !reading_ledgers_);
+  const bool periodic =
+      job_.checkpoint.every_seconds > 0 && computed_at_round_ != state_.counters.computed;
+  if (at_once || periodic) StartRound(phase_ == Phase::kFinishing && !reading_ledgers_);
 }
 
 void CoordinatorCore::StartRound(bool complete) {

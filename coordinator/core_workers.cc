@@ -32,13 +32,6 @@ JoinReply WaitReply(std::string reason) {
   return reply;
 }
 
-JoinReply LeaveReply(ExitCode code, const std::string& reason) {
-  JoinReply reply;
-  reply.mutable_leave()->set_exit_code(static_cast<int>(code));
-  reply.mutable_leave()->set_reason(Sendable(reason));
-  return reply;
-}
-
 // Both are kept, and the task is logged and shown.
 absl::Status CheckIdentity(const JoinRequest& request) {
   constexpr size_t kBytesMax = 64;
@@ -64,7 +57,7 @@ void CoordinatorCore::AnswerJoinWith(CallId call, JoinReply reply) {
 // Whoever is refused may ask again as often as it likes.
 void CoordinatorCore::RefuseJoin(CallId call, ExitCode code, const std::string& reason,
                                  std::string logged) {
-  AnswerJoinWith(call, LeaveReply(code, reason));
+  AnswerJoinWith(call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)}));
   if (now_ms_ - refusals_since_ms_ >= 1000) {
     if (refusals_ > kRefusalsLogged) {
       Warn(absl::StrCat(refusals_ - kRefusalsLogged, " more joins were refused"));
@@ -82,14 +75,14 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     if (leaves_alone_) {
       return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
     }
-    return AnswerJoinWith(event.call,
-                          LeaveReply(static_cast<ExitCode>(exit_->code), "the job has ended"));
+    return AnswerJoinWith(event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"}));
   }
   if (request.protocol() != kProtocol) {
     return AnswerJoinWith(
         event.call,
-        LeaveReply(ExitCode::kVersion, absl::StrCat("this coordinator speaks protocol ", kProtocol,
-                                                    ", the worker ", request.protocol())));
+        LeaveReply<JoinReply>({static_cast<int>(ExitCode::kVersion),
+                               absl::StrCat("this coordinator speaks protocol ", kProtocol,
+                                            ", the worker ", request.protocol())}));
   }
   if (const absl::Status known = CheckIdentity(request); !known.ok()) {
     return RefuseJoin(event.call, ExitCode::kConfiguration, std::string(known.message()),
@@ -118,7 +111,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   if (!job_fixed_) {
     if (state_.run_id.empty()) FixJob(request.facts());
     if (phase_ == Phase::kEnded) {
-      return AnswerJoinWith(event.call, LeaveReply(ExitCode::kConfiguration, "the job has ended"));
+      return AnswerJoinWith(event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"}));
     }
     return AnswerJoinWith(event.call, WaitReply("the job is being created"));
   }
@@ -190,10 +183,7 @@ void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
   it->second.last_seen_ms = now_ms_;
   if (phase_ == Phase::kEnded && !leaves_alone_) {
     untold_.erase(it->second.task);
-    WorkerHoldReply reply;
-    reply.mutable_leave()->set_exit_code(exit_->code);
-    reply.mutable_leave()->set_reason(exit_->reason);
-    return Emit(AnswerHold{event.call, reply});
+    return Emit(AnswerHold{event.call, LeaveReply<WorkerHoldReply>(*exit_)});
   }
   it->second.hold = event.call;
 }
@@ -213,8 +203,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
   if (it == sessions_.end()) {
     if (ended) {
-      reply.mutable_leave()->set_exit_code(exit_->code);
-      reply.mutable_leave()->set_reason("the job has ended");
+      reply = LeaveReply<WorkReply>({exit_->code, "the job has ended"});
     } else {
       reply.set_rejoin("no such session");
     }
@@ -256,9 +245,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   CheckRejected();
   if (phase_ == Phase::kEnded && !leaves_alone_) {
     untold_.erase(session.task);
-    reply.mutable_leave()->set_exit_code(exit_->code);
-    reply.mutable_leave()->set_reason(exit_->reason);
-    return Emit(AnswerWork{event.call, std::move(reply)});
+    return Emit(AnswerWork{event.call, LeaveReply<WorkReply>(*exit_)});
   }
   if (request.leaving()) {
     const uint64_t id = session.id;
