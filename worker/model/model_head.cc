@@ -229,11 +229,9 @@ absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
     }
     if (head.loss.ignore_class && label == static_cast<float>(*head.loss.ignore_class)) continue;
     const size_t example = i / static_cast<size_t>(head.targets_each);
-    const std::string where = batch.source != nullptr && example < batch.records.size()
-                                  ? batch.source->Where(batch.records[example])
-                                  : absl::StrCat("example ", example, " of the batch");
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, ": label ", label, " is not a class of the model, 0 to ", head.classes - 1));
+    return absl::InvalidArgumentError(absl::StrCat(Where(batch, example), ": label ", label,
+                                                   " is not a class of the model, 0 to ",
+                                                   head.classes - 1));
   }
   return absl::OkStatus();
 }
