@@ -21,14 +21,15 @@ namespace {
 constexpr int64_t kAskMs = 1000;  // one that is gone costs so much
 constexpr int64_t kAgainMs = 250;
 
-// By the newest job.state; "" if there is none, as before a job begins.
-absl::StatusOr<std::string> RunIdIn(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(const auto states, NumbersOf(files, dir, std::string(kStatePrefix)));
-  if (states.empty()) return "";
-  const std::string path = absl::StrCat(dir, "/", std::string(kStatePrefix), states.back());
-  ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
-  ASSIGN_OR_RETURN(const JobState state, ParseJobState(text, path));
-  return state.run_id;
+// By the newest job.state; "" if there is none that can be read.
+std::string RunIdIn(Files& files, const std::string& dir) {
+  const auto states = NumbersOf(files, dir, std::string(kStatePrefix));
+  if (!states.ok() || states->empty()) return "";
+  const std::string path = absl::StrCat(dir, "/", std::string(kStatePrefix), states->back());
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  if (!text.ok()) return "";
+  const absl::StatusOr<JobState> state = ParseJobState(*text, path);
+  return state.ok() ? state->run_id : "";
 }
 
 }  // namespace
@@ -47,8 +48,8 @@ absl::StatusOr<bool> LeadsJob(Files& files, const std::string& dir, const nlohma
   // A stale address may be another job's by now. One generation older may be its next claim.
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
   if (answer["generation"].get<uint64_t>() + 1 < newest) return false;
-  const absl::StatusOr<std::string> run_id = RunIdIn(files, dir);
-  return !run_id.ok() || answer["run_id"] == *run_id;
+  const std::string run_id = RunIdIn(files, dir);
+  return run_id.empty() || answer["run_id"] == run_id;
 }
 
 RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own_address,

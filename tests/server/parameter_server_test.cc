@@ -3,18 +3,10 @@
 #include <functional>
 #include <limits>
 
-#include "tests/example_job.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
 namespace {
-
-PsHoldRequest HoldOrder(TestPs& ps, const std::string& coordinator = "c1") {
-  PsHoldRequest request;
-  *request.mutable_fence() = ps.MakeFence();
-  request.set_coordinator_boot_id(coordinator);
-  return request;
-}
 
 FinishRequest FinishOrder(TestPs& ps, int code) {
   FinishRequest request;
@@ -22,17 +14,6 @@ FinishRequest FinishOrder(TestPs& ps, int code) {
   request.set_coordinator_boot_id("c1");
   request.set_exit_code(code);
   return request;
-}
-
-void WriteManifest(TestPs& ps, const CheckpointName& name, bool complete) {
-  Manifest manifest;
-  manifest.run_id = TestPs::kRun;
-  manifest.plan = TestModel().plan;
-  manifest.name = name;
-  manifest.complete = complete;
-  const std::string directory = ps.dir() + "/checkpoints/" + name.ToString();
-  REQUIRE(ps.files.MakeDirectories(directory).ok());
-  REQUIRE(ps.files.WriteAtomic(directory + "/" + kManifestName, ManifestToText(manifest)).ok());
 }
 
 bool Contains(const absl::Status& status, const std::string& text) {
@@ -298,82 +279,6 @@ TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a check
   CHECK(left.exits == std::vector<int>{143});
 }
 
-TEST_CASE("a ps without a coordinator leaves in time, with 202 or with the job's end") {
-  TestModel model;
-  model.job.timeouts.orphan_ms = 5000;
-  {
-    TestPs ps(model);
-    ps.loop.Advance(599999);
-    CHECK(ps.exits.empty());
-    ps.loop.Advance(1);
-    CHECK(ps.exits == std::vector<int>{202});
-  }
-  {
-    TestPs ps(model);
-    ps.Ready();
-    const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
-    ps.loop.Advance(3000000);  // held: never an orphan
-    CHECK(ps.exits.empty());
-    hold->Cancel();
-    ps.loop.Advance(4000);
-    CHECK(ps.exits.empty());
-    CHECK(ps.Adopt(2).ok());  // it came back
-    ps.loop.Advance(4999);
-    CHECK(ps.exits.empty());
-    ps.loop.Advance(2);
-    CHECK(ps.exits == std::vector<int>{202});
-  }
-  {
-    TestPs ps(model);
-    ps.Ready();
-    WriteManifest(ps, {.step = 9, .generation = 1, .round = 1}, false);
-    WriteManifest(ps, {.step = 9, .generation = 1, .round = 2}, true);
-    ps.loop.Advance(5001);
-    CHECK(ps.exits == std::vector<int>{0});
-  }
-}
-
-TEST_CASE("only a coordinator of its own run keeps a ps from being alone") {
-  TestModel model;
-  model.job.timeouts.orphan_ms = 5000;
-  TestPs ps(model);
-  ps.Ready();
-  const auto look = [&](const char* run) {
-    DescribeRequest request;
-    if (run != nullptr) request.set_run_id(run);
-    CHECK(ps.Call<PsDescription>(method::kDescribe, request).ok());
-  };
-  for (int second = 0; second < 10; ++second) {
-    look(TestPs::kRun);
-    ps.loop.Advance(1000);
-  }
-  CHECK(ps.exits.empty());
-  look(TestPs::kRun);
-  PsHoldRequest stale = HoldOrder(ps);
-  stale.mutable_fence()->set_generation(7);
-  for (int second = 0; second < 5; ++second) {
-    CHECK(ps.exits.empty());
-    ps.loop.Advance(1000);
-    look("another job's");
-    look(nullptr);
-    CHECK(absl::IsAborted(ps.Call<PsHoldReply>(method::kPsHold, stale).status()));
-    ps.Send("/paracord.SelfProbe/Probe", DescribeRequest());  // as its own listener's watch does
-  }
-  ps.loop.Advance(1);
-  CHECK(ps.exits == std::vector<int>{202});
-}
-
-TEST_CASE("a ps that holds nothing is not alone while any coordinator looks at it") {
-  TestPs ps;
-  for (int minute = 0; minute < 20; ++minute) {
-    DescribeRequest look;
-    look.set_run_id("");  // its job has not begun
-    CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
-    ps.loop.Advance(60000);
-  }
-  CHECK(ps.exits.empty());
-}
-
 TEST_CASE("another learning rate and other timeouts are taken over by what is held") {
   TestPs ps;
   ps.Ready();
@@ -412,59 +317,6 @@ TEST_CASE("another learning rate and other timeouts are taken over by what is he
   LoadRequest nothing = empty.LoadOrder();
   nothing.set_keep(true);
   CHECK(absl::IsAborted(empty.Call<PsDescription>(method::kLoad, nothing).status()));
-}
-
-TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordinator wants more") {
-  TestPs before;
-  WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
-  TestPs after(TestModel(), before.dir());
-  after.loop.Advance(3000);
-  CHECK(after.exits == std::vector<int>{0});
-  TestPs wanted(TestModel(), before.dir());
-  wanted.loop.Advance(1000);
-  REQUIRE(wanted.Adopt(3).ok());
-  wanted.loop.Advance(5000);
-  CHECK(wanted.exits.empty());
-  WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);  // a newer one goes on
-  TestPs resumed(TestModel(), before.dir());
-  resumed.loop.Advance(3000);
-  CHECK(resumed.exits.empty());
-}
-
-TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator comes meanwhile") {
-  const bool damaged = GENERATE(true, false), heard = GENERATE(true, false);
-  CAPTURE(damaged, heard);
-  ExampleJob example;
-  example.Commit(2, 1, {.complete = true});
-  if (damaged) example.Damage("step-2-g1-r1", PsFileName(1, 2));
-  TestPs ps(TestModel(), example.directory.path());
-  ps.executor.set_at_once(false);
-  ps.loop.Advance(3000);
-  DescribeRequest look;
-  look.set_run_id("another");
-  if (heard) CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());
-  REQUIRE(ps.executor.RunOne());
-  ps.loop.RunPosted();
-  CHECK(ps.exits == (damaged || heard ? std::vector<int>{} : std::vector<int>{0}));
-}
-
-TEST_CASE("a ps whose coordinator dies leaves if the job is done, and else waits for the next") {
-  const bool complete = GENERATE(true, false), another = GENERATE(true, false);
-  CAPTURE(complete, another);
-  ExampleJob example;
-  TestPs ps(TestModel(), example.directory.path());
-  ps.Ready();
-  const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
-  example.Commit(2, 1, {.complete = complete});
-  ps.loop.Advance(60000);
-  CHECK(ps.exits.empty());  // it is still there
-  hold->Cancel();
-  const auto next = another ? ps.Send(method::kPsHold, HoldOrder(ps)) : nullptr;
-  ps.loop.Advance(2999);
-  CHECK(ps.exits.empty());
-  ps.loop.Advance(1);
-  ps.loop.RunPosted();
-  CHECK(ps.exits == (complete && !another ? std::vector<int>{0} : std::vector<int>{}));
 }
 
 TEST_CASE("Finish answers before the ps leaves") {

@@ -264,4 +264,11 @@ class TestPs {
   std::string dir_;
 };
 
+inline PsHoldRequest HoldOrder(TestPs& ps, const std::string& coordinator = "c1") {
+  PsHoldRequest request;
+  *request.mutable_fence() = ps.MakeFence();
+  request.set_coordinator_boot_id(coordinator);
+  return request;
+}
+
 }  // namespace paracord
