@@ -100,7 +100,7 @@ TEST_CASE("a coordinator that comes back with another learning rate tells every 
     CHECK(WaitUntil(10000, [&] { return cluster.Logged(ps, "takes over the settings"); }));
   }
   CHECK(cluster.Finish() == 0);
-  CHECK(cluster.Summary().at("applied_min") == kSteps);
+  CHECK(cluster.Summary().at("ledger").at("applied_min") == kSteps);
   CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
 }
 
