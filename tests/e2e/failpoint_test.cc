@@ -1,6 +1,8 @@
 // A process dies at each named place in turn; no batch is lost or applied twice.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "e2e/cluster.h"
@@ -78,6 +80,25 @@ TEST_CASE("a ps that dies again while it restores is restored") {
   CHECK(cluster.at("ps:1").Wait(20000) == kKilled);
   CHECK(cluster.Finish() == 0);
   CheckResult(cluster);
+}
+
+// It passed the fence of its generation; the next one has read the ledgers and rejected the batch.
+TEST_CASE("a push that is under way when its generation ends is entered nowhere any more") {
+  Cluster cluster(
+      {.ps = 2,
+       .workers = 1,
+       .batch_ms = 2,
+       .job = {{"epochs", kEpochs}, {"failures", {{"per_batch", 1}, {"rejected_max", 1}}}}});
+  cluster.Start("ps:0", {{"PARACORD_FAILPOINTS", "ps.push.validated=stall:3000@40"}});
+  cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.push.validated=stall:8000@40"}});
+  for (const char* task : {"coordinator", "worker:0"}) cluster.Start(task);
+  REQUIRE(cluster.WaitForBatches(30));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  cluster.at("worker:0").Kill();
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // ps:0 goes on with the push, ps:1 not yet
+  cluster.Start("worker:0");
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kEpochs * kBatchesPerEpoch - 1, /*rejected=*/1);
 }
 
 TEST_CASE("the job ends when the final checkpoint could not be written at first") {
