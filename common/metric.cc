@@ -79,7 +79,7 @@ void MergeMetric(const MetricState& state, MetricState& sum) {
   }
 }
 
-double MetricValue(const std::string& /*name*/, const MetricState& state) {
+double MetricValue(const MetricState& state) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   if (state.values_size() < 2) return kNone;
   switch (state.kind()) {

@@ -12,6 +12,6 @@ namespace paracord {
 void MergeMetric(const MetricState& state, MetricState& sum);
 
 // Of a mean: values = {sum over the examples, number of examples}. NaN for an empty state.
-double MetricValue(const std::string& name, const MetricState& state);
+double MetricValue(const MetricState& state);
 
 }  // namespace paracord

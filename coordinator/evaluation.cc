@@ -87,7 +87,7 @@ std::map<std::string, double> Evaluation::Metrics() const {
   for (size_t m = 0; m < metric_names_.size(); ++m) {
     MetricState sum;
     for (const Piece& piece : pieces_) MergeMetric(piece.metrics[m], sum);
-    values[metric_names_[m]] = MetricValue(metric_names_[m], sum);
+    values[metric_names_[m]] = MetricValue(sum);
   }
   return values;
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,9 +91,9 @@ absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request
 
   std::map<uint32_t, std::vector<PieceView>> pieces;
   for (PieceView& piece : request.pieces) pieces[piece.partition].push_back(std::move(piece));
-  std::map<uint32_t, bool> named;
+  std::set<uint32_t> named;
   for (const PartitionPush& push : header.push()) {
-    if (!named.emplace(push.partition(), true).second) {
+    if (!named.insert(push.partition()).second) {
       return Refuse(push.partition(), "named twice");
     }
     ASSIGN_OR_RETURN(PartitionPushed entry, CheckEntry(content, push, header.rejected()));
@@ -114,12 +115,12 @@ absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request
 }
 
 absl::Status CheckPulls(const Content& content, const ExchangeRequest& header) {
-  std::map<uint32_t, bool> named;
+  std::set<uint32_t> named;
   for (const PartitionPull& pull : header.pull()) {
     if (content.Find(pull.partition()) == nullptr) {
       return Refuse(pull.partition(), "it is not held here");
     }
-    if (!named.emplace(pull.partition(), true).second) {
+    if (!named.insert(pull.partition()).second) {
       return Refuse(pull.partition(), "pulled twice");
     }
     if (!IsDense(pull.encoding())) {

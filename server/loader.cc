@@ -1,7 +1,7 @@
 #include "server/loader.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,10 +22,10 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   RETURN_IF_ERROR(CheckDataPlan(request.plan()));
   const std::vector<VariableSpec> variables = Variables(request);
   RETURN_IF_ERROR(CheckVariables(variables));
-  std::map<uint32_t, bool> seen;
+  std::set<uint32_t> seen;
   for (const PartitionSpec& spec : request.partitions()) {
     RETURN_IF_ERROR(CheckPartition(variables, spec));
-    if (!seen.emplace(spec.id(), true).second) {
+    if (!seen.insert(spec.id()).second) {
       return absl::InvalidArgumentError(absl::StrCat("partition ", spec.id(), " stands twice"));
     }
     const uint64_t bytes = PartitionElements(variables[spec.variable()], spec) * sizeof(float);
@@ -82,9 +82,8 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
 
 absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
-  const std::vector<VariableSpec> variables(request.variables().begin(), request.variables().end());
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
-                   InitialWeights::Open(files, job, variables));
+                   InitialWeights::Open(files, job, Variables(request)));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     ASSIGN_OR_RETURN(PartitionContents contents,
@@ -191,7 +190,8 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
     return absl::InvalidArgumentError(
         absl::StrCat("\"", request.checkpoint(), "\" is no name of a checkpoint"));
   } else {
-    const std::string directory = absl::StrCat(dir, "/checkpoints/", request.checkpoint());
+    const std::string directory =
+        absl::StrCat(CheckpointsDirectory(dir), "/", request.checkpoint());
     RETURN_IF_ERROR(RestoreAll(files, directory, request, pinned, *content));
   }
   std::sort(content->partitions.begin(), content->partitions.end(),

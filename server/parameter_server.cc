@@ -78,13 +78,7 @@ void ParameterServer::Impl::Close() {
   {
     MutexLock lock(mu_);
     closed_ = true;
-    const absl::Status why = Leaving();
-    VoidLoading(why, answers);
-    VoidWriting(why, answers);
-    for (CallPtr& call : holds_) answers.emplace_back(std::move(call), why);
-    holds_.clear();
-    for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
-    parked.swap(parked_);
+    parked = VoidAll(Leaving(), answers);
   }
   Give(answers);
 }
@@ -169,6 +163,16 @@ void ParameterServer::Impl::VoidWriting(const absl::Status& why, Answers& answer
   writing_->waiting.clear();
   writing_->voided = true;
   writing_.reset();
+}
+
+std::deque<ParameterServer::Impl::Parked> ParameterServer::Impl::VoidAll(const absl::Status& why,
+                                                                         Answers& answers) {
+  VoidLoading(why, answers);
+  VoidWriting(why, answers);
+  for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
+  holds_.clear();
+  for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
+  return std::exchange(parked_, {});
 }
 
 // ---- calls
@@ -299,12 +303,7 @@ void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& ca
     staged_.Clear();
     const absl::Status why = absl::AbortedError(absl::StrCat(
         "generation ", generation_.load(), " of coordinator ", coordinator_, " took over"));
-    VoidLoading(why, answers);
-    VoidWriting(why, answers);
-    for (CallPtr& hold : holds_) answers.emplace_back(std::move(hold), why);
-    holds_.clear();
-    for (const Parked& exchange : parked_) answers.emplace_back(exchange.call, why);
-    parked.swap(parked_);
+    parked = VoidAll(why, answers);
     log_.Info("adopted by coordinator {} in generation {}", coordinator_, generation_.load());
     return absl::OkStatus();
   };

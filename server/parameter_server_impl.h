@@ -104,6 +104,9 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void VoidLoading(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void VoidWriting(const absl::Status& why, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // These and whoever waits. What is returned is let go of without the lock.
+  std::deque<Parked> VoidAll(const absl::Status& why, Answers& answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PsDescription Description(bool intervals);
   static void Give(Answers& answers);
 

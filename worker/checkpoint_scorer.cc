@@ -31,7 +31,7 @@ CheckpointScorer::CheckpointScorer(Files& files, std::string dir, OpenWorkloadFn
     : files_(files), dir_(std::move(dir)), open_(std::move(open)) {}
 
 std::string CheckpointScorer::PathOf(const CheckpointName& name) const {
-  return absl::StrCat(dir_, "/checkpoints/", name.ToString());
+  return absl::StrCat(CheckpointsDirectory(dir_), "/", name.ToString());
 }
 
 void CheckpointScorer::Say(std::string what) {

@@ -15,20 +15,16 @@
 #include "net/encoding.h"
 #include "net/exchange_codec.h"
 #include "net/protocol.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
 
-uint64_t Elements(const VariableSpec& variable) {
-  uint64_t elements = 1;
-  for (const uint64_t dim : variable.shape()) elements *= dim;
-  return elements;
+uint64_t Rows(const VariableSpec& variable) {
+  return variable.shape_size() == 0 ? 1 : variable.shape(0);
 }
 
-uint64_t RowElements(const VariableSpec& variable) {
-  const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
-  return rows == 0 ? 0 : Elements(variable) / rows;
-}
+uint64_t Elements(const VariableSpec& variable) { return Rows(variable) * RowElements(variable); }
 
 }  // namespace
 
@@ -47,8 +43,7 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
   }
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
-    const VariableSpec& variable = variables_[partition.variable()];
-    const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
+    const uint64_t rows = Rows(variables_[partition.variable()]);
     if (partition.row_begin() > partition.row_end() || partition.row_end() > rows) continue;
     part_of_id_[partition.ps()].emplace(partition.id(), parts_[partition.ps()].size());
     parts_[partition.ps()].push_back(MakePart(partition));

@@ -69,7 +69,7 @@ absl::StatusOr<Score> ScoreVariables(Workload& workload, std::span<const Variabl
   Score score;
   score.examples = records;
   for (size_t i = 0; i < sums.size(); ++i) {
-    score.metrics.emplace_back(names[i], MetricValue(names[i], sums[i]));
+    score.metrics.emplace_back(names[i], MetricValue(sums[i]));
   }
   return score;
 }

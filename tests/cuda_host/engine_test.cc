@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/metric.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/log_text.h"
 #include "tests/worker/model_testing.h"
@@ -67,7 +68,7 @@ Outcome Train(cuda::HostOptions options, bool again) {
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
     std::vector<MetricState> states;
     outcome.evaluated = (*program)->Evaluate(batch, variables.value_spans(), states);
-    if (outcome.evaluated.ok()) outcome.score = MetricValue("loss", states.at(0));
+    if (outcome.evaluated.ok()) outcome.score = MetricValue(states.at(0));
     outcome.predicted = (*program)->Predict(batch, variables.value_spans()).status();
   }
   return outcome;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/metric.h"
 #include "spdlog/spdlog.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
@@ -78,7 +79,7 @@ class Life {
         std::vector<MetricState> states;
         const absl::Status status = (*program)->Evaluate(batch, values, states);
         if (!status.ok()) return status;
-        return Floats{static_cast<float>(MetricValue("loss", states.at(0)))};
+        return Floats{static_cast<float>(MetricValue(states.at(0)))};
       });
     }
     Twice([&]() -> absl::StatusOr<Floats> {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/metric.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/worker/model_testing.h"
 #include "worker/model/part_sum.h"
@@ -105,7 +106,7 @@ void CheckSameScores(GradientProgram& ours, GradientProgram& theirs, const Varia
     REQUIRE(states[m].values_size() == wanted[m].values_size());
     CHECK(states[m].values(1) == wanted[m].values(1));  // how many
     if (m > 0) CHECK(states[m].values(0) == wanted[m].values(0));
-    CHECK(MetricValue(name, states[m]) == Approx(MetricValue(name, wanted[m])).epsilon(1e-4));
+    CHECK(MetricValue(states[m]) == Approx(MetricValue(wanted[m])).epsilon(1e-4));
   }
 }
 
@@ -224,7 +225,7 @@ TEST_CASE("where a mask says how many rows count, it is those of all devices") {
       std::vector<MetricState> states, wanted;
       REQUIRE(group.program->Evaluate(batch, ours.value_spans(), states).ok());
       REQUIRE(cpu->Evaluate(batch, theirs.value_spans(), wanted).ok());
-      CHECK(MetricValue("loss", states[0]) == Approx(MetricValue("loss", wanted[0])).epsilon(1e-4));
+      CHECK(MetricValue(states[0]) == Approx(MetricValue(wanted[0])).epsilon(1e-4));
       CHECK(group.program->Evaluate(schema, ours.value_spans(), states).message() ==
             "the batch has no examples");
     }
@@ -343,7 +344,7 @@ absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variabl
   std::vector<MetricState> states;
   const absl::Status status = program.Evaluate(batch, variables.value_spans(), states);
   if (!status.ok()) return status;
-  return MetricValue("loss", states.at(0));
+  return MetricValue(states.at(0));
 }
 
 // A group anew for every call of a whole one that fails, once or for good.

@@ -60,7 +60,7 @@ TEST_CASE("two epochs of SGD with rate 1 count every batch, and a doubled or los
   Batch test;
   REQUIRE(workload.test->Read(records, test).ok());
   REQUIRE(workload.program->Evaluate(test, value_spans, states).ok());
-  CHECK(MetricValue("loss", states[0]) == 24 * CountingLossPerBatch(5));
+  CHECK(MetricValue(states[0]) == 24 * CountingLossPerBatch(5));
 
   std::vector<float> doubled = values;
   for (size_t row = 0; row < options.rows; ++row) doubled[row * options.batches + 3] += 8;

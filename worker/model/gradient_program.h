@@ -65,9 +65,6 @@ class GradientProgram {
   virtual int64_t MultiplyAdds() const { return 0; }
 };
 
-// The value of a metric from its merged state.
-double MetricValue(const std::string& name, const MetricState& state);
-
 // Builds the job's model for data of this schema, on the device of `ops`. The error has a line for
 // each problem of model, loss and metrics; it names the layer, and says what is supported.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,

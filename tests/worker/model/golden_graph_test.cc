@@ -103,7 +103,7 @@ void CheckScores(const json& golden, GradientProgram& program, const Batch& batc
     const std::string& name = program.metric_names()[i];
     INFO(name);
     if (!golden["scores"].contains(name)) continue;  // Keras 2 has other names
-    CHECK(MetricValue(name, states[i]) ==
+    CHECK(MetricValue(states[i]) ==
           Approx(golden["scores"][name].get<double>()).epsilon(1e-4).margin(2e-6));
   }
 }

@@ -64,8 +64,7 @@ void CheckCase(const json& golden, uint32_t accumulate) {
   for (size_t i = 0; i < states.size(); ++i) {
     const std::string& name = program.metric_names()[i];
     INFO(name);
-    CHECK(MetricValue(name, states[i]) ==
-          Approx(golden["scores"][name].get<double>()).epsilon(1e-5));
+    CHECK(MetricValue(states[i]) == Approx(golden["scores"][name].get<double>()).epsilon(1e-5));
   }
 }
 

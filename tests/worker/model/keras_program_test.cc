@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/finite.h"
+#include "common/metric.h"
 #include "tests/worker/graph_json.h"
 #include "tests/worker/model_testing.h"
 
@@ -46,7 +47,7 @@ double Accuracy(GradientProgram& program, const Variables& variables) {
   }
   REQUIRE(states.size() == 2);
   REQUIRE(states[1].values(1) == 200);
-  return MetricValue("accuracy", states[1]);
+  return MetricValue(states[1]);
 }
 
 TEST_CASE("an MLP and a CNN learn a small problem") {
@@ -87,10 +88,10 @@ TEST_CASE(
     Batch batch = Halves(8, 1);
     std::vector<MetricState> states;
     REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
-    CHECK(std::isfinite(MetricValue("loss", states[0])));
+    CHECK(std::isfinite(MetricValue(states[0])));
     batch.inputs[0].values[3 * 64 + 9] = bad;  // of example 3
     REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
-    CHECK(std::isnan(MetricValue("loss", states[0])));
+    CHECK(std::isnan(MetricValue(states[0])));
     CHECK(states[1].values(1) == 16);  // the prediction counts all the same
     const auto predicted = (*program)->Predict(batch, variables.value_spans());
     REQUIRE(predicted.ok());
