@@ -100,6 +100,35 @@ TEST_CASE("idx files give their records, scaled, packed or not, from several fil
   CHECK_FALSE((*source)->Read(std::vector<uint64_t>{3}, batch).ok());
 }
 
+TEST_CASE("below a pattern only what is there is taken, and nothing that cannot be looked into") {
+  class SomeUnreadable : public MemoryFiles {
+   public:
+    std::string unreadable;
+    absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+      if (path == unreadable) return absl::PermissionDeniedError("cannot list " + path);
+      return MemoryFiles::List(path);
+    }
+  };
+  SomeUnreadable files;
+  for (const char* path : {"/d/1/x", "/d/2/x"}) files.contents[path] = Idx(8, {2}, "\1\2");
+  files.contents["/d/3/other"] = files.contents["/d/README"] = "hello";
+  files.contents["/y"] = Idx(8, {4}, Counting(4));
+  const auto open = [&](const char* features) {
+    return OpenDataSource(files, Spec("idx", {{"features", features}, {"labels", "/y"}}));
+  };
+  for (const char* features : {"/d/*/x", "/d/*/[x]"}) {
+    const auto source = open(features);
+    INFO(features << ": " << source.status());
+    REQUIRE(source.ok());
+    CHECK((*source)->Where(2) == "/d/2/x row 0, /y row 2");
+  }
+  CHECK(open("/d/*/z").status().message() == "no file matches /d/*/z");
+  for (const char* unreadable : {"/d/", "/d/2/"}) {
+    files.unreadable = unreadable;
+    CHECK(open("/d/*/[x]").status().message() == "cannot list " + files.unreadable);
+  }
+}
+
 TEST_CASE("a file of several gzip members is one file") {
   MemoryFiles files;
   const std::string whole = Idx(8, {4, 2}, Counting(8));
