@@ -13,6 +13,7 @@
 #include "config/json_fields.h"
 #include "config/nearest.h"
 #include "worker/data/data_options.h"
+#include "worker/data/file_glob.h"
 #include "worker/data/image.h"
 #include "worker/data/record_index.h"
 #include "worker/data/row_source.h"
@@ -139,8 +140,9 @@ class ImageSource : public RowSource {
     for (const std::string& name : classes_) {
       const std::string folder = absl::StrCat(options_.folder, "/", name);
       const absl::StatusOr<std::vector<std::string>> names = files_.List(folder);
-      if (!names.ok() && !options_.classes.empty()) return names.status();
-      if (!names.ok() || name[0] == '.') continue;  // a file beside the folders
+      const bool beside = IsNoDirectory(names.status()) && options_.classes.empty();
+      if (beside || name[0] == '.') continue;
+      RETURN_IF_ERROR(names.status());
       for (const std::string& image : *names) {
         if (!IsImageName(image)) continue;
         entries_.push_back({absl::StrCat(folder, "/", image), static_cast<uint32_t>(found.size())});

@@ -119,6 +119,22 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
   CHECK((*swapped)->fingerprint() != (*source)->fingerprint());
 }
 
+TEST_CASE("a folder that cannot be looked into is an error, not one class less") {
+  class OneUnreadable : public MemoryFiles {
+   public:
+    absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+      if (path == "/d/b") return absl::PermissionDeniedError("cannot list " + path);
+      return MemoryFiles::List(path);
+    }
+  };
+  OneUnreadable files;
+  for (const char* path : {"/d/a/1.png", "/d/b/2.png", "/d/c/3.png"}) {
+    files.contents[path] = File("grey.png");
+  }
+  const auto source = Open(files, {{"folder", "/d"}, {"size", {4, 6}}});
+  CHECK(source.status().message() == "cannot list /d/b");
+}
+
 TEST_CASE("a list names files and their classes") {
   MemoryFiles files;
   files.contents = {{"/d/i/2.png", File("rgb.png")},
