@@ -1,6 +1,7 @@
 #include "worker/data/data_options.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,17 @@ std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key)
   if (IsStrings(*value)) return value->get<std::vector<std::string>>();
   fields.Problem(key, absl::StrCat("must be a list of strings, is ", JsonExcerpt(*value)));
   return {};
+}
+
+std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key) {
+  std::vector<std::string> classes = ReadStrings(fields, key);
+  std::set<std::string> seen;
+  for (const std::string& name : classes) {
+    if (!seen.insert(name).second) {
+      fields.Problem(key, absl::StrCat("holds ", Quoted(name), " twice"));
+    }
+  }
+  return classes;
 }
 
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path) {

@@ -17,6 +17,8 @@ absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
                                                      const std::vector<std::string>& patterns);
 // Strings; a problem where it is something else, and nothing where the key is missing.
 std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key);
+// The same, of classes in the order of their numbers; a problem where one has two.
+std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key);
 // A file of one word or phrase a line, without the ends of lines; not empty.
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path);
 

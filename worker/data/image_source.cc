@@ -43,7 +43,7 @@ absl::StatusOr<ImageOptions> ReadOptions(const DataSpec& spec) {
   if (options.folder.empty() == options.list.empty()) {
     fields.Problem("folder", "give either `folder` or `list`");
   }
-  options.classes = ReadStrings(fields, "classes");
+  options.classes = ReadClasses(fields, "classes");
   const json* size = fields.FindValue("size");
   const auto is_side = [](const json& side) {
     return side.is_number_unsigned() && side.get<uint64_t>() > 0 &&

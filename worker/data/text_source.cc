@@ -81,7 +81,7 @@ absl::StatusOr<TextOptions> ReadOptions(const DataSpec& spec) {
   }
   if (fields.FindValue("window") == nullptr) fields.Problem("window", "is missing");
   fields.Integer("window", 1, kWindowMax, options.window);
-  options.labels = ReadStrings(fields, "labels");
+  options.labels = ReadClasses(fields, "labels");
   if (fields.FindValue("labels") == nullptr) {
     options.stride = options.window;
     fields.Integer("stride", 1, std::max<uint64_t>(options.window, 1), options.stride);

@@ -204,6 +204,8 @@ TEST_CASE("wrong options of images are refused by key, all at once") {
        {"size: must be [height, width]", "channels: must be 1 or 3", "chanels: unknown key"}},
       {{{"folder", "/d/a"}, {"size", {4, 4}}}, {"/d/a: has no images"}},
       {{{"list", "/list"}, {"size", {4, 4}}}, {"/list row 0: is not a path, a tab and a class"}},
+      {{{"folder", "/d"}, {"size", {4, 4}}, {"classes", {"a", "b", "a"}}},
+       {"data (images).classes: holds \"a\" twice"}},
       {{{"list", "/list2"}, {"size", {4, 4}}, {"classes", {"dog"}}},
        {"the class \"cat\" of /d/a/x.png is not in `classes`"}},
   };

@@ -238,6 +238,8 @@ TEST_CASE("wrong options of text are refused by key, all at once") {
        {"vocabulary: comes from one of", "vocabulary_file: is for words"}},
       {{{"files", "/t"}, {"window", 4}, {"vocabulary", {"a", "a"}}},
        {"data (text).vocabulary: holds \"a\" twice"}},
+      {{{"files", "/t"}, {"window", 4}, {"labels", {"a", "b", "b"}}},
+       {"data (text).labels: holds \"b\" twice"}},
   };
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
