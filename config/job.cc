@@ -364,7 +364,7 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
     problems.Add("model", std::string(text.status().message()));
     return nullptr;
   }
-  const size_t first = text->find_first_not_of(" \t\r\n");
+  const size_t first = text->find_first_not_of(" \t\r\n\xef\xbb\xbf");  // and a BOM
   if (first == std::string::npos || (*text)[first] != '{') {
     problems.Add("model",
                  absl::StrCat(path, ": is not what model.to_json() gives: that begins with {"));

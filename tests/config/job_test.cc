@@ -338,6 +338,16 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
   }
 }
 
+TEST_CASE("a byte-order mark is no part of a job or model file") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json document = Minimal();
+  directory.Write("m.json", "\xef\xbb\xbf" + TextOf(document["model"]));
+  document["model"] = "m.json";
+  const std::string path = directory.Write("job.json", "\xef\xbb\xbf" + TextOf(document));
+  CHECK(ReadJobFile(files, path).status() == absl::OkStatus());
+}
+
 TEST_CASE("a job whose path cannot travel as JSON is refused by name") {
   const TestDirectory directory;
   PosixFiles files;
