@@ -359,13 +359,10 @@ std::string Task::ToString() const { return absl::StrCat(RoleName(role), ":", in
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& text) {
   if (absl::StripAsciiWhitespace(text).empty()) return std::nullopt;
   absl::StatusOr<json> document = ParseJson(text, kConfigBytesMax, kDepthMax);
-  if (!document.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG: ", document.status().message()));
-  }
+  RETURN_IF_ERROR(document.status());
   if (!document->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TF_CONFIG: must be an object with the keys cluster and task, is ",
-                     JsonExcerpt(*document)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "must be an object with the keys cluster and task, is ", JsonExcerpt(*document)));
   }
   if (document->empty()) return std::nullopt;  // as TensorFlow has it
   Problems problems;

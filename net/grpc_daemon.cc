@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "common/descriptors.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -39,8 +38,8 @@ sigset_t LeaveSignals() {
 
 // The parser does not know whether it reads TF_CONFIG or a file.
 absl::Status SaidOf(const std::string& from, const absl::Status& status) {
-  const absl::string_view message = absl::StripPrefix(status.message(), "TF_CONFIG: ");
-  const std::string lines = absl::StrReplaceAll(message, {{"\n", absl::StrCat("\n", from, ": ")}});
+  const std::string lines =
+      absl::StrReplaceAll(status.message(), {{"\n", absl::StrCat("\n", from, ": ")}});
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 

@@ -304,6 +304,8 @@ TEST_CASE("missing files and wrong flags are problems, help is not") {
   CHECK(absl::StrContains(example.err, "/none/such"));
   CHECK(example.Run({"--cluster", example.Write("empty", "{}")}) == 2);
   CHECK(absl::StrContains(example.err, "holds no cluster"));
+  CHECK(example.Run({"--cluster", example.Write("broken", "{")}) == 2);
+  CHECK(absl::StrContains(example.err, "broken: parse error"));
   CHECK(example.Run({"--clutser=x"}) == 2);
   CHECK(absl::StrContains(example.err, "did you mean `--cluster`?"));
   CHECK(example.Run({"--help"}) == 0);

@@ -183,13 +183,13 @@ struct BadConfig {
 
 TEST_CASE("every malformed TF_CONFIG gives an error that names the key") {
   const BadConfig cases[] = {
-      {"{", "TF_CONFIG: parse error at line 1"},
-      {"nonsense", "TF_CONFIG: parse error"},
-      {"{\"cluster\":{\"ps\":[\"\xff:1\"]}}", "TF_CONFIG: parse error"},
-      {"[]", "TF_CONFIG: must be an object with the keys cluster and task, is []"},
-      {"null", "TF_CONFIG: must be an object"},
-      {"3", "TF_CONFIG: must be an object"},
-      {R"("text")", "TF_CONFIG: must be an object"},
+      {"{", "parse error at line 1"},
+      {"nonsense", "parse error"},
+      {"{\"cluster\":{\"ps\":[\"\xff:1\"]}}", "parse error"},
+      {"[]", "must be an object with the keys cluster and task, is []"},
+      {"null", "must be an object"},
+      {"3", "must be an object"},
+      {R"("text")", "must be an object"},
       {R"({"cluster":{},"cluster":{}})", "cluster: the key occurs twice"},
       {R"({"cluster":{"ps":[],"ps":[]}})", "cluster.ps: the key occurs twice"},
       {R"({"task":{"type":"ps","index":0}})", "cluster: is missing"},
