@@ -126,7 +126,8 @@ void Progress::Show(const nlohmann::json& status) {
   if (status.contains("waiting")) {
     absl::StrAppend(&line, "  ", status.at("waiting").get<std::string>());
   }
-  out_ << "\r\x1b[K" << line.substr(0, 150) << std::flush;
+  // Without wrapping: what is beyond the right margin would be a line of its own each time.
+  out_ << "\r\x1b[K\x1b[?7l" << line << "\x1b[?7h" << std::flush;
   bar_shown_ = true;
 }
 

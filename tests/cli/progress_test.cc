@@ -56,6 +56,17 @@ TEST_CASE("the same reason in another round is no line, what is left of the job 
         "round-g1-r4: full\n");
 }
 
+TEST_CASE("the bar is one line of a terminal of any width") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kBar, out);
+  json status = Status("");
+  status["waiting"] = "as long as a line can be: " + std::string(300, 'w');
+  progress.Show(status);
+  // Without the wrapping at the right margin, and with it again for what follows.
+  CHECK(out.str().starts_with("\r\x1b[K\x1b[?7l[#######"));
+  CHECK(out.str().ends_with("w\x1b[?7h"));
+}
+
 TEST_CASE("what was scored by an earlier run of the job is no news, however long that was") {
   for (const double up_seconds : {0.5, 60.0}) {
     std::ostringstream out;
