@@ -390,10 +390,7 @@ void Worker::PutBack(const WorkRequest& sent) {
 void Worker::Drain(const std::string& signal) {
   draining_ = true;
   signal_ = signal;
-  if (trainer_ == nullptr) {
-    if (!opening_) Exit(ExitCode::kDrained, signal_);
-    return;
-  }
+  if (trainer_ == nullptr) return Exit(ExitCode::kDrained, signal_);
   log_.Info("{}: finishing the batch, then leaving", signal_);
   trainer_->Drain([this] {
     drained_ = true;

@@ -65,7 +65,8 @@ int RunWorker(WorkerOptions options, const Computer& computer) {
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   daemon.environment().loop.Post([&] { worker.Start(); });
-  return daemon.Run([&](const std::string& signal) { worker.Drain(signal); });
+  // At once: the end of the daemon would wait for data that are being opened.
+  LeaveProcess(daemon.Run([&](const std::string& signal) { worker.Drain(signal); }));
 }
 
 int RunEvaluator(EvaluatorOptions options, const Computer& computer) {

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -57,6 +58,31 @@ TEST_CASE("SIGTERM or SIGINT lets a worker finish its batch and leave with 143")
   CHECK(cluster.Finish() == 0);
   CheckCounted(cluster.dir(), kSteps);
   CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
+}
+
+// Of those that `process` has open.
+bool HasOpen(const Process& process, const std::string& path) {
+  std::error_code gone;
+  std::filesystem::directory_iterator it(absl::StrCat("/proc/", process.pid(), "/fd"), gone);
+  for (; !gone && it != std::filesystem::directory_iterator(); it.increment(gone)) {
+    if (std::filesystem::read_symlink(it->path(), gone) == path) return true;
+    gone.clear();
+  }
+  return false;
+}
+
+TEST_CASE("SIGTERM or SIGINT lets a worker leave that has begun to open its data") {
+  const int signal = GENERATE(SIGTERM, SIGINT);
+  Cluster cluster({.job = {{"steps", kSteps}}});
+  for (const char* task : {"coordinator", "ps:0", "ps:1"}) cluster.Start(task);
+  cluster.Start("worker:0", {{"PARACORD_FAILPOINTS", "files.read=stall:60000"}});
+  REQUIRE(WaitUntil(
+      10000, [&] { return HasOpen(cluster.at("worker:0"), cluster.root() + "/train-x.npy"); }));
+  cluster.at("worker:0").Signal(signal);
+  CHECK(cluster.at("worker:0").Wait(5000) == kDrained);
+  cluster.Start("worker:1");
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
 }
 
 TEST_CASE("SIGTERM or SIGINT has a coordinator take a checkpoint and leave with 143") {
