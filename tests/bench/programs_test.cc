@@ -138,13 +138,31 @@ TEST_CASE("gpu-check says what it lacks, in a line") {
   lacks(check + "here", "is not a folder that gpu-check packed");
   const paracord::TestDirectory tools;  // all that the script finds
   const auto add = [&](const std::string& name) {
-    REQUIRE(Shell("ln -s $(command -v dirname) " + tools / name).status == 0);
+    REQUIRE(Shell("ln -s $(command -v realpath) " + tools / name).status == 0);
   };
-  add("dirname");
+  add("realpath");
   lacks("PATH=" + tools.path() + " " + check + "host", "ssh is not installed here");
   add("ssh");
   lacks("PATH=" + tools.path() + " " + check + "host", "rsync is not installed here");
   CHECK(Shell(check + "--help").text.find("deploy/gpu-check HOST [BUILD]") != std::string::npos);
+}
+
+TEST_CASE("scripts find their tree through a link and whatever CDPATH says") {
+  const paracord::TestDirectory links;
+  struct Case {
+    std::string script, arguments, said;
+  };
+  for (const Case& c :
+       {Case{"deploy/setup", "nobody", "deploy/setup: nothing in deploy/packages is for: nobody\n"},
+        Case{"deploy/gpu-check", "pack", "gpu-check: pack where to?\n"},
+        Case{"deploy/gpu-check", "-x", "gpu-check: no such option: -x; see --help\n"},
+        Case{"tests/run", "--fast", "usage: tests/run [--slow]\n"}}) {
+    CAPTURE(c.script);
+    REQUIRE(Shell("ln -sf " PARACORD_SOURCE_DIR "/" + c.script + " " + links / "link").status == 0);
+    CHECK(Shell(links / "link " + c.arguments).text == c.said);
+    CHECK(Shell("cd " PARACORD_SOURCE_DIR " && CDPATH=.:/ " + c.script + " " + c.arguments).text ==
+          c.said);
+  }
 }
 
 // With programs that do nothing, one of which is then another. Without data.
