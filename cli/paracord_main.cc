@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/validate.h"
+#include "common/descriptors.h"
 #include "common/exit_code.h"
 #include "config/nearest.h"
 #include "net/grpc_daemon.h"
@@ -54,6 +55,7 @@ int RunAndFlush(const Command& command, Args args) {
 }
 
 int Main(int argc, char** argv) {
+  (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     Usage(args.empty() ? std::cerr : std::cout);

@@ -3,12 +3,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "e2e/counting_job.h"
 #include "e2e/process.h"
 #include "tests/fakes.h"
 
 namespace paracord::e2e {
 namespace {
+
+using nlohmann::json;
 
 struct Ran {
   int code = -1;
@@ -18,8 +21,14 @@ struct Ran {
 // In a directory with the counting job.
 class Shell {
  public:
-  Shell() { WriteCountingJob(root(), {{"steps", 100}}); }
+  Shell() { WriteCountingJob(root(), {{"steps", 100}, {"evaluate", {{"every_epochs", 0}}}}); }
   const std::string& root() const { return temp_.path(); }
+  // The counting job, trained with other data.
+  void WriteJob(const std::string& name, const json& train) const {
+    json job = JsonOf(ReadText(root() + "/job.json"));
+    job["data"]["train"] = train;
+    WriteText(root() + "/" + name, TextOf(job));
+  }
   Ran Run(const std::string& line) const {
     const std::string log = root() + "/shell.log";
     WriteText(log, "");
@@ -82,6 +91,18 @@ TEST_CASE("a TMPDIR that is empty is none, one that is not there is named") {
   CHECK(nowhere.code == 2);
   CHECK(Has(nowhere, "/no/where/paracord-"));
   CHECK(shell.Run("TMPDIR= paracord train job.json --dir d").code == 0);
+}
+
+TEST_CASE("a command may have as many files open as a worker") {
+  const Shell shell;
+  const json data = {
+      {"format", "csv"}, {"files", "*.csv"}, {"header", false}, {"features", {0}}, {"label", 1}};
+  shell.WriteJob("files.json", data);
+  const Ran ran = shell.Run(
+      "for i in $(seq 100); do echo 0,0 > $i.csv; done; ulimit -Sn 64; "
+      "paracord convert files.json --out x.tfrecord");
+  CHECK(ran.code == 0);
+  CHECK(Has(ran, "x.tfrecord: 100 examples"));
 }
 
 }  // namespace
