@@ -7,6 +7,7 @@
 #include "cli/validate.h"
 #include "common/descriptors.h"
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "config/nearest.h"
 #include "net/grpc_daemon.h"
 
@@ -55,6 +56,7 @@ int RunAndFlush(const Command& command, Args args) {
 }
 
 int Main(int argc, char** argv) {
+  SetUpLogging("info");      // standard output is for results
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {

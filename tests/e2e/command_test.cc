@@ -105,5 +105,24 @@ TEST_CASE("a command may have as many files open as a worker") {
   CHECK(Has(ran, "x.tfrecord: 100 examples"));
 }
 
+TEST_CASE("what a command logs is no part of what it prints") {
+  const Shell shell;
+  // So much that the places of its records would be kept.
+  const json data = {{"format", "csv"},
+                     {"files", "wide.csv"},
+                     {"header", false},
+                     {"features", {0, 0}},
+                     {"label", std::vector<int>(kUnits, 1)}};
+  shell.WriteJob("wide.json", data);
+  const Ran ran = shell.Run(
+      "paracord train job.json --dir d > /dev/null && touch d/index && "
+      "pad=$(head -c 50000 /dev/zero | tr '\\0' x) && "
+      "for i in $(seq 400); do echo 0,0,$pad; done > wide.csv && "
+      "paracord evaluate wide.json --dir d --json 2> said > printed && cat printed");
+  CHECK(ran.code == 0);
+  CHECK_FALSE(JsonOf(ran.said).is_discarded());
+  CHECK(ReadText(shell.root() + "/said").find("not kept for the next start") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord::e2e
