@@ -150,9 +150,11 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   if (classes == nullptr) return;
   for (const auto& [name, number] : ReadNumbersByOutput(*classes, "class_weight", problems_)) {
     int64_t id = 0;
-    if (!absl::SimpleAtoi(name, &id) || id < 0) {
-      problems_.Add("class_weight", "must be an object of weights by class number");
-      return;
+    // One text for each class: "01" would be a second weight of "1".
+    if (!absl::SimpleAtoi(name, &id) || id < 0 || absl::StrCat(id) != name) {
+      problems_.Add(absl::StrCat("class_weight.", name),
+                    "is no number of a class, as in {\"0\": 1, \"1\": 20}");
+      continue;
     }
     job_.class_weight[id] = number;
   }
