@@ -39,6 +39,7 @@ struct CsvSpec {
   uint32_t words = 0, oov = 0;
   bool one_hot = false;
   std::string vocabulary_file;
+  uint64_t vocabulary_fingerprint = 0;  // of that file's words
   // kHashed, kCrossed.
   uint64_t bins = 0;
 

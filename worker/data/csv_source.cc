@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
 #include "config/json_fields.h"
@@ -98,7 +99,13 @@ class CsvSource : public RowSource {
 
   uint64_t records() const override { return index_.records(); }
   std::string fingerprint() const override {
-    return absl::StrFormat("csv:%d:%016x", records(), index_.fingerprint());
+    uint64_t hash = index_.fingerprint();
+    for (const auto* specs : {&options_.features, &options_.labels, &options_.weights}) {
+      for (const CsvSpec& spec : *specs) {
+        if (!spec.vocabulary_file.empty()) hash = Mix64(hash, spec.vocabulary_fingerprint);
+      }
+    }
+    return absl::StrFormat("csv:%d:%016x", records(), hash);
   }
   std::string Where(uint64_t record) const override { return index_.Where(record); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/mix.h"
 #include "common/status_macros.h"
 #include "config/nearest.h"
 #include "worker/data/csv_columns.h"
@@ -146,6 +147,7 @@ absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
   if (spec.vocabulary_file.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files, spec.vocabulary_file));
   for (const std::string& line : lines) {
+    spec.vocabulary_fingerprint = Mix64(spec.vocabulary_fingerprint, line);
     if (spec.vocabulary.try_emplace(line, spec.oov + spec.words).second) {
       ++spec.words;
       continue;

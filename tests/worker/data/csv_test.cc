@@ -192,6 +192,26 @@ TEST_CASE("several files are one sequence, and numbers count from each file's st
   CHECK_FALSE((*good)->Read(std::vector<uint64_t>{4}, batch).ok());
 }
 
+TEST_CASE("fingerprints of csv tell the words of vocabulary files apart") {
+  MemoryFiles files;
+  files.contents["/d.csv"] = "t,y\na,1\nb,2\n";
+  const auto fingerprint = [&](const std::string& key, const std::string& words) {
+    files.contents["/words"] = words;
+    const json spec = {{"column", "t"}, {"kind", "categorical"}, {"vocabulary_file", "/words"}};
+    const bool label = key == "label";
+    const auto source = Open(files, Options(label ? json("y") : spec, label ? spec : json("y")));
+    INFO(source.status());
+    REQUIRE(source.ok());
+    return (*source)->fingerprint();
+  };
+  for (const char* key : {"features", "label"}) {
+    const std::string base = fingerprint(key, "a\nb\n");
+    CHECK(fingerprint(key, "a\r\nb") == base);
+    CHECK(fingerprint(key, "b\na\n") != base);
+    CHECK(fingerprint(key, "a\nb\nc\n") != base);
+  }
+}
+
 TEST_CASE("a file whose name looks like a glob is that file") {
   MemoryFiles files;
   files.contents["/d/b[1].csv"] = "a,y\n1,0\n2,0\n";
