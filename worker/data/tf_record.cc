@@ -1,5 +1,6 @@
 #include "worker/data/tf_record.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -27,22 +28,22 @@ bool IsLength(std::string_view head) {
 }
 
 // RFC 1950: deflate of any window, a check of the two bytes, no dictionary. A record's length may
-// look like that as well.
+// look like that as well, but is never cut off: what is packed of no record has 8 bytes.
 bool IsZlib(std::string_view head) {
+  if (head.size() < 2) return false;
   const auto first = static_cast<unsigned char>(head[0]);
   const auto second = static_cast<unsigned char>(head[1]);
   return (first & 0x0f) == 8 && first >> 4 <= 7 && (first * 256 + second) % 31 == 0 &&
-         (second & 0x20) == 0 && !IsLength(head);
+         (second & 0x20) == 0 && (head.size() < kHeadBytes || !IsLength(head));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
-  char head[kHeadBytes];
-  if (file->size() < kHeadBytes) return file;
+  std::string head(std::min<uint64_t>(file->size(), kHeadBytes), '\0');
   RETURN_IF_ERROR(file->ReadAt(0, head));
-  if (!IsZlib({head, kHeadBytes})) return file;
+  if (!IsZlib(head)) return file;
   return OpenDataFile(files, path, kUnpackedBytesMax, /*zlib=*/true);
 }
 

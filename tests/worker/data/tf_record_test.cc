@@ -176,6 +176,20 @@ TEST_CASE("files written by TensorFlow are read, plain, gzip and zlib") {
   }
 }
 
+TEST_CASE("a file without a record is one, packed or not") {
+  MemoryFiles files;
+  files.contents = {{"/1", ""},
+                    {"/2", Gzip("")},
+                    {"/3", Deflate("", MAX_WBITS)},
+                    {"/4", Container({Example({1, 2}, 1)})}};
+  const auto source =
+      Open(files, {{"files", "/*"}, {"features", {{"name", "x"}, {"shape", {2}}}}, {"label", "y"}});
+  INFO(source.status());
+  REQUIRE(source.ok());
+  CHECK((*source)->records() == 1);
+  CHECK((*source)->Where(0) == "/4 row 0");
+}
+
 TEST_CASE("a record whose length looks like zlib's start is none") {
   // 0x9c78 bytes.
   ExampleBuilder builder;
