@@ -43,6 +43,10 @@ class WhereKernel : public Kernel {
     ops_.Add(n_, wide_.get(), call.output);
   }
   void Backward(const BackwardCall& call) override {
+    const Side& condition = sides_[0];  // which has no gradient, whatever it is computed of
+    if (condition.input.has_value() && call.d_inputs[0] != nullptr) {
+      ops_.Fill(condition.n, 0, call.d_inputs[0]);
+    }
     for (const size_t i : {size_t{1}, size_t{2}}) {
       const Side& side = sides_[i];
       if (!side.input.has_value() || call.d_inputs[*side.input] == nullptr) continue;

@@ -296,6 +296,20 @@ TEST_CASE("gradients beside constants agree with differences") {
   }
 }
 
+// What is chosen is chosen by numbers that have a gradient of their own, by way of other layers.
+TEST_CASE("no gradient goes through the condition of a choice") {
+  FunctionalJson model;
+  model.Input("a");
+  for (const char* name : {"condition", "yes", "no"}) {
+    model.Add("Dense", name, {{"units", 3}}, {Tensor("a")});
+  }
+  model.Operation("Where", "op", {Tensor("condition"), Tensor("yes"), Tensor("no")});
+  for (const auto& [name, of] : {std::pair("b", "op"), std::pair("last", "b")}) {
+    model.Add("Dense", name, {{"units", 3}}, {Tensor(of)});
+  }
+  CheckGradients(model.Model("last"), "mse", Schema({{"a", {2}}}, {3}), 0, 1);
+}
+
 TEST_CASE("gradients of attention agree with differences, with masks, dropout and scores") {
   for (uint32_t seed = 0; seed < 16; ++seed) {
     Draw draw(seed);
