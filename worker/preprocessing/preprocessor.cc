@@ -188,12 +188,9 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
   }
   for (const Endpoint& output : model.outputs) needed[output.node] = true;
 
-  ModelSpec rest{.layers = model.layers,
-                 .nodes = {},
-                 .inputs = {},
-                 .outputs = model.outputs,
-                 .keras2 = model.keras2,
-                 .problems = {}};
+  ModelSpec rest = model;
+  rest.nodes.clear();
+  rest.inputs.clear();
   std::vector<size_t> moved(raw.size());
   std::vector<Column> inputs;
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "tests/worker/model_testing.h"
+#include "tests/worker/graph_json.h"
 
 namespace paracord {
 namespace {
@@ -276,6 +276,23 @@ TEST_CASE("what a call of a preprocessing layer says beside its data is refused"
     CheckRefused(model, NumberBatch({1, 2}, {2}),
                  "layer \"c\" (CategoryEncoding): key \"count_weights\"", 3);
   }
+}
+
+TEST_CASE("a frozen model is frozen behind preprocessing layers, too") {
+  const json model = {{"class_name", "Functional"},
+                      {"config",
+                       {{"trainable", false},
+                        {"layers",
+                         {Named("InputLayer", "x", {{"batch_shape", {nullptr, 2}}}, json::array()),
+                          Named("CategoryEncoding", "c", {{"num_tokens", 3}}, {Call("x")}),
+                          Named("Dense", "d", {{"units", 1}}, {Call("c")})}},
+                        {"input_layers", {{"x", 0, 0}}},
+                        {"output_layers", {{"d", 0, 0}}}}}};
+  const auto program =
+      BuildKerasProgram(JobFor(model, "mse"), SchemaOf(NumberBatch({1, 2}, {2})), TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  for (const VariableSpec& variable : (*program)->variables()) CHECK_FALSE(variable.trainable());
 }
 
 }  // namespace
