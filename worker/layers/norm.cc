@@ -259,15 +259,15 @@ class NormalizationLayer : public Layer {
     if (!whole_ && axis_ != -1 && axis_ != rank - 1) {
       return absl::InvalidArgumentError("key \"axis\": must be the last axis or null");
     }
-    columns_ = whole_ || inputs[0].empty() ? 1 : inputs[0].back();
+    const int64_t columns = ColumnsOf(inputs[0]);
     const auto fits = [&](const std::vector<float>& v) {
-      return v.size() == 1 || v.size() == static_cast<size_t>(columns_);
+      return v.size() == 1 || v.size() == static_cast<size_t>(columns);
     };
     if (!mean_.empty()) {
       if (fits(mean_) && fits(variance_)) return inputs[0];
       return absl::InvalidArgumentError("keys \"mean\" and \"variance\" do not fit the input");
     }
-    const Shape shape = whole_ ? Shape() : Shape{columns_};
+    const Shape shape = whole_ ? Shape() : Shape{columns};
     Initializer zeros, ones;
     zeros.set_name("zeros");
     ones.set_name("ones");
@@ -279,17 +279,18 @@ class NormalizationLayer : public Layer {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
-    const int64_t rows = batch * Elements(inputs[0]) / columns_;
-    ASSIGN_OR_RETURN(auto constants, ops.Allocate(4 * columns_));
-    ops.Fill(columns_, 0, constants.get() + 2 * columns_);
-    ops.Fill(columns_, 1, constants.get() + 3 * columns_);
-    for (int64_t c = 0; c < columns_ && !mean_.empty(); ++c) {
+    const int64_t columns = ColumnsOf(inputs[0]);
+    const int64_t rows = batch * Elements(inputs[0]) / columns;
+    ASSIGN_OR_RETURN(auto constants, ops.Allocate(4 * columns));
+    ops.Fill(columns, 0, constants.get() + 2 * columns);
+    ops.Fill(columns, 1, constants.get() + 3 * columns);
+    for (int64_t c = 0; c < columns && !mean_.empty(); ++c) {
       const auto at = static_cast<size_t>(c);
       ops.Fill(1, mean_.size() == 1 ? mean_[0] : mean_[at], constants.get() + c);
       ops.Fill(1, variance_.size() == 1 ? variance_[0] : variance_[at],
-               constants.get() + columns_ + c);
+               constants.get() + columns + c);
     }
-    return std::make_unique<ConstantKernel>(ops, rows, columns_, !mean_.empty(), invert_,
+    return std::make_unique<ConstantKernel>(ops, rows, columns, !mean_.empty(), invert_,
                                             std::move(constants));
   }
 
@@ -340,6 +341,7 @@ class NormalizationLayer : public Layer {
     bool rooted_ = false;
   };
 
+  int64_t ColumnsOf(const Shape& input) const { return whole_ || input.empty() ? 1 : input.back(); }
   // A number, or lists of lists with all but one axis of size 1.
   static void Flat(const nlohmann::json& value, std::vector<float>& numbers) {
     if (value.is_number()) return numbers.push_back(value.get<float>());
@@ -354,7 +356,7 @@ class NormalizationLayer : public Layer {
 
   bool whole_ = false, invert_ = false;
   MaskRule mask_rule_ = MaskRule::kPass;
-  int64_t axis_ = -1, columns_ = 1;
+  int64_t axis_ = -1;
   std::vector<float> mean_, variance_;
 };
 

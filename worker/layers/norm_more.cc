@@ -19,17 +19,7 @@ class RmsLayer : public Layer {
   }
   MaskRule mask_rule() const override { return unit_ ? MaskRule::kPass : MaskRule::kStop; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;
-    std::vector<int64_t> axes = axes_;
-    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
-    std::sort(axes.begin(), axes.end());
-    bool good = !axes.empty() && axes[0] >= 1;
-    for (size_t i = 0; good && i < axes.size(); ++i) {
-      good = axes[i] == rank - static_cast<int64_t>(axes.size() - i);
-    }
-    if (!good) return absl::InvalidArgumentError("key \"axis\": must be the last axes");
-    first_ = static_cast<size_t>(axes[0] - 1);
-    const Shape shape(inputs[0].begin() + static_cast<std::ptrdiff_t>(first_), inputs[0].end());
+    ASSIGN_OR_RETURN(const Shape shape, LastAxes(inputs[0]));
     Initializer ones;
     ones.set_name("ones");
     if (!unit_) RETURN_IF_ERROR(Declare(0, "scale", shape, ones));
@@ -42,8 +32,8 @@ class RmsLayer : public Layer {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
-    int64_t columns = 1;
-    for (size_t i = first_; i < inputs[0].size(); ++i) columns *= inputs[0][i];
+    ASSIGN_OR_RETURN(const Shape last, LastAxes(inputs[0]));
+    const int64_t columns = Elements(last);
     NormShape shape;
     shape.rows = batch * Elements(inputs[0]) / columns;
     shape.columns = columns;
@@ -77,11 +67,24 @@ class RmsLayer : public Layer {
     const DeviceArray kept_;
   };
 
+  // Those of the input that it works along.
+  absl::StatusOr<Shape> LastAxes(const Shape& input) const {
+    const auto rank = static_cast<int64_t>(input.size()) + 1;
+    std::vector<int64_t> axes = axes_;
+    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    std::sort(axes.begin(), axes.end());
+    bool good = !axes.empty() && axes[0] >= 1;
+    for (size_t i = 0; good && i < axes.size(); ++i) {
+      good = axes[i] == rank - static_cast<int64_t>(axes.size() - i);
+    }
+    if (!good) return absl::InvalidArgumentError("key \"axis\": must be the last axes");
+    return Shape(input.begin() + static_cast<std::ptrdiff_t>(axes[0] - 1), input.end());
+  }
+
   const bool unit_;
   const double epsilon_;
   std::vector<int64_t> axes_{-1};
-  size_t first_ = 0;
-  int64_t columns_ = 1;
+  int64_t columns_ = 1;  // of the last call
 };
 
 // Mean and variance of each example over places and a group of channels; scale and offset are of
@@ -183,13 +186,10 @@ class GroupNormLayer : public Layer {
       return absl::InvalidArgumentError("key \"axis\": must be the last axis");
     }
     const int64_t channels = inputs[0].back();
-    const int64_t groups = groups_ == -1 ? channels : groups_;
-    if (channels % groups != 0) {
+    if (channels % GroupsOf(channels) != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("key \"groups\": ", channels, " channels do not make ", groups, " groups"));
+          absl::StrCat("key \"groups\": ", channels, " channels do not make ", groups_, " groups"));
     }
-    plan_.groups = groups;
-    plan_.channels = channels;
     size_t index = 0;
     if (plan_.scale) RETURN_IF_ERROR(Declare(index++, "gamma", {channels}, gamma_));
     if (plan_.offset) RETURN_IF_ERROR(Declare(index++, "beta", {channels}, beta_));
@@ -199,6 +199,8 @@ class GroupNormLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     GroupNormKernel::Plan plan = plan_;
     plan.batch = batch;
+    plan.channels = inputs[0].back();
+    plan.groups = GroupsOf(plan.channels);
     plan.places = Elements(inputs[0]) / plan.channels;
     auto kernel = std::make_unique<GroupNormKernel>(ops, plan);
     RETURN_IF_ERROR(kernel->Prepare());
@@ -206,6 +208,8 @@ class GroupNormLayer : public Layer {
   }
 
  private:
+  int64_t GroupsOf(int64_t channels) const { return groups_ == -1 ? channels : groups_; }
+
   const Initializer gamma_, beta_;
   int64_t groups_ = 1, axis_ = -1;
   GroupNormKernel::Plan plan_;  // but for what depends on the input

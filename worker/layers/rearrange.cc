@@ -169,12 +169,13 @@ class SplitLayer : public Layer {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t axis, AxisOf(inputs[0], axis_));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, cut_(inputs[0][axis]));
     const AxisSpan span = SpanOf(1, inputs[0], axis);
     const int64_t n = Elements(inputs[0]);
     std::vector<Way> ways;
     int64_t from = 0, to = 0;
-    for (const Shape& part : parts_) {
-      const int64_t run = Elements(part) / span.outer;
+    for (const int64_t size : sizes) {
+      const int64_t run = size * span.inner;
       ways.push_back(
           {{{batch, span.outer, run}, {n, span.count * span.inner, 1}, {}, {n, run, 1}}, from, to});
       from += run;
@@ -208,7 +209,7 @@ class SplitLayer : public Layer {
   const int64_t axis_;
   const Cut cut_;
   const bool drop_;
-  std::vector<Shape> parts_;
+  std::vector<Shape> parts_;  // of the last call
 };
 
 // Elements of an axis by indices that the model file says.
@@ -231,7 +232,9 @@ class TakeLayer : public Layer {
     if (!indices_.has_value()) config.Fail("args", "the indices must be whole numbers");
   }
   bool Keeps(const NumberArray& indices) override {
-    if (indices_.has_value()) return indices.values == indices_->values;
+    if (indices_.has_value()) {
+      return indices.values == indices_->values && indices.shape == indices_->shape;
+    }
     indices_ = indices;
     return true;
   }
@@ -239,16 +242,7 @@ class TakeLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t axis, AxisOf(inputs[0], axis_));
-    const auto size = static_cast<float>(inputs[0][axis]);
-    ids_.clear();
-    for (const float index : indices_->values) {
-      const float id = index < 0 && !keras2_ ? index + size : index;
-      if (!(id >= 0 && id < size) || id != std::floor(id)) {
-        return absl::InvalidArgumentError(absl::StrCat("index ", index, " is not within axis ",
-                                                       axis_, " of ", ShapeName(inputs[0])));
-      }
-      ids_.push_back(id);
-    }
+    RETURN_IF_ERROR(IdsFor(inputs[0], axis).status());
     Shape output = inputs[0];
     const auto at = output.begin() + static_cast<std::ptrdiff_t>(axis);
     output.insert(output.erase(at), indices_->shape.begin(), indices_->shape.end());
@@ -258,9 +252,10 @@ class TakeLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t axis, AxisOf(inputs[0], axis_));
     const AxisSpan span = SpanOf(batch, inputs[0], axis);
-    const auto count = static_cast<int64_t>(ids_.size());
+    ASSIGN_OR_RETURN(const std::vector<float> rows, IdsFor(inputs[0], axis));
+    const auto count = static_cast<int64_t>(rows.size());
     ASSIGN_OR_RETURN(auto ids, ops.Allocate(count));
-    ops.Upload(count, ids_.data(), ids.get());
+    ops.Upload(count, rows.data(), ids.get());
     ASSIGN_OR_RETURN(auto table, ops.Allocate(span.outer * span.count * span.inner));
     ASSIGN_OR_RETURN(auto taken, ops.Allocate(span.outer * count * span.inner));
     return std::make_unique<TakeKernel>(ops, span, count, std::move(ids), std::move(table),
@@ -309,10 +304,24 @@ class TakeLayer : public Layer {
     const DeviceArray ids_, table_, taken_;
   };
 
+  // Where the indices are along an axis of this input.
+  absl::StatusOr<std::vector<float>> IdsFor(const Shape& input, size_t axis) const {
+    const auto size = static_cast<float>(input[axis]);
+    std::vector<float> ids;
+    for (const float index : indices_->values) {
+      const float id = index < 0 && !keras2_ ? index + size : index;
+      if (!(id >= 0 && id < size) || id != std::floor(id)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("index ", index, " is not within axis ", axis_, " of ", ShapeName(input)));
+      }
+      ids.push_back(id);
+    }
+    return ids;
+  }
+
   const bool keras2_;  // where an index below zero is an error
   int64_t axis_ = 0;
   std::optional<NumberArray> indices_;
-  std::vector<float> ids_;
 };
 
 std::unique_ptr<Layer> MakePad(LayerConfig& config) {

@@ -1,0 +1,109 @@
+// Layers and operations that are called several times, on inputs of other shapes or with other
+// numbers.
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/worker/graph_json.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using Shapes = std::vector<std::vector<uint64_t>>;
+
+// A layer, called on an input of each shape; every call is an output.
+struct Calls {
+  std::string layer;
+  json config;
+  Shapes inputs;
+  json argument = nullptr;  // beside the tensor
+  Shapes outputs = inputs;
+};
+
+json ModelOf(const Calls& calls) {
+  json layers = json::array(), nodes = json::array(), ins = json::array(), outs = json::array();
+  for (size_t i = 0; i < calls.inputs.size(); ++i) {
+    const std::string name = "in" + std::to_string(i);
+    json shape = calls.inputs[i];
+    shape.insert(shape.begin(), nullptr);
+    layers.push_back(Named("InputLayer", name, {{"batch_shape", shape}}, json::array()));
+    nodes.push_back(Call(name));
+    if (!calls.argument.is_null()) nodes.back()["args"].push_back(calls.argument);
+    ins.push_back({name, 0, 0});
+    outs.push_back({"twice", i, 0});
+  }
+  json layer = Named(calls.layer, "twice", calls.config, std::move(nodes));
+  if (!calls.config.contains("dtype")) layer["module"] = "keras.src.ops.numpy";
+  layers.push_back(std::move(layer));
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "m"}, {"layers", layers}, {"input_layers", ins}, {"output_layers", outs}}}};
+}
+
+// Of each output, for inputs that are numbers in a row.
+std::vector<std::vector<float>> Outputs(const Calls& calls) {
+  constexpr uint32_t kExamples = 3;
+  Batch batch = SchemaOf({}, {});
+  batch.inputs.clear();
+  batch.targets.clear();
+  batch.examples = kExamples;
+  for (size_t i = 0; i < calls.inputs.size(); ++i) {
+    Column& column = batch.inputs.emplace_back();
+    column.name = "in" + std::to_string(i);
+    column.shape = calls.inputs[i];
+    size_t size = kExamples;
+    for (const uint64_t dim : column.shape) size *= dim;
+    for (size_t k = 0; k < size; ++k) column.values.push_back(static_cast<float>(k + 1));
+    const std::string output = i == 0 ? "twice" : "twice_" + std::to_string(i);
+    batch.targets.push_back({output, calls.outputs[i], {}});
+  }
+  const auto program = BuildKerasProgram(JobFor(ModelOf(calls), "mse"), batch, TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  Variables variables(**program);
+  variables.Randomise(1);
+  const auto columns = (*program)->Predict(batch, variables.value_spans());
+  REQUIRE(columns.ok());
+  std::vector<std::vector<float>> outputs;
+  for (const Column& column : *columns) outputs.push_back(column.values);
+  return outputs;
+}
+
+TEST_CASE("a layer computes each of its calls by the shape of that call's input") {
+  const json layer = {{"dtype", "float32"}};
+  const auto with = [&](json config) {
+    config.update(layer);
+    return config;
+  };
+  for (const Calls& calls : std::vector<Calls>{
+           {"Split",
+            {{"indices_or_sections", 2}, {"axis", 1}},
+            {{4, 2}, {6, 2}, {2, 2}},
+            nullptr,
+            {{2, 2}, {3, 2}, {1, 2}}},
+           {"Unstack", {{"axis", 1}}, {{2, 3}, {4, 3}, {1, 3}}, nullptr, {{3}, {3}, {3}}},
+           {"Take", {{"axis", 1}}, {{4, 2}, {6, 2}, {2, 2}}, -1, {{2}, {2}, {2}}},
+           {"UnitNormalization", with({{"axis", -1}}), {{4, 3}, {3}, {2, 2, 3}}},
+           {"RMSNormalization", with({{"axis", -1}}), {{4, 3}, {3}, {2, 2, 3}}},
+           {"GroupNormalization",
+            with({{"groups", -1}, {"scale", false}, {"center", false}}),
+            {{3, 4}, {3, 2}, {3, 6}}},
+           {"Normalization",
+            with({{"axis", -1}, {"mean", 2}, {"variance", 4}}),
+            {{4}, {3}, {6}}}}) {
+    CAPTURE(calls.layer);
+    const std::vector<std::vector<float>> together = Outputs(calls);
+    REQUIRE(together.size() == calls.inputs.size());
+    for (size_t i = 0; i < together.size(); ++i) {
+      CAPTURE(i);
+      const Calls one{
+          calls.layer, calls.config, {calls.inputs[i]}, calls.argument, {calls.outputs[i]}};
+      CHECK(together[i] == Outputs(one)[0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord
