@@ -171,7 +171,8 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
     const bool mode = !layer->one_mode() || node.training == first.training;
-    if (mode && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
+    const bool args = !spec.operation || node.args == first.args;  // which have its numbers
+    if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
               absl::InvalidArgumentError("is called with other arguments than before"));
   }

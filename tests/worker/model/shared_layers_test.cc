@@ -105,5 +105,27 @@ TEST_CASE("a layer computes each of its calls by the shape of that call's input"
   }
 }
 
+TEST_CASE("an operation that is called with other numbers than before is refused") {
+  for (const auto& [operation, first, second] : std::vector<std::tuple<std::string, json, json>>{
+           {"Multiply", 2, 3}, {"Multiply", 2, json()}, {"Take", 1, -1}, {"Where", 2, 3}}) {
+    CAPTURE(operation);
+    json model = ModelOf({operation, {{"axis", 1}}, {{4, 2}, {4, 2}}, 2});
+    json& calls = model["config"]["layers"][2]["inbound_nodes"];
+    const auto call = [&](size_t i, const json& number) {
+      json& args = calls[i]["args"];
+      args[1] = number.is_null() ? args[0] : number;
+      if (operation == "Where") args.push_back(1);
+    };
+    if (operation != "Take") model["config"]["layers"][2]["config"].erase("axis");
+    call(0, first);
+    call(1, second);
+    const absl::Status status =
+        BuildKerasProgram(JobFor(model, "mse"), SchemaOf({4, 2}, {4, 2}), TestOps()).status();
+    INFO(status);
+    CHECK(std::string(status.message()).find("is called with other arguments than before") !=
+          std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace paracord
