@@ -214,7 +214,15 @@ class JoinMasksLayer : public Layer {
   bool differentiable() const override { return false; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     int64_t steps = 0;
-    for (const Shape& input : inputs.first(inputs.size() / 2)) steps += input[0];
+    const size_t count = inputs.size() / 2;
+    for (size_t i = 0; i < count; ++i) {
+      const Shape &input = inputs[i], &mask = inputs[count + i];
+      if (!mask.empty() && mask != Shape{input[0]}) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "a mask of ", ShapeName(mask), " does not fit an input of ", ShapeName(input)));
+      }
+      steps += input[0];
+    }
     return Shape{steps};
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,

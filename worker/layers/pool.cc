@@ -131,6 +131,10 @@ class GlobalPoolLayer : public Layer {
       return absl::InvalidArgumentError(
           absl::StrCat("needs an input of ", axes_ + 1, " axes, not ", ShapeName(inputs[0])));
     }
+    if (inputs.size() > 1 && !inputs[1].empty() && inputs[1] != Shape{inputs[0][0]}) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a mask of ", ShapeName(inputs[1]), " does not fit an input of ", ShapeName(inputs[0])));
+    }
     Shape output = keep_ ? Shape(axes_, 1) : Shape();
     output.push_back(inputs[0].back());
     return output;

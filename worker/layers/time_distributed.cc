@@ -228,7 +228,8 @@ class TimeDistributedLayer : public Layer {
     if (inputs[1].empty()) return within;
     within[1] = Within(inputs[1]);
     if (of_batch_) within[1].push_back(1);  // no axes at all would be no mask
-    if (within[1].empty() || (of_batch_ && within[1].size() != within[0].size())) {
+    if (inputs[1][0] != inputs[0][0] || within[1].empty() ||
+        (of_batch_ && within[1].size() != within[0].size())) {
       return absl::InvalidArgumentError(absl::StrCat("a mask of ", ShapeName(inputs[1]),
                                                      " has nothing that ", inner_->class_name(),
                                                      " could be given for a step"));

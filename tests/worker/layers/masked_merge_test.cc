@@ -57,5 +57,50 @@ TEST_CASE("what a mask hides from a product or an extreme does not show, be it N
   }
 }
 
+TEST_CASE("a mask that is not of an input's steps is refused by whoever would read it") {
+  const json softmax = LayerJson("Softmax", {{"axis", -1}});
+  struct Masked {
+    std::string layer;
+    json config;
+    std::vector<uint64_t> mask;
+    bool by_name = true;  // else it comes along, of what a Softmax was given it for
+  };
+  for (const auto& [layer, config, mask, by_name] :
+       std::vector<Masked>{{"GlobalAveragePooling1D", json::object(), {1}},
+                           {"GlobalAveragePooling1D", json::object(), {3}},
+                           {"GlobalAveragePooling1D", json::object(), {5, 2}},
+                           {"GlobalAveragePooling1D", json::object(), {2}, false},
+                           {"Concatenate", {{"axis", 1}}, {1}, false},
+                           {"Concatenate", {{"axis", 1}}, {1, 2}, false},
+                           {"TimeDistributed", {{"layer", softmax}}, {1, 2}},
+                           {"TimeDistributed", {{"layer", softmax}}, {7, 2}}}) {
+    CAPTURE(layer, mask);
+    const auto input = [](const char* name, const std::vector<uint64_t>& shape) {
+      json dims = shape;
+      dims.insert(dims.begin(), nullptr);
+      return Named("InputLayer", name, {{"batch_shape", dims}}, json::array());
+    };
+    json before = Call("x"), last = Call("before");
+    (by_name ? last : before)["kwargs"]["mask"] = Call("mask")["args"][0];
+    if (layer == "Concatenate") last["args"] = {{last["args"][0], Call("x")["args"][0]}};
+    const json model = {
+        {"class_name", "Functional"},
+        {"config",
+         {{"name", "m"},
+          {"layers",
+           {input("x", {5, 2}), input("mask", mask), Named("Softmax", "before", {}, {before}),
+            Named(layer, "last", config, {last})}},
+          {"input_layers", {{"x", 0, 0}, {"mask", 0, 0}}},
+          {"output_layers", {{"last", 0, 0}}}}}};
+    Batch schema = SchemaOf({5, 2}, {2});
+    schema.inputs[0].name = "x";
+    schema.inputs.push_back({"mask", mask, {}});
+    const absl::Status status = BuildKerasProgram(JobFor(model, "mse"), schema, TestOps()).status();
+    INFO(status);
+    CHECK(std::string(status.message()).find("layer \"last\" (" + layer + "): a mask of ") !=
+          std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace paracord
