@@ -56,6 +56,20 @@ bool TakesMaskSecond(const std::string& class_name) {
   return class_name == "Softmax" || class_name == "GlobalAveragePooling1D";
 }
 
+// Layers divide by the sizes of what they are given, and every value has a shape of its own.
+absl::Status CheckOutput(const Shape& shape) {
+  constexpr size_t kAxesMax = 64;
+  if (shape.size() > kAxesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("would have ", shape.size(), " axes: more than ", kAxesMax));
+  }
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("would have no elements, as of shape ", ShapeName(shape)));
+  }
+  return CheckElements(shape);
+}
+
 // The arguments of a call that say anything.
 nlohmann::json Meaning(nlohmann::json kwargs) {
   for (auto it = kwargs.begin(); it != kwargs.end();) {
@@ -96,7 +110,7 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   }
   node.inputs = std::move(inputs);
   absl::StatusOr<Shape> shape = layer.OutputShape(node.input_shapes);
-  absl::Status fits = shape.ok() ? CheckElements(*shape) : shape.status();
+  absl::Status fits = shape.ok() ? CheckOutput(*shape) : shape.status();
   if (!fits.ok()) return At(layer.class_name(), layer.name(), fits);
   node.shape = *std::move(shape);
 

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "common/json_text.h"
-#include "tests/worker/model_testing.h"
+#include "tests/worker/graph_json.h"
 
 namespace paracord {
 namespace {
@@ -375,6 +375,35 @@ TEST_CASE("batches of any size in any order give the same as alone") {
         (*alone)->ComputeGradients(batch, 1, theirs.value_spans(), theirs.gradient_spans()).ok());
     CHECK(ours.gradients == theirs.gradients);
   }
+}
+
+TEST_CASE("a tensor without elements or of too many axes is refused by name") {
+  const auto refused = [](const json& model, std::vector<uint64_t> input,
+                          const std::string& expected) {
+    Job job = JobFor(model, "mse", 1);
+    const absl::Status status =
+        BuildKerasProgram(job, SchemaOf(std::move(input), {1}), TestOps()).status();
+    INFO(expected << "\n got " << status);
+    CHECK(std::string(status.message()).find(expected) != std::string::npos);
+  };
+  // What would come of no channels at all divides by their number.
+  refused(
+      SequentialJson({LayerJson("EinsumDense",
+                                {{"name", "e"}, {"equation", "ab,bc->ac"}, {"output_shape", {0}}}),
+                      LayerJson("GroupNormalization", {{"name", "g"}, {"groups", -1}})}),
+      {3}, "layer \"e\" (EinsumDense): would have no elements, as of shape (0,)");
+  json calls = {Call("in")};
+  for (int i = 0; i < 100; ++i) calls.push_back(Call("e", i));
+  json expand = Named("ExpandDims", "e", {{"axis", 1}}, std::move(calls));
+  expand["module"] = "keras.src.ops.numpy";
+  refused({{"class_name", "Functional"},
+           {"config",
+            {{"name", "m"},
+             {"layers",
+              {Named("InputLayer", "in", {{"batch_shape", {nullptr, 1}}}, json::array()), expand}},
+             {"input_layers", {{"in", 0, 0}}},
+             {"output_layers", {{"e", 100, 0}}}}}},
+          {1}, "layer \"e\" (ExpandDims): would have 65 axes: more than 64");
 }
 
 }  // namespace
