@@ -79,6 +79,7 @@ class VolumeConvKernel : public Kernel {
                        (depth_.out - 1) * depth_.stride + (depth_.size - 1) * depth_.dilation + 1);
   }
   absl::Status Prepare() {
+    RETURN_IF_ERROR(CheckElements({slice_.batch, padded_, image_}));
     ConvShape shape = slice_;
     shape.batch = images_;
     ASSIGN_OR_RETURN(conv_, ops_.MakeConv2D(shape));

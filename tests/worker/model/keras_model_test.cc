@@ -377,7 +377,7 @@ TEST_CASE("batches of any size in any order give the same as alone") {
   }
 }
 
-TEST_CASE("a tensor without elements or of too many axes is refused by name") {
+TEST_CASE("a tensor without elements, of too many axes or beyond all memory is refused by name") {
   const auto refused = [](const json& model, std::vector<uint64_t> input,
                           const std::string& expected) {
     Job job = JobFor(model, "mse", 1);
@@ -404,6 +404,14 @@ TEST_CASE("a tensor without elements or of too many axes is refused by name") {
              {"input_layers", {{"in", 0, 0}}},
              {"output_layers", {{"e", 100, 0}}}}}},
           {1}, "layer \"e\" (ExpandDims): would have 65 axes: more than 64");
+  // 2^64 and a few numbers: as many as are few.
+  refused(SequentialJson({LayerJson("Conv3D", {{"name", "c"},
+                                               {"filters", 1},
+                                               {"kernel_size", {(1 << 19) + 1, 1, 1}},
+                                               {"dilation_rate", {1 << 19, 1, 1}},
+                                               {"padding", "same"}}),
+                          LayerJson("GlobalMaxPooling3D", json::object())}),
+          {1, 8192, 8192, 1}, "layer \"c\" (Conv3D): shape (1, 274877906945, 67108864) is beyond");
 }
 
 }  // namespace
