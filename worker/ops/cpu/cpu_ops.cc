@@ -90,8 +90,8 @@ class CpuOps : public Ops {
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
     const int64_t outputs = shape.batch * shape.height.out * shape.width.out * shape.channels;
-    ASSIGN_OR_RETURN(DeviceArray taps, Allocate(shape.max ? outputs : 0));
-    return cpu::MakePool2D(threads_, shape, std::move(taps));
+    ASSIGN_OR_RETURN(DeviceArray pixels, Allocate(shape.max ? outputs : 0));
+    return cpu::MakePool2D(threads_, shape, std::move(pixels));
   }
   void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
                 float* y) override {

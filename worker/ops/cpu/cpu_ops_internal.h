@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
 // Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
-// `taps`: a float an output, of a maximum.
-std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray taps);
+// `pixels`: a float an output, of a maximum.
+std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
 
 // Plain loops (loops.cc, loss.cc).
 void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);
