@@ -1,6 +1,7 @@
 #include "worker/model/keras_json.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,6 +71,12 @@ class Reader {
                                       const Nodes* inputs);
   absl::StatusOr<Nodes> AddFunctional(const json& config, const std::string& prefix,
                                       const Nodes* inputs);
+  // `outputs`: how many of each layer's are used.
+  absl::StatusOr<std::vector<PendingCall>> AddCalls(const std::vector<Listed>& layers,
+                                                    const std::string& prefix,
+                                                    std::vector<PendingCall> calls,
+                                                    const std::map<std::string, size_t>& outputs,
+                                                    CallResults& results);
   // `outputs`: of a layer that is no model, so many nodes.
   absl::StatusOr<Nodes> AddCall(const Listed& layer, const std::string& prefix, NodeSpec node,
                                 size_t outputs);
@@ -241,23 +248,48 @@ void CountOutputsFromZero(const std::vector<Listed>& layers, std::vector<NamedRe
   }
 }
 
-// The node with its inputs, if all of these are there.
-bool Resolve(const CallSpec& call, const CallResults& results, NodeSpec& node) {
-  for (const TensorRef& ref : call.inputs) {
-    const size_t* at = results.Find(ref);
-    if (at == nullptr) return false;
-    node.inputs.push_back(*at);
-  }
-  for (const auto& [name, ref] : call.masks) {
-    const size_t* at = results.Find(ref);
-    if (at == nullptr) return false;
-    node.masks[name] = *at;
-  }
+// The node with its inputs, which are there.
+NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
+  NodeSpec node;
+  for (const TensorRef& ref : call.inputs) node.inputs.push_back(*results.Find(ref));
+  for (const auto& [name, ref] : call.masks) node.masks[name] = *results.Find(ref);
   node.own_masks = call.own_masks;
   node.args = call.args;
   node.kwargs = call.kwargs;
   node.training = call.training;
-  return true;
+  return node;
+}
+
+// In the order of the list, over and over: in each round those that have their inputs by then. What
+// is left waits for ever.
+absl::StatusOr<std::vector<PendingCall>> Reader::AddCalls(
+    const std::vector<Listed>& layers, const std::string& prefix, std::vector<PendingCall> calls,
+    const std::map<std::string, size_t>& outputs, CallResults& results) {
+  std::set<std::pair<size_t, size_t>> turns;  // rounds, and places in the list
+  for (size_t i = 0; i < calls.size(); ++i) turns.insert(turns.end(), {0, i});
+  std::map<CallResults::Call, std::set<size_t>> waiting;
+  while (!turns.empty()) {
+    const auto [round, at] = *turns.begin();
+    turns.erase(turns.begin());
+    const PendingCall& pending = calls[at];
+    if (const TensorRef* missing = results.FirstMissing(pending.call)) {
+      waiting[{missing->layer, missing->call}].insert(at);
+      continue;
+    }
+    const auto count = outputs.find(pending.name);
+    ASSIGN_OR_RETURN(Nodes made,
+                     AddCall(layers[pending.layer], prefix, NodeOf(pending.call, results),
+                             count == outputs.end() ? 1 : count->second));
+    results.Set(pending.name, pending.index, std::move(made));
+    const auto called = waiting.extract(results.Written(pending.name, pending.index));
+    if (called.empty()) continue;
+    for (const size_t other : called.mapped()) turns.emplace(other > at ? round : round + 1, other);
+  }
+  std::set<size_t> places;
+  for (const auto& [call, by] : waiting) places.insert(by.begin(), by.end());
+  std::vector<PendingCall> left;
+  for (const size_t at : places) left.push_back(std::move(calls[at]));
+  return left;
 }
 
 absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const std::string& prefix,
@@ -301,28 +333,15 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     AddConstants(prefix + pending.name, pending.call, spec_);
   }
   const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
-  while (!calls.empty()) {
-    std::vector<PendingCall> waiting;
-    for (PendingCall& pending : calls) {
-      NodeSpec node;
-      if (!Resolve(pending.call, results, node)) {
-        waiting.push_back(std::move(pending));
-        continue;
-      }
-      const Listed& layer = layers[pending.layer];
-      const auto count = counts.find(layer.spec.name);
-      ASSIGN_OR_RETURN(Nodes made, AddCall(layer, prefix, std::move(node),
-                                           count == counts.end() ? 1 : count->second));
-      results.Set(layer.spec.name, pending.index, std::move(made));
-    }
-    if (waiting.size() == calls.size()) {
-      const auto [layer, why] = results.WhyStuck(waiting, calls_of);
-      return AtLayer(layers[layer].spec,
-                     absl::InvalidArgumentError(absl::StrCat("key \"inbound_nodes\": ", why)));
-    }
-    calls = std::move(waiting);
+  ASSIGN_OR_RETURN(calls, AddCalls(layers, prefix, std::move(calls), counts, results));
+  if (!calls.empty()) {
+    const auto [layer, why] = results.WhyStuck(calls, calls_of);
+    return AtLayer(layers[layer].spec,
+                   absl::InvalidArgumentError(absl::StrCat("key \"inbound_nodes\": ", why)));
   }
   Nodes outputs;
+  std::set<std::string> taken;          // names of outputs
+  std::map<std::string, size_t> again;  // by layer: the number that its last one has
   for (const NamedRef& out : outs) {
     const size_t* node = results.Find(out.tensor);
     if (node == nullptr) {
@@ -333,11 +352,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     outputs.push_back(*node);
     if (inputs != nullptr) continue;
     std::string name = out.tensor.layer;
-    const auto taken = [&](const std::string& n) {
-      return std::any_of(spec_.outputs.begin(), spec_.outputs.end(),
-                         [&](const Endpoint& e) { return e.layer == n; });
-    };
-    for (size_t i = 1; taken(name); ++i) name = absl::StrCat(out.tensor.layer, "_", i);
+    while (!taken.insert(name).second) {
+      name = absl::StrCat(out.tensor.layer, "_", ++again[out.tensor.layer]);
+    }
     spec_.outputs.push_back({*node, name, out.key});
   }
   return outputs;

@@ -1,6 +1,7 @@
 #include "worker/model/keras_listed.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -146,9 +147,10 @@ absl::Status ReadRnn(LayerSpec& spec) {
   return absl::OkStatus();
 }
 
-// Fills `spec` as far as it goes.
+// Fills `spec` as far as it goes. `next`: by class, the number that a layer without a name may
+// have.
 absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
-                       LayerSpec& spec) {
+                       std::map<std::string, size_t>& next, LayerSpec& spec) {
   const std::string place = absl::StrCat("layers[", index, "]");
   spec.config = json::object();
   spec.name = place;
@@ -165,8 +167,8 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
   }
   spec.config = *config;
   if (name.empty()) spec.name.clear();
-  for (size_t i = 0; spec.name.empty(); ++i) {  // written by hand
-    const std::string free = DefaultName(spec.class_name, i);
+  while (spec.name.empty()) {  // written by hand
+    const std::string free = DefaultName(spec.class_name, next[spec.class_name]++);
     if (taken.count(free) == 0) spec.name = free;
   }
   if (!Usable(spec.name)) {
@@ -204,9 +206,10 @@ absl::StatusOr<std::vector<Listed>> ReadLayers(const json& config,
     return InvalidModel(absl::StrCat("has more than ", kLayersMax, " layers"));
   std::vector<Listed> read;
   std::set<std::string> taken;
+  std::map<std::string, size_t> next;
   for (size_t i = 0; i < layers->size(); ++i) {
     Listed layer{{}, &(*layers)[i]};
-    const absl::Status status = ReadLayer(*layer.whole, i, taken, layer.spec);
+    const absl::Status status = ReadLayer(*layer.whole, i, taken, next, layer.spec);
     if (!status.ok()) {
       layer.spec.unusable = true;
       const std::string problem(status.message());

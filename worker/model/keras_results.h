@@ -22,6 +22,7 @@ struct PendingCall {
 
 class CallResults {
  public:
+  using Call = std::pair<std::string, size_t>;  // of a layer, and which
   void Set(const std::string& layer, size_t call, std::vector<size_t> nodes) {
     made_[{layer, call}] = std::move(nodes);
   }
@@ -31,6 +32,10 @@ class CallResults {
                     const std::vector<PendingCall>& calls, const std::vector<NamedRef>& outputs);
   // Null if there is none (yet).
   const size_t* Find(const TensorRef& ref) const;
+  // The first that a call takes and that is not there; null if all are.
+  const TensorRef* FirstMissing(const CallSpec& call) const;
+  // As references have it.
+  Call Written(const std::string& layer, size_t call) const { return {layer, call + Shift(layer)}; }
 
   // Why these calls, of which each waits for another, will never have their inputs: the place in
   // the model's list of the layer that is to blame, and what it does. `calls`: by layer.
@@ -40,9 +45,8 @@ class CallResults {
  private:
   size_t Shift(const std::string& layer) const { return from_one_.count(layer); }
   std::string WhyNever(const TensorRef& ref, const std::map<std::string, size_t>& calls) const;
-  const TensorRef* FirstMissing(const CallSpec& call) const;
 
-  std::map<std::pair<std::string, size_t>, std::vector<size_t>> made_;
+  std::map<Call, std::vector<size_t>> made_;
   std::set<std::string> from_one_;
 };
 

@@ -96,5 +96,30 @@ TEST_CASE("models without layers that call each other over and over are refused"
   CHECK(std::string(read(6).message()).find("has more than 100000 calls") != std::string::npos);
 }
 
+TEST_CASE("long lists in a bad order are read in little more time than in a good one") {
+  constexpr int kMany = 20'000;
+  json calls = json::array(), outputs = json::array();
+  for (int i = 1; i < kMany; ++i) calls.push_back(Call("d", i));  // on the output of the next
+  calls.push_back(Call("in"));
+  for (int i = 0; i < kMany; ++i) outputs.push_back({"d", 0, 0});
+  json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array()),
+                 Named("Dense", "d", {{"units", 4}}, calls)};
+  const auto model = ReadKerasModel({{"class_name", "Functional"},
+                                     {"config",
+                                      {{"name", "m"},
+                                       {"layers", std::move(layers)},
+                                       {"input_layers", {{"in", 0, 0}}},
+                                       {"output_layers", std::move(outputs)}}}});
+  INFO(model.status());
+  REQUIRE(model.ok());
+  REQUIRE(model->nodes.size() == 1 + kMany);
+  for (size_t i = 1; i <= kMany; ++i) REQUIRE(model->nodes[i].inputs[0] == i - 1);
+  CHECK(model->outputs.back().layer == "d_" + std::to_string(kMany - 1));
+  const std::vector<json> unnamed(9'000, LayerJson("ReLU", json::object()));
+  const auto sequence = ReadKerasModel(SequentialJson(unnamed));
+  REQUIRE(sequence.ok());
+  CHECK(sequence->layers.back().name == "relu_8999");
+}
+
 }  // namespace
 }  // namespace paracord
