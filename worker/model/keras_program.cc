@@ -241,7 +241,7 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
 // Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
 // forward pass; where a batch is computed in slices that takes a pass over all of them.
 absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
-                                                           const Slices& slices) {
+                                                           const Slices& slices, bool training) {
   std::vector<double> divisors(heads_.size(), 0);
   const int64_t examples = batch.examples;
   const bool forward = std::any_of(heads_.begin(), heads_.end(),
@@ -251,7 +251,7 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
     const int64_t count = examples * (slice + 1) / slices.all - first;
     if (forward && slices.count() > 1) {
       RETURN_IF_ERROR(graph_->Prepare(count));
-      graph_->Forward(Slice(batch, first, count, key), /*training=*/true);
+      graph_->Forward(Slice(batch, first, count, key), training);
     }
     for (size_t h = 0; h < heads_.size(); ++h) {
       const ModelHead& head = heads_[h];
@@ -316,7 +316,7 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
     graph_->Forward(call, /*training=*/true);
   }
   if (divisors.empty()) {
-    ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices));
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices, /*training=*/true));
   }
   const TraceSpan span("backward");
   // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
@@ -345,7 +345,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   const Slices slices = OwnSlices(batch);
   std::vector<double> divisors;
   if (slices.count() != 1) {
-    ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices));
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices, /*training=*/true));
   }
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
@@ -396,7 +396,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   const Slices slices = OwnSlices(batch);
   std::vector<double> divisors;
   if (slices.count() != 1) {
-    ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices, /*training=*/false));
   }
   std::vector<MetricState> added(metric_names_.size());
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
@@ -406,7 +406,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     const GraphCall call = Slice(batch, first, count, 0);
     graph_->Forward(call, /*training=*/false);
     if (divisors.empty()) {
-      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices));
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices, /*training=*/false));
     }
     if (slice == 0) graph_->Penalties(call, penalties);
     graph_->ActivityPenalties(call, penalties);

@@ -143,7 +143,7 @@ class KerasProgram : public GradientProgram {
   absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
   // By what the sum of a head's losses over all rows of a batch is to be divided.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key,
-                                               const Slices& slices);
+                                               const Slices& slices, bool training);
   absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
                         bool gradient, double* sum);
   absl::Status AddMetrics(const ModelHead& head, const Batch& batch, const GraphCall& call,

@@ -284,5 +284,24 @@ TEST_CASE("stop_when must name something that is measured") {
         "\"mean_absolute_error\"?); supported: loss, mean_absolute_error");
 }
 
+TEST_CASE("an evaluation in slices counts the steps that its own masks leave") {
+  // Whole steps are dropped in training, and what was dropped is masked.
+  const json model =
+      SequentialJson({LayerJson("Dropout", {{"rate", 0.5}, {"noise_shape", {nullptr, 6, 1}}}),
+                      LayerJson("Masking", json::object()), LayerJson("Dense", {{"units", 2}})});
+  const auto loss = [&](uint32_t accumulate) {
+    Job job = JobFor(model, "mse", 8);
+    job.accumulate = accumulate;
+    const Batch schema = SchemaOf({6, 3}, {6, 2});
+    const auto program = BuildKerasProgram(job, schema, TestOps()).value();
+    Variables variables(*program);
+    variables.Randomise(1);
+    std::vector<MetricState> states;
+    REQUIRE(program->Evaluate(RandomBatch(schema, 8, 0, 1), variables.value_spans(), states).ok());
+    return MetricValue(states[0]);
+  };
+  CHECK(loss(4) == Approx(loss(1)));
+}
+
 }  // namespace
 }  // namespace paracord
