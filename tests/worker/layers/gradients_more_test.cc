@@ -129,5 +129,20 @@ TEST_CASE("an axis that the input does not have, or an equation without sense, i
   }
 }
 
+TEST_CASE("outputs that are wrong alike share the gradient of a categorical hinge") {
+  const json model = SequentialJson({LayerJson("Dense", {{"units", 3}})});
+  const auto program =
+      BuildKerasProgram(JobFor(model, "categorical_hinge"), SchemaOf({1}, {3}), TestOps()).value();
+  Variables variables(*program);  // zeros
+  Batch batch = RandomBatch(SchemaOf({1}, {3}), 1, 0, 1);
+  batch.targets[0].values = {0, 1, 0};
+  const auto loss =
+      program->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
+  REQUIRE(loss.ok());
+  CHECK(*loss == 1);
+  CHECK_THAT(variables.gradients[1],
+             Catch::Matchers::Approx(std::vector<float>{1 / 3.f, -1, 1 / 3.f}));
+}
+
 }  // namespace
 }  // namespace paracord

@@ -79,20 +79,22 @@ double MeanOver(const LossShape& s, const float* y, const float* t, float target
   return sum / static_cast<double>(s.columns);
 }
 
-// max(0, 1 + max((1 - t) y) - sum(t y))
+// max(0, 1 + max((1 - t) y) - sum(t y)). Where several are the largest, each has its share of the
+// gradient, as in Keras.
 double CategoricalHinge(int64_t columns, const float* y, const float* t, float scale, float* dy) {
   double right = 0;
   float wrong = -std::numeric_limits<float>::infinity();
-  int64_t most = 0;
+  const auto wrong_of = [&](int64_t c) { return (1.f - t[c]) * y[c]; };
   for (int64_t c = 0; c < columns; ++c) {
     right += static_cast<double>(t[c]) * static_cast<double>(y[c]);
-    const float v = (1.f - t[c]) * y[c];
-    if (v > wrong) most = c;
-    wrong = std::max(wrong, v);
+    wrong = std::max(wrong, wrong_of(c));
   }
+  float ties = 0;
+  for (int64_t c = 0; c < columns; ++c) ties += wrong_of(c) == wrong ? 1.f : 0.f;
   const double loss = static_cast<double>(wrong) - right + 1;
   for (int64_t c = 0; c < columns && dy != nullptr; ++c) {
-    dy[c] = loss > 0 ? scale * ((c == most ? 1.f - t[c] : 0.f) - t[c]) : 0.f;
+    const float share = wrong_of(c) == wrong ? (1.f - t[c]) / ties : 0.f;
+    dy[c] = loss > 0 ? scale * (share - t[c]) : 0.f;
   }
   return std::max(loss, 0.0);
 }

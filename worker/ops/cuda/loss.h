@@ -125,7 +125,7 @@ struct LossBody {
   struct Value {
     ExpSum<double> exp;
     double a = 0, b = 0, c = 0;
-    int64_t most = -1;  // the first of the largest
+    int64_t ties = 0;  // how many are the largest
   };
   static constexpr bool kMaps = true;
   LossRows rows;
@@ -143,7 +143,7 @@ struct LossBody {
         return rows.s.from_logits ? AddLogit(y, t, v) : AddProbability(r, y, t, v);
       case LossKind::kCategoricalHinge:
         v.a += wide_t * wide_y;
-        Larger((1.f - t) * y, c, v);
+        Larger((1.f - t) * y, 1, v);
         return;
       case LossKind::kKlDivergence: {
         const float p = Clip(y, formulas::kEpsilon, 1.f), q = Clip(t, formulas::kEpsilon, 1.f);
@@ -171,7 +171,7 @@ struct LossBody {
     v.b += other.b;
     v.c += other.c;
     if (rows.s.kind == LossKind::kCategoricalHinge) {
-      if (other.most >= 0) Larger(other.exp.top, other.most, v);
+      Larger(other.exp.top, other.ties, v);
     } else {
       v.exp.Merge(other.exp);
     }
@@ -210,10 +210,14 @@ struct LossBody {
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
-  PARACORD_HD static void Larger(float value, int64_t at, Value& v) {
-    if (!(value > v.exp.top || v.most < 0 || (value == v.exp.top && at < v.most))) return;
-    v.exp.top = value;
-    v.most = at;
+  // So many of this value.
+  PARACORD_HD static void Larger(float value, int64_t ties, Value& v) {
+    if (value == v.exp.top) {
+      v.ties += ties;
+    } else if (value > v.exp.top) {
+      v.exp.top = value;
+      v.ties = ties;
+    }
   }
   PARACORD_HD static double SizeOf(double squares) {
     return std::sqrt(squares > 1e-24 ? squares : 1e-24);
@@ -253,7 +257,8 @@ struct LossBody {
       }
       case LossKind::kCategoricalHinge: {
         const bool counts = static_cast<double>(v.exp.top) - v.a + 1 > 0;
-        return counts ? (c == v.most ? 1.f - t : 0.f) - t : 0.f;
+        const bool largest = (1.f - t) * y == v.exp.top;
+        return counts ? (largest ? (1.f - t) / static_cast<float>(v.ties) : 0.f) - t : 0.f;
       }
       case LossKind::kKlDivergence: {
         const float p = Clip(y, formulas::kEpsilon, 1.f), q = Clip(t, formulas::kEpsilon, 1.f);
