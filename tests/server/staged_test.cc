@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "net/exchange_codec.h"
 #include "net/protocol.h"
 #include "tests/fakes.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/toolkit_status.h"
 

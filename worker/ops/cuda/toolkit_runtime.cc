@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
 #include "worker/ops/cuda/host_pins.h"
