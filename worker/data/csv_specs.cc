@@ -146,6 +146,11 @@ class SpecReader {
 absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
   if (spec.vocabulary_file.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files, spec.vocabulary_file));
+  if (lines.size() > kBinsMax - spec.oov) {
+    return absl::InvalidArgumentError(absl::StrCat(spec.vocabulary_file, ": holds ", lines.size(),
+                                                   " words, more than ", kBinsMax - spec.oov,
+                                                   ", of which float32 can tell the numbers"));
+  }
   for (const std::string& line : lines) {
     spec.vocabulary_fingerprint = Mix64(spec.vocabulary_fingerprint, line);
     if (spec.vocabulary.try_emplace(line, spec.oov + spec.words).second) {

@@ -107,6 +107,10 @@ Vocabulary Vocabulary::Frequent(const Counts& counts, uint64_t size) {
 }
 
 absl::StatusOr<Vocabulary> Vocabulary::Listed(const std::vector<std::string>& tokens) {
+  if (tokens.size() > kVocabularyMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds ", tokens.size(), " words, more than ", kVocabularyMax));
+  }
   Vocabulary vocabulary;
   for (const std::string& token : tokens) {
     if (vocabulary.Add(token)) continue;

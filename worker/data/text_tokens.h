@@ -43,7 +43,7 @@ class Vocabulary {
   static Vocabulary Sorted(const Counts& counts);
   // The `size` most frequent, equally frequent ones in the order of their bytes.
   static Vocabulary Frequent(const Counts& counts, uint64_t size);
-  // In the given order; INVALID_ARGUMENT if a token occurs twice.
+  // In the given order; INVALID_ARGUMENT if a token occurs twice, or there are too many.
   static absl::StatusOr<Vocabulary> Listed(const std::vector<std::string>& tokens);
 
   // To be kept (kept_bytes.h); nothing where the bytes are no vocabulary.

@@ -119,6 +119,11 @@ TEST_CASE("words are numbered by how often they occur, after padding and unknown
   CHECK(ReadAll(files, options).inputs[0].values == Values{1, 1, 1, 2, 1, 1});
 }
 
+TEST_CASE("a list of more words than there are numbers for is refused") {
+  const std::vector<std::string> words(kVocabularyMax + 1);
+  CHECK(Vocabulary::Listed(words).status().message() == "holds 8388609 words, more than 8388608");
+}
+
 TEST_CASE("labelled lines are cut off or filled to the window") {
   MemoryFiles files;
   files.contents["/t"] = "good\tfine fine day\r\n\nbad\train\nbad\t\ngood\ta b c d e";
