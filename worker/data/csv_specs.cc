@@ -145,7 +145,7 @@ class SpecReader {
 
 absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
   if (spec.vocabulary_file.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(files, spec.vocabulary_file));
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadWords(files, spec.vocabulary_file));
   if (lines.size() > kBinsMax - spec.oov) {
     return absl::InvalidArgumentError(absl::StrCat(spec.vocabulary_file, ": holds ", lines.size(),
                                                    " words, more than ", kBinsMax - spec.oov,

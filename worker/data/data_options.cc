@@ -6,7 +6,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
+#include "worker/data/data_file.h"
 #include "worker/data/file_glob.h"
+#include "worker/data/record_index.h"
 
 namespace paracord {
 namespace {
@@ -65,15 +68,17 @@ std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key)
 }
 
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, files.Open(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadFile> file, OpenDataFile(files, path, kLinesBytesMax));
   if (file->size() > kLinesBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is ", file->size(), " bytes long, more than ", kLinesBytesMax));
   }
-  std::string text(static_cast<size_t>(file->size()), '\0');
-  RETURN_IF_ERROR(file->ReadAt(0, text));
+  const absl::StatusOr<uint64_t> begin = TextBegin(*file);
+  if (!begin.ok()) return At(path, begin.status());
+  std::string text(static_cast<size_t>(file->size() - *begin), '\0');
+  RETURN_IF_ERROR(file->ReadAt(*begin, text));
   std::vector<std::string> lines;
-  for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size();) {
+  for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const size_t size = end > at && text[end - 1] == '\r' ? end - 1 - at : end - at;
     lines.push_back(text.substr(at, size));
@@ -81,6 +86,16 @@ absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::stri
   }
   if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
   return lines;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(std::vector<std::string> words, ReadLines(files, path));
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (Utf8Prefix(words[i]) == words[i].size()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, " row ", i, ": ", Quoted(words[i]),
+                                                   " is not UTF-8; save the file as UTF-8"));
+  }
+  return words;
 }
 
 std::string Quoted(std::string_view text) {

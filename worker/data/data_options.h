@@ -19,8 +19,10 @@ absl::StatusOr<std::vector<std::string>> ExpandPaths(Files& files,
 std::vector<std::string> ReadStrings(JsonFields& fields, const std::string& key);
 // The same, of classes in the order of their numbers; a problem where one has two.
 std::vector<std::string> ReadClasses(JsonFields& fields, const std::string& key);
-// A file of one word or phrase a line, without the ends of lines; not empty.
+// The lines of a file that may be gzip, without their ends; not empty.
 absl::StatusOr<std::vector<std::string>> ReadLines(Files& files, const std::string& path);
+// The same of a vocabulary, whose words are UTF-8.
+absl::StatusOr<std::vector<std::string>> ReadWords(Files& files, const std::string& path);
 
 // For messages: a piece of a file, shortened, and printable whatever it holds.
 std::string Quoted(std::string_view text);

@@ -225,7 +225,7 @@ class TextSource : public RowSource {
                               const DataSpec& spec) {
     std::vector<std::string> listed = options_.vocabulary;
     if (!options_.vocabulary_file.empty()) {
-      ASSIGN_OR_RETURN(listed, ReadLines(files, options_.vocabulary_file));
+      ASSIGN_OR_RETURN(listed, ReadWords(files, options_.vocabulary_file));
     }
     if (!listed.empty()) {
       absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Listed(listed);

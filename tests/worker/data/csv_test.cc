@@ -207,6 +207,7 @@ TEST_CASE("fingerprints of csv tell the words of vocabulary files apart") {
   for (const char* key : {"features", "label"}) {
     const std::string base = fingerprint(key, "a\nb\n");
     CHECK(fingerprint(key, "a\r\nb") == base);
+    CHECK(fingerprint(key, Gzip("\xef\xbb\xbf\x61\nb\n")) == base);
     CHECK(fingerprint(key, "b\na\n") != base);
     CHECK(fingerprint(key, "a\nb\nc\n") != base);
   }
@@ -307,6 +308,8 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
   MemoryFiles files;
   files.contents["/d.csv"] = "a,t,y\n1,x,0\n";
   files.contents["/words"] = "x\ny\nx\n";
+  files.contents["/utf16"] = "\xff\xfex\n";
+  files.contents["/latin1"] = "x\ncaf\xe9\n";
   files.contents["/twice.csv"] = "a,a,y\n1,9,0\n";
   const Refusals table = {
       {json::object(), {"files: is missing", "features: is missing", "label: is missing"}},
@@ -329,6 +332,10 @@ TEST_CASE("wrong options of csv data are refused by key, all at once") {
        {"features[0].vocabulary: must be words, holds 1"}},
       {Options({{{"column", "t"}, {"kind", "categorical"}, {"vocabulary_file", "/words"}}}, "y"),
        {"/words: holds \"x\" twice"}},
+      {Options({{{"column", "t"}, {"kind", "categorical"}, {"vocabulary_file", "/utf16"}}}, "y"),
+       {"/utf16: is UTF-16; save it as UTF-8"}},
+      {Options({{{"column", "t"}, {"kind", "categorical"}, {"vocabulary_file", "/latin1"}}}, "y"),
+       {"/latin1 row 1: \"caf\\xe9\" is not UTF-8; save the file as UTF-8"}},
       {Options({{{"column", "t"}, {"kind", "hashed"}}}, "y"), {"features[0].bins: is missing"}},
       {Options({{{"columns", {"t"}}, {"kind", "crossed"}, {"bins", 0}}}, "y"),
        {"features[0].columns: must be a list of 2", "features[0].bins: must be an integer"}},

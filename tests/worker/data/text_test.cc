@@ -109,7 +109,7 @@ TEST_CASE("words are numbered by how often they occur, after padding and unknown
   CHECK(batch.targets[0].values == Values{2, 3, 5, 3, 2, 4});
   options["vocabulary"] = 1;
   CHECK(ReadAll(files, options).inputs[0].values == Values{1, 2, 1, 1, 1, 2});
-  files.contents["/words"] = "dog\nthe\n";
+  files.contents["/words"] = Gzip("dog\nthe\n");
   options.erase("vocabulary");
   options["vocabulary_file"] = "/words";
   CHECK(ReadAll(files, options).inputs[0].values == Values{3, 1, 3, 2, 3, 1});
