@@ -69,13 +69,15 @@ absl::StatusOr<CsvOptions> ReadOptions(const DataSpec& spec) {
 }
 
 absl::Status SkipLines(FileCursor& cursor, uint64_t lines) {
-  for (uint64_t line = 0; line < lines; ++line) {
+  for (uint64_t line = 0; line < lines;) {
     ASSIGN_OR_RETURN(const std::string_view text, cursor.Peek(kHeaderBytes));
-    const size_t end = text.find('\n');
-    if (end == std::string_view::npos) {
+    if (text.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("has only ", line, " lines to skip"));
     }
-    cursor.Skip(end + 1);
+    const size_t end = text.find('\n');
+    const bool ends = end != std::string_view::npos;
+    cursor.Skip(ends ? end + 1 : text.size());
+    if (ends) ++line;
   }
   return absl::OkStatus();
 }

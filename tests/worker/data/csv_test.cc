@@ -164,6 +164,13 @@ TEST_CASE("delimiters, spaces around fields and lines before the header are opti
   CHECK(batch.inputs[0].values == Values{1, 2});
 }
 
+TEST_CASE("a line to skip may be of any length") {
+  json options = Options({"a"}, "y");
+  options["skip_lines"] = 2;
+  const std::string text = std::string(200000, '#') + "\n\na,y\n1,2\n";
+  CHECK(ReadAll(text, options).inputs[0].values == Values{1});
+}
+
 TEST_CASE("a number too small for its type is rounded to zero") {
   MemoryFiles files;
   files.contents["/d.csv"] = "a,y\n1e-50,0\n-1e-400,1\n";
