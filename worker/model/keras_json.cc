@@ -19,6 +19,17 @@ using nlohmann::json;
 
 constexpr size_t kNodesMax = 100'000;  // with the calls of models, which are no nodes
 constexpr int kDepthMax = 16;          // of models inside models
+// Of the models inside, each as often as it is called, which is how often it is read.
+constexpr size_t kValuesMax = 50'000'000;
+
+// How much there is to read: numbers, words by their length, and what holds others.
+size_t ValuesIn(const json& value) {
+  size_t count = value.is_string() ? 1 + value.get_ref<const std::string&>().size() / 16 : 1;
+  if (value.is_structured()) {
+    for (const json& each : value) count += ValuesIn(each);
+  }
+  return count;
+}
 
 absl::Status AtLayer(const LayerSpec& layer, const absl::Status& status) {
   return InvalidModel(absl::StrCat("layer \"", layer.name, "\" (", layer.class_name,
@@ -88,6 +99,8 @@ class Reader {
   std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
   size_t model_calls_ = 0;
+  size_t more_inputs_ = 0;  // that calls have beside their first ones
+  size_t values_ = 0;
 };
 
 size_t Reader::AddInput(LayerSpec layer) {
@@ -103,8 +116,10 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
   const std::string name = prefix + layer.spec.name;
   if (!node.training.has_value()) node.training = training_;
   const bool is_model = IsModel(layer.spec.class_name) && !layer.spec.unusable;
-  if (spec_.nodes.size() + model_calls_ >= kNodesMax) {
-    return InvalidModel(absl::StrCat("has more than ", kNodesMax, " calls of layers and models"));
+  more_inputs_ += node.inputs.size() - 1;
+  if (spec_.nodes.size() + model_calls_ + more_inputs_ >= kNodesMax) {
+    return InvalidModel(absl::StrCat("has more than ", kNodesMax,
+                                     " calls of layers and models, or inputs of these"));
   }
   if (IsDict(node.args)) {
     const absl::Status ordered = is_model ? OrderInputs(layer.spec.config, node)
@@ -364,6 +379,11 @@ absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const j
                                           const std::string& prefix, const Nodes* inputs) {
   if (++depth_ > kDepthMax) {
     return InvalidModel(absl::StrCat("has models inside models more than ", kDepthMax, " deep"));
+  }
+  if (inputs != nullptr) values_ += ValuesIn(config);
+  if (values_ > kValuesMax) {
+    return InvalidModel(absl::StrCat("calls models inside models that have more than ", kValuesMax,
+                                     " values together"));
   }
   auto nodes = class_name == "Sequential" ? AddSequential(config, prefix, inputs)
                                           : AddFunctional(config, prefix, inputs);

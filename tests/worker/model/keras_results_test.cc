@@ -72,14 +72,19 @@ TEST_CASE("a call that can never have its inputs is named with what it takes") {
 }
 
 // The config of a model that calls another one `calls` times, which does the same, down to one that
-// gives its input.
-json Nested(int depth, int calls) {
+// gives its input or what `last`, if it is a layer, makes of it.
+json Nested(int depth, int calls, const json& last = nullptr) {
   json layers = {Named("InputLayer", "in", {{"batch_shape", {nullptr, 4}}}, json::array())};
   json output = {"in", 0, 0};
+  if (depth == 0 && last.is_object()) {
+    layers.push_back(last);
+    output = {"last", 0, 0};
+  }
   if (depth > 0) {
     json nodes = json::array();
     for (int i = 0; i < calls; ++i) nodes.push_back(Call("in"));
-    layers.push_back(Named("Functional", "inner", Nested(depth - 1, calls), std::move(nodes)));
+    layers.push_back(
+        Named("Functional", "inner", Nested(depth - 1, calls, last), std::move(nodes)));
     output = {"inner", 1, 0};
   }
   return {{"name", "m"},
@@ -94,6 +99,27 @@ TEST_CASE("models without layers that call each other over and over are refused"
   };
   CHECK(read(2).ok());
   CHECK(std::string(read(6).message()).find("has more than 100000 calls") != std::string::npos);
+}
+
+TEST_CASE("models that call each other over and over may have only so much to read and to add") {
+  json sum = Call("in");
+  sum["args"] = {json::array()};
+  for (int i = 0; i < 1000; ++i) sum["args"][0].push_back(Call("in")["args"][0]);
+  const json add = Named("Add", "last", json::object(), {sum});
+  const json large = Named(
+      "Activation", "last",
+      {{"activation", "relu"}, {"build_config", json::array({json(std::vector<int>(6'000, 0))})}},
+      {Call("in")});
+  for (const auto& [last, message] : {std::pair(add, "has more than 100000 calls"),
+                                      std::pair(large, "have more than 50000000 values")}) {
+    const auto read = [&](int calls) {
+      const json config = Nested(2, calls, last);
+      return ReadKerasModel({{"class_name", "Functional"}, {"config", config}}).status();
+    };
+    INFO(read(100));
+    CHECK(read(5).ok());
+    CHECK(std::string(read(100).message()).find(message) != std::string::npos);
+  }
 }
 
 TEST_CASE("long lists in a bad order are read in little more time than in a good one") {
