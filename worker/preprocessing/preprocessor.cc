@@ -102,8 +102,8 @@ absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& 
   return kinds;
 }
 
-absl::Status Preprocessor::AddInput(const ModelSpec& model, size_t node, const Batch& schema) {
-  ASSIGN_OR_RETURN(const std::vector<size_t> columns, MatchInputs(model, schema));
+absl::Status Preprocessor::AddInput(const ModelSpec& model, size_t node,
+                                    std::span<const size_t> columns) {
   const auto at = std::ranges::find(model.inputs, node, &Endpoint::node) - model.inputs.begin();
   const LayerSpec& layer = model.layers[model.nodes[node].layer];
   const Column& column = columns_[columns[static_cast<size_t>(at)]];
@@ -262,7 +262,11 @@ std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* sch
   for (size_t i = 0; i < raw.size(); ++i) any = any || (raw[i] && !model.nodes[i].inputs.empty());
   if (!any) return nullptr;
   std::unique_ptr<Preprocessor> made(new Preprocessor);
-  if (schema != nullptr) made->columns_ = schema->inputs;
+  std::vector<size_t> columns;  // of the model's inputs
+  if (schema != nullptr) {
+    made->columns_ = schema->inputs;
+    columns = MatchInputs(model, *schema).value();  // was looked at before
+  }
   bool all_known = true;
   for (size_t i = 0; i < raw.size(); ++i) {
     if (!raw[i]) continue;
@@ -273,7 +277,7 @@ std::unique_ptr<Preprocessor> Preprocessor::TakeOut(ModelSpec& model, Batch* sch
         schema == nullptr || !status.ok() || !made->IsMade(model, i) ||
         std::ranges::any_of(node.inputs, [&](size_t from) { return model.nodes[from].unknown; });
     if (!node.unknown) {
-      status = input ? made->AddInput(model, i, *schema) : made->AddStep(model, i);
+      status = input ? made->AddInput(model, i, columns) : made->AddStep(model, i);
       node.unknown = !status.ok();
     }
     if (!status.ok()) problems.Add("", std::string(status.message()));

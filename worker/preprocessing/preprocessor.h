@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Preprocessor {
     RawView view;
   };
 
-  absl::Status AddInput(const ModelSpec& model, size_t node, const Batch& schema);
+  absl::Status AddInput(const ModelSpec& model, size_t node, std::span<const size_t> columns);
   absl::Status MakeStep(const ModelSpec& model, size_t node);
   bool IsMade(const ModelSpec& model, size_t node) const;
   absl::Status AddStep(const ModelSpec& model, size_t node);
