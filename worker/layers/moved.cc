@@ -129,10 +129,10 @@ class MovedLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const AxisOrder order, OrderFor(inputs[0]));
-    in_order_ = InOrder(order);
+    in_order_ = in_order_ && InOrder(order);
     ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
     ASSIGN_OR_RETURN(const Shape output, inner_->OutputShape(moved));
-    if (!in_order_ && class_name() == "MultiHeadAttention" && output.size() != order.size()) {
+    if (!InOrder(order) && class_name() == "MultiHeadAttention" && output.size() != order.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("key \"", key_, "\": axes that are not the last ones go with one output, ",
                        "and with an output_shape of one size"));
@@ -235,7 +235,7 @@ class MovedLayer : public Layer {
   const std::unique_ptr<Layer> inner_;
   const char* const key_;
   const std::vector<int64_t> axes_;
-  bool in_order_ = false;
+  bool in_order_ = true;            // in all calls
   std::map<Shape, Shape> outputs_;  // of the layer, by its input
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/metric.h"
 #include "tests/worker/graph_json.h"
 
 namespace paracord {
@@ -103,6 +104,33 @@ TEST_CASE("a layer computes each of its calls by the shape of that call's input"
       CHECK(together[i] == Outputs(one)[0]);
     }
   }
+}
+
+// Which the same layer along another axis has not.
+TEST_CASE("the loss of a softmax along another axis than the last is not taken of its logits") {
+  const auto loss = [](const Shapes& inputs) {
+    Batch batch = SchemaOf({}, {});
+    batch.inputs.clear();
+    batch.targets.clear();
+    batch.examples = 1;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string number = std::to_string(i);
+      std::vector<float> values = {1, 2, 3, 5, 8, 13};
+      values.resize(inputs[i].size() == 1 ? 3 : 6);
+      batch.inputs.push_back({"in" + number, inputs[i], values});
+      batch.targets.push_back({i == 0 ? "twice" : "twice_" + number, inputs[i], values});
+    }
+    Job job = JobFor(ModelOf({"Softmax", {{"dtype", "float32"}, {"axis", 1}}, inputs}), "mse", 1);
+    job.losses = {{.name = "categorical_crossentropy", .output = "twice"}};
+    const auto program = BuildKerasProgram(job, batch, TestOps());
+    INFO(program.status());
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    std::vector<MetricState> states;
+    REQUIRE((*program)->Evaluate(batch, variables.value_spans(), states).ok());
+    return MetricValue(states[0]);
+  };
+  CHECK(loss({{3, 2}, {3}}) == Approx(loss({{3, 2}})));
 }
 
 TEST_CASE("an operation that is called with other numbers than before is refused") {
