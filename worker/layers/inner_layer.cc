@@ -26,7 +26,7 @@ std::unique_ptr<Layer> MakeInner(LayerConfig& outer, const char* key, const std:
     return nullptr;
   }
   LayerConfig config(KerasClass(spec), name, spec["config"], outer.keras2());
-  config.SetTraining(outer.training());
+  config.SetMode(outer.mode());
   absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(config, /*operation=*/false);
   if (layer.ok()) return *std::move(layer);
   outer.Fail(key, std::string(layer.status().message()));

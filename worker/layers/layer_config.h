@@ -30,6 +30,10 @@ struct ActivityPenalty {
   float l1 = 0, l2 = 0;
 };
 
+// In which mode a call computes: the run's, or one that it asks for itself. (No
+// std::optional<bool>: GCC 14 makes a bool that is neither 0 nor 1 of `empty != false`.)
+enum class CallMode { kOfRun, kTraining, kInference };
+
 // In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node, with
 // kConstantKey: true if that is no tensor but an array of numbers.
 inline constexpr const char* kTensorKey = "$tensor";
@@ -78,11 +82,11 @@ class LayerConfig {
   }
   void SetCallOf(const LayerConfig& other) {
     SetCall(other.args_, other.kwargs_);
-    training_ = other.training_;
+    mode_ = other.mode_;
   }
-  // The mode that the (first) call asks for, whatever the run's is.
-  std::optional<bool> training() const { return training_; }
-  void SetTraining(std::optional<bool> training) { training_ = training; }
+  // Of the (first) call.
+  CallMode mode() const { return mode_; }
+  void SetMode(CallMode mode) { mode_ = mode; }
 
   // A key that is not there gives `fallback`.
   double Number(absl::string_view key, double fallback);
@@ -138,7 +142,7 @@ class LayerConfig {
   nlohmann::json args_, kwargs_;
   bool args_taken_ = false;
   std::set<std::string, std::less<>> kwargs_taken_;
-  std::optional<bool> training_;
+  CallMode mode_ = CallMode::kOfRun;
   std::set<std::string, std::less<>> read_;
   absl::Status error_;
 };

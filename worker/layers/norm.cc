@@ -106,7 +106,7 @@ class NormLayer : public Layer {
   NormLayer(LayerConfig& config, bool batch)
       : Layer(config),
         batch_(batch),
-        observes_(trainable() && config.training() != false),
+        observes_(trainable() && config.mode() != CallMode::kInference),
         keras2_(config.keras2()),
         scale_(config.Flag("scale", true)),
         center_(config.Flag("center", true)),

@@ -209,13 +209,14 @@ void Graph::Forward(const GraphCall& call, bool training) {
     }
     call_inputs_.clear();
     for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
-    kernel->Forward({.inputs = call_inputs_,
-                     .parameters = Of(parameters_, node),
-                     .rounded = Of(operands_, node),
-                     .output = storages_[node.storage].data.get(),
-                     .training = node.training.value_or(training),
-                     .key = Mix64(call.key, node.salt),
-                     .first_example = call.first_example});
+    kernel->Forward(
+        {.inputs = call_inputs_,
+         .parameters = Of(parameters_, node),
+         .rounded = Of(operands_, node),
+         .output = storages_[node.storage].data.get(),
+         .training = node.mode == CallMode::kOfRun ? training : node.mode == CallMode::kTraining,
+         .key = Mix64(call.key, node.salt),
+         .first_example = call.first_example});
   }
   for (size_t v = 0; v < variables_.size(); ++v) Need(v, call);
 }

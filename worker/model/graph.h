@@ -135,13 +135,13 @@ class Graph {
     bool cast = false;   // of an input, which belongs to the layer that comes next
     size_t storage = 0;  // views share that of their input
     size_t first_variable = 0;
-    uint64_t salt = 0;             // sets the node's random numbers apart
-    std::optional<bool> training;  // the mode that the call asks for, whatever the run's is
-    bool needs_gradient = false;   // a trainable variable lies before it or in it
-    bool in_training = false;      // a loss value or a moving average depends on it
-    bool in_backward = false;      // its gradient is computed
-    bool observes = false;         // that is zero: only moving averages want to know of it
-    int later_calls = 0;           // of its layer
+    uint64_t salt = 0;  // sets the node's random numbers apart
+    CallMode mode = CallMode::kOfRun;
+    bool needs_gradient = false;  // a trainable variable lies before it or in it
+    bool in_training = false;     // a loss value or a moving average depends on it
+    bool in_backward = false;     // its gradient is computed
+    bool observes = false;        // that is zero: only moving averages want to know of it
+    int later_calls = 0;          // of its layer
   };
   struct PenaltyOn {
     size_t variable = 0;

@@ -184,7 +184,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   const LayerSpec& spec = model_.layers[node.layer];
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
-    const bool mode = !layer->one_mode() || node.training == first.training;
+    const bool mode = !layer->one_mode() || node.mode == first.mode;
     const bool args = !spec.operation || node.args == first.args;  // which have its numbers
     if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
@@ -197,7 +197,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (in_config) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
   config.SetCall(node.args, in_config ? nlohmann::json::object() : node.kwargs);
-  config.SetTraining(node.training);
+  config.SetMode(node.mode);
   absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayer(config, spec.operation);
   failed_[node.layer] = !made.ok();
   RETURN_IF_ERROR(made.status());
@@ -221,7 +221,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (!InputsKnown(node)) return kUnknown;
   const size_t first = graph_.nodes_.size();
   ASSIGN_OR_RETURN(const Value value, AddNode(node, *layer));
-  for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].training = node.training;
+  for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].mode = node.mode;
   return value;
 }
 

@@ -254,7 +254,8 @@ class CallReader {
     if (!training->is_boolean() && !training->is_number()) {
       return Fail("training must be true, false or null");
     }
-    call_.training = *training != false && *training != 0;
+    const bool trains = *training != false && *training != 0;
+    call_.mode = trains ? CallMode::kTraining : CallMode::kInference;
   }
   std::optional<TensorRef> Tensor(const json& value) const {
     return keras2_ ? History(value) : Keras3Tensor(value);

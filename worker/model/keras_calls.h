@@ -28,8 +28,7 @@ struct CallSpec {
   bool own_masks = false;
   nlohmann::json args = nlohmann::json::array();     // with kTensorKey for inputs
   nlohmann::json kwargs = nlohmann::json::object();  // without tensors
-  // The mode that the call asks for. Only of Keras 2: in Keras 3 the run's mode counts.
-  std::optional<bool> training;
+  CallMode mode = CallMode::kOfRun;  // another in Keras 2 only: in Keras 3 the run's counts
 };
 
 // Of any dialect. The error does not name the layer.

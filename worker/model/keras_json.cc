@@ -95,7 +95,7 @@ class Reader {
 
   ModelSpec spec_;
   std::map<std::string, size_t> layers_;  // by full name
-  std::optional<bool> training_;          // that the call of the model asks for
+  CallMode mode_ = CallMode::kOfRun;      // of the call of the model
   std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
   size_t model_calls_ = 0;
@@ -114,7 +114,7 @@ size_t Reader::AddInput(LayerSpec layer) {
 absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::string& prefix,
                                               NodeSpec node, size_t outputs) {
   const std::string name = prefix + layer.spec.name;
-  if (!node.training.has_value()) node.training = training_;
+  if (node.mode == CallMode::kOfRun) node.mode = mode_;
   const bool is_model = IsModel(layer.spec.class_name) && !layer.spec.unusable;
   more_inputs_ += node.inputs.size() - 1;
   if (spec_.nodes.size() + model_calls_ + more_inputs_ >= kNodesMax) {
@@ -136,9 +136,9 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     ++model_calls_;
     const absl::StatusOr<Nodes> inputs = InputsOfModel(name, node, spec_);
     if (!inputs.ok()) return AtLayer(layer.spec, inputs.status());
-    const std::optional<bool> outside = std::exchange(training_, node.training);
+    const CallMode outside = std::exchange(mode_, node.mode);
     auto nodes = Add(layer.spec.class_name, layer.spec.config, name + "/", &*inputs);
-    training_ = outside;
+    mode_ = outside;
     return nodes;
   }
   const auto [found, is_new] = layers_.emplace(name, spec_.layers.size());
@@ -271,7 +271,7 @@ NodeSpec NodeOf(const CallSpec& call, const CallResults& results) {
   node.own_masks = call.own_masks;
   node.args = call.args;
   node.kwargs = call.kwargs;
-  node.training = call.training;
+  node.mode = call.mode;
   return node;
 }
 

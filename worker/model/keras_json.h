@@ -33,10 +33,10 @@ struct NodeSpec {
   size_t output = 0;           // above 0: that output of the call `inputs[0]`, no call
   // "query_mask", ...: the nodes given by name. Of a list "mask", "mask/1", ...
   std::map<std::string, size_t> masks;
-  bool own_masks = false;               // the inputs have no masks but these
-  nlohmann::json args;                  // a list
-  nlohmann::json kwargs;                // what else the call says
-  std::optional<bool> training;         // the mode it asks for, whatever the run's is
+  bool own_masks = false;  // the inputs have no masks but these
+  nlohmann::json args;     // a list
+  nlohmann::json kwargs;   // what else the call says
+  CallMode mode = CallMode::kOfRun;
   std::optional<NumberArray> constant;  // set: no call, but these numbers, without a batch
   bool hands_mask = false;              // no call, but inputs[0] with its own mask
   bool unknown = false;  // what it gives cannot be said, because of a problem that is known
