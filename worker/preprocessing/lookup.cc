@@ -189,7 +189,6 @@ class LookupStep : public PreprocessingStep {
       weights.insert(weights.begin(), static_cast<size_t>(first_ + oov_),
                      static_cast<float>(sum / static_cast<double>(count)));
     }
-    weights.resize(static_cast<size_t>(encoding_.depth), 0.0f);
   }
 
   absl::Status Find(const Token& token, int64_t& index) const {

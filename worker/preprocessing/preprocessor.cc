@@ -330,7 +330,7 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   return absl::OkStatus();
 }
 
-absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) {
+absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
   if (batch.inputs.size() != columns_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
@@ -348,6 +348,11 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) {
     }
     views.clear();
     for (const size_t input : value.inputs) views.push_back(values_[input].view);
+    const absl::Status fits = CheckElements({int64_t{batch.examples}, Elements(value.type.shape)});
+    if (!fits.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          LayerTitle(value.step->class_name(), value.step->name()), ": ", fits.message()));
+    }
     RETURN_IF_ERROR(value.step->Run(views, batch.examples, place, value.computed));
     value.view = {.kind = value.type.kind,
                   .floats = value.computed.floats,
@@ -373,6 +378,9 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) {
     }
   }
   return absl::OkStatus();
+} catch (const std::bad_alloc&) {  // by sizes that the model file gives
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "there is no memory for what preprocessing layers make of ", batch.examples, " examples"));
 }
 
 }  // namespace paracord

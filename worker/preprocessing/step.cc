@@ -106,7 +106,9 @@ absl::Status PreprocessingStep::Encode(std::span<const int64_t> indices, size_t 
     at = counts ? at + 1 : 1;
   }
   if (encoding_.mode != IndexEncoding::Mode::kTfIdf) return absl::OkStatus();
-  for (size_t i = 0; i < out.size(); ++i) out[i] *= encoding_.weights[i % depth];
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] *= i % depth < encoding_.weights.size() ? encoding_.weights[i % depth] : 0;
+  }
   return absl::OkStatus();
 }
 

@@ -55,7 +55,7 @@ struct IndexEncoding {
   enum class Mode { kInt, kOneHot, kMultiHot, kCount, kTfIdf };
   Mode mode = Mode::kInt;
   int64_t depth = 0;           // how many indices there are
-  std::vector<float> weights;  // kTfIdf: of each index
+  std::vector<float> weights;  // kTfIdf: of the first indices; 0 of others
 };
 
 class PreprocessingStep {

@@ -140,6 +140,10 @@ TEST_CASE("values that no layer can take are errors that name the example") {
                NumberBatch({0, 1, 2, -1}, {2}), "example 1 of the batch: index -1 is negative", 3);
   CheckRefused(ModelOf("CategoryEncoding", one_hot, "float32", {nullptr, 1}), NumberBatch({NAN}),
                "example 0 of the batch", 3);
+  const json wide = {{"num_tokens", 1 << 20}, {"output_mode", "count"}};
+  CheckRefused(ModelOf("CategoryEncoding", wide, "float32", {nullptr, 1}),
+               NumberBatch(std::vector<float>((1 << 20) + 1, 0)),
+               "layer \"p\" (CategoryEncoding): shape (1048577, 1048576) is beyond", 1 << 20);
   const json ids = ModelOf("IntegerLookup", {{"vocabulary", {1, 2}}}, "int64", {nullptr, 1});
   CheckRefused(ids, NumberBatch({1, 16777216}), "example 1 of the batch: 1.67772e+07 is beyond");
   CheckRefused(ids, NumberBatch({1, 1.5}), "example 1 of the batch: 1.5 is no whole number");
