@@ -223,14 +223,14 @@ class TfRecordSource : public RowSource {
 
   static absl::Status FillOne(const FeatureSpec& spec, const ExampleFeature* feature,
                               std::span<float> out) {
+    const auto scale = static_cast<float>(spec.scale);
     if (feature == nullptr) {
       if (!spec.default_value) {
         return absl::InvalidArgumentError("is missing, and there is no `default`");
       }
-      std::fill(out.begin(), out.end(), static_cast<float>(*spec.default_value));
+      std::fill(out.begin(), out.end(), scale * static_cast<float>(*spec.default_value));
       return absl::OkStatus();
     }
-    const auto scale = static_cast<float>(spec.scale);
     if (spec.dtype != "uint8") {
       const auto wanted = spec.dtype == "float"   ? ExampleFeature::Kind::kFloat
                           : spec.dtype == "int64" ? ExampleFeature::Kind::kInt64

@@ -155,7 +155,7 @@ TEST_CASE("files written by TensorFlow are read, plain, gzip and zlib") {
                         {"scale", 0.5},
                         {"input", "b"}},
                        {{"name", "id"}, {"shape", {3}}, {"dtype", "int64"}, {"input", "a"}},
-                       {{"name", "extra"}, {"default", -7}, {"input", "c"}}}},
+                       {{"name", "extra"}, {"default", -14}, {"scale", 0.5}, {"input", "c"}}}},
                      {"label", "label"}});
     INFO(source.status());
     REQUIRE(source.ok());
@@ -170,7 +170,7 @@ TEST_CASE("files written by TensorFlow are read, plain, gzip and zlib") {
     CHECK(batch.inputs[1].values == Values{123.5, 124, 124.5, 125, 125.5, 126,  //
                                            124.5, 125, 125.5, 126, 126.5, 127});
     CHECK(batch.inputs[2].shape.empty());
-    CHECK(batch.inputs[2].values == Values{-7, 2});
+    CHECK(batch.inputs[2].values == Values{-7, 1});
     CHECK(batch.targets[0].values == Values{0, 1});
     CHECK((*source)->Where(3) == path + " row 3");
   }
