@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/job_dir.h"
@@ -104,9 +105,16 @@ void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& 
   }
 }
 
+// For a shell.
+std::string Word(const std::string& text) {
+  if (text.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
 std::string ToGoOn(const TrainFlags& flags) {
-  return absl::StrCat("paracord train ", flags.job_file, " --ps ", flags.ps, " --workers ",
-                      flags.workers, " --dir ", flags.dir);
+  return absl::StrCat("paracord train ", Word(flags.job_file), " --ps ", flags.ps, " --workers ",
+                      flags.workers, flags.device == "auto" ? "" : " --device " + flags.device,
+                      flags.evaluator ? " --evaluator" : "", " --dir ", Word(flags.dir));
 }
 
 struct Supervision {
@@ -176,9 +184,15 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& su
   return ShowEnd(files, supervision.end, *cluster.coordinator_exit(), progress);
 }
 
-LocalClusterOptions OptionsOf(const TrainFlags& flags) {
+absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   LocalClusterOptions options;
-  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  std::error_code error;
+  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+  if (error) {
+    return absl::NotFoundError(
+        absl::StrCat("/proc/self/exe: ", error.message(),
+                     ": mount /proc, which says where the programs of the daemons are"));
+  }
   options.job_file = absl::StrCat(flags.dir, "/", kRunningJobName);
   options.dir = flags.dir;
   options.ps = static_cast<uint32_t>(flags.ps);
@@ -239,11 +253,12 @@ int Train(TrainFlags flags) {
        ToGoOn(flags), flags.json},
       job->timeouts.drain_ms + kDrainMarginMs,
       signals};
-  LocalClusterOptions options = OptionsOf(flags);
-  absl::Status ready = files.WriteAtomic(options.job_file, JobToJson(*job));
-  if (ready.ok()) ready = PrepareTrace(files, flags, options);
+  absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Fail(options.status(), ExitCode::kConfiguration);
+  absl::Status ready = files.WriteAtomic(options->job_file, JobToJson(*job));
+  if (ready.ok()) ready = PrepareTrace(files, flags, *options);
   if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
-  LocalCluster cluster(options);
+  LocalCluster cluster(*options);
   // Processes are forked before gRPC starts threads here, but for --fresh.
   const absl::Status started = cluster.Start();
   if (!started.ok()) return Fail(started, ExitCode::kConfiguration);
@@ -256,8 +271,8 @@ int Train(TrainFlags flags) {
   const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;
   cluster.WaitAll(0);
-  absl::Status merged = MergeTraces(files, options.trace_dir, flags.trace);
-  if (merged.ok()) merged = files.RemoveTree(options.trace_dir);
+  absl::Status merged = MergeTraces(files, options->trace_dir, flags.trace);
+  if (merged.ok()) merged = files.RemoveTree(options->trace_dir);
   if (!merged.ok()) return Fail(merged, ExitCode::kFailed);
   progress.Event("trace", absl::StrCat("trace: ", flags.trace, " (open it in Perfetto)"));
   return code;

@@ -33,7 +33,7 @@ class Train {
                      {{"steps", steps}, {"checkpoint", {{"every_seconds", every_seconds}}}});
   }
   const std::string& root() const { return temp_.path(); }
-  std::string dir() const { return root() + "/dir"; }
+  std::string dir() const { return root() + "/its dir"; }
   std::string log() const { return ReadText(root() + "/train.log"); }
   bool Said(const std::string& text) const { return log().find(text) != std::string::npos; }
 
@@ -131,11 +131,12 @@ TEST_CASE("train survives the death of each of its daemons, and its trace shows 
 
 TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
   Train train(kSteps, 0);
-  auto command = train.Start({"--ps", "2", "--workers", "2"});
+  auto command = train.Start({"--ps", "2", "--workers", "2", "--device", "cpu"});
   REQUIRE(train.WaitUntilTraining());
   command->Signal(SIGINT);
   CHECK(command->Wait(15000) == 143);
   CHECK(train.Said("stopped (SIGINT, after a checkpoint); to go on from step-"));
+  CHECK(train.Said(" --ps 2 --workers 2 --device cpu --dir '" + train.dir() + "'"));
   CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
   CHECK(train.Daemons().empty());
   command = train.Start({"--ps", "2", "--workers", "1"});
@@ -323,7 +324,7 @@ TEST_CASE("too few descriptors end train with 2 and a line, unless it may have m
   const auto with = [&](const std::string& limit) {
     const std::string command =
         absl::StrCat("ulimit ", limit, " && exec " PARACORD_BIN_DIR "/paracord train ",
-                     train.root(), "/job.json --dir ", train.dir());
+                     train.root(), "/job.json --dir '", train.dir(), "'");
     return Process({"/bin/sh", "-c", command}, {{"TMPDIR", train.root()}},
                    train.root() + "/train.log")
         .Wait(20000);
