@@ -6,10 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/half_float.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "worker/data/data_options.h"
@@ -52,21 +52,6 @@ T Load(const char* from, bool big_endian) {
   T value;
   std::memcpy(&value, bytes, sizeof(T));
   return value;
-}
-
-// An IEEE 754 binary16.
-float FromHalf(uint16_t half) {
-  const int exponent = half >> 10 & 31, digits = half & 1023;
-  float value = 0;
-  if (exponent == 31) {
-    value = digits == 0 ? std::numeric_limits<float>::infinity()
-                        : std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(digits), -24);
-  } else {
-    value = std::ldexp(static_cast<float>(1024 + digits), exponent - 25);
-  }
-  return (half & 0x8000) != 0 ? -value : value;
 }
 
 // Elements whose first axis runs fastest, into the order in which the last one does.
@@ -123,7 +108,8 @@ int64_t AppendFloats(ElementType type, std::span<const char> bytes, bool big_end
       return AppendAs<uint64_t>(bytes, big_endian, out);
     case ElementType::kF16:
       for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
-        out.push_back(FromHalf(Load<uint16_t>(bytes.data() + i, big_endian)));
+        const auto half = Load<uint16_t>(bytes.data() + i, big_endian);
+        F16ToFloats({&half, 1}, {&out.emplace_back(), 1});
       }
       return -1;
     case ElementType::kI32:

@@ -164,7 +164,7 @@ void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weig
   for (int64_t c = 0; c < m.columns; ++c) {
     double p = static_cast<double>(y[c]);
     if (m.logits) p = 1 / (1 + std::exp(-p));
-    p = std::min(std::max(p, 0.0), 1.0);
+    p = std::min(std::max(0.0, p), 1.0);  // 0 of what is no number
     const auto bucket = static_cast<int64_t>(
         std::max(std::ceil(static_cast<float>(p) * static_cast<float>(m.points - 1)) - 1, 0.f));
     values[t[c] > 0 ? bucket : m.points + bucket] += weight;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "common/metric.h"
@@ -73,6 +74,13 @@ TEST_CASE("what is at a threshold is not above it, in float32") {
   CHECK(Measure({{"average", "micro"}, {"threshold", .3}}, "f1_score", 1, outputs, targets) ==
         Approx(0.399999946));
   CHECK(Measure({{"threshold", .3}}, "binary_accuracy", 1, outputs, targets) == Approx(0.25));
+}
+
+TEST_CASE("a prediction that is no number is below every threshold of a curve") {
+  const auto auc = [](float first) {
+    return Measure(nlohmann::json::object(), "auc", 1, {first, .9f, .4f, .6f}, {1, 1, 0, 0});
+  };
+  CHECK(auc(NAN) == auc(0));
 }
 
 TEST_CASE("a class that is none of the model's, as ignore_class has, is never among the top k") {
