@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -137,7 +138,7 @@ class ToolkitRuntime : public Runtime {
   }
   absl::Status Synchronize(Stream stream) override {
     RETURN_IF_CUDA(cudaStreamSynchronize, static_cast<cudaStream_t>(stream));
-    return absl::OkStatus();
+    return GroupStatus();
   }
   absl::StatusOr<Event> CreateEvent() override {
     cudaEvent_t event = nullptr;
@@ -158,7 +159,7 @@ class ToolkitRuntime : public Runtime {
   }
   absl::Status AwaitEvent(Event event) override {
     RETURN_IF_CUDA(cudaEventSynchronize, static_cast<cudaEvent_t>(event));
-    return absl::OkStatus();
+    return GroupStatus();
   }
   absl::StatusOr<float> ElapsedMs(Event from, Event to) override {
     float ms = 0;
@@ -257,8 +258,8 @@ class ToolkitRuntime : public Runtime {
 
   absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) override {
     const std::lock_guard lock(comm_mu_);
+    RETURN_IF_ERROR(GroupStatus());
     const NcclComm comm = comm_;
-    if (comm == nullptr) return absl::DataLossError("the group of GPUs was given up");
     RETURN_IF_ERROR(StatusOf(*nccl_, "ncclGroupStart", nccl_->ncclGroupStart()));
     absl::Status asked;
     for (const DeviceFloats& array : arrays) {
@@ -274,11 +275,16 @@ class ToolkitRuntime : public Runtime {
   // It frees the communicator, which a thread that asks for a sum just now still uses. Should that
   // wait for the others against expectation, only this ends it.
   void AbortGroup() override {
+    aborted_ = true;
     const std::unique_lock lock(comm_mu_, kAskingMax);
     if (NcclComm comm = std::exchange(comm_, nullptr); comm != nullptr) nccl_->ncclCommAbort(comm);
   }
 
  private:
+  // To a stream a sum that was given up is one that is done, whatever is there.
+  absl::Status GroupStatus() const {
+    return aborted_ ? absl::DataLossError("the group of GPUs was given up") : absl::OkStatus();
+  }
   // Which cuBLASLt would have done in the same kernel. Of products that lie one after the other, as
   // all do that have one.
   absl::Status AddBias(const GemmCall& call, Stream stream) {
@@ -317,6 +323,7 @@ class ToolkitRuntime : public Runtime {
   std::set<Event> host_events_;
   bool capturing_ = false;
   const Nccl* nccl_ = nullptr;  // of a group
+  std::atomic<bool> aborted_ = false;
   std::timed_mutex comm_mu_;
   NcclComm comm_ = nullptr;
 };
