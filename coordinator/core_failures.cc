@@ -63,7 +63,7 @@ void CoordinatorCore::CountDeaths(const std::vector<uint32_t>& next) {
     if (phase_ != Phase::kTraining) return;
     const uint64_t split = death.lease.split;
     death.lease.next = split < next.size() ? next[split] : 0;
-    if (death.lease.next >= BatchesInSplit(state_.plan, split)) continue;
+    if (death.lease.next >= death.lease.end) continue;
     CountFailure(death.task, death.lease, FailureKind::kWorkerDied,
                  "the worker died: " + death.why);
   }

@@ -178,5 +178,31 @@ TEST_CASE("failures of batches that are not there fail no job") {
   CHECK(JsonOf(harness.summary).at("status") == "failed");
 }
 
+TEST_CASE("who dies when the last split of a job with steps is entered died of no batch") {
+  CoreHarness harness([](Job& job) {
+    job.failures = {true, 1, 0.5};
+    job.steps = 3;
+  });
+  const uint64_t sessions[] = {harness.Join("worker:0"), harness.Join("worker:1")};
+  REQUIRE(harness.Work(sessions[0]).has_lease());
+  const Lease last = harness.Work(sessions[1]).lease();
+  CHECK(last.end_batch() == 1);  // the data plan has one more
+  for (PsDescription& p : harness.ps) {
+    for (PartitionDescription& partition : *p.mutable_partitions()) {
+      OpenSplit& open = *partition.mutable_ledger()->add_open();
+      open.set_split(last.split());
+      open.set_next(1);
+    }
+  }
+  for (const uint64_t session : sessions) harness.Feed(WorkerHoldEvent{++harness.call, session});
+  harness.Feed(WorkerHoldLostEvent{harness.call - 1, sessions[0]});
+  harness.Feed(WorkerHoldLostEvent{harness.call, sessions[1]});
+  harness.Run(1000);
+  const auto rejected = ParseJobState(harness.job_state, "job.state")->rejected;
+  REQUIRE(rejected.size() == 1);  // of the other split
+  CHECK(rejected[0].split == 0);
+  CHECK(harness.summary == "");
+}
+
 }  // namespace
 }  // namespace paracord
