@@ -248,7 +248,11 @@ void CoordinatorCore::AdvanceEpoch() {
                           table_->epoch() == epoch && table_->AllDone();
     if (!check.AllDone() && !reported) break;
   }
-  if (!MUTANT("evaluations_not_voided") && VoidEvaluations(epoch)) return;
+  // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
+  // or not again: those that a restore took back would be scored among others that went on.
+  const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
+  const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
+  if (!MUTANT("evaluations_not_voided") && VoidEvaluations(voided_from)) return;
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
     SetPhase(Phase::kTraining);
@@ -262,7 +266,8 @@ void CoordinatorCore::AdvanceEpoch() {
   table_.reset();
   deaths_.clear();
   deaths_read_.clear();
-  if (epoch > 0 && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
+  const bool to_score = begun <= epoch || epoch >= TotalEpochs();
+  if (epoch > 0 && to_score && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
     return StartEvaluation(epoch - 1);
   }
   if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
@@ -275,9 +280,9 @@ void CoordinatorCore::AdvanceEpoch() {
 
 // Of epochs that a restore has taken back: they scored what is no more. True if the ledgers will be
 // read again, when that is durable.
-bool CoordinatorCore::VoidEvaluations(uint64_t epochs_complete) {
+bool CoordinatorCore::VoidEvaluations(uint64_t first_epoch) {
   const size_t voided = std::erase_if(state_.evaluations, [&](const EvaluationResult& result) {
-    return result.epoch >= epochs_complete;
+    return result.epoch >= first_epoch;
   });
   if (voided == 0) return false;
   newest_untold_ = false;

@@ -159,7 +159,7 @@ class CoordinatorCore {
   void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent& event);
   void AdvanceEpoch();
-  bool VoidEvaluations(uint64_t epochs_complete);
+  bool VoidEvaluations(uint64_t first_epoch);
   void StartEvaluation(uint64_t epoch);
   void FinishEvaluation();
   void TellNewestEvaluation();

@@ -12,10 +12,10 @@ uint64_t SplitCount(uint64_t batches, uint32_t split_batches) {
 
 // How many of the first splits after `base` are to be looked at: all later ones are not begun.
 uint64_t Begun(const Ledger& ledger, uint64_t base) {
-  uint64_t last = 0;
-  if (ledger.finished_size() > 0) last = ledger.finished(ledger.finished_size() - 1).last();
-  if (ledger.open_size() > 0) last = std::max(last, ledger.open(ledger.open_size() - 1).split());
-  return last < base ? 0 : last - base + 1;
+  uint64_t end = 0;
+  if (ledger.finished_size() > 0) end = ledger.finished(ledger.finished_size() - 1).last() + 1;
+  if (ledger.open_size() > 0) end = std::max(end, ledger.open(ledger.open_size() - 1).split() + 1);
+  return end - std::min(end, base);
 }
 
 }  // namespace
@@ -159,6 +159,12 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
     for (uint64_t s = 0; s < splits; ++s) least[s] = std::min(least[s], next[s]);
   }
   return least;
+}
+
+uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {
+  uint64_t splits = 0;
+  for (const Ledger* ledger : ledgers) splits = std::max(splits, Begun(*ledger, 0));
+  return (splits + splits_per_epoch - 1) / splits_per_epoch;
 }
 
 }  // namespace paracord

@@ -88,4 +88,7 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch);
 
+// Epochs of which some ledger has entered something, and all before them.
+uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch);
+
 }  // namespace paracord

@@ -290,44 +290,6 @@ TEST_CASE("the rate at an epoch's end is not that of its last moment") {
   CHECK(status().at("samples_per_second") < 250);
 }
 
-TEST_CASE("a score is told when job.state has it, so that none is told that is not recorded") {
-  CoreHarness harness([](Job& job) { job.test = job.train; });
-  const uint64_t session = harness.Join("worker:0", 40, 10);
-  const auto told = [&] {
-    return nlohmann::json::parse(harness.core->StatusJson(harness.now)).at("evaluations").size();
-  };
-  std::vector<LeaseReport> reports;
-  WorkReply reply;
-  for (int i = 0; i < 20 && !reply.has_evaluation(); ++i) {
-    reply = harness.Work(session, reports);
-    reports.clear();
-    if (reply.has_lease()) {
-      harness.Enter(reply.lease());
-      reports.push_back(CoreHarness::Done(reply.lease()));
-    }
-    harness.Run(200);
-  }
-  REQUIRE(reply.has_evaluation());
-  harness.hold_state = true;
-  WorkRequest scored;
-  scored.set_session(session);
-  EvaluationReport& report = *scored.mutable_evaluation();
-  report.set_lease(reply.evaluation().id());
-  report.set_examples(10);
-  report.add_metrics()->add_values(5);
-  report.mutable_metrics(0)->add_values(10);
-  harness.Feed(WorkEvent{++harness.call, scored});
-  CHECK(told() == 0);
-  CHECK(harness.core->evaluations() == 0);
-  CHECK(harness.core->EvaluationCharts(0).empty());
-  CHECK(harness.log.find("epoch 1/2: test") == std::string::npos);
-  REQUIRE(ParseJobState(harness.job_state, "job.state")->evaluations.size() == 1);
-  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
-  CHECK(told() == 1);
-  CHECK(harness.core->EvaluationCharts(0).size() == 1);
-  CHECK(harness.log.find("epoch 1/2: test loss=0.5000") != std::string::npos);
-}
-
 TEST_CASE("a job without a checkpoint yet is created again") {
   CoreHarness earlier;
   REQUIRE(earlier.Join("worker:0") != 0);

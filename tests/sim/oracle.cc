@@ -377,6 +377,14 @@ void Oracle::CheckSummary(const Manifest& manifest) {
   if (std::abs(loss - expected) > 1e-6 * expected) {
     Violation(absl::StrCat("the last evaluation is ", loss, ", not ", expected));
   }
+  if (rejected > 0) return;
+  // Each is of one moment, the end of its epoch.
+  for (const nlohmann::json& score : summary["evaluations"]) {
+    const double batches = score.value("epoch", 0.0) * static_cast<double>(BatchesPerEpoch(plan_));
+    const double scored = score["metrics"].value("loss", -1.0);
+    if (scored == batches * CountingLossPerBatch(counting_.test_records)) continue;
+    Violation(absl::StrCat("an evaluation is ", scored, " where ", batches, " batches are done"));
+  }
 }
 
 }  // namespace paracord

@@ -1,0 +1,119 @@
+// When epochs are scored, and what becomes of scores when ledgers go back.
+#include <catch2/catch.hpp>
+
+#include "common/json_text.h"
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+WorkRequest Scored(uint64_t session, const EvaluationLease& lease, double loss) {
+  WorkRequest request;
+  request.set_session(session);
+  EvaluationReport& report = *request.mutable_evaluation();
+  report.set_lease(lease.id());
+  report.set_examples(10);
+  report.add_metrics()->add_values(10 * loss);
+  report.mutable_metrics(0)->add_values(10);
+  return request;
+}
+
+// The splits [0, count), through all epochs, in the ledgers of one ps.
+void Finish(PsDescription& ps, uint64_t count) {
+  for (PartitionDescription& partition : *ps.mutable_partitions()) {
+    Ledger& ledger = *partition.mutable_ledger();
+    ledger.Clear();
+    ledger.add_finished()->set_last(count - 1);
+    ledger.set_applied(2 * count);
+  }
+}
+
+// Computes so many splits, and scores what it is told to, all alike, until there is another split
+// to compute or nothing to do. The epochs that it scored.
+std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t splits,
+                              double loss) {
+  std::vector<uint64_t> epochs;
+  std::vector<LeaseReport> reports;
+  for (int waited = 0; waited < 3;) {
+    const WorkReply reply = harness.Work(session, std::exchange(reports, {}));
+    if (reply.has_lease()) {
+      if (splits-- == 0) break;
+      const uint64_t done = reply.lease().epoch() * 2 + reply.lease().split() + 1;
+      for (PsDescription& ps : harness.ps) {
+        if (ps.partitions(0).ledger().applied() < 2 * done) Finish(ps, done);
+      }
+      reports.push_back(CoreHarness::Done(reply.lease()));
+    } else if (reply.has_evaluation()) {
+      epochs.push_back(reply.evaluation().epoch());
+      harness.Feed(WorkEvent{++harness.call, Scored(session, reply.evaluation(), loss)});
+    } else {
+      harness.Run(200);
+      ++waited;
+    }
+  }
+  return epochs;
+}
+
+TEST_CASE("a score is told when job.state has it, so that none is told that is not recorded") {
+  CoreHarness harness([](Job& job) { job.test = job.train; });
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  const auto told = [&] {
+    return nlohmann::json::parse(harness.core->StatusJson(harness.now)).at("evaluations").size();
+  };
+  for (int split = 0; split < 2; ++split) {
+    const Lease lease = harness.Work(session).lease();
+    harness.Enter(lease);
+    harness.Work(session, {CoreHarness::Done(lease)}, false);
+  }
+  const WorkReply reply = harness.Work(session);
+  REQUIRE(reply.has_evaluation());
+  harness.hold_state = true;
+  harness.Feed(WorkEvent{++harness.call, Scored(session, reply.evaluation(), 0.5)});
+  CHECK(told() == 0);
+  CHECK(harness.core->evaluations() == 0);
+  CHECK(harness.core->EvaluationCharts(0).empty());
+  CHECK(harness.log.find("epoch 1/2: test") == std::string::npos);
+  REQUIRE(ParseJobState(harness.job_state, "job.state")->evaluations.size() == 1);
+  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+  CHECK(told() == 1);
+  CHECK(harness.core->EvaluationCharts(0).size() == 1);
+  CHECK(harness.log.find("epoch 1/2: test loss=0.5000") != std::string::npos);
+}
+
+TEST_CASE("a replay scores no epoch that other partitions are past, and ends no job by it") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.epochs = 3;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = 0.5};
+  });
+  CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 5, 0.8) == std::vector<uint64_t>{0, 1});
+  // It is created again, there is no checkpoint yet; the other one has all that it had.
+  harness.ps[1] = PsDescription();
+  harness.ps[1].set_protocol(kProtocol);
+  harness.ps[1].set_boot_id("second");
+  harness.Run(20000);
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  // Only what all have when all of it is done is a state that there is.
+  CHECK(WorkOff(harness, session, 6, 0.4) == std::vector<uint64_t>{2});
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("ledger").at("applied_min") == 12);
+  CHECK(summary.at("ledger").at("applied_max") == 12);
+  CHECK(summary.at("evaluations").size() == 3);
+  CHECK(summary.at("evaluations")[0].at("metrics").at("loss") == 0.8);
+}
+
+TEST_CASE("an epoch is not scored by who learns only in the middle of the next that it is due") {
+  const auto job = [](uint64_t every_epochs) {
+    return [every_epochs](Job& edited) {
+      edited.test = edited.train;
+      edited.evaluate_every_epochs = every_epochs;
+    };
+  };
+  CoreHarness earlier(job(0));
+  CHECK(WorkOff(earlier, earlier.Join("worker:0", 40, 10), 3, 0.8).empty());
+  CoreHarness later(job(1), After(earlier), &earlier);
+  CHECK(WorkOff(later, later.Join("worker:0", 40, 10), 1, 0.8) == std::vector<uint64_t>{1});
+}
+
+}  // namespace
+}  // namespace paracord
