@@ -106,10 +106,9 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
     return Verdict::kGoOn;
   }
   if (batches >= newest.name.step) return Verdict::kGoOn;
-  return absl::InvalidArgumentError(absl::StrCat(
-      options_.job.steps.has_value() ? "steps" : "epochs", ": that is ", batches, " batches, but ",
-      newest.name.step, " are applied in checkpoint ", newest.name.ToString(),
-      "; give at least as many, or begin anew in another --dir"));
+  return absl::InvalidArgumentError(
+      TooFewBatches(options_.job, batches, newest.name.step,
+                    absl::StrCat("in checkpoint ", newest.name.ToString())));
 }
 
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {

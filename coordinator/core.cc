@@ -223,7 +223,16 @@ void CoordinatorCore::SetPhase(Phase phase) {
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluation_unsaved_) return;
-  if (!samples_found_.has_value()) samples_found_ = Counts().samples;
+  if (!samples_found_.has_value()) {
+    const LedgerCounts counts = Counts();
+    samples_found_ = counts.samples;
+    // It would be done with partitions that stand anywhere. A longer job can go on with them.
+    if (counts.applied_max > counts.batches) {
+      return Leave(ExitCode::kConfiguration,
+                   TooFewBatches(job_, counts.batches, counts.applied_max, "on a ps"),
+                   /*alone=*/true);
+    }
+  }
   const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
   const uint32_t split_batches = state_.plan.split_batches();
   std::vector<const Ledger*> ledgers;
@@ -360,12 +369,12 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
 }
 
 // Tells everybody and goes. The ps stay when only this coordinator leaves.
-void CoordinatorCore::Leave(ExitCode code, const std::string& reason) {
+void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone) {
   if (phase_ == Phase::kEnded) return;
   SetPhase(Phase::kEnded);
   ended_ms_ = now_ms_;
   exit_ = Exit{static_cast<int>(code), Sendable(reason)};
-  leaves_alone_ = code == ExitCode::kDrained || code == ExitCode::kFenced;
+  leaves_alone_ = alone || code == ExitCode::kDrained || code == ExitCode::kFenced;
   if (leaves_alone_) return untold_.clear();
   for (auto& [id, session] : sessions_) {
     if (session.hold.has_value()) {

@@ -51,6 +51,10 @@ struct FoundInDir {
   std::map<std::string, std::string> unreadable;  // checkpoints, with why
 };
 
+// Why a job cannot go on that is to have fewer batches than are applied `where`.
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t applied,
+                          const std::string& where);
+
 // A checkpoint being written.
 struct CheckpointRound {
   uint64_t id = 0;
@@ -166,7 +170,7 @@ class CoordinatorCore {
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
   void EndAfterCheckpoint(Ending ending);
-  void Leave(ExitCode code, const std::string& reason);
+  void Leave(ExitCode code, const std::string& reason, bool alone = false);
   bool EvaluationDue(uint64_t epoch) const;
   std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
   void EndWindow();
@@ -366,7 +370,7 @@ class CoordinatorCore {
   uint32_t summary_tries_ = 0;
   int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
   int64_t ended_ms_ = 0;
-  bool leaves_alone_ = false;  // drained or fenced: workers and ps stay for the next coordinator
+  bool leaves_alone_ = false;  // such as drained: workers and ps stay for the next coordinator
   std::optional<Exit> exit_;   // of a job that has ended
   bool exited_ = false;        // it has been told
 };

@@ -37,6 +37,13 @@ absl::Status CheckNames(const JobFacts& facts) {
 
 }  // namespace
 
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t applied,
+                          const std::string& where) {
+  return absl::StrCat(job.steps.has_value() ? "steps" : "epochs", ": that is ", batches,
+                      " batches, but ", applied, " are applied ", where,
+                      "; give at least as many, or begin anew in another --dir");
+}
+
 void CoordinatorCore::FixJob(const JobFacts& facts) {
   state_.run_id = options_.new_run_id;
   state_.job_json = JobToJson(job_);

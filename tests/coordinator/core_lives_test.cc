@@ -291,6 +291,22 @@ TEST_CASE("a checkpoint that cannot be read is tried for a while, then left and 
   }
 }
 
+TEST_CASE("a job that is given fewer epochs than its ps have applied is refused") {
+  CoreHarness first;
+  const uint64_t session = first.Join("worker:0");
+  for (int split = 0; split < 3; ++split) {
+    const Lease lease = first.Work(session).lease();
+    first.Enter(lease);
+    first.Work(session, {CoreHarness::Done(lease)}, false);
+  }
+  CoreHarness second([](Job& job) { job.epochs = 1; }, After(first), &first);
+  second.Run(3000);
+  CHECK(second.committed.empty());
+  REQUIRE(second.exit.has_value());
+  CHECK(second.exit->code == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(second.exit->reason.find("epochs: that is 4 batches, but 6 are applied") == 0);
+}
+
 TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
   CoreHarness first(kOften);
   CoreHarness second(kOften, AfterCheckpoints(first, 1), nullptr, {0, 1});
