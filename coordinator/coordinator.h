@@ -73,6 +73,7 @@ class Coordinator : public Service {
 
   void TryToBegin();
   void BeginLater(const absl::Status& why);
+  absl::Status TakeCompletionBack(FoundInDir& found) const;
   absl::Status SetSummaryAside();
   absl::Status Begin();
   absl::StatusOr<FoundInDir> LookInDir();

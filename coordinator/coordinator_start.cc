@@ -183,6 +183,19 @@ absl::Status Coordinator::SetSummaryAside() {
   return files.RemoveTree(Path(kSummaryName));
 }
 
+// A complete job is given more to do. To ps and workers whose coordinator is away for a moment it
+// would be over all the same, by its newest checkpoint.
+absl::Status Coordinator::TakeCompletionBack(FoundInDir& found) const {
+  if (found.manifests.empty() || !found.manifests.front().complete) return absl::OkStatus();
+  Manifest& newest = found.manifests.front();
+  const std::string name = newest.name.ToString();
+  if (found.unreadable.contains(name)) return absl::OkStatus();
+  newest.complete = false;
+  return environment_.files.WriteAtomic(
+      absl::StrCat(CheckpointsDirectory(options_.dir), "/", name, "/", std::string(kManifestName)),
+      ManifestToText(newest));
+}
+
 absl::Status Coordinator::Begin() {
   Files& files = environment_.files;
   RETURN_IF_ERROR(files.MakeDirectories(CheckpointsDirectory(options_.dir)));
@@ -210,6 +223,7 @@ absl::Status Coordinator::Begin() {
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(TakeCompletionBack(found));
   RETURN_IF_ERROR(SetSummaryAside());
   for (const Manifest& manifest : found.manifests) {
     const std::string name = manifest.name.ToString();

@@ -118,6 +118,18 @@ TEST_CASE("a job is done unless it is given more batches, or another end") {
   CHECK(RunInVain(example.directory, job).code == kGoesOn);
 }
 
+TEST_CASE("who is without a coordinator takes no job for done that was given more batches") {
+  ExampleJob example;
+  example.Commit(2, 1, {.complete = true});
+  Job job = example.job;
+  REQUIRE(RunInVain(example.directory, job).code == 0);
+  CHECK(JobIsComplete(example.files, example.directory.path()));
+  job.epochs = 3;
+  REQUIRE(RunInVain(example.directory, job).code == kGoesOn);
+  CHECK_FALSE(JobIsComplete(example.files, example.directory.path()));
+  CHECK(VerifyCheckpoint(example.files, example.path("checkpoints/step-2-g1-r1")).ok());
+}
+
 TEST_CASE("the last checkpoint of a job that is done is read once, while the loop answers") {
   const bool sound = GENERATE(true, false);
   ExampleJob example;
