@@ -16,6 +16,7 @@
 #include "config/job.h"
 #include "config/json_fields.h"
 #include "server/initial_weights.h"
+#include "server/initializer.h"
 #include "server/optimizer.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
@@ -110,6 +111,9 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto weights = InitialWeights::Open(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {
     report.Take(where, (*weights)->CheckFinite());
+  }
+  for (const VariableSpec& variable : (*program)->variables()) {
+    if (!job.initial_weights.has_value()) report.Take(where, CheckInitializer(variable));
   }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));

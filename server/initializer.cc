@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -146,6 +147,25 @@ absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options
       "variance_scaling, identity, orthogonal"));
 }
 
+// No element is further from zero.
+double Bound(const Distribution& distribution) {
+  constexpr double kNormalMax = 10;  // 53 random bits give no normal number beyond 8.6
+  const double a = std::abs(distribution.a), b = std::abs(distribution.b);
+  switch (distribution.shape) {
+    case Shape::kUniform:
+      return std::max(a, b);
+    case Shape::kNormal:
+      return a + b * kNormalMax;
+    case Shape::kTruncated:
+      return a + b * 2;
+    case Shape::kConstant:
+    case Shape::kIdentity:
+    case Shape::kOrthogonal:
+      return a;
+  }
+  return a;
+}
+
 // Draws again until the number lies within two standard deviations, each draw from its own place of
 // the element's sequence. A draw is refused with probability 0.0455, so 16 in a row (3e-22) is
 // never; the bound is for the reader.
@@ -179,14 +199,29 @@ float Element(const Distribution& distribution, uint64_t key, uint64_t row_eleme
   return 0;
 }
 
+struct Checked {
+  Distribution distribution;
+  bool unit_forget = false;
+};
+
+absl::StatusOr<Checked> Check(const VariableSpec& variable) {
+  Options options(variable);
+  Checked checked;
+  ASSIGN_OR_RETURN(checked.distribution, Read(variable, options));
+  checked.unit_forget = options.Get("unit_forget", 0) != 0;
+  RETURN_IF_ERROR(options.Finish());
+  if (Bound(checked.distribution) <= std::numeric_limits<float>::max()) return checked;
+  return options.Error("finite values in float32; options nearer to zero give them");
+}
+
 }  // namespace
+
+absl::Status CheckInitializer(const VariableSpec& variable) { return Check(variable).status(); }
 
 absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,
                         std::span<float> out) {
-  Options options(variable);
-  ASSIGN_OR_RETURN(const Distribution distribution, Read(variable, options));
-  const bool unit_forget = options.Get("unit_forget", 0) != 0;
-  RETURN_IF_ERROR(options.Finish());
+  ASSIGN_OR_RETURN(const Checked checked, Check(variable));
+  const auto& [distribution, unit_forget] = checked;
   const uint64_t key = DeriveKey(seed, variable.name());
   if (distribution.shape == Shape::kOrthogonal) {
     const MatrixShape matrix = MatrixOf(variable);

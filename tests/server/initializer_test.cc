@@ -178,12 +178,20 @@ TEST_CASE("initializers and options that do not exist are refused by name") {
         Variable("variance_scaling", {4}, {{"mode", 3}}),
         Variable("variance_scaling", {4}, {{"scale", 0}}),
         Variable("variance_scaling", {4}, {{"distribution", 0.5}}),
-        Variable("constant", {4}, {{"value", std::nan("")}})}) {
+        Variable("constant", {4}, {{"value", std::nan("")}}),
+        Variable("constant", {4}, {{"value", 1e39}}),
+        Variable("random_uniform", {4}, {{"minval", -1e39}}),
+        Variable("random_normal", {4}, {{"mean", 1e308}, {"stddev", -1}}),
+        Variable("random_normal", {4}, {{"stddev", 1e38}}),
+        Variable("truncated_normal", {4}, {{"stddev", -3e38}}),
+        Variable("orthogonal", {2, 2}, {{"gain", 1e39}})}) {
     const absl::Status status = Initialize(variable, 1, 0, out);
     CAPTURE(status.ToString());
     CHECK(absl::IsInvalidArgument(status));
     CHECK(status.message().find("dense/kernel") != std::string::npos);
+    CHECK(CheckInitializer(variable) == status);
   }
+  CHECK(CheckInitializer(Variable("random_normal", {4}, {{"stddev", -1}})).ok());
 }
 
 }  // namespace
