@@ -45,6 +45,17 @@ void Print(const Manifest& manifest, const Score& score, bool as_json, std::ostr
   for (const auto& [name, value] : score.metrics) out << "test " << name << ": " << value << "\n";
 }
 
+// The test data may be others than the job's, but not what makes numbers of words.
+void WarnOfOtherData(const Workload& workload, const std::string& trained_with, std::ostream& err) {
+  std::string train = workload.facts.fingerprint();  // and that of the test data
+  if (workload.test != nullptr)
+    train.resize(train.size() - workload.test->fingerprint().size() - 1);
+  if (trained_with == train || trained_with.starts_with(train + "+")) return;
+  err << "paracord evaluate: warning: data.train is not what the checkpoint was trained with (its "
+      << "fingerprint is " << train << ", that was " << trained_with
+      << "): of another vocabulary or other columns the metrics say nothing\n";
+}
+
 int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const absl::Status& status, ExitCode code) {
     err << "paracord evaluate: " << std::string(status.message()) << "\n";
@@ -71,6 +82,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   SystemRandom random;
   absl::StatusOr<Workload> workload = OpenWorkload(files, *job, build, PlaceIn(own.dir, random));
   if (!workload.ok()) return fail(workload.status(), ExitCode::kConfiguration);
+  WarnOfOtherData(*workload, chosen->manifest.plan.fingerprint(), err);
   const std::atomic<bool> stop = false;
   const absl::StatusOr<Score> score =
       ScoreVariables(*workload, chosen->manifest.variables, chosen->values, job->batch, stop);

@@ -65,7 +65,7 @@ class ExampleJob {
     manifest.plan.set_test_records(3);
     manifest.plan.set_batch(2);
     manifest.plan.set_split_batches(32);
-    manifest.plan.set_fingerprint("f");
+    manifest.plan.set_fingerprint("idx:3:1b9b7a432cd96dfd+idx:3:1b9b7a432cd96dfd");
     manifest.variables = {Variable("dense/kernel", {4, 3}), Variable("dense/bias", {3})};
     AddPartition(manifest, 0, 0, 0, 3, 0, options);
     AddPartition(manifest, 0, 1, 3, 4, 1, options);

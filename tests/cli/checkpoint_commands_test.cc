@@ -274,6 +274,27 @@ TEST_CASE("evaluate scores a checkpoint on the job's test data") {
   CHECK(Run(RunEvaluate, {job, "--dir", dir, "--device=gpu"}).code == 2);
 }
 
+TEST_CASE("evaluate warns where the training data are others than the checkpoint's") {
+  ExampleJob example;
+  example.Commit(2, 1, {.bias = 1});
+  const std::vector<std::string> args = {example.path("job.json"), "--dir",
+                                         example.directory.path()};
+  std::string job = *example.files.ReadWhole(args[0]);
+  const std::string x = *example.files.ReadWhole(example.path("x"));
+  example.Write("other", x.substr(0, x.size() - 1) + "?");
+  job.replace(job.rfind("\"x\""), 3, "\"other\"");
+  example.Write("job.json", job);  // other test data are what one may want to score
+  Ran ran = Run(RunEvaluate, args);
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+  job.replace(job.find("\"x\""), 3, "\"other\"");
+  example.Write("job.json", job);
+  ran = Run(RunEvaluate, args);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.err, "warning: data.train is not what the checkpoint was trained with"));
+  CHECK(Has(ran.err, "that was idx:3:1b9b7a432cd96dfd+idx:3:1b9b7a432cd96dfd)"));
+}
+
 TEST_CASE("evaluate goes to the CPU by itself where there is a GPU of no use, and says so") {
   ExampleJob example;
   example.Commit(2, 1, {.bias = 1});
