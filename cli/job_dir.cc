@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -90,6 +91,15 @@ absl::StatusOr<int> TakeDir(Files& files, const std::string& dir) {
   if (lock.ok()) close(*lock);
   return absl::Status(taken.code(),
                       absl::StrCat("--dir ", dir, " cannot be written: ", taken.message()));
+}
+
+bool HoldsDir(int lock, const std::string& dir) {
+  struct stat ours = {}, there = {};
+  if (fstat(lock, &ours) != 0) return true;
+  if (stat(absl::StrCat(dir, "/", kLockName).c_str(), &there) != 0) {
+    return errno != ENOENT && errno != ENOTDIR;
+  }
+  return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {

@@ -29,6 +29,10 @@ bool IsOfJob(std::string_view name);
 // cannot be written, and why. The descriptor is the lock, for as long as it is open.
 absl::StatusOr<int> TakeDir(Files& files, const std::string& dir);
 
+// Whether the lock in `dir` is still that one: false once somebody removed or moved `dir`, so that
+// another train may take what is there now. An error to look is none to tell.
+bool HoldsDir(int lock, const std::string& dir);
+
 // Removes everything that a job leaves behind in `dir`, and nothing else: nothing at all where no
 // coordinator ever led, and INVALID_ARGUMENT if there are checkpoints then. ALREADY_EXISTS: a
 // coordinator that leads the job in `dir` answers at `dir`/coordinator.address. One that does not

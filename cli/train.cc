@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,14 @@ absl::Status RemoveTraceParts(Files& files, const std::string& dir) {
   return absl::OkStatus();
 }
 
-absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progress) {
+// What daemons need that start in `dir`, now or later.
+absl::Status Furnish(Files& files, const std::string& dir, const std::string& job_json) {
+  RETURN_IF_ERROR(files.MakeDirectories(dir + "/logs"));
+  return files.WriteAtomic(absl::StrCat(dir, "/", kRunningJobName), job_json);
+}
+
+absl::Status PrepareDir(Files& files, const TrainFlags& flags, const std::string& job_json,
+                        Progress& progress) {
   if (flags.fresh) {
     GrpcNetwork network;
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
@@ -82,7 +90,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, Progress& progres
     }
   }
   RETURN_IF_ERROR(RemoveTraceParts(files, flags.dir));
-  return files.MakeDirectories(flags.dir + "/logs");
+  return Furnish(files, flags.dir, job_json);
 }
 
 void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progress) {
@@ -119,8 +127,11 @@ std::string ToGoOn(const TrainFlags& flags) {
 
 struct Supervision {
   TrainEnd end;
-  int64_t drain_ms = 0;  // what each group of daemons is given to leave
-  sigset_t signals;      // that are blocked
+  int lock;  // of end.dir
+  std::string job_json;
+  int64_t drain_ms = 0;     // what each group of daemons is given to leave
+  sigset_t signals;         // that are blocked
+  std::string dir_problem;  // that was said last
 };
 
 // A second Ctrl-C ends us at once, and the daemons with us. They say what came.
@@ -132,6 +143,29 @@ void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Pr
   ::signal(SIGTERM, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &leave, nullptr);
   cluster.Drain(supervision.drain_ms, signal);
+}
+
+// Somebody may have removed or moved it. False: another train works there now.
+bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
+  const std::string& dir = supervision.end.dir;
+  if (HoldsDir(supervision.lock, dir)) return true;
+  const absl::Status again = [&]() -> absl::Status {
+    RETURN_IF_ERROR(files.MakeDirectories(dir));
+    ASSIGN_OR_RETURN(const int lock, TakeDir(files, dir));
+    close(std::exchange(supervision.lock, lock));
+    return Furnish(files, dir, supervision.job_json);
+  }();
+  if (absl::IsAlreadyExists(again)) {
+    progress.End();
+    std::cerr << "paracord train: " << dir << " was removed or moved, and "
+              << "another paracord train works there now: this one ends\n";
+    return false;
+  }
+  const std::string said = absl::StrCat(
+      dir, " was removed or moved, with its checkpoints; ",
+      again.ok() ? "it is made again, for those to come" : std::string(again.message()));
+  if (std::exchange(supervision.dir_problem, said) != said) progress.Event("directory", said);
+  return true;
 }
 
 // Somebody is missing who does not come back.
@@ -148,11 +182,13 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
   }
   progress.End();
   std::cerr << "paracord train: " << GivenUpText(files, lost) << "\n";
-  progress.Event("stopped", StoppedText(files, supervision.end));
+  const bool refused = lost.code == static_cast<int>(ExitCode::kConfiguration);
+  progress.Event("stopped",
+                 StoppedText(files, supervision.end, refused ? "once that is mended, " : ""));
   return lost.code < kRestartMayHelp ? lost.code : static_cast<int>(ExitCode::kFailed);
 }
 
-int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& supervision,
+int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervision,
               Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
   const auto begun = std::chrono::steady_clock::now();
@@ -163,6 +199,10 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, const Supervision& su
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&supervision.signals, nullptr, &wait);
     ShowDeaths(cluster.Reap(), progress);
+    if (!KeepDir(files, supervision, progress)) {
+      Drain(cluster, supervision, SIGTERM, progress);
+      return static_cast<int>(ExitCode::kInUse);
+    }
     if (cluster.given_up().has_value() && !cluster.coordinator_exit().has_value()) {
       return GiveUp(cluster, supervision, progress);
     }
@@ -246,17 +286,20 @@ int Train(TrainFlags flags) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(style, std::cout);
-  const absl::Status prepared = PrepareDir(files, flags, progress);
+  const std::string job_json = JobToJson(*job);
+  const absl::Status prepared = PrepareDir(files, flags, job_json, progress);
   if (!prepared.ok()) return Fail(prepared);
-  const Supervision supervision{
+  Supervision supervision{
       {flags.dir, files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or(""),
        ToGoOn(flags), flags.json},
+      *lock,
+      job_json,
       job->timeouts.drain_ms + kDrainMarginMs,
-      signals};
+      signals,
+      ""};
   absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), ExitCode::kConfiguration);
-  absl::Status ready = files.WriteAtomic(options->job_file, JobToJson(*job));
-  if (ready.ok()) ready = PrepareTrace(files, flags, *options);
+  const absl::Status ready = PrepareTrace(files, flags, *options);
   if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
   LocalCluster cluster(*options);
   // Processes are forked before gRPC starts threads here, but for --fresh.

@@ -28,6 +28,15 @@ bool BeginsMessage(const std::string& line) {
                    program.find(' ') == std::string::npos);
 }
 
+// "2026-01-31T... info daemon exit code 2: why" without what comes before the why.
+std::string Reason(const std::string& words) {
+  constexpr std::string_view kExit = " daemon exit code ";
+  const size_t line = words.find('\n'), exit = words.find(kExit);
+  if (exit >= line) return words;
+  const size_t colon = words.find(": ", exit);
+  return colon < line ? words.substr(colon + 2) : words;
+}
+
 // What a coordinator wrote at its end; null: nothing, or somebody else wrote it.
 nlohmann::json ParseSummary(const std::string& text) {
   nlohmann::json summary = JsonOf(text);
@@ -57,7 +66,8 @@ std::string LastWords(Files& files, const std::string& log) {
   while (first > 0 && lines.size() - first < kLastLinesMax) {
     if (BeginsMessage(lines[--first])) break;
   }
-  return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "\n");
+  return Reason(
+      absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "\n"));
 }
 
 std::string GivenUpText(Files& files, const LocalCluster::Death& lost) {
@@ -74,7 +84,7 @@ std::string GivenUpText(Files& files, const LocalCluster::Death& lost) {
   return absl::StrCat(text, "\n(", lost.log, ")");
 }
 
-std::string StoppedText(Files& files, const TrainEnd& end) {
+std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first) {
   const nlohmann::json summary = SummaryOf(files, end);
   const std::string why =
       summary.is_object()
@@ -85,7 +95,7 @@ std::string StoppedText(Files& files, const TrainEnd& end) {
   const std::string next = newest.has_value()
                                ? absl::StrCat("to go on from ", newest->name.ToString())
                                : std::string("there is no checkpoint; to begin again");
-  return absl::StrCat(why, "; ", next, ": ", end.to_go_on);
+  return absl::StrCat(why, "; ", first, next, ": ", end.to_go_on);
 }
 
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress) {

@@ -20,8 +20,9 @@ struct TrainEnd {
 // A coordinator's end by itself, with what it wrote; gives its code.
 int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& progress);
 
-// "stopped (why); to go on from step-40-g1-r3: command": after a drain.
-std::string StoppedText(Files& files, const TrainEnd& end);
+// "stopped (why); to go on from step-40-g1-r3: command": after a drain. `first`: what comes before
+// that command can help, as "once that is mended, ".
+std::string StoppedText(Files& files, const TrainEnd& end, const std::string& first = "");
 
 // Who was given up, and why: how often it died, or its own last words.
 std::string GivenUpText(Files& files, const LocalCluster::Death& lost);

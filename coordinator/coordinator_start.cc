@@ -87,7 +87,13 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
   if (!before.empty()) {
     ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
     const bool same_end = job_before.stop_when == options_.job.stop_when;
-    RETURN_IF_ERROR(CheckResumable(std::move(job_before), options_.job, plan.split_batches()));
+    const absl::Status same =
+        CheckResumable(std::move(job_before), options_.job, plan.split_batches());
+    if (!same.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          std::string(same.message()),
+          "; give it as it was, or begin anew: ", "another --dir, or with paracord train --fresh"));
+    }
     RETURN_IF_ERROR(BatchesOf(options_.job, plan).status());
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
   }

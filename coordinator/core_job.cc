@@ -17,6 +17,10 @@ namespace {
 constexpr int kMetricsMax = 1000;
 constexpr size_t kShownBytesMax = 200;  // of what a worker says, in a line of the log
 
+constexpr char kOtherData[] =
+    ": what data.train and data.test name is not what the job was begun with; put that back, or "
+    "begin anew in another --dir";
+
 // What is kept of facts as the worker says it.
 absl::Status CheckNames(const JobFacts& facts) {
   if (!facts.fingerprint().empty() && !IsName(facts.fingerprint())) {
@@ -155,15 +159,15 @@ std::optional<std::string> CoordinatorCore::FactsDiffer(const JobFacts& facts) c
   const DataPlan& plan = state_.plan;
   if (facts.records() != plan.records()) {
     return absl::StrCat("it finds ", facts.records(), " training records, the job has ",
-                        plan.records());
+                        plan.records(), kOtherData);
   }
   if (facts.test_records() != plan.test_records()) {
     return absl::StrCat("it finds ", facts.test_records(), " test records, the job has ",
-                        plan.test_records());
+                        plan.test_records(), kOtherData);
   }
   if (facts.fingerprint() != plan.fingerprint()) {
-    return absl::StrCat("its data files have the fingerprint ", facts.fingerprint(), ", the job's ",
-                        plan.fingerprint());
+    return absl::StrCat("its data files (with vocabularies) have the fingerprint ",
+                        facts.fingerprint(), ", the job's ", plan.fingerprint(), kOtherData);
   }
   for (int i = 0; i < facts.variables_size(); ++i) {
     const VariableSpec& theirs = facts.variables(i);

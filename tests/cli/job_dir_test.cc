@@ -151,6 +151,30 @@ TEST_CASE(
   CHECK_FALSE(absl::IsAlreadyExists(denied.status()));
 }
 
+TEST_CASE("a directory that is removed, moved or taken by somebody else is not held any more") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string dir = directory / "d";
+  const auto take = [&] {
+    REQUIRE(files.MakeDirectories(dir).ok());
+    const absl::StatusOr<int> lock = TakeDir(files, dir);
+    REQUIRE(lock.ok());
+    CHECK(HoldsDir(*lock, dir));
+    return *lock;
+  };
+  const int first = take();
+  REQUIRE(files.RemoveTree(dir).ok());
+  CHECK_FALSE(HoldsDir(first, dir));
+  const int second = take();
+  CHECK_FALSE(HoldsDir(first, dir));
+  std::filesystem::rename(dir, dir + "-elsewhere");
+  CHECK_FALSE(HoldsDir(second, dir));
+  std::filesystem::rename(dir + "-elsewhere", dir);
+  CHECK(HoldsDir(second, dir));
+  close(first);
+  close(second);
+}
+
 TEST_CASE("nothing is claimed in a directory without a job") {
   const TestDirectory directory;
   PosixFiles files;

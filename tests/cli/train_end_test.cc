@@ -33,8 +33,7 @@ TEST_CASE("the last words of a daemon are all lines of its last message") {
   for (const Case& c : {
            Case{"", ""},
            Case{before, dated + "ps:0 listens"},
-           Case{before + dated + "daemon exit code 2: one\nand another\n\n",
-                dated + "daemon exit code 2: one\nand another"},
+           Case{before + dated + "daemon exit code 2: one\nand another\n\n", "one\nand another"},
            Case{before + complaint + "one\n  two: three\nfour",
                 complaint + "one\n  two: three\nfour"},
            Case{"no\nmessage", "no\nmessage"},
@@ -87,6 +86,8 @@ TEST_CASE("a stop without a summary says what is lost and where to look") {
   REQUIRE(d.files.WriteAtomic(d.directory / "summary.json", R"({"reason": "SIGTERM"})").ok());
   CHECK(StoppedText(d.files, end) ==
         "stopped (SIGTERM); there is no checkpoint; to begin again: paracord train job.json");
+  CHECK(StoppedText(d.files, end, "first, ")
+            .starts_with("stopped (SIGTERM); first, there is no checkpoint"));
 }
 
 TEST_CASE("the end of a job is told whatever somebody else wrote into its summary") {

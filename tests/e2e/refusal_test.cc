@@ -23,7 +23,9 @@ TEST_CASE("a job that resumes with another batch size is refused, naming the key
   cluster.WriteJob({{"steps", kSteps}, {"batch", 32}});
   cluster.Start("coordinator");
   CHECK(cluster.at("coordinator").Wait(10000) == 2);
-  CHECK(cluster.Logged("coordinator", "batch"));
+  CHECK(cluster.Logged("coordinator",
+                       "batch: was 16 and is now 32, but cannot change on resume; "
+                       "give it as it was, or begin anew: "));
   cluster.WriteJob({{"steps", kSteps + 100}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);

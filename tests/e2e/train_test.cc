@@ -201,6 +201,33 @@ TEST_CASE("a second train in the same DIR is refused with 3") {
   CheckCounted(train.dir(), kSteps);
 }
 
+TEST_CASE("a DIR that is removed under a train is made again, unless another train is there") {
+  Train train;
+  const auto first = train.Start();
+  REQUIRE(train.WaitUntilTraining());
+  std::filesystem::remove_all(train.dir());
+  REQUIRE(WaitUntil(10000, [&] { return train.Said(" was removed or moved, with its check"); }));
+  CHECK(train.Start()->Wait(5000) == 3);
+  train.Signal("worker", SIGKILL);  // who starts again finds the job and a place for its log
+  CHECK(first->Wait(60000) == 0);
+  CheckCounted(train.dir(), kSteps);
+
+  Train taken;
+  const auto held = taken.Start();
+  REQUIRE(taken.WaitForCheckpoint());
+  taken.Signal("coordinator", SIGSTOP);
+  held->Signal(SIGSTOP);
+  std::filesystem::rename(taken.dir(), taken.root() + "/moved");
+  const auto second = taken.Start();
+  REQUIRE(taken.WaitForCheckpoint());
+  taken.Signal("coordinator", SIGCONT);
+  held->Signal(SIGCONT);
+  CHECK(held->Wait(30000) == 3);
+  CHECK(taken.Said("another paracord train works there now: this one ends"));
+  CHECK(second->Wait(60000) == 0);
+  CheckCounted(taken.dir(), kSteps);
+}
+
 TEST_CASE("train in a DIR that cannot be written ends with 2, and names DIR and error") {
   const bool read_only = GENERATE(false, true);
   Train train;
@@ -368,7 +395,7 @@ TEST_CASE("train ends with the code of its last worker, which says why, after a 
   CHECK(command->Wait(20000) == 2);
   CHECK(train.Said("worker:0 ended (exit code 2), and nobody is left in its place: "));
   CHECK(train.Said("train-y.npy"));
-  CHECK(train.Said("stopped (SIGTERM, after a checkpoint); to go on from step-"));
+  CHECK(train.Said("stopped (SIGTERM, after a checkpoint); once that is mended, to go on from "));
   CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
   CHECK(train.Daemons().empty());
 }
