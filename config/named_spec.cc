@@ -105,6 +105,11 @@ std::optional<NamedSpec> ReadKerasObject(NamedKind kind, const json& object,
     fields.Problem("config", absl::StrCat("must be an object, is ", JsonExcerpt(*config)));
     return std::nullopt;
   }
+  // Gradients are float32: a scale of the loss against what float16 lacks has nothing to do.
+  const auto inner = config->find("inner_optimizer");
+  if (spec.name == "lossscaleoptimizer" && inner != config->end() && !inner->is_null()) {
+    return ReadNamedSpec(kind, *inner, path + ".config.inner_optimizer", problems);
+  }
   // A metric may have a name of its own, which is that of its score.
   const auto own = config->find("name");
   if (kind == NamedKind::kMetric && own != config->end() && own->is_string() &&

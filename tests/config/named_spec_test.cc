@@ -87,12 +87,17 @@ TEST_CASE("what tells a config of Keras 2 is kept where its numbers are others")
   CHECK(legacy.options.at("decay") == 0.0);
 }
 
-TEST_CASE("an optimizer around another is named, whatever it holds") {
+TEST_CASE("of an optimizer that scales the loss the one within counts") {
   const NamedSpec scaled = Read(NamedKind::kOptimizer,
                                 R"({"class_name": "LossScaleOptimizer", "config": {
-                                    "inner_optimizer": {"class_name": "Adam", "config": {}},
-                                    "initial_scale": 32768.0}})");
-  CHECK(scaled.name == "lossscaleoptimizer");
+                                    "inner_optimizer": {"class_name": "Adam", "config": {
+                                        "learning_rate": 0.5, "loss_scale_factor": null}},
+                                    "initial_scale": 32768.0, "dynamic_growth_steps": 2000}})");
+  CHECK(scaled.name == "adam");
+  CHECK(scaled.options == json{{"learning_rate", 0.5}});
+  // Without one it is refused by name, where the optimizer is made.
+  CHECK(Read(NamedKind::kOptimizer, R"({"class_name": "LossScaleOptimizer", "config": {}})").name ==
+        "lossscaleoptimizer");
 }
 
 TEST_CASE("a schedule takes the form of the job in either spelling") {
