@@ -174,8 +174,7 @@ class SoftmaxLayer : public Layer {
       fits = mask[i] == 1 || mask[i] == x[x.size() - mask.size() + i];
     }
     if (fits) return x;
-    return absl::InvalidArgumentError(
-        absl::StrCat("a mask of ", ShapeName(mask), " does not fit an input of ", ShapeName(x)));
+    return WrongMask(mask, x);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

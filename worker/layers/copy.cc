@@ -217,10 +217,7 @@ class JoinMasksLayer : public Layer {
     const size_t count = inputs.size() / 2;
     for (size_t i = 0; i < count; ++i) {
       const Shape &input = inputs[i], &mask = inputs[count + i];
-      if (!mask.empty() && mask != Shape{input[0]}) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "a mask of ", ShapeName(mask), " does not fit an input of ", ShapeName(input)));
-      }
+      if (!mask.empty() && mask != Shape{input[0]}) return WrongMask(mask, input);
       steps += input[0];
     }
     return Shape{steps};

@@ -30,6 +30,11 @@ using Shape = std::vector<int64_t>;
 
 int64_t Elements(const Shape& shape);
 std::string ShapeName(const Shape& shape);  // "(28, 28, 1)"
+absl::Status WrongMask(const Shape& mask, const Shape& input);
+
+// The place in `input` of the first of `axes`, which Keras counts from the batch on or back from
+// the end, and which must be the last ones.
+absl::StatusOr<size_t> FirstOfLastAxes(std::vector<int64_t> axes, const Shape& input);
 
 int64_t VariableElements(const VariableSpec& variable);
 

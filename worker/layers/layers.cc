@@ -1,5 +1,6 @@
 #include "worker/layers/layers.h"
 
+#include <algorithm>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -245,6 +246,24 @@ int64_t VariableElements(const VariableSpec& variable) {
 
 std::string ShapeName(const Shape& shape) {
   return absl::StrCat("(", absl::StrJoin(shape, ", "), shape.size() == 1 ? ",)" : ")");
+}
+
+absl::Status WrongMask(const Shape& mask, const Shape& input) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a mask of ", ShapeName(mask), " does not fit an input of ", ShapeName(input)));
+}
+
+absl::StatusOr<size_t> FirstOfLastAxes(std::vector<int64_t> axes, const Shape& input) {
+  const auto rank = static_cast<int64_t>(input.size()) + 1;
+  for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  std::sort(axes.begin(), axes.end());
+  bool last = !axes.empty() && axes[0] >= 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    last = last && axes[i] == rank - static_cast<int64_t>(axes.size() - i);
+  }
+  if (last) return static_cast<size_t>(axes[0] - 1);
+  return absl::InvalidArgumentError(
+      absl::StrCat("key \"axis\": must be the last axes of ", ShapeName(input)));
 }
 
 absl::Status CheckElements(const Shape& shape) {

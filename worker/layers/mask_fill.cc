@@ -41,8 +41,7 @@ class MaskFillLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     const Shape& x = inputs[0];
     if (!x.empty() && inputs[1] == Shape(x.begin(), x.end() - 1)) return x;
-    return absl::InvalidArgumentError(absl::StrCat("a mask of ", ShapeName(inputs[1]),
-                                                   " does not fit an input of ", ShapeName(x)));
+    return WrongMask(inputs[1], x);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

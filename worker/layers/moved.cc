@@ -224,8 +224,7 @@ class MovedLayer : public Layer {
       const Shape shape = WholeMask(input, order);
       const bool whole = shape.size() == order.size();
       if (!whole && !input.empty() && !axes_.empty() && !InOrder(order)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "a mask of ", ShapeName(input), " does not fit an input of ", ShapeName(inputs[0])));
+        return WrongMask(input, inputs[0]);
       }
       moved.push_back(whole ? Moved(shape, order) : input);
     }

@@ -134,8 +134,7 @@ class NormLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
     if (UsesMask(inputs) && !Covers(inputs[1], inputs[0])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a mask of ", ShapeName(inputs[1]), " does not fit an input of ", ShapeName(inputs[0])));
+      return WrongMask(inputs[1], inputs[0]);
     }
     const Shape shape(inputs[0].begin() + static_cast<std::ptrdiff_t>(first), inputs[0].end());
     at_ = {};
@@ -213,17 +212,8 @@ class NormLayer : public Layer {
   }
   // The statistics of the batch are of the last axis, those of an example over the last axes.
   absl::StatusOr<size_t> FirstAxis(const Shape& input) const {
-    const auto rank = static_cast<int64_t>(input.size()) + 1;
-    std::vector<int64_t> axes = axes_;
-    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
-    std::sort(axes.begin(), axes.end());
-    bool good = !axes.empty() && (!batch_ || axes.size() == 1);
-    for (size_t i = 0; i < axes.size(); ++i) {
-      good = good && axes[i] == rank - static_cast<int64_t>(axes.size() - i);
-    }
-    if (good && axes[0] >= 1) return static_cast<size_t>(axes[0] - 1);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "key \"axis\": must be the last ", batch_ ? "axis" : "axes", " of ", ShapeName(input)));
+    if (!batch_ || axes_.size() == 1) return FirstOfLastAxes(axes_, input);
+    return absl::InvalidArgumentError("key \"axis\": must be one axis, the last");
   }
 
   const bool batch_;

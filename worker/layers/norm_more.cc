@@ -69,16 +69,8 @@ class RmsLayer : public Layer {
 
   // Those of the input that it works along.
   absl::StatusOr<Shape> LastAxes(const Shape& input) const {
-    const auto rank = static_cast<int64_t>(input.size()) + 1;
-    std::vector<int64_t> axes = axes_;
-    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
-    std::sort(axes.begin(), axes.end());
-    bool good = !axes.empty() && axes[0] >= 1;
-    for (size_t i = 0; good && i < axes.size(); ++i) {
-      good = axes[i] == rank - static_cast<int64_t>(axes.size() - i);
-    }
-    if (!good) return absl::InvalidArgumentError("key \"axis\": must be the last axes");
-    return Shape(input.begin() + static_cast<std::ptrdiff_t>(axes[0] - 1), input.end());
+    ASSIGN_OR_RETURN(const size_t first, FirstOfLastAxes(axes_, input));
+    return Shape(input.begin() + static_cast<std::ptrdiff_t>(first), input.end());
   }
 
   const bool unit_;

@@ -132,8 +132,7 @@ class GlobalPoolLayer : public Layer {
           absl::StrCat("needs an input of ", axes_ + 1, " axes, not ", ShapeName(inputs[0])));
     }
     if (inputs.size() > 1 && !inputs[1].empty() && inputs[1] != Shape{inputs[0][0]}) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a mask of ", ShapeName(inputs[1]), " does not fit an input of ", ShapeName(inputs[0])));
+      return WrongMask(inputs[1], inputs[0]);
     }
     Shape output = keep_ ? Shape(axes_, 1) : Shape();
     output.push_back(inputs[0].back());
