@@ -220,6 +220,40 @@ void CoordinatorCore::SetPhase(Phase phase) {
   next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
 }
 
+std::vector<const Ledger*> CoordinatorCore::Ledgers() const {
+  std::vector<const Ledger*> ledgers;
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
+    }
+  }
+  return ledgers;
+}
+
+// The epoch behind the last if there is none.
+CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
+    const std::vector<const Ledger*>& ledgers) const {
+  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  const uint32_t split_batches = state_.plan.split_batches();
+  // Whole epochs that every ledger has without a hole need no closer look.
+  OpenEpoch open{.epoch = ledgers.empty() ? 0 : TotalEpochs(), .next = {}};
+  for (const Ledger* ledger : ledgers) {
+    const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
+    const uint64_t whole = from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0;
+    open.epoch = std::min(open.epoch, whole);
+  }
+  for (; open.epoch < TotalEpochs(); ++open.epoch) {
+    const uint64_t batches = BatchesOfEpoch(open.epoch);
+    open.next = LeastNext(ledgers, open.epoch, batches, split_batches, splits_per_epoch);
+    SplitTable check(open.epoch, batches, split_batches);
+    check.Load(open.next);
+    const bool reported = MUTANT("progress_believed") && table_.has_value() &&
+                          table_->epoch() == open.epoch && table_->AllDone();
+    if (!check.AllDone() && !reported) break;
+  }
+  return open;
+}
+
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluation_unsaved_) return;
@@ -233,33 +267,12 @@ void CoordinatorCore::AdvanceEpoch() {
                    /*alone=*/true);
     }
   }
-  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
-  const uint32_t split_batches = state_.plan.split_batches();
-  std::vector<const Ledger*> ledgers;
-  for (const Ps& ps : ps_) {
-    for (const PartitionDescription& partition : ps.ledgers) {
-      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
-    }
-  }
+  const std::vector<const Ledger*> ledgers = Ledgers();
   DecideRejections(ledgers);
-  // Whole epochs that every ledger has without a hole need no closer look.
-  uint64_t epoch = ledgers.empty() ? 0 : TotalEpochs();
-  for (const Ledger* ledger : ledgers) {
-    const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
-    epoch = std::min(epoch, from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0);
-  }
-  std::vector<uint32_t> next;
-  for (; epoch < TotalEpochs(); ++epoch) {
-    next = LeastNext(ledgers, epoch, BatchesOfEpoch(epoch), split_batches, splits_per_epoch);
-    SplitTable check(epoch, BatchesOfEpoch(epoch), split_batches);
-    check.Load(next);
-    const bool reported = MUTANT("progress_believed") && table_.has_value() &&
-                          table_->epoch() == epoch && table_->AllDone();
-    if (!check.AllDone() && !reported) break;
-  }
+  const auto [epoch, next] = FirstOpenEpoch(ledgers);
   // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
   // or not again: those that a restore took back would be scored among others that went on.
-  const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
+  const uint64_t begun = EpochsBegun(ledgers, SplitsPerEpoch(state_.plan));
   const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
   if (!MUTANT("evaluations_not_voided") && VoidEvaluations(voided_from)) return;
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
@@ -281,7 +294,7 @@ void CoordinatorCore::AdvanceEpoch() {
   }
   if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
   abandoned_.clear();
-  table_.emplace(epoch, BatchesOfEpoch(epoch), split_batches);
+  table_.emplace(epoch, BatchesOfEpoch(epoch), state_.plan.split_batches());
   table_->Load(next);
   SetPhase(Phase::kTraining);
   CheckRejected();

@@ -156,12 +156,20 @@ class CoordinatorCore {
     bool healthy = true;
   };
 
+  // An epoch that some partition lacks a batch of, and for each of its splits the first such batch.
+  struct OpenEpoch {
+    uint64_t epoch = 0;
+    std::vector<uint32_t> next;
+  };
+
   // core.cc
   void Handle(const TickEvent&);
   void Handle(const GenerationClaimedEvent& event);
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent& event);
+  std::vector<const Ledger*> Ledgers() const;
+  OpenEpoch FirstOpenEpoch(const std::vector<const Ledger*>& ledgers) const;
   void AdvanceEpoch();
   bool VoidEvaluations(uint64_t first_epoch);
   void StartEvaluation(uint64_t epoch);
