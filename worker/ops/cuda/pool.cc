@@ -12,15 +12,17 @@ class OwnPool2D : public Pool2D {
       : engine_(engine), s_(s), memory_(std::move(taps)) {}
 
   void Forward(const float* x, float* y) override {
-    engine_.Map("pooling", s_.batch * s_.height.out * s_.width.out * s_.channels,
+    engine_.Map("pooling", s_.batch * s_.height.out * s_.width.out * Channels(),
                 PoolBody{s_, x, y, taps()});
   }
   void Backward(const float* dy, float* dx) override {
-    engine_.Map("pooling, gradient", s_.batch * s_.height.in * s_.width.in * s_.channels,
+    engine_.Map("pooling, gradient", s_.batch * s_.height.in * s_.width.in * Channels(),
                 PoolBackwardBody{s_, dy, taps(), dx});
   }
 
  private:
+  // That threads share a pixel's among them.
+  int64_t Channels() const { return s_.channels / PoolTogether(s_.channels); }
   int* taps() const { return reinterpret_cast<int*>(memory_.get()); }
   Engine& engine_;
   const PoolShape s_;

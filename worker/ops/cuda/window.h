@@ -37,8 +37,16 @@ PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
 // Which tap of window `out` lies on `in`, or -1.
 PARACORD_HD inline int64_t TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
   const int64_t from = in + axis.pad_before - out * axis.stride;
-  const int64_t tap = from / axis.dilation;
-  return from >= 0 && from % axis.dilation == 0 && tap < axis.size ? tap : -1;
+  const int64_t tap = axis.dilation == 1 ? from : from / axis.dilation;
+  return from >= 0 && tap * axis.dilation == from && tap < axis.size ? tap : -1;
+}
+
+// So many channels of a pixel are a thread's, where that leaves neighbours enough: to find out
+// which pixel and windows they are takes longer than what is done with them. They lie `apart` from
+// each other, so that neighbouring threads have neighbouring channels.
+constexpr int kPoolTogether = 4;
+PARACORD_HD inline int PoolTogether(int64_t channels) {
+  return channels % kPoolTogether == 0 && channels >= 8 * kPoolTogether ? kPoolTogether : 1;
 }
 
 struct PoolBody {
@@ -47,25 +55,37 @@ struct PoolBody {
   Out y;
   Ptr<int> taps;  // of a maximum: where it was; of an average: how many lie inside
   PARACORD_HD void operator()(int64_t i) const {
-    const Pixel at = PixelOf(i, s.height.out, s.width.out, s.channels);
-    float best = 0, sum = 0;
-    int tap = -1, count = 0;
+    const int together = PoolTogether(s.channels);
+    const int64_t apart = s.channels / together;
+    const Pixel at = PixelOf(i, s.height.out, s.width.out, apart);
+    float best[kPoolTogether] = {}, sum[kPoolTogether] = {};
+    int tap[kPoolTogether], count = 0;
+    for (int c = 0; c < kPoolTogether; ++c) tap[c] = -1;
     for (int64_t v = 0; v < s.height.size; ++v) {
       const int64_t row = TapOf(s.height, at.y, v);
       for (int64_t u = 0; u < s.width.size && row >= 0; ++u) {
         const int64_t column = TapOf(s.width, at.x, u);
         if (column < 0) continue;
-        const float value =
-            x[((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel];
-        sum += value;
+        const In pixel =
+            x + (((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel);
         ++count;
-        if (tap >= 0 && !(value > best || value != value)) continue;
-        best = value;
-        tap = static_cast<int>(v * s.width.size + u);
+        for (int c = 0; c < kPoolTogether; ++c) {
+          if (c >= together) continue;
+          const float value = pixel[c * apart];
+          sum[c] += value;
+          if (tap[c] >= 0 && !(value > best[c] || value != value)) continue;
+          best[c] = value;
+          tap[c] = static_cast<int>(v * s.width.size + u);
+        }
       }
     }
-    y[i] = s.max ? best : sum / static_cast<float>(count);
-    taps[i] = s.max ? tap : count;
+    const int64_t out =
+        ((at.batch * s.height.out + at.y) * s.width.out + at.x) * s.channels + at.channel;
+    for (int c = 0; c < kPoolTogether; ++c) {
+      if (c >= together) continue;
+      y[out + c * apart] = s.max ? best[c] : sum[c] / static_cast<float>(count);
+      taps[out + c * apart] = s.max ? tap[c] : count;
+    }
   }
 };
 
@@ -75,24 +95,34 @@ struct PoolBackwardBody {
   Ptr<const int> taps;
   Out dx;
   PARACORD_HD void operator()(int64_t i) const {
-    const Pixel at = PixelOf(i, s.height.in, s.width.in, s.channels);
+    const int together = PoolTogether(s.channels);
+    const int64_t apart = s.channels / together;
+    const Pixel at = PixelOf(i, s.height.in, s.width.in, apart);
     const Windows rows = WindowsOver(s.height, at.y), columns = WindowsOver(s.width, at.x);
-    float sum = 0;
+    float sum[kPoolTogether] = {};
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      for (int64_t column = columns.begin; column < columns.end; ++column) {
-        const int64_t v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
-        if (v < 0 || u < 0) continue;
+      const int64_t v = TapOn(s.height, row, at.y);
+      for (int64_t column = columns.begin; column < columns.end && v >= 0; ++column) {
+        const int64_t u = TapOn(s.width, column, at.x);
+        if (u < 0) continue;
         const int64_t out =
             ((at.batch * s.height.out + row) * s.width.out + column) * s.channels + at.channel;
-        const int tap = taps[out];
-        if (!s.max) {
-          sum += dy[out] / static_cast<float>(tap);
-        } else if (tap == static_cast<int>(v * s.width.size + u)) {
-          sum += dy[out];
+        for (int c = 0; c < kPoolTogether; ++c) {
+          if (c >= together) continue;
+          const int tap = taps[out + c * apart];
+          if (!s.max) {
+            sum[c] += dy[out + c * apart] / static_cast<float>(tap);
+          } else if (tap == static_cast<int>(v * s.width.size + u)) {
+            sum[c] += dy[out + c * apart];
+          }
         }
       }
     }
-    dx[i] = sum;
+    const int64_t in =
+        ((at.batch * s.height.in + at.y) * s.width.in + at.x) * s.channels + at.channel;
+    for (int c = 0; c < kPoolTogether; ++c) {
+      if (c < together) dx[in + c * apart] = sum[c];
+    }
   }
 };
 
