@@ -28,6 +28,40 @@ TEST_CASE("what is longer than all threads together is done to its end") {
   CHECK(back == x);
 }
 
+TEST_CASE("each column has its own numbers, whether a thread has one or several of them") {
+  const int64_t n = OnGpu() ? 50000000 : (1 << 20) + 70000;  // there are 2^20 threads at most
+  for (const int64_t columns : {64, 48}) {                   // which divide that, and do not
+    INFO(columns << " columns");
+    const NormShape s{.by_column = true, .rows = n / columns, .columns = columns};
+    const int64_t all = s.rows * columns;
+    Floats x(static_cast<size_t>(all)), y = x, mean(static_cast<size_t>(columns));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000);
+    for (size_t c = 0; c < mean.size(); ++c) mean[c] = static_cast<float>(c);
+    Floats variance = mean, scale = mean, offset = mean;
+    for (float& v : variance) v = (v + 1) * (v + 1);
+    for (float& v : scale) v += 1;
+    for (float& v : offset) v *= 2;
+    const auto ops = CudaUnderTest(true);
+    ops->Enter();
+    const DeviceArray at = ops->Allocate(all).value();
+    std::vector<DeviceArray> of;
+    for (const Floats* each : {&mean, &variance, &scale, &offset}) {
+      of.push_back(ops->Allocate(columns).value());
+      ops->Upload(columns, each->data(), of.back().get());
+    }
+    ops->Upload(all, x.data(), at.get());
+    ops->Normalize(s, at.get(), of[0].get(), of[1].get(), of[2].get(), of[3].get(), at.get());
+    ops->Download(all, at.get(), y.data());
+    REQUIRE(ops->Finish().ok());
+    int64_t wrong = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto column = static_cast<float>(i % static_cast<size_t>(columns));
+      if (!(std::abs(y[i] - (x[i] + column)) < 0.01f)) ++wrong;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("a product of more matrices than a dimension of the grid has blocks is whole") {
   const MatmulShape s{.m = 1, .k = 2, .n = 1, .bias = true, .batch = 3 * 65535 + 7};
   const auto ops = CudaUnderTest(true);

@@ -118,18 +118,18 @@ struct ProductFactorsBody {
 
 // After a product or a convolution.
 struct BiasBody {
-  struct Loaded {
-    float y, bias;
-  };
+  using Loaded = float;
   int64_t columns;
   bool relu;
   In bias;  // or null
   Out y;
-  PARACORD_HD Loaded Load(int64_t i) const {
-    return {y[i], bias == nullptr ? 0.f : static_cast<float>(bias[i % columns])};
+  PARACORD_HD float Load(int64_t i) const { return y[i]; }
+  bool Repeats(int64_t step) const { return step % columns == 0; }
+  PARACORD_HD float Of(int64_t i) const {
+    return bias == nullptr ? 0.f : static_cast<float>(bias[i % columns]);
   }
-  PARACORD_HD float Value(int64_t, const Loaded& own) const {
-    const float v = bias == nullptr ? own.y : own.y + own.bias;
+  PARACORD_HD float Value(float column, float own) const {
+    const float v = bias == nullptr ? own : own + column;
     return relu && v <= 0 ? 0.f : v;
   }
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
@@ -137,8 +137,8 @@ struct BiasBody {
 
 // Of a convolution in 16 bits: the numbers, with the scales of its operands off, and bias and ReLU.
 struct FromShortBody {
-  struct Loaded {
-    uint16_t bits;
+  using Loaded = uint16_t;
+  struct Column {
     float factor, bias;
   };
   int64_t columns;
@@ -147,14 +147,16 @@ struct FromShortBody {
   In bias;     // or null
   Ptr<const uint16_t> x;
   Out y;
-  PARACORD_HD Loaded Load(int64_t i) const {
-    return {x[i], factors == nullptr ? 1.f : static_cast<float>(factors[0]),
+  PARACORD_HD uint16_t Load(int64_t i) const { return x[i]; }
+  bool Repeats(int64_t step) const { return step % columns == 0; }
+  PARACORD_HD Column Of(int64_t i) const {
+    return {factors == nullptr ? 1.f : static_cast<float>(factors[0]),
             bias == nullptr ? 0.f : static_cast<float>(bias[i % columns])};
   }
-  PARACORD_HD float Value(int64_t, const Loaded& own) const {
-    const float number = factors == nullptr ? formulas::OfBfloat16(own.bits)
-                                            : formulas::OfFloat16(own.bits) * own.factor;
-    const float v = bias == nullptr ? number : number + own.bias;
+  PARACORD_HD float Value(const Column& column, uint16_t own) const {
+    const float number =
+        factors == nullptr ? formulas::OfBfloat16(own) : formulas::OfFloat16(own) * column.factor;
+    const float v = bias == nullptr ? number : number + column.bias;
     return relu && v <= 0 ? 0.f : v;
   }
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }

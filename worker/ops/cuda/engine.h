@@ -110,8 +110,11 @@ class Engine {
   // body(i) for every i below n.
   template <class Body>
   void Map(const char* name, int64_t n, const Body& body) {
-    const MapArgs<Body> args{body, n};
-    Send(name, MapKernel<Body>(), args, BlocksFor(n, InSteps<Body> ? 1 << 13 : 1 << 20), 1);
+    const uint32_t blocks =
+        BlocksFor(n, OfColumns<Body> ? 1 << 12 : (InSteps<Body> ? 1 << 13 : 1 << 20));
+    MapArgs<Body> args{body, n};
+    if constexpr (OfColumns<Body>) args.repeats = n > 0 && body.Repeats(int64_t{blocks} * kThreads);
+    Send(name, MapKernel<Body>(), args, blocks, 1);
   }
   // Each output from `count` elements. `across`: elements of neighbouring outputs are neighbours.
   template <class Body>

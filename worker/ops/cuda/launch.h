@@ -23,26 +23,44 @@ template <class Body>
 concept InSteps = requires(const Body& body) {
   body.Load(0);
 };
+// The same where Value(column, loaded) takes what Of(i) gives, which is the same so many elements
+// further on if Repeats(so many).
+template <class Body>
+concept OfColumns = InSteps<Body> && requires(const Body& body) {
+  body.Of(0);
+};
 
 template <class Body>
 struct MapArgs {
   Body body;
   int64_t n = 0;
+  bool repeats = false;  // of columns: all of a thread's elements are of the same one
   // What a thread does.
   PARACORD_HD void Own(int64_t i, int64_t step) const {
-    if constexpr (InSteps<Body>) {
-      for (; i < n; i += kAtOnce * step) {
-        typename Body::Loaded loaded[kAtOnce];
-        for (int k = 0; k < kAtOnce; ++k) {
-          if (i + k * step < n) loaded[k] = body.Load(i + k * step);
-        }
-        for (int k = 0; k < kAtOnce; ++k) {
-          const int64_t at = i + k * step;
-          if (at < n) body.Store(at, body.Value(at, loaded[k]));
-        }
-      }
+    if (i >= n) return;
+    if constexpr (OfColumns<Body>) {
+      auto column = body.Of(i);
+      InTheirSteps(i, step, [&](int64_t at, const auto& loaded) {
+        if (!repeats) column = body.Of(at);
+        return body.Value(column, loaded);
+      });
+    } else if constexpr (InSteps<Body>) {
+      InTheirSteps(i, step, [&](int64_t at, const auto& loaded) { return body.Value(at, loaded); });
     } else {
       for (; i < n; i += step) body(i);
+    }
+  }
+  template <class Value>
+  PARACORD_HD void InTheirSteps(int64_t i, int64_t step, const Value& value) const {
+    for (; i < n; i += kAtOnce * step) {
+      typename Body::Loaded loaded[kAtOnce];
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (i + k * step < n) loaded[k] = body.Load(i + k * step);
+      }
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int64_t at = i + k * step;
+        if (at < n) body.Store(at, value(at, loaded[k]));
+      }
     }
   }
 };

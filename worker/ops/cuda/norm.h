@@ -45,15 +45,24 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
 
 struct NormalizeBody {
   using Loaded = float;
+  struct Column {
+    float mean, factor, scale, offset;
+  };
   NormShape s;
   In x, mean, variance, scale, offset;
   Out y;
   PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  PARACORD_HD float Value(int64_t i, float own) const {
+  bool Repeats(int64_t step) const { return s.by_column && step % s.columns == 0; }
+  PARACORD_HD Column Of(int64_t i) const {
     const int64_t column = i % s.columns, group = s.by_column ? column : i / s.columns;
-    float v = (own - mean[group]) * Factor(variance[group], s.epsilon);
-    if (!(scale == nullptr)) v *= scale[column];
-    if (!(offset == nullptr)) v += offset[column];
+    return {mean[group], Factor(variance[group], s.epsilon),
+            scale == nullptr ? 1.f : static_cast<float>(scale[column]),
+            offset == nullptr ? 0.f : static_cast<float>(offset[column])};
+  }
+  PARACORD_HD float Value(const Column& c, float own) const {
+    float v = (own - c.mean) * c.factor;
+    if (!(scale == nullptr)) v *= c.scale;
+    if (!(offset == nullptr)) v += c.offset;
     return v;
   }
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
@@ -96,13 +105,23 @@ struct NormColumnBackwardBody {
   bool constant;
   In x, mean, variance, scale, dy, sums, dots;
   Out dx;
+  // dx = whole (dy - sum - (x - mean) dot).
+  struct Column {
+    float mean, sum, dot, whole;
+  };
   PARACORD_HD Loaded Load(int64_t i) const { return {constant ? 0.f : x[i], dy[i]}; }
-  PARACORD_HD float Value(int64_t i, const Loaded& own) const {
+  bool Repeats(int64_t step) const { return step % s.columns == 0; }
+  PARACORD_HD Column Of(int64_t i) const {
     const int64_t c = i % s.columns;
     const float factor = Factor(variance[c], s.epsilon), n = static_cast<float>(s.rows);
+    const float whole = scale == nullptr ? factor : factor * scale[c];
+    if (constant) return {0, 0, 0, whole};
+    return {mean[c], sums[c] / n, dots[c] * factor / n, whole};
+  }
+  PARACORD_HD float Value(const Column& c, const Loaded& own) const {
     float d = own.dy;
-    if (!constant) d -= sums[c] / n + (own.x - mean[c]) * (dots[c] * factor / n);
-    return (scale == nullptr ? factor : factor * scale[c]) * d;
+    if (!constant) d -= c.sum + (own.x - c.mean) * c.dot;
+    return c.whole * d;
   }
   PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
 };
