@@ -55,14 +55,15 @@ struct CopyWalkBody {
   }
 };
 
-// Matrices a (rows, columns), one after the other, become y (columns, rows). Each 64 threads take a
-// tile of 8 x 8, so that those of a warp read whole sectors of memory, and write halves of them.
+// Matrices a (rows, columns), one after the other, become y (columns, rows). Each 64 threads take
+// tiles of 8 x 8 below each other, so that those of a warp read whole sectors of memory, and write
+// halves of them; where they lie is worked out once.
 struct TransposeBody {
-  static constexpr int kTile = 8;
+  static constexpr int kTile = 8, kTiles = 4, kRows = kTile * kTiles;
   int64_t rows, columns;
   In a;
   Out y;
-  PARACORD_HD int64_t Down() const { return (rows + kTile - 1) / kTile; }
+  PARACORD_HD int64_t Down() const { return (rows + kRows - 1) / kRows; }
   PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
   // Of so many matrices.
   int64_t Threads(int64_t matrices) const { return matrices * Down() * Across() * kTile * kTile; }
@@ -70,11 +71,19 @@ struct TransposeBody {
   PARACORD_HD void Move(Index i) const {
     const Index tile = i / (kTile * kTile), across = static_cast<Index>(Across());
     const Index line = tile / across, down = static_cast<Index>(Down());
-    const int64_t row = static_cast<int64_t>(line % down * kTile + i / kTile % kTile);
+    const int64_t first = static_cast<int64_t>(line % down * kRows + i / kTile % kTile);
     const int64_t column = static_cast<int64_t>(tile % across * kTile + i % kTile);
     const int64_t matrix = static_cast<int64_t>(line / down) * rows * columns;
-    if (row >= rows || column >= columns) return;
-    y[matrix + column * rows + row] = a[matrix + row * columns + column];
+    if (column >= columns) return;
+    float taken[kTiles];
+    for (int k = 0; k < kTiles; ++k) {
+      const int64_t row = first + k * kTile;
+      if (row < rows) taken[k] = a[matrix + row * columns + column];
+    }
+    for (int k = 0; k < kTiles; ++k) {
+      const int64_t row = first + k * kTile;
+      if (row < rows) y[matrix + column * rows + row] = taken[k];
+    }
   }
   PARACORD_HD void operator()(int64_t i) const {
     return i <= 0x7fffffff ? Move(static_cast<uint32_t>(i)) : Move(static_cast<uint64_t>(i));
