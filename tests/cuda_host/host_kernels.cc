@@ -29,7 +29,7 @@ void HostReduce(const void* bytes, const HostBlock& block) {
     for (int t = 0; t < kThreads; ++t) {
       const int thread = block.backwards ? kThreads - 1 - t : t;
       const int output = args.OutputOf(thread), lane = args.LaneOf(thread);
-      const int64_t i = static_cast<int64_t>(block.x) * args.width + output;
+      const int64_t i = static_cast<int64_t>(block.x) * args.width() + output;
       if (i < args.outputs) work(i, output, lane);
     }
   };

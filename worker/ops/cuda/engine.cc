@@ -315,14 +315,14 @@ Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {
   constexpr int64_t kEach = 16;  // elements that are worth a thread of a part
   Cut cut;
   if (across) {
-    while (cut.width < kNeighbours && cut.width < outputs) cut.width *= 2;
+    while (cut.width() < kNeighbours && cut.width() < outputs) ++cut.bits;
   } else {
     // As many threads an output as it has elements.
-    while (cut.width < kThreads && kThreads / cut.width / 2 >= count) cut.width *= 2;
+    while (cut.width() < kThreads && kThreads / cut.width() / 2 >= count) ++cut.bits;
   }
-  const int64_t blocks = (outputs + cut.width - 1) / cut.width;
+  const int64_t blocks = (outputs + cut.width() - 1) / cut.width();
   if (whole || blocks >= kBlocksEnough) return cut;
-  const int64_t useful = count / (kThreads / cut.width) / kEach;
+  const int64_t useful = count / (kThreads / cut.width()) / kEach;
   cut.parts =
       static_cast<int>(std::clamp<int64_t>(std::min(useful, kBlocksEnough / blocks), 1, 1024));
   return cut;

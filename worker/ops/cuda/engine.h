@@ -184,8 +184,9 @@ class Engine {
 
 // How a reduction is cut: by the shape alone, so that every GPU adds in the same order.
 struct Cut {
-  int width = 1;
+  int bits = 0;
   int parts = 1;
+  int width() const { return 1 << bits; }
 };
 constexpr int64_t kBlocksEnough = 1024;  // that fill any GPU
 constexpr int64_t kNeighbours = 32;      // threads that read together
@@ -197,22 +198,22 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
                     const Body& body) {
   if (outputs == 0) return;
   const Cut cut = CutFor(outputs, count, across, Body::kMaps);
-  ReduceArgs<Body> args{body, outputs, count, cut.width, across, cut.parts, nullptr};
+  ReduceArgs<Body> args{body, outputs, count, cut.bits, across, cut.parts, nullptr};
   if (cut.parts > 1 || (memory_.planning() && !Body::kMaps)) {
     // Fewer outputs may come in more parts: it is the most of all shapes.
     auto* partial = Work<typename Body::Value>(Scratch::kPartial, kPartialMax);
     if (partial == nullptr) return;
     args.partial = partial;
   }
-  const int64_t blocks = (outputs + cut.width - 1) / cut.width;
+  const int64_t blocks = (outputs + cut.width() - 1) / cut.width();
   Send(name, ReduceKernel<Body>(), args, static_cast<uint32_t>(blocks),
        static_cast<uint32_t>(cut.parts));
   if (cut.parts == 1) return;
   using Join = JoinParts<Body>;
   const Cut join = CutFor(outputs, cut.parts, /*across=*/true, /*whole=*/true);
-  const ReduceArgs<Join> all{{body, outputs, args.partial}, outputs, cut.parts, join.width, true};
+  const ReduceArgs<Join> all{{body, outputs, args.partial}, outputs, cut.parts, join.bits, true};
   Send(name, ReduceKernel<Join>(), all,
-       static_cast<uint32_t>((outputs + join.width - 1) / join.width), 1);
+       static_cast<uint32_t>((outputs + join.width() - 1) / join.width()), 1);
 }
 
 // Made for a shape, run often (matmul.cc, conv.cc, pool.cc).

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads) Reduce(const ReduceArgs<Body> args) 
   Value* const values = reinterpret_cast<Value*>(bytes);
   const int thread = static_cast<int>(threadIdx.x), part = static_cast<int>(blockIdx.y);
   const int output = args.OutputOf(thread), lane = args.LaneOf(thread);
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * args.width + output;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * args.width() + output;
   const bool inside = i < args.outputs;
   const int slot = args.SlotOf(output, lane);
   values[slot] = inside ? args.Own(i, lane, part) : Value();

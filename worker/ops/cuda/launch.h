@@ -13,7 +13,8 @@
 
 namespace paracord::cuda {
 
-constexpr int kThreads = 256;  // of a block
+constexpr int kThreadBits = 8;
+constexpr int kThreads = 1 << kThreadBits;  // of a block
 
 constexpr int kAtOnce = 4;
 
@@ -72,19 +73,26 @@ struct ReduceArgs {
   using Value = typename Body::Value;
   Body body;
   int64_t outputs = 0, count = 0;
-  int width = 1;        // outputs a block: a power of two
+  int bits = 0;         // a block has 2^bits outputs, and so nothing has to be divided
   bool across = false;  // neighbouring threads take neighbouring outputs, not elements
   int parts = 1;        // of the elements; above 1 each writes partial[part * outputs + i]
   Ptr<Value> partial = nullptr;
 
-  PARACORD_HD int lanes() const { return kThreads / width; }
-  PARACORD_HD int OutputOf(int thread) const { return across ? thread % width : thread / lanes(); }
-  PARACORD_HD int LaneOf(int thread) const { return across ? thread / width : thread % lanes(); }
+  PARACORD_HD int width() const { return 1 << bits; }
+  PARACORD_HD int lanes() const { return 1 << (kThreadBits - bits); }
+  PARACORD_HD int OutputOf(int thread) const {
+    return across ? thread & (width() - 1) : thread >> (kThreadBits - bits);
+  }
+  PARACORD_HD int LaneOf(int thread) const {
+    return across ? thread >> bits : thread & (lanes() - 1);
+  }
   // Neighbouring threads have neighbouring slots.
   PARACORD_HD int SlotOf(int output, int lane) const {
-    return across ? lane * width + output : output * lanes() + lane;
+    return across ? (lane << bits) + output : (output << (kThreadBits - bits)) + lane;
   }
-  PARACORD_HD int64_t Begin(int part) const { return count * part / parts; }
+  PARACORD_HD int64_t Begin(int part) const {
+    return parts == 1 ? count * part : count * part / parts;
+  }
   // What a thread adds up.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
