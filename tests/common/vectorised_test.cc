@@ -61,7 +61,7 @@ struct Compiler {
 };
 
 // `times`: how often at least the first of them is compiled.
-void CheckLoops(const Compiler& compiler, const std::string& path, int times) {
+[[maybe_unused]] void CheckLoops(const Compiler& compiler, const std::string& path, int times) {
   CAPTURE(compiler.name, path);
   std::string command = ArgumentsFor(kSource / path);
   if (command.find("-fsanitize") != std::string::npos) return;  // which stands in its way
