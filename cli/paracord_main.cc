@@ -46,15 +46,6 @@ void Usage(std::ostream& out) {
   }
 }
 
-// What a command prints is its result, but for a job, whose result is in its DIR.
-int RunAndFlush(const Command& command, Args args) {
-  const int code = command.run(args);
-  if (std::cout.flush()) return code;
-  std::cerr << "paracord " << command.name << ": standard output took not all that was written\n";
-  const bool lost = code == 0 && command.run != RunTrain;
-  return lost ? static_cast<int>(ExitCode::kFailed) : code;
-}
-
 int Main(int argc, char** argv) {
   SetUpLogging("info");      // standard output is for results
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
@@ -65,7 +56,7 @@ int Main(int argc, char** argv) {
   }
   std::vector<std::string_view> known;
   for (const Command& command : kCommands) {
-    if (command.name == args[0]) return RunAndFlush(command, Args(args).subspan(1));
+    if (command.name == args[0]) return command.run(Args(args).subspan(1));
     known.push_back(command.name);
   }
   const std::string near = NearestName(args[0], known);

@@ -352,7 +352,12 @@ int RunTrain(Args args) {
   if (const std::string wrong = CheckLogLevel(own.log_level); !wrong.empty()) {
     return Fail(absl::InvalidArgumentError(wrong), ExitCode::kConfiguration);
   }
-  return Train(std::move(own));
+  const int code = Train(std::move(own));
+  if (std::cout.flush()) return code;
+  std::cerr << "paracord train: standard output took not all that was written; the result of the "
+               "job is in its directory\n";
+  std::cout.clear();
+  return code;
 }
 
 }  // namespace paracord

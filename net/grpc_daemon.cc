@@ -67,14 +67,18 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
 }  // namespace
 
 void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
-  // Where 0, 1 or 2 is closed, the next file or socket would be it, and would get our lines.
+  // Where 0, 1 or 2 is closed, the next file or socket would be it, and would get our lines. What
+  // is written to it fails, as it would without.
   int null = -1;
   do {
-    null = open("/dev/null", O_RDWR);
+    null = open("/dev/null", O_RDONLY);
   } while (null >= 0 && null <= STDERR_FILENO);
   if (null >= 0) close(null);
   std::set_terminate(SayWhatIsMissing);
-  LeaveProcess(main(argc, argv));
+  const int code = main(argc, argv);
+  if (std::cout.flush()) LeaveProcess(code);
+  std::cerr << argv[0] << ": standard output took not all that was written\n";
+  LeaveProcess(code == 0 ? static_cast<int>(ExitCode::kFailed) : code);
 }
 
 void DaemonFlags::AddTo(Flags& flags) {

@@ -44,8 +44,8 @@ std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program);
 
-// Runs `main` and leaves with its exit code. Memory that cannot be had is said before the process
-// ends by SIGABRT.
+// Runs `main` and leaves with its exit code, or kFailed in place of 0 if standard output has not
+// taken all that was printed. Memory that cannot be had is said before the process ends by SIGABRT.
 [[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
 
 // Ends the process with what has been written so far, and without the destructors of static

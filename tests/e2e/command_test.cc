@@ -65,9 +65,20 @@ TEST_CASE("where the working directory is gone, what is looked for there is name
 
 TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
   const Shell shell;
-  const Ran validated = shell.Run("paracord validate job.json > /dev/full");
-  CHECK(validated.code == 1);
-  CHECK(Has(validated, "paracord validate: standard output took not all"));
+  REQUIRE(
+      shell.Run("mkdir -p d/checkpoints && echo '{\"status\": \"done\"}' > d/summary.json").code ==
+      0);
+  for (const std::string command :
+       {"paracord validate job.json", "paracord checkpoint ls --dir d", "paracord status --dir d",
+        "paracord --help", "paracord train --help", "paracord-ps --help", "paracord-worker --help",
+        "paracord-coordinator --help"}) {
+    for (const std::string to : {" > /dev/full", " >&-"}) {
+      CAPTURE(command + to);
+      const Ran ran = shell.Run(command + to);
+      CHECK(ran.code == 1);
+      CHECK(Has(ran, command.substr(0, command.find(' ')) + ": standard output took not all"));
+    }
+  }
   const Ran trained = shell.Run("paracord train job.json --dir d > /dev/full");
   CHECK(trained.code == 0);
   CHECK(Has(trained, "paracord train: standard output took not all"));

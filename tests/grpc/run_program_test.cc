@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <iostream>
 #include <new>
 #include <string>
 
@@ -24,6 +25,7 @@ int FirstDescriptor(int, char**) { return open("/dev/null", O_RDONLY); }
 std::pair<std::string, int> Run(int (*main)(int, char**), bool closed = false) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
+  std::cout.flush();  // what is ours is not the child's to print
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
