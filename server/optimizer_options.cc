@@ -182,7 +182,7 @@ absl::Status NoSuchOptimizer(const std::string& name) {
 }
 
 // `lr` is what Keras called it before 2.3, and `decay` divides by 1 + decay * steps until 2.10.
-absl::Status ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
+void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
   const nlohmann::json* value = options.Find("learning_rate");
   if (const nlohmann::json* old = options.Find("lr")) {
     if (value != nullptr) options.Problem("lr", "is the same as learning_rate: give one of them");
@@ -191,8 +191,8 @@ absl::Status ReadRate(OptionsReader& options, double otherwise, Optimizer& optim
   const nlohmann::json none = otherwise;
   absl::StatusOr<LearningRate> parsed =
       ParseLearningRate(value != nullptr ? *value : none, options.PathOf("learning_rate"));
-  RETURN_IF_ERROR(parsed.status());
-  optimizer.learning_rate = *std::move(parsed);
+  options.Take(parsed.status());
+  if (parsed.ok()) optimizer.learning_rate = *std::move(parsed);
   const ConstantRate* constant = std::get_if<ConstantRate>(&optimizer.learning_rate);
   if (optimizer.rule == Rule::kFtrl && constant != nullptr && constant->rate == 0) {
     options.Problem("learning_rate", "must be above 0, by which ftrl divides");
@@ -203,7 +203,6 @@ absl::Status ReadRate(OptionsReader& options, double otherwise, Optimizer& optim
   } else if (decay > 0) {
     optimizer.learning_rate = InverseTimeDecay{constant->rate, 1, decay, false};
   }
-  return absl::OkStatus();
 }
 
 void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
@@ -264,8 +263,8 @@ void ReadAverage(OptionsReader& options, bool keras2, Optimizer& optimizer) {
   optimizer.slots.push_back({.name = "average", .of_value = true});
 }
 
-absl::Status ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer) {
-  RETURN_IF_ERROR(ReadRate(options, entry.rate, optimizer));
+void ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer) {
+  ReadRate(options, entry.rate, optimizer);
   ReadDecay(options, optimizer);
   ReadClip(options, optimizer);
   const bool keras2 =
@@ -289,7 +288,6 @@ absl::Status ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& o
                     "to it, which is the same mean of gradients in one step");
   }
   options.Find("name");
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -304,7 +302,7 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
   OptionsReader options(spec.options, "optimizer");
   Optimizer optimizer;
   entry->read(options, optimizer);
-  RETURN_IF_ERROR(ReadCommon(options, *entry, optimizer));
+  ReadCommon(options, *entry, optimizer);
   RETURN_IF_ERROR(options.Finish());
   return optimizer;
 }

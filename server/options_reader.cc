@@ -50,6 +50,10 @@ void OptionsReader::Problem(const std::string& key, const std::string& what) {
   problems_.push_back(absl::StrCat(PathOf(key), ": ", what));
 }
 
+void OptionsReader::Take(const absl::Status& status) {
+  if (!status.ok()) problems_.emplace_back(status.message());
+}
+
 absl::Status OptionsReader::Finish() {
   if (options_.is_object()) {
     for (const auto& [key, value] : options_.items()) {

@@ -25,6 +25,7 @@ class OptionsReader {
   // Complains if low <= value < high does not hold.
   void Range(const std::string& key, double value, double low, double high);
   void Problem(const std::string& key, const std::string& what);
+  void Take(const absl::Status& status);  // an error that names its keys itself
   std::string PathOf(const std::string& key) const { return path_ + "." + key; }
 
   // Call last: unknown keys are problems too. INVALID_ARGUMENT with one line a problem.

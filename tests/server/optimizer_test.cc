@@ -318,6 +318,21 @@ TEST_CASE("every width of vectors gives the same bits, also with averages") {
   }
 }
 
+TEST_CASE("a wrong learning rate hides no other wrong option") {
+  for (const json& rate : {json(-1), json("x"), json{{"name", "cosine_decay"}}}) {
+    CAPTURE(rate);
+    const std::string said(
+        ParseOptimizer(
+            {"adam", {{"learning_rate", rate}, {"beta_1", 3}, {"clipnorm", -1}, {"epsilonn", 1}}})
+            .status()
+            .message());
+    for (const char* key : {"optimizer.beta_1: ", "optimizer.learning_rate",
+                            "optimizer.clipnorm: ", "optimizer.epsilonn: "}) {
+      CHECK(said.find(key) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("Nadam's product of momenta is that of all steps, however many") {
   const Optimizer nadam = *ParseOptimizer({"nadam", {{"beta_1", 0.999}}});
   double product = 1;
