@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -130,8 +131,10 @@ void JobReader::ReadLosses(const CompileConfig& compiled) {
   const json* value = fields_.FindValue("loss");
   job_.losses = compiled.losses;
   if (value != nullptr) {
+    const size_t before = problems_.lines().size();
     job_.losses = ReadByOutput(NamedKind::kLoss, *value, "loss", problems_);
-    if (job_.losses.empty()) fields_.Problem("loss", "names no loss");
+    const bool said = problems_.lines().size() > before;
+    if (job_.losses.empty() && !said) fields_.Problem("loss", "names no loss");
   } else if (compiled.losses.empty() && job_.model.is_object()) {
     fields_.Problem("loss", "is missing, and the model's compile_config does not say it either");
   }
@@ -237,7 +240,7 @@ void JobReader::ReadStopWhen() {
       (!data->contains("test") || (*data)["test"].is_null())) {
     problems_.Add("stop_when", "needs `data.test` to be measured on");
   }
-  job_.stop_when = std::move(stop);
+  if (found) job_.stop_when = std::move(stop);
 }
 
 void JobReader::ReadModes() {
@@ -396,8 +399,12 @@ std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirecto
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path) {
   Problems problems;
   std::optional<Job> job = ReadJobFile(files, path, problems);
-  RETURN_IF_ERROR(problems.ToStatus());
-  return *std::move(job);
+  if (problems.empty()) return *std::move(job);
+  Problems named;
+  for (const std::string& line : problems.lines()) {
+    named.Add(absl::StrContains(line, path) ? "" : path, line);
+  }
+  return named.ToStatus();
 }
 
 std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& problems) {
@@ -408,13 +415,13 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& 
   }
   absl::StatusOr<json> document = ParseJson(*text, kJobBytesMax, kJobDepthMax);
   if (!document.ok()) {
-    problems.Add(path, std::string(document.status().message()));
+    problems.Add("", std::string(document.status().message()));
     return std::nullopt;
   }
   const std::filesystem::path file = AbsolutePath(path);
   // Its directory becomes part of the job, which travels as JSON.
   if (Utf8Prefix(file.native()) < file.native().size()) {
-    problems.Add(file.string(), "the path is not UTF-8: give the job another directory or name");
+    problems.Add("", "the path is not UTF-8: give the job another directory or name");
     return std::nullopt;
   }
   if (document->is_object() && !document->contains("name")) {

@@ -123,7 +123,8 @@ struct Job {
 };
 
 // Reads a job file: relative paths are taken from its directory, globs are left to the readers, the
-// model file is read in. The message of the error has one line a problem.
+// model file is read in. The message of the error has one line a problem,
+// each of which names the file.
 absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path);
 // The same for who looks for more problems: what is wrong is left at its default, or empty. Nothing
 // only if the file holds no job at all.

@@ -323,43 +323,6 @@ TEST_CASE("all problems of a job are reported at once, one line each") {
   }
 }
 
-TEST_CASE("a job or model file that cannot be read or parsed is named") {
-  const TestDirectory directory;
-  PosixFiles files;
-  const std::string missing = directory / "none.json";
-  CHECK(absl::StrContains(ReadJobFile(files, missing).status().message(), missing));
-  const std::string broken = directory.Write("broken.json", "{\"name\": \n oops}");
-  CHECK(absl::StrContains(ReadJobFile(files, broken).status().message(),
-                          broken + ": parse error at line 2"));
-  json document = Minimal();
-  document["model"] = "m.json";
-  const std::string path = directory.Write("job.json", TextOf(document));
-  CHECK(absl::StrContains(ReadJobFile(files, path).status().message(), directory / "m.json"));
-  for (const char* text : {"", "[]", "PK\x03\x04", "{\"a\": 1, \"a\": 2}"}) {
-    directory.Write("m.json", text);
-    CHECK(absl::StrContains(ReadJobFile(files, path).status().message(),
-                            "model: " + (directory / "m.json")));
-  }
-}
-
-TEST_CASE("a byte-order mark is no part of a job or model file") {
-  const TestDirectory directory;
-  PosixFiles files;
-  json document = Minimal();
-  directory.Write("m.json", "\xef\xbb\xbf" + TextOf(document["model"]));
-  document["model"] = "m.json";
-  const std::string path = directory.Write("job.json", "\xef\xbb\xbf" + TextOf(document));
-  CHECK(ReadJobFile(files, path).status() == absl::OkStatus());
-}
-
-TEST_CASE("a job whose path cannot travel as JSON is refused by name") {
-  const TestDirectory directory;
-  PosixFiles files;
-  const std::string path = directory.Write("caf\xe9.json", TextOf(Minimal()));
-  const std::string message(ReadJobFile(files, path).status().message());
-  CHECK(message == path + ": the path is not UTF-8: give the job another directory or name");
-}
-
 TEST_CASE("hostile documents give an error, not a crash") {
   for (const std::string& text : std::vector<std::string>{
            "", "null", "[]", "3", "\"x\"", "{}", "{\"a\"", std::string(1000000, '['),

@@ -1,0 +1,89 @@
+// Job files: which file is wrong, and how often that is said.
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/json_text.h"
+#include "config/job.h"
+#include "config/json_fields.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json Minimal() {
+  return JsonOf(R"({
+    "name": "j", "model": {"class_name": "Sequential", "config": {"layers": []}},
+    "data": {"train": {"format": "idx", "features": "/d/x", "labels": "/d/y"},
+             "test": {"format": "idx", "features": "/d/x", "labels": "/d/y"}},
+    "loss": "mse", "metrics": ["accuracy"], "optimizer": "sgd"})");
+}
+
+TEST_CASE("what is wrong is said once") {
+  for (const auto& [key, value] : {std::pair<std::string, json>("loss", 5),
+                                   {"stop_when", {{"metric", "acuracy"}, {"at_least", 0.5}}}}) {
+    CAPTURE(key);
+    json document = Minimal();
+    document[key] = value;
+    Problems problems;
+    const TestDirectory directory;
+    PosixFiles files;
+    const std::string path = directory.Write("job.json", TextOf(document));
+    const std::optional<Job> job = ReadJobFile(files, path, problems);
+    REQUIRE(job.has_value());
+    CAPTURE(problems.lines());
+    CHECK(problems.lines().size() == 1);
+    CHECK_FALSE(job->stop_when.has_value());  // whoever builds the model would say it again
+    const absl::Status named = ReadJobFile(files, path).status();
+    CHECK(named.message() == path + ": " + problems.lines()[0]);
+  }
+}
+
+TEST_CASE("a job or model file that cannot be read or parsed is named") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string missing = directory / "none.json";
+  CHECK(absl::StrContains(ReadJobFile(files, missing).status().message(), missing));
+  const std::string broken = directory.Write("broken.json", "{\"name\": \n oops}");
+  CHECK(absl::StrContains(ReadJobFile(files, broken).status().message(),
+                          broken + ": parse error at line 2"));
+  Problems problems;  // of who names the file
+  CHECK_FALSE(ReadJobFile(files, broken, problems).has_value());
+  CHECK(absl::StartsWith(problems.lines().at(0), "parse error at line 2"));
+  json document = Minimal();
+  document["model"] = "m.json";
+  const std::string path = directory.Write("job.json", TextOf(document));
+  CHECK(absl::StrContains(ReadJobFile(files, path).status().message(), directory / "m.json"));
+  for (const char* text : {"", "[]", "PK\x03\x04", "{\"a\": 1, \"a\": 2}"}) {
+    directory.Write("m.json", text);
+    CHECK(absl::StrContains(ReadJobFile(files, path).status().message(),
+                            "model: " + (directory / "m.json")));
+  }
+}
+
+TEST_CASE("a byte-order mark is no part of a job or model file") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json document = Minimal();
+  directory.Write("m.json", "\xef\xbb\xbf" + TextOf(document["model"]));
+  document["model"] = "m.json";
+  const std::string path = directory.Write("job.json", "\xef\xbb\xbf" + TextOf(document));
+  CHECK(ReadJobFile(files, path).status() == absl::OkStatus());
+}
+
+TEST_CASE("a job whose path cannot travel as JSON is refused by name") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string path = directory.Write("caf\xe9.json", TextOf(Minimal()));
+  const std::string message(ReadJobFile(files, path).status().message());
+  CHECK(message == path + ": the path is not UTF-8: give the job another directory or name");
+}
+
+}  // namespace
+}  // namespace paracord
