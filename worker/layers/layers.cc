@@ -245,6 +245,11 @@ int64_t VariableElements(const VariableSpec& variable) {
 }
 
 std::string ShapeName(const Shape& shape) {
+  constexpr size_t kAxesShown = 64;  // as many as a value may have
+  if (shape.size() > kAxesShown) {
+    return absl::StrCat("(", absl::StrJoin(shape.begin(), shape.begin() + 8, ", "), ", ..., ",
+                        shape.size(), " axes)");
+  }
   return absl::StrCat("(", absl::StrJoin(shape, ", "), shape.size() == 1 ? ",)" : ")");
 }
 
