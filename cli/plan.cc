@@ -1,6 +1,7 @@
 #include "cli/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,10 @@
 
 namespace paracord {
 namespace {
+
+// So many so small ones are warned of.
+constexpr size_t kManyPartitions = 1000;
+constexpr uint64_t kSmallPartitionBytes = 4096;
 
 std::string Shape(const VariableSpec& variable) {
   return absl::StrCat("(", absl::StrJoin(variable.shape(), ", "), ")");
@@ -81,7 +86,7 @@ void PrintCluster(const Cluster& cluster, std::ostream& out) {
 }
 
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
-                       uint64_t slots, std::ostream& out) {
+                       uint64_t slots, std::ostream& out, Problems& warnings) {
   ASSIGN_OR_RETURN(std::vector<PartitionSpec> partitions,
                    PartitionVariables(variables, job.partitioner));
   const std::vector<uint64_t> bytes = PartitionBytes(variables, partitions);
@@ -98,6 +103,13 @@ absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, 
   const std::vector<uint64_t> of_ps = BytesOfPs(ps_count, bytes, partitions);
   out << "partitions: " << partitions.size() << " on " << ps_count << " ps ("
       << PartitionerText(job.partitioner) << "; " << job.placement << ")\n";
+  const uint64_t mean = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}) / bytes.size();
+  if (partitions.size() >= kManyPartitions && mean < kSmallPartitionBytes) {
+    warnings.Add("partitioner",
+                 absl::StrCat("makes ", partitions.size(), " partitions of ", HumanBytes(mean),
+                              " on average: naming, locking and counting each of them takes longer "
+                              "than its arithmetic; have fewer shards"));
+  }
   constexpr size_t kNamesMax = 20;  // a ps
   for (uint32_t ps = 0; ps < ps_count; ++ps) {
     const std::span<const std::string> some =

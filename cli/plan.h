@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "config/cluster.h"
 #include "config/job.h"
+#include "config/json_fields.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -17,8 +18,8 @@ namespace paracord {
 void PrintCluster(const Cluster& cluster, std::ostream& out);
 
 // The variables, their partitions, and the bytes of each ps with and without optimizer state, which
-// takes `slots` copies of every trainable partition.
+// takes `slots` copies of every trainable partition. What is surely a mistake is a warning.
 absl::Status PrintPlan(const Job& job, std::span<const VariableSpec> variables, uint32_t ps_count,
-                       uint64_t slots, std::ostream& out);
+                       uint64_t slots, std::ostream& out, Problems& warnings);
 
 }  // namespace paracord

@@ -26,11 +26,9 @@
 namespace paracord {
 namespace {
 
-// Collects what is wrong; each line of a message becomes a line of ours.
+// Collects what is wrong, to be said at the end; each line of a message becomes a line of ours.
 class Report {
  public:
-  explicit Report(std::ostream& err) : err_(err) {}
-
   template <class T>
   bool Take(const std::string& where, const absl::StatusOr<T>& result) {
     return Take(where, result.status());
@@ -38,15 +36,26 @@ class Report {
   bool Take(const std::string& where, const absl::Status& status) {
     if (status.ok()) return true;
     for (const auto line : absl::StrSplit(status.message(), '\n')) {
-      err_ << where << ": " << line << "\n";
+      absl::StrAppend(&text_, where, ": ", line, "\n");
       ++problems_;
     }
     return false;
   }
-  int problems() const { return problems_; }
+  void Warn(const std::string& where, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      absl::StrAppend(&text_, where, ": warning: ", line, "\n");
+    }
+  }
+  // Gives the exit code.
+  int Say(std::ostream& err) const {
+    err << text_;
+    if (problems_ == 0) return static_cast<int>(ExitCode::kDone);
+    err << problems_ << (problems_ == 1 ? " problem\n" : " problems\n");
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
 
  private:
-  std::ostream& err_;
+  std::string text_;
   int problems_ = 0;
 };
 
@@ -116,7 +125,9 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
     if (!job.initial_weights.has_value()) report.Take(where, CheckInitializer(variable));
   }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
-  report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out));
+  Problems warnings;
+  report.Take(where, PrintPlan(job, (*program)->variables(), ps_count, slots, out, warnings));
+  report.Warn(where, warnings.lines());
 }
 
 }  // namespace
@@ -136,9 +147,12 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
     out << flags.Help();
     return static_cast<int>(ExitCode::kDone);
   }
-  Report report(err);
-  if (!report.Take("paracord validate", parsed)) return static_cast<int>(ExitCode::kConfiguration);
+  if (!parsed.ok()) {
+    err << "paracord validate: " << parsed.message() << "\n";
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
 
+  Report report;
   PosixFiles files;
   const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
   if (cluster) PrintCluster(*cluster, out);
@@ -148,15 +162,10 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
   report.Take(job_path, problems.ToStatus());
   if (job) {
     CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);
-    for (const std::string& warning : JobWarnings(*job)) {
-      err << job_path << ": warning: " << warning << "\n";
-    }
+    report.Warn(job_path, JobWarnings(*job));
   }
-  if (report.problems() > 0) {
-    err << report.problems() << (report.problems() == 1 ? " problem\n" : " problems\n");
-    return static_cast<int>(ExitCode::kConfiguration);
-  }
-  return static_cast<int>(ExitCode::kDone);
+  out.flush();  // before what is said of it
+  return report.Say(err);
 }
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
 // `paracord validate`: reads a job and, if there is one, a cluster, opens the data, builds the
 // model, and prints what would run or everything that is wrong. Changes nothing, dials nobody.
+// What is wrong comes last: the rest may be long.
 #pragma once
 
 #include <ostream>

@@ -35,6 +35,7 @@ class Example {
   std::string Write(const std::string& name, const std::string& text) const {
     return directory_.Write(name, text);
   }
+  std::string path(const std::string& name) const { return directory_ / name; }
   // Runs with the job's file and more arguments.
   int Run(std::vector<std::string> args = {}) {
     args.insert(args.begin(), directory_ / "job.json");
@@ -99,9 +100,50 @@ TEST_CASE("of very many partitions the first are named") {
   variable.add_shape(30);
   variable.set_trainable(true);
   std::ostringstream out;
-  REQUIRE(PrintPlan(job, {&variable, 1}, 1, 0, out).ok());
+  Problems warnings;
+  REQUIRE(PrintPlan(job, {&variable, 1}, 1, 0, out, warnings).ok());
   CHECK(absl::StrContains(out.str(), "30 partitions: v/part_0, v/part_1,"));
   CHECK(absl::StrContains(out.str(), " v/part_19, ...\n"));
+  CHECK(warnings.empty());
+}
+
+TEST_CASE("very many small partitions are warned of, and the code stays 0") {
+  Example example;
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+        {"class_name": "Flatten", "config": {"name": "flatten"}},
+        {"class_name": "Dense", "config": {"name": "dense", "units": 2000}}]}})");
+  for (const char* shards : {"64", "1000000000"}) {
+    CAPTURE(shards);
+    example.Write("job.json",
+                  absl::StrReplaceAll(example.job,
+                                      {{"\"shards\": 2", absl::StrCat("\"shards\": ", shards)}}));
+    CHECK(example.Run() == 0);
+    INFO(example.err);
+    CHECK(absl::StrContains(example.err,
+                            "job.json: warning: partitioner: makes 2004 partitions of 19 B on "
+                            "average") == (shards != std::string("64")));
+  }
+}
+
+TEST_CASE("what is wrong is said after what the job comes to, which may be long") {
+  Example example;
+  example.Write("job.json",
+                absl::StrReplaceAll(example.job, {{"\"adam\"", "\"adam\", \"sed\": 1"},
+                                                  {"\"y\"}}",
+                                                   "\"y\"}, \"test\": {\"format\": \"idx\", "
+                                                   "\"features\": \"none\", "
+                                                   "\"labels\": \"none\"}}"}}));
+  std::ostringstream both;
+  CHECK(RunValidate(std::vector<std::string>{example.path("job.json")}, both, both) == 2);
+  const std::string said = both.str();
+  INFO(said);
+  const size_t table = said.find("imbalance"), first = said.find("job.json: sed: unknown key");
+  const size_t second = said.find("job.json: data.test: ");
+  REQUIRE(said.ends_with("2 problems\n"));
+  CHECK(table < first);
+  CHECK(first < second);
+  CHECK(second < said.size());
 }
 
 TEST_CASE("without a cluster the number of ps comes from the flag or TF_CONFIG") {
@@ -296,6 +338,21 @@ TEST_CASE("initial weights that are damaged or of another model are found") {
   CHECK(example.Run() == 2);
   CHECK(absl::StrContains(example.err, "job.json: initial_weights: "));
   CHECK(absl::StrContains(example.err, weights));
+}
+
+TEST_CASE("a shape of very many axes is named by the first of them") {
+  Example example;
+  std::string axes;
+  for (int i = 0; i < 5000; ++i) absl::StrAppend(&axes, ", 2");
+  example.Write("model.json", absl::StrCat(
+                                  R"({"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null)",
+                                  axes, R"(], "name": "in"}}]}})"));
+  CHECK(example.Run() == 2);
+  INFO(example.err);
+  CHECK(absl::StrContains(example.err, "expects examples of shape (2, 2, 2, "));
+  CHECK(absl::StrContains(example.err, ", 5000 axes)"));
+  CHECK(example.err.size() < 2000);
 }
 
 TEST_CASE("missing files and wrong flags are problems, help is not") {
