@@ -88,13 +88,11 @@ std::string Flags::Default(const Entry& entry) {
   return "";
 }
 
-std::string Flags::UnknownFlag(const std::string& shown) const {
+std::string Flags::NearestFlag(const std::string& shown) const {
   const std::string name = shown.substr(std::min(shown.size(), shown.find_first_not_of('-')));
   std::vector<std::string_view> known = {"help"};
   for (const Entry& entry : flags_) known.push_back(entry.name);
-  const std::string nearest = NearestName(name, known);
-  if (!nearest.empty()) return absl::StrCat("unknown flag; did you mean `--", nearest, "`?");
-  return "unknown flag; --help lists them";
+  return NearestName(name, known);
 }
 
 absl::Status Flags::Parse(std::span<const std::string> args) {
@@ -126,7 +124,14 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
     const std::string shown = arg.substr(0, equals);
     Entry* entry = absl::StartsWith(arg, "--") ? Find(shown.substr(2)) : nullptr;
     if (entry == nullptr) {
-      problems.Add(shown, UnknownFlag(shown));
+      const std::string nearest = NearestFlag(shown);
+      problems.Add(shown, nearest.empty()
+                              ? "unknown flag; --help lists them"
+                              : absl::StrCat("unknown flag; did you mean `--", nearest, "`?"));
+      // What follows is its value, and no argument.
+      const Entry* const meant = Find(nearest);
+      const bool takes = meant != nullptr && !meant->value.empty() && equals == std::string::npos;
+      if (takes && i + 1 < args.size() && !absl::StartsWith(args[i + 1], "--")) ++i;
       continue;
     }
     if (std::exchange(entry->given, true)) problems.Add(shown, "is given twice");

@@ -57,7 +57,7 @@ class Flags {
   // "" or what is wrong with `text`.
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
-  std::string UnknownFlag(const std::string& shown) const;
+  std::string NearestFlag(const std::string& shown) const;  // "" if none is near
 
   const std::string program_;
   const std::string summary_;

@@ -90,6 +90,14 @@ TEST_CASE("all wrong arguments are named at once") {
         "--nope: unknown flag; --help lists them\nJOB: is missing");
 }
 
+TEST_CASE("what follows a misspelt flag is its value, not one more problem") {
+  Program program;
+  CHECK(program.Problems({"j", "--wrokers", "2", "--clutser", "x", "--fesh", "k"}) ==
+        "--wrokers: unknown flag; did you mean `--workers`?\n"
+        "--clutser: unknown flag; did you mean `--cluster`?\n"
+        "--fesh: unknown flag; did you mean `--fresh`?\nunexpected argument \"k\"");
+}
+
 TEST_CASE("help is made from the table and wins over mistakes") {
   Program program;
   CHECK(program.Problems({"--workers=x", "--help"}) == "");
