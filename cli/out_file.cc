@@ -39,7 +39,9 @@ bool InputFiles::HasRead(const std::string& path) {
 }
 
 absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
-  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const std::filesystem::path above = std::filesystem::path(path).parent_path();
+  // Empty where the working directory is gone: else the path is absolute.
+  const std::string directory = above.empty() ? "." : above.string();
   const absl::Status there = files.List(directory).status();
   if (absl::IsNotFound(there)) {
     return absl::InvalidArgumentError(

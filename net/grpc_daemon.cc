@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <thread>
@@ -75,6 +76,11 @@ void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
   } while (null >= 0 && null <= STDERR_FILENO);
   if (null >= 0) close(null);
   std::set_terminate(SayWhatIsMissing);
+  std::error_code gone;
+  if (std::filesystem::current_path(gone).empty()) {
+    std::cerr << argv[0] << ": the current directory cannot be had (" << gone.message()
+              << "): relative paths lead nowhere from there\n";
+  }
   const int code = main(argc, argv);
   if (std::cout.flush()) LeaveProcess(code);
   std::cerr << argv[0] << ": standard output took not all that was written\n";
