@@ -74,8 +74,7 @@ int RunConvert(Args args, std::ostream& out, std::ostream& err) {
   if (status.ok()) status = Convert(job, data, path, out);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   err << "paracord convert: " << std::string(status.message()) << "\n";
-  const bool full = absl::IsResourceExhausted(status);
-  return static_cast<int>(full ? ExitCode::kPeerLost : ExitCode::kConfiguration);
+  return static_cast<int>(ExitCodeOfWrite(status));
 }
 
 }  // namespace paracord

@@ -65,8 +65,7 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
                                              {"step", absl::StrCat(manifest.name.step)},
                                              {"run_id", manifest.run_id}});
   if (!written.ok()) {
-    return fail(std::string(written.message()),
-                absl::IsInvalidArgument(written) ? ExitCode::kConfiguration : ExitCode::kPeerLost);
+    return fail(std::string(written.message()), ExitCodeOfWrite(written));
   }
   out << path << ": " << tensors.size() << " variables, " << HumanBytes(bytes) << ", of checkpoint "
       << manifest.name.ToString() << "\n";

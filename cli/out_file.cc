@@ -95,4 +95,10 @@ absl::Status ReplaceOutFile(Files& files, const std::string& path,
   return files.SyncDirectory(path.substr(0, path.rfind('/') + 1));
 }
 
+ExitCode ExitCodeOfWrite(const absl::Status& status) {
+  const bool may_recover =
+      absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status);
+  return may_recover ? ExitCode::kPeerLost : ExitCode::kConfiguration;
+}
+
 }  // namespace paracord

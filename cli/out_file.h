@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/mutex.h"
 
@@ -40,5 +41,8 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
 // and sync, which is renamed then. INVALID_ARGUMENT if what is there is no regular file.
 absl::Status ReplaceOutFile(Files& files, const std::string& path,
                             const std::function<absl::Status(const std::string&)>& write);
+
+// Of what could not be written: whether a person has to mend something, or the disk may recover.
+ExitCode ExitCodeOfWrite(const absl::Status& status);
 
 }  // namespace paracord

@@ -110,6 +110,9 @@ TEST_CASE("what cannot be exported is said, with the code for it") {
   CHECK(missing.code == 2);
   CHECK(Has(missing.err, "--out: the directory " + dir + "/none is not there"));
   CHECK(Run(RunExport, {"--dir", dir, "--out", dir}).code == 2);
+  const Ran denied = Run(RunExport, {"--dir", dir, "--out", "/proc/w"});  // to root, too
+  CHECK(denied.code == 2);
+  CHECK(Has(denied.err, "cannot create /proc/w"));
   CHECK(Run(RunExport, {"--dir", dir}).code == 2);
   CHECK(Run(RunExport, {"--dri", dir, "--out", out}).code == 2);
   const Ran help = Run(RunExport, {"--help"});
