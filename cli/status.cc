@@ -113,20 +113,30 @@ std::string EndText(const std::string& title, const json& summary) {
   return lines;
 }
 
+// Of `path`; null, and said if something else is there.
+json SummaryAt(Files& files, const std::string& path, std::ostream& err) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  if (!text.ok()) return nullptr;
+  json summary = JsonOf(*text);
+  if (summary.is_object() && summary.contains("status") && summary["status"].is_string()) {
+    return summary;
+  }
+  err << "paracord status: " << path << " is no summary of a job: it is left out\n";
+  return nullptr;
+}
+
 // What the directory knows when nobody answers: how the job ended, and its newest checkpoint.
 int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool as_json,
             std::ostream& out, std::ostream& err) {
   json known = {{"coordinator", nullptr}, {"problem", std::string(why.message())}};
-  if (const auto text = files.ReadWhole(dir + "/" + kSummaryName); text.ok()) {
-    known["summary"] = JsonOf(*text);
-  }
-  const bool ended = known.contains("summary") && known["summary"].is_object();
-  if (!ended) known.erase("summary");
+  json summary = SummaryAt(files, dir + "/" + kSummaryName, err);
+  const bool ended = summary.is_object();
   // Somebody went on with a job that was done, and has not finished.
-  const bool done = ended && known["summary"].value("status", json()) == "done";
-  if (const auto text = files.ReadWhole(dir + "/" + kDoneSummaryName); text.ok() && !done) {
-    if (json before = JsonOf(*text); before.is_object()) known["done_before"] = std::move(before);
+  if (!ended || summary["status"] != "done") {
+    json before = SummaryAt(files, dir + "/" + kDoneSummaryName, err);
+    if (before.is_object()) known["done_before"] = std::move(before);
   }
+  if (ended) known["summary"] = std::move(summary);
   const auto newest = NewestCheckpoint(files, dir);
   if (newest.has_value()) {
     known["checkpoint"] = {

@@ -342,9 +342,12 @@ TEST_CASE("without a coordinator status says what the directory knows") {
   CHECK(Has(ran.out, "newest checkpoint: step-3-g1-r1, epoch 2, batch 1 of 2"));
   ran = Run(RunStatus, {"--dir", dir, "--json"});
   CHECK(JsonOf(ran.out)["checkpoint"]["step"] == 3);
-  for (const char* damaged : {"", "[]", "{", "7"}) {
+  for (const char* damaged : {"", "[]", "{", "7", "{}", R"({"status": []})"}) {
+    CAPTURE(damaged);
     example.Write("summary.json", damaged);
-    CHECK(Run(RunStatus, {"--dir", dir}).code == 202);
+    ran = Run(RunStatus, {"--dir", dir});
+    CHECK(ran.code == 202);
+    CHECK(Has(ran.err, example.path("summary.json") + " is no summary of a job"));
   }
   example.Write("summary.json", R"({"status": "done", "reason": "all batches are applied",
                                     "metrics": {"test": {"accuracy": 0.5}}})");
