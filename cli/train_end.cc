@@ -102,13 +102,19 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   const absl::StatusOr<std::string> text = files.ReadWhole(end.dir + "/" + kSummaryName);
   const nlohmann::json summary = text.ok() ? ParseSummary(*text) : nullptr;
   progress.End();
-  // A coordinator that refuses the job leaves an earlier run's summary alone.
-  const bool earlier = coordinator_exit != 0 && text.ok() && *text == end.summary_before;
-  if (!summary.is_object() || earlier) {
+  // A coordinator that refuses the job leaves an earlier run's summary alone, and so does one that
+  // finds the job done.
+  const bool earlier = text.ok() && *text == end.summary_before;
+  if (!summary.is_object() || (earlier && coordinator_exit != 0)) {
     const std::string log = end.dir + "/logs/coordinator.log";
     std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
               << LastWords(files, log) << "\n(" << log << ")\n";
     return coordinator_exit;
+  }
+  if (earlier) {
+    progress.Event("nothing",
+                   "nothing to do: the job was done before, with as many batches as it "
+                   "asks for now, or more (--fresh begins anew)");
   }
   progress.ShowLast(summary);
   if (end.json) {

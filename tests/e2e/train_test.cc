@@ -428,7 +428,9 @@ TEST_CASE("after Ctrl-C a cluster gets drain_ms and a little, and what is lost i
 TEST_CASE("a job that is done takes more steps from train") {
   Train train(50);
   CHECK(train.Start()->Wait(20000) == 0);
-  CHECK(train.Start()->Wait(20000) == 0);  // nothing to do
+  CHECK_FALSE(train.Said("nothing to do"));
+  CHECK(train.Start()->Wait(20000) == 0);
+  CHECK(train.Said("nothing to do: the job was done before"));
   CheckCounted(train.dir(), 50);
   WriteCountingJob(train.root(), {{"steps", 100}});
   CHECK(train.Start()->Wait(20000) == 0);
