@@ -13,8 +13,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kWindowMs = 2000;  // of the recent past, as status tells it
-constexpr int64_t kTellMs = 2000;    // after the end, to tell everybody
+constexpr int64_t kWindowMs = 2000;      // of the recent past, as status tells it
+constexpr int64_t kTellMs = 2000;        // after the end, to tell everybody
+constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
+constexpr int64_t kSayMissingAgainMs = 30000;
 
 }  // namespace
 
@@ -25,6 +27,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       now_ms_(now_ms),
       phase_since_ms_(now_ms),
       forms_since_ms_(now_ms),
+      say_missing_at_ms_(now_ms + kSayMissingMs),
       generation_(found.generation),
       newest_generation_(found.generation),
       untold_(options_.workers.begin(), options_.workers.end()),
@@ -107,9 +110,17 @@ bool CoordinatorCore::AllAsked() const {
   return untold_.empty() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
 }
 
+// Until all ps were ready and a worker has joined, for the first time.
+void CoordinatorCore::SayWhoIsMissing() {
+  if (phase_ == Phase::kEnded || (formed_ms_.has_value() && !boot_of_.empty())) return;
+  say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
+  Info("waits: " + MissingTasks());
+}
+
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
+  if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
   if (!Living() && phase_ != Phase::kEnded &&
       now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
     EndJob(ExitCode::kPeerLost, "failed",

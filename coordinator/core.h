@@ -226,6 +226,7 @@ class CoordinatorCore {
   bool AllPs(PsStage stage) const;
   bool AnyPs(PsStage stage) const;
   std::string MissingTasks() const;
+  void SayWhoIsMissing();
 
   // core_workers.cc
   void Handle(const JoinEvent& event);
@@ -301,7 +302,8 @@ class CoordinatorCore {
 
   Phase phase_ = Phase::kForming;
   int64_t phase_since_ms_ = 0;
-  int64_t forms_since_ms_;   // the start, or when a checkpoint was last found unusable
+  int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
+  int64_t say_missing_at_ms_;
   int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
   std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
   std::optional<int64_t> formed_ms_;       // when all ps were first ready in this life

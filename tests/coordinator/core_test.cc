@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "common/json_text.h"
@@ -21,6 +23,28 @@ TEST_CASE("a job goes from nothing to done, and everybody is told") {
   CHECK(harness.committed[0].complete);
   CHECK(harness.finished.size() == 2);
   CHECK(JsonOf(harness.summary).at("status") == "done");
+}
+
+TEST_CASE("the log says early for whom the coordinator waits, and then now and again") {
+  const std::set<uint32_t> away = GENERATE(std::set<uint32_t>{}, std::set<uint32_t>{1});
+  CoreHarness harness({}, {}, nullptr, away);
+  harness.Run(1900);
+  CHECK(harness.log.find("waits") == std::string::npos);
+  harness.Run(200);
+  const std::string said = away.empty() ? "waits: missing a worker (none has joined)\n"
+                                        : "waits: missing ps:1 at unix:/ps-1 (no connection), a "
+                                          "worker (none has joined)\n";
+  CHECK(harness.log.find(said) != std::string::npos);
+  harness.log = "";
+  harness.Run(29000);
+  CHECK(harness.log.find("waits") == std::string::npos);
+  harness.Run(2000);
+  CHECK(harness.log.find(said) != std::string::npos);
+  harness.log = "";
+  if (!away.empty()) return;
+  REQUIRE(harness.Join("worker:0") != 0);
+  harness.Run(60000);
+  CHECK(harness.log.find("waits") == std::string::npos);
 }
 
 TEST_CASE("the rate of a job whose coordinator was killed is that of the time it remembers") {
