@@ -29,6 +29,7 @@
 #include "config/flags.h"
 #include "config/job.h"
 #include "coordinator/job_state.h"
+#include "net/grpc_daemon.h"
 #include "net/grpc_network.h"
 #include "worker/ops/device.h"
 
@@ -108,7 +109,7 @@ void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& 
   while (cluster.EvaluatorRuns()) {
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
-    if (signal == SIGINT || signal == SIGTERM) return;
+    if (signal > 0 && signal != SIGCHLD) return;
     ShowDeaths(cluster.Reap(), progress);
   }
 }
@@ -134,11 +135,12 @@ struct Supervision {
   std::string dir_problem;  // that was said last
 };
 
-// A second Ctrl-C ends us at once, and the daemons with us. They say what came.
+// A second Ctrl-C ends us at once, and the daemons with us. They say what came. Of a terminal that
+// is closed both shell and kernel may tell: a second SIGHUP is no wish.
 void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Progress& progress) {
   progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
   sigset_t leave = supervision.signals;
-  sigdelset(&leave, SIGCHLD);
+  for (const int stays : {SIGCHLD, SIGHUP}) sigdelset(&leave, stays);
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &leave, nullptr);
@@ -206,7 +208,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
     if (cluster.given_up().has_value() && !cluster.coordinator_exit().has_value()) {
       return GiveUp(cluster, supervision, progress);
     }
-    if (signal == SIGINT || signal == SIGTERM) {
+    if (signal > 0 && signal != SIGCHLD) {
       Drain(cluster, supervision, signal, progress);
       progress.Event("stopped", StoppedText(files, supervision.end));
       return static_cast<int>(ExitCode::kDrained);
@@ -280,9 +282,8 @@ int Train(TrainFlags flags) {
                                 : isatty(STDOUT_FILENO) ? Progress::Style::kBar
                                                         : Progress::Style::kLines;
   // Before any other thread: they inherit the mask.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+  sigset_t signals = LeaveSignals();
+  sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(style, std::cout);

@@ -5,16 +5,16 @@ namespace paracord {
 
 enum class ExitCode : int {
   kDone = 0,
-  kFailed = 1,              // the job failed; summary.json says why. Or stdout took not all
+  kFailed = 1,  // the job failed; summary.json says why. Or stdout took not all
   kConfiguration = 2,
-  kInUse = 3,               // port, directory, or a worker's task
+  kInUse = 3,  // port, directory, or a worker's task
   kVersion = 4,
-  kNoCheckpoint = 5,        // none of the checkpoints can be restored
+  kNoCheckpoint = 5,  // none of the checkpoints can be restored
   kDiverged = 6,
-  kDrained = 143,           // left after SIGTERM or SIGINT
+  kDrained = 143,  // left after SIGTERM, SIGINT or SIGHUP
   kListenerDeaf = 200,
-  kFenced = 201,            // a newer coordinator took over
-  kPeerLost = 202,          // peer or storage
+  kFenced = 201,    // a newer coordinator took over
+  kPeerLost = 202,  // peer or storage
   kDeviceFailed = 203,
 };
 

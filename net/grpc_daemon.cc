@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -28,14 +29,6 @@
 
 namespace paracord {
 namespace {
-
-sigset_t LeaveSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
 
 // The parser does not know whether it reads TF_CONFIG or a file.
 absl::Status SaidOf(const std::string& from, const absl::Status& status) {
@@ -158,6 +151,19 @@ void LeaveProcess(int exit_code) {
   _exit(exit_code);
 }
 
+sigset_t LeaveSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  struct sigaction hangup;
+  const bool ignored = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!ignored) sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
+
 int Complain(const char* program, const absl::Status& status, ExitCode code) {
   std::cerr << program << ": " << std::string(status.message()) << "\n";
   return static_cast<int>(code);
@@ -213,13 +219,14 @@ int Daemon::Run(std::function<void(const std::string& signal)> drain) {
     const sigset_t signals = LeaveSignals();
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) return;
-    loop_.Post([drain, name = signal == SIGINT ? "SIGINT" : "SIGTERM"] { drain(name); });
+    loop_.Post([drain, name = SignalName(signal)] { drain(name); });
     // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
     // parent) may all send one: what comes at once is no second wish.
     const auto first = std::chrono::steady_clock::now();
     do {
       if (sigwait(&signals, &signal) != 0) return;
-    } while (std::chrono::steady_clock::now() - first < std::chrono::seconds(1));
+    } while (signal == SIGHUP ||
+             std::chrono::steady_clock::now() - first < std::chrono::seconds(1));
     _exit(static_cast<int>(ExitCode::kDrained));
   }).detach();
   loop_.Run();

@@ -2,6 +2,8 @@
 // environment, and the end. Used in main's thread.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +54,10 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 // objects: gRPC's threads may still use them.
 [[noreturn]] void LeaveProcess(int exit_code);
 
+// SIGTERM, SIGINT and, unless it is ignored (nohup), SIGHUP: a terminal that is closed.
+sigset_t LeaveSignals();
+std::string SignalName(int signal);  // "SIGTERM"
+
 // Prints `status` as this program's last word and gives its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
@@ -77,8 +83,8 @@ class Daemon {
   // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe
   // must end before this daemon.
   std::unique_ptr<SelfProbe> Probe(const std::string& address);
-  // Runs the loop until Exit. SIGTERM and SIGINT call `drain` on the loop, with that name; a second
-  // one ends the process at once.
+  // Runs the loop until Exit. LeaveSignals() call `drain` on the loop, with their name; a second
+  // one ends the process at once, but for SIGHUP, which shell and kernel both send.
   int Run(std::function<void(const std::string& signal)> drain);
 
  private:

@@ -89,6 +89,17 @@ TEST_CASE("what cannot be printed is said, and fails a command whose result it i
   CheckCounted(shell.root() + "/e", 100);
 }
 
+TEST_CASE("whoever ignores that the terminal is closed goes on, and so do its daemons") {
+  const Shell shell;
+  const Ran ran = shell.Run(
+      "trap '' HUP; paracord train job.json --dir d & "
+      "until grep -q joined d/logs/worker-0.log; do sleep 0.01; done 2> /dev/null; "
+      "kill -HUP $! $(pgrep -f -- \"--dir $PWD/d\"); wait $!");
+  INFO(ran.said);
+  CHECK(ran.code == 0);
+  CheckCounted(shell.root() + "/d", 100);
+}
+
 TEST_CASE("a file in the place of the checkpoints is named, and nobody is started again for it") {
   const Shell shell;
   const Ran ran = shell.Run("mkdir d && touch d/checkpoints && paracord train job.json --dir d");

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,7 +17,7 @@ namespace {
 constexpr uint64_t kSteps = 1000;
 constexpr Exit kDrained = 143;
 
-std::string Name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+std::string Name(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
 
 bool HasWorkers(Cluster& cluster, size_t count) {
   const nlohmann::json status = cluster.Status();
@@ -85,8 +86,8 @@ TEST_CASE("SIGTERM or SIGINT lets a worker leave that has begun to open its data
   CheckCounted(cluster.dir(), kSteps);
 }
 
-TEST_CASE("SIGTERM or SIGINT has a coordinator take a checkpoint and leave with 143") {
-  const int signal = GENERATE(SIGTERM, SIGINT);
+TEST_CASE("SIGTERM, SIGINT or SIGHUP has a coordinator take a checkpoint and leave with 143") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
   Cluster cluster(
       {.batch_ms = 4, .job = {{"steps", kSteps}, {"checkpoint", {{"every_seconds", 0}}}}});
   cluster.StartAll();

@@ -145,6 +145,19 @@ TEST_CASE("after Ctrl-C train goes on from its checkpoint") {
   CheckCounted(train.dir(), kSteps);
 }
 
+TEST_CASE("a terminal that is closed has train take a checkpoint, as Ctrl-C does") {
+  Train train(3000, 0);
+  const auto command = train.Start();
+  REQUIRE(train.WaitUntilTraining());
+  command->Signal(SIGHUP);
+  REQUIRE(WaitUntil(5000, [&] { return train.Said("taking a checkpoint"); }));
+  command->Signal(SIGHUP);  // of the kernel, after the shell's
+  CHECK(command->Wait(15000) == 143);
+  CHECK(train.Said("stopped (SIGHUP, after a checkpoint); to go on from step-"));
+  CHECK_FALSE(NewestCheckpoint(train.dir()).empty());
+  CHECK(train.Daemons().empty());
+}
+
 TEST_CASE("a coordinator that is started again has the job that train read, not the file of now") {
   Train train;
   const auto command = train.Start();
