@@ -45,9 +45,12 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(own.shared);
   if (!cluster.ok()) return configuration(cluster.status());
-  if (cluster->task->role != Role::kCoordinator || own.shared.dir.empty() || own.job.empty()) {
-    return configuration(
-        absl::InvalidArgumentError("needs --job, --dir and the task coordinator (or chief)"));
+  if (cluster->task->role != Role::kCoordinator) {
+    return configuration(absl::InvalidArgumentError(
+        absl::StrCat("needs the task coordinator (or chief), not ", cluster->task->ToString())));
+  }
+  if (own.shared.dir.empty() || own.job.empty()) {
+    return configuration(absl::InvalidArgumentError("needs --job FILE and --dir DIR"));
   }
   Daemon daemon;
   const size_t peers = cluster->ps.size() + cluster->workers.size();

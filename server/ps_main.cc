@@ -3,6 +3,7 @@
 #include <iostream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/parallel.h"
 #include "net/grpc_daemon.h"
@@ -37,18 +38,19 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
+  const auto refuse = [&](const std::string& why) {
+    return Complain(argv[0], absl::InvalidArgumentError(why), ExitCode::kConfiguration);
+  };
   const uint32_t index = cluster->task->index;
-  if (cluster->task->role != Role::kPs || shared.dir.empty()) {
-    return Complain(argv[0], absl::InvalidArgumentError("needs --dir and a task ps:INDEX"),
-                    ExitCode::kConfiguration);
-  }
-  std::string listen = shared.listen;
-  if (listen.empty() && index < cluster->ps.size()) listen = cluster->ps[index];
+  const std::string task = cluster->task->ToString();
+  if (cluster->task->role != Role::kPs) return refuse("needs a task ps:INDEX, not " + task);
+  if (shared.dir.empty()) return refuse(task + " needs --dir DIR");
+  const std::string expected = index < cluster->ps.size() ? cluster->ps[index] : "";
+  const std::string listen = shared.listen.empty() ? expected : shared.listen;
   if (listen.empty()) {
-    return Complain(argv[0],
-                    absl::InvalidArgumentError("the cluster gives this task no address (key "
-                                               "cluster.ps): give --listen ADDRESS"),
-                    ExitCode::kConfiguration);
+    return refuse(absl::StrCat("the cluster gives ", task,
+                               " no address (key cluster.ps, which has ", cluster->ps.size(),
+                               "): correct --task or the cluster, or give --listen ADDRESS"));
   }
   grpc.requests_bytes_max = static_cast<uint64_t>(in_flight_mb) << 20;
   Daemon daemon(grpc);

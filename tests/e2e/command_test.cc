@@ -1,6 +1,7 @@
 // The programs as a shell runs them: where they stand, and where they write.
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
@@ -98,6 +99,25 @@ TEST_CASE("whoever ignores that the terminal is closed goes on, and so do its da
   INFO(ran.said);
   CHECK(ran.code == 0);
   CheckCounted(shell.root() + "/d", 100);
+}
+
+TEST_CASE("a task that a program is not, or that the cluster has not, is named") {
+  const Shell shell;
+  const std::pair<std::string, std::string> cases[] = {
+      {"paracord-ps --task worker:0 --dir d", "needs a task ps:INDEX, not worker:0"},
+      {"paracord-ps --task ps:0", "ps:0 needs --dir DIR"},
+      {"paracord-ps --task ps:7 --dir d",
+       "the cluster gives ps:7 no address (key cluster.ps, which has 1): correct --task"},
+      {"paracord-coordinator --task ps:0 --dir d --job job.json",
+       "needs the task coordinator (or chief), not ps:0"},
+      {"paracord-coordinator --task chief", "needs --job FILE and --dir DIR"},
+  };
+  for (const auto& [command, said] : cases) {
+    CAPTURE(command);
+    const Ran ran = shell.Run(command);
+    CHECK(ran.code == 2);
+    CHECK(Has(ran, said));
+  }
 }
 
 TEST_CASE("a file in the place of the checkpoints is named, and nobody is started again for it") {
