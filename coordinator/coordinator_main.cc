@@ -96,16 +96,8 @@ int Main(int argc, char** argv) {
   daemon.environment().loop.Post([&] { rival.Start(start); });
   const Logger log("coordinator");
   log.Info("listens at {}", (*listener)->address());
-  const auto port = [](const std::string& address) {  // or a path
-    return address.substr(address.rfind(':') + 1);
-  };
-  const std::string& expected = cluster->coordinator;
-  if (!expected.empty() && port(expected) != port((*listener)->address())) {
-    log.Warn(
-        "the cluster says that the coordinator is at {} (key cluster.chief), and there its "
-        "workers look for it: start them with a cluster that says {}, or listen there",
-        expected, (*listener)->address());
-  }
+  WarnOfOtherAddress(log, "the coordinator", "cluster.chief", cluster->coordinator,
+                     (*listener)->address());
   const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
   return daemon.Run([&](const std::string& signal) { coordinator.Drain(signal); });
 }

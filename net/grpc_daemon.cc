@@ -169,6 +169,18 @@ int Complain(const char* program, const absl::Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
+void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
+                        const std::string& expected, const std::string& address) {
+  const auto port = [](const std::string& of) {  // or a path
+    return of.substr(of.rfind(':') + 1);
+  };
+  if (expected.empty() || port(expected) == port(address)) return;
+  log.Warn(
+      "the cluster says that {} is at {} (key {}), and there the others look for it: start them "
+      "with a cluster that says {}, or listen there",
+      task, expected, key, address);
+}
+
 ExitCode ListenExitCode(const absl::Status& status) {
   return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
 }

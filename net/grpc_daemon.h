@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/environment.h"
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "common/thread_loop.h"
 #include "config/cluster.h"
 #include "config/flags.h"
@@ -60,6 +61,11 @@ std::string SignalName(int signal);  // "SIGTERM"
 
 // Prints `status` as this program's last word and gives its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
+
+// Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
+// where it listens. "": the cluster says nothing.
+void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
+                        const std::string& expected, const std::string& address);
 
 // The exit code for an address that cannot be listened at: in use, or not one of this machine.
 ExitCode ListenExitCode(const absl::Status& status);

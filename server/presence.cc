@@ -15,6 +15,7 @@ namespace {
 
 // A coordinator that gives a complete job more to do has this long to show itself.
 constexpr int64_t kCompleteMs = 3000;
+constexpr int64_t kCompleteAgainMs = 10000;
 
 // In which the end of a coordinator that left just before us is noticed.
 constexpr int64_t kLookAgainMs = 100;
@@ -36,14 +37,24 @@ void ParameterServer::Impl::Start() {
 // There is none, or none any more: one that died when it had ended the job told nobody.
 void ParameterServer::Impl::AwaitCoordinator() {
   heard_ms_ = environment_.loop.NowMs();
-  environment_.loop.PostAfter(kCompleteMs, [weak = weak_from_this(), since_ms = heard_ms_] {
+  LeaveWhenComplete(kCompleteMs);
+}
+
+// Until somebody is heard. A ps that no coordinator knows is never told that the job is done.
+void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
+  environment_.loop.PostAfter(delay_ms, [weak = weak_from_this(), since_ms = heard_ms_] {
     const auto self = weak.lock();
     if (self == nullptr || self->heard_ms_ != since_ms) return;
     {
       MutexLock lock(self->mu_);
       if (!self->holds_.empty()) return;
     }
-    self->LeaveIfComplete([] {});
+    self->LeaveIfComplete([weak, since_ms] {
+      const auto still = weak.lock();
+      if (still != nullptr && still->heard_ms_ == since_ms) {
+        still->LeaveWhenComplete(kCompleteAgainMs);
+      }
+    });
   });
 }
 

@@ -71,8 +71,9 @@ int Main(int argc, char** argv) {
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
-  const Logger log(cluster->task->ToString());
+  const Logger log(task);
   log.Info("listens at {}", (*listener)->address());
+  WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));

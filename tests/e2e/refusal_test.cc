@@ -182,6 +182,15 @@ TEST_CASE("a coordinator that listens elsewhere than the cluster says warns of i
   CHECK(cluster.Logged("coordinator", "start them with a cluster that says " + other));
 }
 
+TEST_CASE("a ps that listens elsewhere than the cluster says warns of it") {
+  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  const std::string listen = FreeTcpAddress();
+  cluster.Start("ps:0", {}, {"--listen", listen});
+  CHECK(WaitUntil(5000, [&] { return cluster.Logged("ps:0", "a cluster that says " + listen); }));
+  CHECK(cluster.Logged(
+      "ps:0", "the cluster says that ps:0 is at " + cluster.address("ps:0") + " (key cluster.ps)"));
+}
+
 TEST_CASE("a place that is not there ends a ps and a coordinator at once with 2") {
   const int kind = GENERATE(0, 1, 2);
   CAPTURE(kind);

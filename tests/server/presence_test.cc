@@ -126,6 +126,16 @@ TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator com
   CHECK(ps.exits == (damaged || heard ? std::vector<int>{} : std::vector<int>{0}));
 }
 
+TEST_CASE("a ps that no coordinator knows leaves soon after the job is done") {
+  ExampleJob example;
+  TestPs ps(TestModel(), example.directory.path());
+  ps.loop.Advance(60000);
+  example.Commit(2, 1, {.complete = true});
+  ps.loop.Advance(10000);
+  ps.loop.RunPosted();
+  CHECK(ps.exits == std::vector<int>{0});
+}
+
 TEST_CASE("a ps whose coordinator dies leaves if the job is done, and else waits for the next") {
   const bool complete = GENERATE(true, false), another = GENERATE(true, false);
   CAPTURE(complete, another);
