@@ -337,7 +337,8 @@ int RunTrain(Args args) {
                &own.log_level);
   flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
                &own.evaluator);
-  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR", &own.fresh);
+  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
+               &own.fresh);
   flags.String(
       "trace", "FILE",
       "write what every process did when, for Perfetto or chrome://tracing; what is there is "
