@@ -17,7 +17,7 @@ namespace paracord {
 // 0 truncated_normal, 1 untruncated_normal, 2 uniform; what scales by fans takes "fan_in" and
 // "fan_out" where they are not those of a convolution's kernel. INVALID_ARGUMENT names the variable
 // and what its initializer lacks. Option "unit_forget" (not 0) of any: the second quarter is ones,
-// which is an LSTM's bias with unit_forget_bias. What could give a number beyond float32 is refused.
+// which is an LSTM's bias with unit_forget_bias. What may give a number beyond float32 is refused.
 absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,
                         std::span<float> out);
 
