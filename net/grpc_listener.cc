@@ -6,9 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "net/door.h"
@@ -39,11 +41,12 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
       if (replied_) return;
       replied_ = true;
       forget = std::exchange(on_cancel_, nullptr);
+      if (resuming_ > 0) {
+        waits_for_resume_ = std::move(reply);
+        return;
+      }
     }
-    if (!reply.ok()) return Finish(ToGrpc(reply.status()));
-    reply_ = *std::move(reply);
-    if (reply_.empty()) reply_.emplace_back();
-    WriteNext();
+    Send(std::move(reply));
   }
 
   void OnCancelled(std::function<void()> fn) {
@@ -86,12 +89,29 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
     Release();
   }
 
+  // A call that is finished may be gone at once, and must not be read from then: an answer that
+  // comes meanwhile is given afterwards.
   void Resume() {
     {
       MutexLock lock(mu_);
       if (replied_) return;
+      ++resuming_;
     }
+    FAILPOINT("grpc.resume");
     StartRead(&received_);
+    std::optional<absl::StatusOr<Parts>> reply;
+    {
+      MutexLock lock(mu_);
+      if (--resuming_ == 0) reply.swap(waits_for_resume_);
+    }
+    if (reply.has_value()) Send(*std::move(reply));
+  }
+
+  void Send(absl::StatusOr<Parts> reply) {
+    if (!reply.ok()) return Finish(ToGrpc(reply.status()));
+    reply_ = *std::move(reply);
+    if (reply_.empty()) reply_.emplace_back();
+    WriteNext();
   }
 
   void WriteNext() {
@@ -119,6 +139,8 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
   bool replied_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
+  int resuming_ ABSL_GUARDED_BY(mu_) = 0;  // threads, of which one may be a read ahead
+  std::optional<absl::StatusOr<Parts>> waits_for_resume_ ABSL_GUARDED_BY(mu_);
 
   friend class GrpcServerCall;
 };
