@@ -20,9 +20,10 @@ absl::Status Unfit(const absl::Status& status) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
-// What is wrong with a checkpoint is never the job's fault.
-absl::Status Damaged(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+// What is wrong with a checkpoint is never the job's fault, nor that of the file with the results.
+absl::Status OfCheckpoint(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) return absl::DataLossError(status.message());
+  return absl::IsUnavailable(status) ? absl::UnknownError(status.message()) : status;
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ absl::Status CheckpointScorer::Score(const Manifest& manifest, int64_t unix_ms,
                                      const std::atomic<bool>& stop) {
   const absl::StatusOr<std::vector<std::vector<float>>> values =
       ReadVariables(files_, PathOf(manifest.name), manifest);
-  if (!values.ok()) return Damaged(values.status());
+  if (!values.ok()) return OfCheckpoint(values.status());
   RETURN_IF_ERROR(Prepare(manifest));
   absl::StatusOr<paracord::Score> score =
       ScoreVariables(*workload_, manifest.variables, *values, batch_, stop);
@@ -110,7 +111,7 @@ CheckpointScorer::Fate CheckpointScorer::TryOne(const CheckpointName& name, int6
   complete = manifest.ok() && manifest->complete;
   if (manifest.ok() && scored_.contains({manifest->run_id, name.ToString()})) return Fate::kKnown;
   const absl::Status done =
-      manifest.ok() ? Score(*manifest, unix_ms, stop) : Damaged(manifest.status());
+      manifest.ok() ? Score(*manifest, unix_ms, stop) : OfCheckpoint(manifest.status());
   if (done.ok()) return Fate::kScored;
   if (absl::IsCancelled(done)) return Fate::kStopped;
   if (absl::IsInvalidArgument(done)) {
@@ -121,10 +122,13 @@ CheckpointScorer::Fate CheckpointScorer::TryOne(const CheckpointName& name, int6
     Say("cannot write the result: " + Text(done));
     return Fate::kFailed;
   }
-  Say(absl::StrCat(
-      "checkpoint ", name.ToString(),
-      absl::IsNotFound(done) ? " is gone or not whole: " : " is refused: ", Text(done)));
-  return Fate::kUnusable;
+  const bool damaged = SaysDamaged(done);
+  Say(absl::StrCat("checkpoint ", name.ToString(),
+                   absl::IsNotFound(done) ? " is gone or not whole: "
+                   : damaged              ? " is refused: "
+                                          : " cannot be read: ",
+                   Text(done)));
+  return damaged ? Fate::kUnusable : Fate::kUnreadable;
 }
 
 void CheckpointScorer::LeaveIfOver(bool newest_complete, Fate newest) {
@@ -160,10 +164,11 @@ CheckpointScorer::Look CheckpointScorer::LookOnce(int64_t unix_ms, const std::at
     bool complete = false;
     fate = TryOne((*names)[i], unix_ms, stop, complete);
     if (i == 0) {
-      newest = fate;
+      unreadable_ = fate == Fate::kUnreadable ? unreadable_ + 1 : 0;
+      newest = unreadable_ > kUnreadableMax ? Fate::kUnusable : fate;
       newest_complete = complete;
     }
-    if (fate == Fate::kUnusable) continue;
+    if (fate == Fate::kUnusable || fate == Fate::kUnreadable) continue;
     look_.scored = fate == Fate::kScored;
     for (size_t older = i + 1; look_.scored && older < names->size(); ++older) {
       const absl::StatusOr<Manifest> manifest = ReadManifest(files_, PathOf((*names)[older]));
@@ -172,7 +177,8 @@ CheckpointScorer::Look CheckpointScorer::LookOnce(int64_t unix_ms, const std::at
     }
     break;
   }
-  const bool idle = fate == Fate::kKnown || fate == Fate::kUnusable || names->empty();
+  const bool idle = fate == Fate::kKnown || fate == Fate::kUnusable || fate == Fate::kUnreadable ||
+                    names->empty();
   if (idle) LeaveIfOver(newest_complete, newest);
   return std::exchange(look_, Look());
 }

@@ -34,7 +34,10 @@ class CheckpointScorer {
   Look LookOnce(int64_t unix_ms, const std::atomic<bool>& stop);
 
  private:
-  enum class Fate { kScored, kKnown, kUnusable, kStopped, kFailed };
+  // kUnreadable: now; another look may find otherwise.
+  enum class Fate { kScored, kKnown, kUnusable, kUnreadable, kStopped, kFailed };
+  // Looks at the newest checkpoint in which it cannot be read before it counts as unusable.
+  static constexpr int kUnreadableMax = 60;
 
   std::string PathOf(const CheckpointName& name) const;
   absl::Status ReadScored();
@@ -56,6 +59,7 @@ class CheckpointScorer {
   std::string job_json_;                                  // of workload_
   uint64_t batch_ = 0;
   std::optional<Workload> workload_;
+  int unreadable_ = 0;  // looks in a row
   std::set<std::string> said_before_, said_now_;
   Look look_;
 };

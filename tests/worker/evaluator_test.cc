@@ -2,8 +2,11 @@
 #include "worker/evaluator.h"
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -16,6 +19,15 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
+
+// A storage of which the files of one ps cannot be read for a while.
+struct HangingFiles : PosixFiles {
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    if (hangs && path.ends_with(PsFileName(1, 2))) return absl::ErrnoToStatus(EIO, path);
+    return PosixFiles::Open(path);
+  }
+  bool hangs = false;
+};
 
 struct Rig {
   Rig() {
@@ -30,7 +42,7 @@ struct Rig {
           ++opened;
           return OpenWorkload(example.files, job, MakeCpuOps(1));
         },
-        Environment{loop, network, example.files, executor, random},
+        Environment{loop, network, files, executor, random},
         [this](int code, const std::string&) {
           CHECK_FALSE(exit_code.has_value());
           exit_code = code;
@@ -54,6 +66,7 @@ struct Rig {
   }
 
   ExampleJob example;
+  HangingFiles files;
   ManualLoop loop;
   NoNetwork network;
   ManualExecutor executor{loop};
@@ -162,6 +175,26 @@ TEST_CASE("it leaves with an error when the job failed or its final checkpoint i
   rig.Restart();
   rig.loop.Advance(5000);
   CHECK(rig.exit_code == 5);
+}
+
+TEST_CASE("a final checkpoint that cannot be read for a while is scored after it") {
+  Rig rig;
+  rig.example.Commit(2, 1, {});
+  rig.loop.Advance(1000);
+  rig.files.hangs = true;
+  rig.example.Commit(4, 2, {.complete = true});
+  rig.example.Write("summary.json", R"({"status": "done"})");
+  rig.loop.Advance(30000);
+  CHECK_FALSE(rig.exit_code.has_value());
+  SECTION("for ever it is not waited for") {
+    rig.loop.Advance(60000);
+    CHECK(rig.exit_code == 5);
+    return;
+  }
+  rig.files.hangs = false;
+  rig.loop.Advance(1000);
+  CHECK(rig.exit_code == 0);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1", "step-4-g1-r2"});
 }
 
 TEST_CASE("a job whose data are not there is a configuration error") {
