@@ -8,10 +8,12 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "common/rpc.h"
 #include "common/status_text.h"
 
 namespace paracord {
@@ -49,6 +51,21 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
     }
   }
   return cord;
+}
+
+// At least one, and none that is longer than gRPC takes: what has no parts of its own may be, as a
+// job with long vocabularies is. Who receives them puts them together anyway.
+inline Parts CutParts(Parts parts) {
+  constexpr size_t kBytesMax = 8 << 20;
+  Parts cut;
+  for (absl::Cord& part : parts) {
+    for (; part.size() > kBytesMax; part.RemovePrefix(kBytesMax)) {
+      cut.push_back(part.Subcord(0, kBytesMax));
+    }
+    cut.push_back(std::move(part));
+  }
+  if (cut.empty()) cut.emplace_back();
+  return cut;
 }
 
 // Whole pieces in one frame and several on their way, instead of 16 KiB frames in a window that

@@ -55,7 +55,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
              Parts request, int64_t deadline_ms, const std::string& address, ReplyFn done)
       : channel_(channel),
         calls_(calls),
-        request_(std::move(request)),
+        request_(CutParts(std::move(request))),
         deadline_ms_(deadline_ms),
         address_(address),
         done_(std::move(done)) {
@@ -65,7 +65,6 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
                           std::chrono::milliseconds(deadline_ms));
     calls_.Add(&context_);
     stub.PrepareBidiStreamingCall(&context_, std::string(method), {}, this);
-    if (request_.empty()) request_.emplace_back();
     WriteNext();
     StartRead(&received_);
     StartCall();

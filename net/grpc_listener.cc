@@ -109,8 +109,7 @@ class ServerReactor : public grpc::ServerGenericBidiReactor {
 
   void Send(absl::StatusOr<Parts> reply) {
     if (!reply.ok()) return Finish(ToGrpc(reply.status()));
-    reply_ = *std::move(reply);
-    if (reply_.empty()) reply_.emplace_back();
+    reply_ = CutParts(*std::move(reply));
     WriteNext();
   }
 

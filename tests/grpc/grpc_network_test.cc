@@ -77,6 +77,22 @@ TEST_CASE("a message of many parts arrives whole over tcp and unix sockets") {
   }
 }
 
+TEST_CASE("a part that is longer than a message of gRPC may be arrives whole") {
+  GrpcNetwork network;
+  EchoService service;
+  const auto listener = network.Listen("127.0.0.1:0", service);
+  REQUIRE(listener.ok());
+  const auto link = DialEither(network, (*listener)->address());
+  for (const size_t bytes : {size_t{8} << 20, (size_t{20} << 20) + 1}) {
+    std::string part(bytes, 'x');
+    part[8 << 20 >> 1] = part.back() = 'y';
+    const Reply reply = Call(*link, "/t/echo", {absl::Cord(part)}).get();
+    INFO(reply.status().ToString());
+    REQUIRE(reply.ok());
+    CHECK((std::string(*reply) == part));
+  }
+}
+
 TEST_CASE("an address that cannot be listened at is named with the reason") {
   struct Case {
     const char* address;
