@@ -1,6 +1,7 @@
 #include "worker/gradient_clip.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 namespace paracord {
@@ -38,6 +39,23 @@ TEST_CASE("what a moving average is given is neither clipped nor counted in a no
   gradients.Clip(ReadGradientClip({"sgd", {{"clipnorm", 1.25}}}, variables));
   CHECK(gradients.a == std::vector<float>{0.75, 1});
   CHECK(gradients.b == std::vector<float>{0, 12});
+}
+
+TEST_CASE("a norm is that of all elements, whatever their number") {
+  for (const size_t size : {7, 9, 65536, 65537, 200003}) {
+    std::vector<float> gradient(size);
+    double sum = 0;
+    for (size_t i = 0; i < size; ++i) {
+      gradient[i] = static_cast<float>(i % 97) - 48;
+      sum += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+    }
+    const std::vector<float> before = gradient;
+    const std::vector<std::span<float>> spans = {gradient};
+    ReadGradientClip({"sgd", {{"clipnorm", std::sqrt(sum) / 4}}}).Apply(spans);
+    for (size_t i = 0; i < size; ++i) {
+      if (gradient[i] != before[i] / 4) FAIL("element " << i << " of " << size);
+    }
+  }
 }
 
 TEST_CASE("without clipping gradients keep their bits") {
