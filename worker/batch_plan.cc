@@ -47,6 +47,10 @@ uint64_t Permutation::operator()(uint64_t position) const {
   return x;
 }
 
+bool SameBatch(const BatchId& a, const BatchId& b) {
+  return a.epoch() == b.epoch() && a.split() == b.split() && a.batch() == b.batch();
+}
+
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records) {
   records.clear();
   const uint32_t examples = BatchExamples(plan, id.split(), id.batch());

@@ -24,6 +24,8 @@ class Permutation {
   int low_bits_ = 0, high_bits_ = 0;
 };
 
+bool SameBatch(const BatchId& a, const BatchId& b);
+
 // Replaces `records`; empty for a batch that the plan does not have. An epoch has its own order if
 // the plan shuffles.
 void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);

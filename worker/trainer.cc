@@ -21,13 +21,8 @@ constexpr int64_t kRetryMs = 100;
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
-bool SameBatch(const BatchId& a, const BatchId& b) {
-  return a.epoch() == b.epoch() && a.split() == b.split() && a.batch() == b.batch();
-}
-
 bool IsRejected(const Lease& lease, uint32_t batch) {
-  return std::find(lease.rejected().begin(), lease.rejected().end(), batch) !=
-         lease.rejected().end();
+  return std::ranges::find(lease.rejected(), batch) != lease.rejected().end();
 }
 
 BatchId BatchOf(const Lease& lease, uint32_t number) {
@@ -49,16 +44,37 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       environment_(environment),
       callbacks_(std::move(callbacks)),
       alive_(std::make_shared<bool>(true)),
-      copy_(std::make_shared<ParameterCopy>(
-          session_, workload_->program->variables(), options_.transfer,
-          workload_->program->host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared)),
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
-      pushes_early_(!options_.overlap && !copy_->KeepsResiduals() && !workload_->clip.on() &&
-                    !MUTANT("rejected_by_one_ps")),
-      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
+      pushes_early_(!options_.overlap &&
+                    options_.transfer.compression.kind == CompressionSpec::Kind::kNone &&
+                    !workload_->clip.on() && !MUTANT("rejected_by_one_ps")),
+      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {
+  MakeCopy();
+}
 
 Trainer::~Trainer() { *alive_ = false; }
+
+// Its pages come into being: where there are many that takes longer than the loop may be silent.
+void Trainer::MakeCopy() {
+  busy_ = true;
+  const auto made = std::make_shared<std::shared_ptr<ParameterCopy>>();
+  environment_.executor.Run(
+      [made, session = session_, workload = workload_, transfer = options_.transfer,
+       overlap = options_.overlap] {
+        const GradientProgram& program = *workload->program;
+        const ValuesIn memory = program.host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared;
+        *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
+        (*made)->RenewGradients(0);
+        if (overlap) (*made)->RenewGradients(1);
+      },
+      [this, alive = alive_, made] {
+        if (!*alive) return;
+        copy_ = std::move(*made);
+        busy_ = false;
+        Next();
+      });
+}
 
 void Trainer::Take(const Lease& lease) {
   leases_.push_back(lease);

@@ -92,6 +92,7 @@ class Trainer {
     std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies of ps
   };
 
+  void MakeCopy();
   void Next();
   void StepLease();
   void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
@@ -125,16 +126,16 @@ class Trainer {
   const Environment environment_;
   const TrainerCallbacks callbacks_;
   const std::shared_ptr<bool> alive_;
-  // Shared with what runs on the executor.
-  const std::shared_ptr<ParameterCopy> copy_;
   const bool pushes_early_;
   const std::shared_ptr<EarlyPushPauses> early_pauses_;
+
+  std::shared_ptr<ParameterCopy> copy_;  // shared with the executor, which makes it
 
   std::deque<Lease> leases_;  // the first is worked on
   uint32_t next_batch_ = 0;
   uint32_t examples_ = 0;  // of the batch under way
   std::deque<EvaluationLease> evaluations_;
-  bool busy_ = false;                        // a batch or an evaluation is under way
+  bool busy_ = false;                        // a batch, an evaluation or the making of the copy
   bool pulled_ = false;                      // the copy is as new as the last exchange
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the copy has
   uint64_t exchange_id_ = 0;

@@ -31,9 +31,7 @@ class PreparedBatches : public BatchFeed {
   }
 
   absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) override {
-    const bool in_order = expected_.has_value() && expected_->epoch() == id.epoch() &&
-                          expected_->split() == id.split() && expected_->batch() == id.batch();
-    if (!in_order) {
+    if (!expected_.has_value() || !SameBatch(*expected_, id)) {
       loader_.Start([plan = plan_, id](uint64_t index, std::vector<uint64_t>& records) {
         BatchRecords(plan, After(plan, id, index), records);
         return EpochKey(plan, id);

@@ -132,6 +132,8 @@ struct Fixture {
     lease.set_end_batch(batches);
     trainer->Take(lease);
     loop.RunPosted();
+    CHECK(link.calls.empty());  // there is no memory for what it would pull
+    RunExecutor();
   }
   // The call that waits, with nothing or a status; then time goes on.
   void Answer(const absl::Status& status, int64_t ms) {
