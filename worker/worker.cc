@@ -277,7 +277,7 @@ void Worker::Beat() {
                                 if (session != session_ || trainer_ == nullptr) return;
                                 if (coordinator_lost_ && trainer_->Idle())
                                   return EndSession("the coordinator is gone");
-                                if (!reporting_ && !asking_ && !coordinator_lost_) {
+                                if (!reporting_ && !coordinator_lost_) {
                                   reporting_ = true;
                                   WorkRequest request;
                                   request.set_session(session_);

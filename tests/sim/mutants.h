@@ -16,12 +16,12 @@ inline constexpr KnownMutant kMutants[] = {
     {"generation_not_checked", 6},     {"manifest_before_sync", 1},
     {"gap_is_already_applied", 1973},  {"gap_is_applied", 1973},
     {"ledger_after_reply", 1},         {"load_is_repeated", 3400},
-    {"progress_believed", 12},         {"state_not_rewritten", 0},
+    {"progress_believed", 27},         {"state_not_rewritten", 0},
     {"evaluations_not_voided", 0},     {"old_round_is_kept", 465},
     {"loading_is_not_watched", 10002}, {"commit_is_not_repeated", 0},
-    {"lost_grant_is_kept", 1257},      {"claim_after_look", 0},
+    {"lost_grant_is_kept", 20},        {"claim_after_look", 0},
     {"claim_not_checked", 4096},       {"rejected_by_one_ps", 6},
-    {"rejected_where_missing", 1459},
+    {"rejected_where_missing", 5437},
 };
 
 }  // namespace paracord

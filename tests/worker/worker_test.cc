@@ -100,6 +100,31 @@ TEST_CASE("a worker waits for a coordinator that is away, or is replaced in betw
   CHECK_FALSE(joining.code.has_value());
 }
 
+TEST_CASE("a worker that waits for a task goes on saying that it lives") {
+  ExampleJob example;
+  example.job.timeouts.worker_ms = 800;  // less than a coordinator keeps who wants a task waiting
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  int beats = 0;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (name == method::kJoin) {
+      JoinReply reply;
+      if (ParseMessage<JoinRequest>(bytes)->has_facts()) {
+        reply.mutable_session()->set_id(1);
+      } else {
+        reply.set_job_json(JobToJson(example.job));
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork && !ParseMessage<WorkRequest>(bytes)->want_task()) {
+      ++beats;
+      answer = Joined(ToParts(WorkReply()));
+    }
+    return answer;
+  };
+  joining.loop.Advance(1000);
+  CHECK(beats >= 4);
+}
+
 TEST_CASE("a worker with a session whose work the coordinator cannot read ends with a line") {
   ExampleJob example;
   Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
