@@ -67,6 +67,7 @@ void RunComputation(Computation& computation, Workload& workload, ParameterCopy&
   computation.data = batch.status();
   if (!batch.ok()) return;
   computation.examples = (*batch)->examples;
+  copy.PrepareGradients(computation.buffer);
   const absl::StatusOr<double> loss =
       ComputeGradients(computation, **batch, *workload.program, copy, key);
   computation.model = loss.status();

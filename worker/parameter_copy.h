@@ -79,8 +79,11 @@ class ParameterCopy {
   bool Encode(uint32_t buffer, size_t variable);
   // Encoding needs the outcome of the exchange before.
   bool KeepsResiduals() const { return transfer_.compression.kind != CompressionSpec::Kind::kNone; }
-  // Gradients that a call may still be sending must not be overwritten: gives them up for new ones.
-  void RenewGradients(uint32_t buffer);
+  // Gradients that a call may still be sending must not be overwritten: there have to be new ones.
+  void GiveUpGradients(uint32_t buffer) { buffers_[buffer].given_up = true; }
+  // Makes them, which takes long where there are many, if there are none or they were given up. On
+  // the executor, before they are computed.
+  void PrepareGradients(uint32_t buffer);
 
   // Without what is staged there; nullptr: all.
   Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order,
@@ -133,6 +136,7 @@ class ParameterCopy {
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
+    bool given_up = false;
   };
 
   Part MakePart(const PartitionSpec& partition);

@@ -65,8 +65,8 @@ void Trainer::MakeCopy() {
         const GradientProgram& program = *workload->program;
         const ValuesIn memory = program.host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared;
         *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
-        (*made)->RenewGradients(0);
-        if (overlap) (*made)->RenewGradients(1);
+        (*made)->PrepareGradients(0);
+        if (overlap) (*made)->PrepareGradients(1);
       },
       [this, alive = alive_, made] {
         if (!*alive) return;
@@ -189,7 +189,7 @@ void Trainer::GiveUp(const Computation& computation, Problem problem, const std:
   // Of what was sent early some may be under way.
   if (computation.early != nullptr && computation.early->any_sent()) {
     PROBE("worker.early_push.given_up");
-    copy_->RenewGradients(computation.buffer);
+    copy_->GiveUpGradients(computation.buffer);
   }
   busy_ = false;
   EndLease(problem, message);
@@ -273,7 +273,7 @@ void Trainer::Pushed(const BatchId& batch) {
   const Exchange& exchange = exchange_;
   const bool rejected = exchange.order.rejected;
   const bool refused_early = exchange.early != nullptr && exchange.early->any_refused();
-  if (exchange.repeated || refused_early) copy_->RenewGradients(exchange.order.buffer);
+  if (exchange.repeated || refused_early) copy_->GiveUpGradients(exchange.order.buffer);
   if (!exchange.error.ok()) {
     pulled_ = false;
     const bool refused = absl::IsInvalidArgument(exchange.error);

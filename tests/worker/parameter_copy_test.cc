@@ -409,5 +409,26 @@ TEST_CASE("values that a device copies are where it can copy them by itself, oth
   CHECK(shared.values()[0][399999] == 0);
 }
 
+TEST_CASE("gradients that were given up stay what they are until new ones are to be computed") {
+  const Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables);
+  copy.BeginBatch(0);
+  const float* const first = copy.gradients(0)[0].data();
+  copy.PrepareGradients(0);
+  CHECK(copy.gradients(0)[0].data() == first);
+  copy.gradients(0)[0][0] = 5;
+  const Parts sends = copy.Request(0, "worker:0", {.batch = Batch(0)});
+  copy.GiveUpGradients(0);
+  copy.BeginBatch(0);
+  CHECK(copy.gradients(0)[0].data() == first);  // on the loop nothing is made
+  copy.PrepareGradients(0);
+  CHECK(copy.gradients(0)[0].data() != first);
+  CHECK(copy.gradients(0)[0][0] == 0);
+  CHECK(*first == 5);  // which the request still has
+  const float* const second = copy.gradients(0)[0].data();
+  copy.PrepareGradients(0);
+  CHECK(copy.gradients(0)[0].data() == second);
+}
+
 }  // namespace
 }  // namespace paracord
