@@ -64,6 +64,10 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
       const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
       rates.emplace_back(partition, OptimizerFor(variable, optimizer).learning_rate);
     }
+    {
+      MutexLock lock(mu_);
+      settings_.clear();  // should a newer order come when some have the new rate and some do not
+    }
     const PushFence fence(generation_, request.fence().generation());
     const bool current = std::ranges::all_of(
         rates, [&](const auto& rate) { return rate.first->SetLearningRate(rate.second, fence); });
