@@ -146,7 +146,6 @@ void LeaveProcess(int exit_code) {
   FlushTrace();
   std::cout.flush();
   std::cerr.flush();
-  spdlog::shutdown();
   std::fflush(nullptr);
   _exit(exit_code);
 }
