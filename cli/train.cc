@@ -256,6 +256,10 @@ absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOpt
 int Train(TrainFlags flags) {
   const absl::Status enough = WantDescriptors(kOwnDescriptors);
   if (!enough.ok()) return Fail(enough, ExitCode::kConfiguration);
+  // Before any other thread, as a GPU's driver starts: they inherit the mask.
+  sigset_t signals = LeaveSignals();
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
   const absl::StatusOr<std::string> device =
       ChooseDevice(flags.device, DeviceFor::kTraining, nullptr);
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
@@ -281,10 +285,6 @@ int Train(TrainFlags flags) {
   const Progress::Style style = flags.json              ? Progress::Style::kJson
                                 : isatty(STDOUT_FILENO) ? Progress::Style::kBar
                                                         : Progress::Style::kLines;
-  // Before any other thread: they inherit the mask.
-  sigset_t signals = LeaveSignals();
-  sigaddset(&signals, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(style, std::cout);
   const std::string job_json = JobToJson(*job);

@@ -161,6 +161,11 @@ sigset_t LeaveSignals() {
   return signals;
 }
 
+void BlockLeaveSignals() {
+  const sigset_t signals = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
 
 int Complain(const char* program, const absl::Status& status, ExitCode code) {
@@ -197,8 +202,7 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
 
 // First of all: threads inherit the mask, and only the one in Run is to see these signals.
 bool Daemon::Prepare() {
-  const sigset_t signals = LeaveSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  BlockLeaveSignals();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, of memory files too
   // Freed memory is kept: a fresh page costs more than the socket that fills it.

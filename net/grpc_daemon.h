@@ -57,6 +57,9 @@ std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_
 
 // SIGTERM, SIGINT and, unless it is ignored (nohup), SIGHUP: a terminal that is closed.
 sigset_t LeaveSignals();
+// In this thread and those that it starts: a GPU's driver starts some, which would take a signal
+// from the one that waits for it.
+void BlockLeaveSignals();
 std::string SignalName(int signal);  // "SIGTERM"
 
 // Prints `status` as this program's last word and gives its exit code.

@@ -59,7 +59,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
 }
 
 int RunWorker(WorkerOptions options, const Computer& computer) {
-  Daemon daemon;  // first of all: it blocks the signals for every thread that is started later
+  Daemon daemon;
   SetParallelThreads(computer.use.threads);  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Worker worker(std::move(options), open, daemon.environment(),
@@ -99,6 +99,7 @@ int Main(int argc, char** argv) {
   };
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
+  BlockLeaveSignals();
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device, DeviceFor::kTraining, &computer.note, cluster->task->index);
   if (!chosen.ok()) return refuse(chosen.status());

@@ -241,6 +241,23 @@ TEST_CASE("train that is killed leaves no process and no folder behind, and the 
   CHECK(train.SocketDirs() == 0);
 }
 
+TEST_CASE("the threads of a GPU's driver take no signal from train or a worker") {
+  setenv("PARACORD_CUDA_PLUGIN", PARACORD_BIN_DIR "/fake_plugins/libthreads.so", 1);
+  Train train(3000);
+  const auto command = train.Start({"--workers", "2"});
+  unsetenv("PARACORD_CUDA_PLUGIN");
+  REQUIRE(train.WaitForCheckpoint());
+  train.Signal("worker", SIGTERM);
+  REQUIRE(WaitUntil(10000, [&] { return train.Said("worker:0 ended") && train.Said("worker:1"); }));
+  for (const char* log : {"/logs/worker-0.log", "/logs/worker-1.log"}) {
+    CHECK(ReadText(train.dir() + log).find("SIGTERM: finishing the batch") != std::string::npos);
+  }
+  command->Signal(SIGINT);
+  CHECK(command->Wait(20000) == 143);
+  CHECK(train.Said("stopped (SIGINT, after a checkpoint)"));
+  CHECK(train.Daemons().empty());
+}
+
 TEST_CASE(
     "where a GPU is of no use workers say why and compute on the CPU, or fail if it was asked "
     "for") {

@@ -1,5 +1,8 @@
 // Plug-ins that fail in every way (tests/worker/ops/device_test.cc), by how they are compiled.
+#include <unistd.h>
+
 #include <cstring>
+#include <thread>
 
 #include "worker/ops/cuda_plugin.h"
 
@@ -16,6 +19,15 @@ int Say(const char* what, char* why, size_t why_size) {
   return -1;
 }
 int Count(char* why, size_t why_size) {
+#ifdef FAKE_THREADS  // as a driver may
+  static const bool started = [] {
+    std::thread([] {
+      for (;;) pause();
+    }).detach();
+    return true;
+  }();
+  (void)started;
+#endif
   return FAKE_COUNT >= 0 ? FAKE_COUNT : Say("no NVIDIA driver", why, why_size);
 }
 void* Make(int, char* why, size_t why_size) {
