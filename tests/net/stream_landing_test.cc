@@ -42,7 +42,7 @@ TEST_CASE("a reply's bytes land where the caller wants them, and the reply point
     const std::string text = Pattern(bytes);
     const auto stripes = std::make_shared<Stripes>(bytes + 2000);
     const absl::StatusOr<absl::Cord> reply =
-        AskInto(*pair.link, "/Echo", Parts{absl::Cord(text)}, stripes).get();
+        AskInto(*pair.link, "/Echo", OnePart(text), stripes).get();
     REQUIRE(reply.ok());
     CHECK((std::string(*reply) == text));
     const std::less_equal<const char*> before;

@@ -48,7 +48,7 @@ TEST_CASE("many large messages in both directions of a stream do not block each 
   for (int i = 0; i < 3; ++i) {
     links.push_back(MakeStreamLink(std::make_unique<RefusingLink>(pair.door->address())));
     for (int call = 0; call < 4; ++call) {
-      replies.push_back(AskLater(*links.back(), "/Echo", Parts{absl::Cord(text)}, 30000));
+      replies.push_back(AskLater(*links.back(), "/Echo", OnePart(text), 30000));
     }
   }
   for (auto& reply : replies) {
@@ -61,8 +61,7 @@ TEST_CASE("many large messages in both directions of a stream do not block each 
 
 TEST_CASE("a request beyond the limit is refused and the stream lives on") {
   Pair pair(uint64_t{1} << 30, /*request_max=*/1000000);
-  CHECK(absl::IsResourceExhausted(
-      Ask(*pair.link, "/Echo", Parts{absl::Cord(Pattern(3000000))}).status()));
+  CHECK(absl::IsResourceExhausted(Ask(*pair.link, "/Echo", OnePart(Pattern(3000000))).status()));
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   CHECK(pair.echo.handled == 1);
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
@@ -233,7 +232,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   });
   writer.join();
   CHECK(Soon([&] { return pair.echo.handled == 1; }));
-  CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord(text)}).ok());
+  CHECK(Ask(*pair.link, "/Echo", OnePart(text)).ok());
   close(fd);
   CHECK(Soon([&] { return pair.intake->bytes() == 0; }));
 }
@@ -290,7 +289,7 @@ TEST_CASE("who falls silent in the middle counts as gone after a while, whatever
   });
   writer.join();
   REQUIRE(Soon([&] { return pair.intake->bytes() > 1 << 20; }));
-  auto other = AskLater(*pair.link, "/Echo", Parts{absl::Cord(Pattern(3000000))}, 60000);
+  auto other = AskLater(*pair.link, "/Echo", OnePart(Pattern(3000000)), 60000);
 
   // One that acknowledges everything and answers nothing, as a proxy whose back side has died.
   const absl::StatusOr<ListeningSockets> dead = ListenAt("127.0.0.1:0");
