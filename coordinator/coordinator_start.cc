@@ -92,7 +92,7 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
     if (!same.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           std::string(same.message()),
-          "; give it as it was, or begin anew: ", "another --dir, or with paracord train --fresh"));
+          "; give it as it was, or begin anew: another --dir, or with paracord train --fresh"));
     }
     RETURN_IF_ERROR(BatchesOf(options_.job, plan).status());
     if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();

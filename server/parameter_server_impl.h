@@ -116,8 +116,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void AskForCheckpoint();
   void ArmOrphanTimer(int64_t delay_ms);  // instead of the one that runs
   void OrphanTimer();
-  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
+  // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
   void LeaveIfComplete(std::function<void()> otherwise);
   void Exit(int code, std::string reason);  // any thread
 

@@ -82,16 +82,14 @@ uint64_t ParameterCopy::PushBytes(const Part& part) const {
 }
 
 void ParameterCopy::BeginBatch(uint32_t buffer) {
-  if (buffers_[buffer].sent == nullptr) PrepareGradients(buffer);
   for (std::vector<Part>& parts : parts_) {
     for (Part& part : parts) part.read_updates[buffer] = part.updates;
   }
 }
 
 void ParameterCopy::PrepareGradients(uint32_t buffer) {
-  auto& [sent, spans, given_up] = buffers_[buffer];
-  const bool renews = std::exchange(given_up, false);
-  if (sent != nullptr && !renews) return;
+  auto& [sent, spans, usable] = buffers_[buffer];
+  if (std::exchange(usable, true)) return;
   sent = std::make_shared<Sent>();
   spans.clear();
   for (const VariableSpec& variable : variables_) {

@@ -31,6 +31,8 @@ namespace paracord {
 struct TransferOptions {
   Encoding wire = ENCODING_FLOAT32;
   CompressionSpec compression;
+  // Encoding needs the outcome of the exchange before.
+  bool keeps_residuals() const { return compression.kind != CompressionSpec::Kind::kNone; }
 };
 
 // Whose memory the values are in: a device copies by itself what is shared (worker/model/
@@ -77,10 +79,8 @@ class ParameterCopy {
   bool GradientFinite(uint32_t buffer, size_t variable) const;
   // Makes of a variable's gradient what is sent; false: that is not finite.
   bool Encode(uint32_t buffer, size_t variable);
-  // Encoding needs the outcome of the exchange before.
-  bool KeepsResiduals() const { return transfer_.compression.kind != CompressionSpec::Kind::kNone; }
   // Gradients that a call may still be sending must not be overwritten: there have to be new ones.
-  void GiveUpGradients(uint32_t buffer) { buffers_[buffer].given_up = true; }
+  void GiveUpGradients(uint32_t buffer) { buffers_[buffer].usable = false; }
   // Makes them, which takes long where there are many, if there are none or they were given up. On
   // the executor, before they are computed.
   void PrepareGradients(uint32_t buffer);
@@ -136,7 +136,7 @@ class ParameterCopy {
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
-    bool given_up = false;
+    bool usable = false;
   };
 
   Part MakePart(const PartitionSpec& partition);

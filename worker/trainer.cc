@@ -46,8 +46,7 @@ Trainer::Trainer(TrainerOptions options, Session session, std::shared_ptr<Worklo
       alive_(std::make_shared<bool>(true)),
       // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
       // nobody waiting.
-      pushes_early_(!options_.overlap &&
-                    options_.transfer.compression.kind == CompressionSpec::Kind::kNone &&
+      pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
                     !workload_->clip.on() && !MUTANT("rejected_by_one_ps")),
       early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {
   MakeCopy();
@@ -60,13 +59,11 @@ void Trainer::MakeCopy() {
   busy_ = true;
   const auto made = std::make_shared<std::shared_ptr<ParameterCopy>>();
   environment_.executor.Run(
-      [made, session = session_, workload = workload_, transfer = options_.transfer,
-       overlap = options_.overlap] {
+      [made, session = session_, workload = workload_, transfer = options_.transfer] {
         const GradientProgram& program = *workload->program;
         const ValuesIn memory = program.host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared;
         *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
-        (*made)->PrepareGradients(0);
-        if (overlap) (*made)->PrepareGradients(1);
+        (*made)->PrepareGradients(0);  // the other one's come with the first batch
       },
       [this, alive = alive_, made] {
         if (!*alive) return;
@@ -164,7 +161,7 @@ void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::func
         computation->buffer, links_, environment_, alive_, early_pauses_);
   }
   // What was not sent of the gradient before is only known when its exchange is over.
-  computation->encodes = !(options_.overlap && copy_->KeepsResiduals());
+  computation->encodes = !(options_.overlap && options_.transfer.keeps_residuals());
   environment_.executor.Run(
       [computation, workload = workload_, copy = copy_,
        key = BatchKey(session_.plan(), computation->batch)] {

@@ -58,6 +58,7 @@ struct Fixture {
     }
     copy = std::make_shared<ParameterCopy>(session, variables, transfer);
     copy->BeginBatch(0);
+    copy->PrepareGradients(0);
     for (size_t v = 0; v < 4; ++v) {
       std::ranges::fill(copy->gradients(0)[v], static_cast<float>(v + 1));
     }

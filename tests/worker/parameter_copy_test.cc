@@ -95,6 +95,7 @@ absl::Cord Answer(std::initializer_list<uint32_t> partitions, PushOutcome outcom
 
 void Fill(ParameterCopy& copy, uint32_t buffer, float value) {
   copy.BeginBatch(buffer);
+  copy.PrepareGradients(buffer);
   for (const std::span<float> gradient : copy.gradients(buffer)) {
     for (size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] = value * (1.0f + static_cast<float>(i % 100) / 128.0f);
@@ -413,6 +414,8 @@ TEST_CASE("gradients that were given up stay what they are until new ones are to
   const Fixture fixture;
   ParameterCopy copy(fixture.session, fixture.variables);
   copy.BeginBatch(0);
+  CHECK(copy.gradients(0).empty());  // on the loop nothing is made
+  copy.PrepareGradients(0);
   const float* const first = copy.gradients(0)[0].data();
   copy.PrepareGradients(0);
   CHECK(copy.gradients(0)[0].data() == first);
@@ -420,7 +423,7 @@ TEST_CASE("gradients that were given up stay what they are until new ones are to
   const Parts sends = copy.Request(0, "worker:0", {.batch = Batch(0)});
   copy.GiveUpGradients(0);
   copy.BeginBatch(0);
-  CHECK(copy.gradients(0)[0].data() == first);  // on the loop nothing is made
+  CHECK(copy.gradients(0)[0].data() == first);
   copy.PrepareGradients(0);
   CHECK(copy.gradients(0)[0].data() != first);
   CHECK(copy.gradients(0)[0][0] == 0);
