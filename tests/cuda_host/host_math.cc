@@ -139,15 +139,18 @@ void HostConvMath::Forward(const void* x, const void* w, const float* bias, void
 
 void HostConvMath::BackwardData(const void* w, const void* dy, void* dx) {
   Floats result(static_cast<size_t>(inputs_));
-  conv_->BackwardInput(Read(dy, outputs_).data(), Kernel(w).data(), result.data());
+  conv_->Backward(
+      {.dy = Read(dy, outputs_).data(), .dx = result.data(), .kernel = Kernel(w).data()});
   Write(result, dx);
 }
 
 void HostConvMath::BackwardFilter(const void* x, const void* dy, void* dw) {
   Floats kernel(static_cast<size_t>(taps_ * s_.out_channels));
   Floats bias(static_cast<size_t>(s_.out_channels));
-  conv_->BackwardKernel(Read(x, inputs_).data(), Read(dy, outputs_).data(), kernel.data(),
-                        bias.data());
+  conv_->Backward({.dy = Read(dy, outputs_).data(),
+                   .dkernel = kernel.data(),
+                   .dbias = bias.data(),
+                   .x = Read(x, inputs_).data()});
   Write(Filter(kernel), dw);
 }
 

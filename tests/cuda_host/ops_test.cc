@@ -107,9 +107,9 @@ TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
             float *dk = side.New(kernel.size()), *db = side.New(bias.size());
             conv->Forward(px, pk, pb, y);
             side.Take(y, out);
-            conv->BackwardInput(pdy, pk, dx);
+            conv->Backward({.dy = pdy, .dx = dx, .kernel = pk});
             side.Take(dx, in);
-            conv->BackwardKernel(px, pdy, dk, db);
+            conv->Backward({.dy = pdy, .dkernel = dk, .dbias = db, .x = px});
             side.Take(dk, size);
             if (s.bias) side.Take(db, s.out_channels);
           },

@@ -1,7 +1,9 @@
 // What becomes of a convolution in 16 bits that cuDNN has not all of.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/cuda_host/both_engines.h"
@@ -47,8 +49,7 @@ Outcome Convolve(cuda::HostOptions options, Operands operands = Operands::kFloat
     float* dx = side.New(x.size());
     for (int round = 0; round < 2; ++round) {
       conv->Forward(px, pk, side.Put(bias), y);
-      conv->BackwardKernel(px, pdy, dk, db);
-      conv->BackwardInput(pdy, pk, dx);
+      conv->Backward({.dy = pdy, .dkernel = dk, .dbias = db, .x = px, .dx = dx, .kernel = pk});
     }
     side.Take(y, static_cast<int64_t>(x.size()));
     side.Take(dk, static_cast<int64_t>(kernel.size()));
@@ -85,6 +86,24 @@ TEST_CASE("without an engine for all directions in 16 bits a convolution takes a
     CHECK(outcome.called.count("cudnnConvolutionForward") == (none ? 0 : 1));
     for (size_t r = 0; r < 4; ++r) CHECK_FALSE(Rounded(Off(outcome.results[r], wanted.results[r])));
   }
+}
+
+TEST_CASE("a convolution in 16 bits rounds what both of its gradients read once") {
+  cuda::HostOptions options;
+  options.bfloat16 = false;
+  Side side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+  side.ops().AllowOperands(Operands::kFloat16);
+  const auto conv = side.ops().MakeConv2D(Small()).value();
+  const Floats all(20 * 20 * 64, 1.f), kernel(9 * 64 * 64, 1.f);
+  const float *x = side.Put(all), *w = side.Put(kernel);
+  float *dx = side.New(all.size()), *dw = side.New(kernel.size()), *db = side.New(64);
+  (void)side.ops().TakeSpans(true);
+  conv->Backward({.dy = x, .dkernel = dw, .dbias = db, .x = x, .dx = dx, .kernel = w});
+  REQUIRE(side.ops().Finish().ok());
+  const std::vector<DeviceSpan> spans = side.ops().TakeSpans(false);
+  CHECK(std::count_if(spans.begin(), spans.end(), [](const DeviceSpan& span) {
+          return std::string_view(span.name) == "to float16";
+        }) == 3);  // x, dy and the kernel
 }
 
 TEST_CASE("what cuDNN refuses to compute in 16 bits after all is computed without it") {
@@ -126,8 +145,8 @@ TEST_CASE("each call of a convolution in 16 bits may fail, and is reported") {
       float* const all = tensor->get();
       ops.Fill(9 * 64 * 64, 1, all);
       (*conv)->Forward(all, all, all, all);
-      (*conv)->BackwardInput(all, all, all);
-      (*conv)->BackwardKernel(all, all, all, all);
+      (*conv)->Backward(
+          {.dy = all, .dkernel = all, .dbias = all, .x = all, .dx = all, .kernel = all});
       return ops.Finish();
     }();
     CHECK(wrong.empty());

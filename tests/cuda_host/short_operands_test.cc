@@ -193,8 +193,12 @@ void Convolve(Side& side, Operands operands, const ConvShape& s, const ConvTenso
   float *y = side.New(of.dy.size()), *dx = side.New(of.x.size());
   float *dkernel = side.New(of.kernel.size()), *dbias = side.New(of.bias.size());
   conv->Forward(x, kernel, side.Put(of.bias), y);
-  conv->BackwardKernel(x, dy, dkernel, s.bias ? dbias : nullptr);
-  conv->BackwardInput(dy, kernel, dx);
+  conv->Backward({.dy = dy,
+                  .dkernel = dkernel,
+                  .dbias = s.bias ? dbias : nullptr,
+                  .x = x,
+                  .dx = dx,
+                  .kernel = kernel});
   side.Take(y, static_cast<int64_t>(of.dy.size()));
   side.Take(dkernel, static_cast<int64_t>(of.kernel.size()));
   if (s.bias) side.Take(dbias, static_cast<int64_t>(of.bias.size()));

@@ -24,8 +24,8 @@ class ConvPart {
       const int64_t rows = shape_.batch * shape_.height.out * shape_.width.out;
       ops_.ActivateBackward({ActivationKind::kRelu}, rows, shape_.out_channels, nullptr, y, dy, dy);
     }
-    if (dkernel != nullptr) conv_->BackwardKernel(x, dy, dkernel, dbias);
-    if (dx != nullptr) conv_->BackwardInput(dy, kernel, dx);
+    conv_->Backward(
+        {.dy = dy, .dkernel = dkernel, .dbias = dbias, .x = x, .dx = dx, .kernel = kernel});
   }
   int64_t outputs() const {
     return shape_.batch * shape_.height.out * shape_.width.out * shape_.out_channels;

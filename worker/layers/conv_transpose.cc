@@ -18,14 +18,14 @@ class ConvTransposeKernel : public Kernel {
         filters_(shape.in_channels),
         bias_(bias) {}
   void Forward(const ForwardCall& call) override {
-    conv_->BackwardInput(call.inputs[0], call.parameters[0], call.output);
+    conv_->Backward({.dy = call.inputs[0], .dx = call.output, .kernel = call.parameters[0]});
     if (!bias_) return;
     ops_.Binary(BinaryKind::kAdd, {{rows_, filters_}, {filters_, 1}, {0, 1}, {filters_, 1}},
                 call.output, call.parameters[1], call.output);
   }
   void Backward(const BackwardCall& call) override {
     if (float* d = call.d_parameters[0]) {
-      conv_->BackwardKernel(call.d_output, call.inputs[0], d, nullptr);
+      conv_->Backward({.dy = call.inputs[0], .dkernel = d, .x = call.d_output});
     }
     if (bias_ && call.d_parameters[1] != nullptr) {
       ops_.SumRows(rows_, filters_, call.d_output, call.d_parameters[1]);

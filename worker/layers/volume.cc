@@ -109,13 +109,15 @@ class VolumeConvKernel : public Kernel {
     }
     for (int64_t k = 0; k < depth_.size && call.d_parameters[0] != nullptr; ++k) {
       ops_.Copy(Take(), false, x_.get() + At(k), slices_.get());
-      conv_->BackwardKernel(slices_.get(), call.d_output, call.d_parameters[0] + k * tap_, nullptr);
+      conv_->Backward(
+          {.dy = call.d_output, .dkernel = call.d_parameters[0] + k * tap_, .x = slices_.get()});
     }
     if (call.d_inputs[0] == nullptr) return;
     ops_.Fill(slice_.batch * padded_ * image_, 0, x_.get());
     const Walk take = Take();
     for (int64_t k = 0; k < depth_.size; ++k) {
-      conv_->BackwardInput(call.d_output, call.parameters[0] + k * tap_, slices_.get());
+      conv_->Backward(
+          {.dy = call.d_output, .dx = slices_.get(), .kernel = call.parameters[0] + k * tap_});
       ops_.Copy({take.dims, take.y, {}, take.a}, true, slices_.get(), x_.get() + At(k));
     }
     const Walk pad = Pad();

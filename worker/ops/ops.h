@@ -174,15 +174,23 @@ struct ConvShape {
   bool bias = false, relu = false;
 };
 
-// x (batch, h, w, in_channels), kernel (h, w, in_channels / groups, out_channels),
+// What is asked for of x (batch, h, w, in_channels), kernel (h, w, in_channels / groups,
+// out_channels) and bias (out_channels), from dy, the gradient before the ReLU.
+struct ConvGradients {
+  const float* dy = nullptr;
+  float* dkernel = nullptr;       // or null
+  float* dbias = nullptr;         // with dkernel, where there is a bias
+  const float* x = nullptr;       // for dkernel
+  float* dx = nullptr;            // or null
+  const float* kernel = nullptr;  // for dx
+};
+
 // y (batch, h', w', out_channels).
 class Conv2D {
  public:
   virtual ~Conv2D() = default;
   virtual void Forward(const float* x, const float* kernel, const float* bias, float* y) = 0;
-  // `dy` is the gradient before the ReLU.
-  virtual void BackwardInput(const float* dy, const float* kernel, float* dx) = 0;
-  virtual void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) = 0;
+  virtual void Backward(const ConvGradients& gradients) = 0;
 };
 
 struct PoolShape {

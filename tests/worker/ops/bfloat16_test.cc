@@ -114,8 +114,12 @@ std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
   ops.AllowOperands(operands);
   const auto conv = ops.MakeConv2D(s).value();
   conv->Forward(x.data(), kernel.data(), bias.data(), at(0));
-  conv->BackwardInput(dy.data(), kernel.data(), at(1));
-  conv->BackwardKernel(x.data(), dy.data(), at(2), at(3));
+  conv->Backward({.dy = dy.data(),
+                  .dkernel = at(2),
+                  .dbias = at(3),
+                  .x = x.data(),
+                  .dx = at(1),
+                  .kernel = kernel.data()});
   REQUIRE(ops.Finish().ok());
   for (size_t i = 0; i < results.size(); ++i) {
     CHECK(std::all_of(results[i].begin(), results[i].begin() + kGuard,

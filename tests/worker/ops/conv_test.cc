@@ -71,9 +71,12 @@ Results CheckConv(const ConvShape& shape, int threads = 1) {
     for (size_t i = 0; i < tensor->size(); ++i) (*tensor)[i] = value(random);
   }
   (*conv)->Forward(x.data(), w.data(), shape.bias ? b.data() : nullptr, results.y.data());
-  (*conv)->BackwardInput(dy.data(), w.data(), results.dx.data());
-  (*conv)->BackwardKernel(x.data(), dy.data(), results.dw.data(),
-                          shape.bias ? results.db.data() : nullptr);
+  (*conv)->Backward({.dy = dy.data(),
+                     .dkernel = results.dw.data(),
+                     .dbias = shape.bias ? results.db.data() : nullptr,
+                     .x = x.data(),
+                     .dx = results.dx.data(),
+                     .kernel = w.data()});
   REQUIRE(ops->Finish().ok());
 
   std::vector<double> y(dy.size()), dx(x.size()), dw(w.size()), db(b.size());

@@ -350,23 +350,22 @@ class DnnlConv2D : public Conv2D {
       forward_.execute(device_.stream, forward_args_);
     });
   }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    device_.Guard("convolution, gradient of the input", [&] {
-      Point(dy_, reader_.Read(dy, 1, outputs_));
-      Point(dx_, dx);
-      input_kernel_.Point(kernel);
-      input_kernel_.Convert(device_);
-      input_.execute(device_.stream, input_args_);
-    });
-  }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    device_.Guard("convolution, gradient of the kernel", [&] {
-      Point(x_, reader_.Read(x, 0, inputs_));
-      Point(dy_, reader_.Read(dy, 1, outputs_));
-      if (bias_) Point(bias_, dbias);
-      d_kernel_.Point(dkernel);
-      kernel_.execute(device_.stream, kernel_args_);
-      d_kernel_.Convert(device_);
+  void Backward(const ConvGradients& g) override {
+    device_.Guard("gradients of a convolution", [&] {
+      Point(dy_, reader_.Read(g.dy, 1, outputs_));
+      if (g.dkernel != nullptr) {
+        Point(x_, reader_.Read(g.x, 0, inputs_));
+        if (bias_) Point(bias_, g.dbias);
+        d_kernel_.Point(g.dkernel);
+        kernel_.execute(device_.stream, kernel_args_);
+        d_kernel_.Convert(device_);
+      }
+      if (g.dx != nullptr) {
+        Point(dx_, g.dx);
+        input_kernel_.Point(g.kernel);
+        input_kernel_.Convert(device_);
+        input_.execute(device_.stream, input_args_);
+      }
     });
   }
 

@@ -221,12 +221,20 @@ class Winograd : public Conv2D {
     TransformKernels(kernel, shape_.in_channels * shape_.out_channels);
     Convolve(shape_, false, x, bias, y);
   }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
+  void Backward(const ConvGradients& g) override {
+    if (g.dkernel != nullptr) BackwardKernel(g.x, g.dy, g.dkernel, g.dbias);
+    if (g.dx != nullptr) BackwardInput(g.dy, g.kernel, g.dx);
+  }
+
+ private:
+  enum Scratch : size_t { kInputs, kOutputs, kKernels };
+
+  void BackwardInput(const float* dy, const float* kernel, float* dx) {
     const int64_t pixel = shape_.in_channels * shape_.out_channels;
     TransformKernels(kernel + 8 * pixel, -pixel);  // turned half round
     Convolve(reversed_, true, dy, nullptr, dx);
   }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
+  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) {
     const int64_t in = shape_.in_channels, out = shape_.out_channels, all = TilesOf(shape_);
     float* const v = device_.scratch[kInputs].get();
     float* const m = device_.scratch[kOutputs].get();
@@ -258,9 +266,6 @@ class Winograd : public Conv2D {
       SumRows(pixels, out, count, dy + begin, dbias + begin);
     });
   }
-
- private:
-  enum Scratch : size_t { kInputs, kOutputs, kKernels };
 
   float* kernels() const { return device_.scratch[kKernels].get(); }
 

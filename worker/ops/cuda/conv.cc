@@ -42,35 +42,40 @@ class CudnnConv2D : public LibraryConv2D {
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
     if (!can_.finishes) FinishForward(bias, y);
   }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    if (!can_.data || !AllAligned({dy, padded_ ? nullptr : dx})) {
-      return OwnConv2D::BackwardInput(dy, kernel, dx);
-    }
-    const float* filter = Filter(kernel);
-    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : dx;
-    Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
-         [&](void* workspace) {
-           return convolution_->BackwardData(filter, dy, image, workspace, engine_.stream());
-         });
-    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
-    if (!padded_ || image == nullptr) return;
-    const Walk out = PaddingWalk();
-    CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), dx);
-  }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    if (!can_.filter || !AllAligned({dy})) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
-    const float* image = Image(x);
-    float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
-    Call("convolution, gradient of the kernel", can_.filter, filter != nullptr && image != nullptr,
-         [&](void* workspace) {
-           return convolution_->BackwardFilter(image, dy, filter, workspace, engine_.stream());
-         });
-    if (!can_.filter) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
-    if (filter != nullptr) FromFilter(filter, dkernel);
-    BackwardBias(dy, dbias);
+  void Backward(const ConvGradients& g) override {
+    if (g.dkernel != nullptr) BackwardKernel(g);
+    if (g.dx != nullptr) BackwardInput(g);
   }
 
  private:
+  void BackwardInput(const ConvGradients& g) {
+    if (!can_.data || !AllAligned({g.dy, padded_ ? nullptr : g.dx})) {
+      return OwnConv2D::BackwardInput(g);
+    }
+    const float* filter = Filter(g.kernel);
+    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : g.dx;
+    Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
+         [&](void* workspace) {
+           return convolution_->BackwardData(filter, g.dy, image, workspace, engine_.stream());
+         });
+    if (!can_.data) return OwnConv2D::BackwardInput(g);
+    if (!padded_ || image == nullptr) return;
+    const Walk out = PaddingWalk();
+    CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), g.dx);
+  }
+  void BackwardKernel(const ConvGradients& g) {
+    if (!can_.filter || !AllAligned({g.dy})) return OwnConv2D::BackwardKernel(g);
+    const float* image = Image(g.x);
+    float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
+    Call("convolution, gradient of the kernel", can_.filter, filter != nullptr && image != nullptr,
+         [&](void* workspace) {
+           return convolution_->BackwardFilter(image, g.dy, filter, workspace, engine_.stream());
+         });
+    if (!can_.filter) return OwnConv2D::BackwardKernel(g);
+    if (filter != nullptr) FromFilter(filter, g.dkernel);
+    BackwardBias(g);
+  }
+
   bool AllAligned(std::initializer_list<const float*> tensors) {
     if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
     SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");

@@ -35,27 +35,31 @@ class OwnConv2D : public Conv2D {
     engine_.Map("convolution", Outputs(s_), ConvBody{s_, x, kernel, y});
     FinishForward(bias, y);
   }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    engine_.Map("convolution, gradient of the input", Inputs(s_),
-                ConvInputBody{s_, kernel, dy, dx});
-  }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    engine_.Reduce("convolution, gradient of the kernel", KernelSize(s_),
-                   s_.batch * s_.height.out * s_.width.out, true,
-                   ConvKernelBody{s_, x, dy, dkernel});
-    BackwardBias(dy, dbias);
+  void Backward(const ConvGradients& g) override {
+    if (g.dkernel != nullptr) BackwardKernel(g);
+    if (g.dx != nullptr) BackwardInput(g);
   }
 
  protected:
+  void BackwardKernel(const ConvGradients& g) {
+    engine_.Reduce("convolution, gradient of the kernel", KernelSize(s_),
+                   s_.batch * s_.height.out * s_.width.out, true,
+                   ConvKernelBody{s_, g.x, g.dy, g.dkernel});
+    BackwardBias(g);
+  }
+  void BackwardInput(const ConvGradients& g) {
+    engine_.Map("convolution, gradient of the input", Inputs(s_),
+                ConvInputBody{s_, g.kernel, g.dy, g.dx});
+  }
   void FinishForward(const float* bias, float* y) {
     if (!s_.bias && !s_.relu) return;
     engine_.Map("bias", Outputs(s_),
                 BiasBody{s_.out_channels, s_.relu, s_.bias ? bias : nullptr, y});
   }
-  void BackwardBias(const float* dy, float* dbias) {
+  void BackwardBias(const ConvGradients& g) {
     if (!s_.bias) return;
     engine_.Reduce("gradient of the bias", s_.out_channels, Outputs(s_) / s_.out_channels, true,
-                   SumRowsBody{s_.out_channels, dy, dbias});
+                   SumRowsBody{s_.out_channels, g.dy, g.dbias});
   }
 
   Engine& engine_;

@@ -1,6 +1,7 @@
 // Convolution by cuDNN in 16 bits. What comes out is rounded as the operands are: cuDNN has no
 // engine with a float32 result. It adds up in float32; operands of float16 are so far below its
 // largest that no sum leaves its range.
+#include <algorithm>
 #include <bit>
 
 #include "common/status_macros.h"
@@ -23,7 +24,7 @@ class ShortConv2D : public LibraryConv2D {
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
     ShortOperands shorts = Shorts(Taps(s_));
     const uint16_t* image = shorts.Round(0, Inputs(s_), x);
-    const uint16_t* filter = RoundFilter(shorts, kernel);
+    const uint16_t* filter = RoundFilter(shorts, 1, kernel);
     uint16_t* result = Result(Outputs(s_));
     Call("convolution", can_.forward, image && filter && result, [&](void* workspace) {
       return convolution_->Forward(image, filter, nullptr, result, workspace, engine_.stream());
@@ -33,24 +34,20 @@ class ShortConv2D : public LibraryConv2D {
                 FromShortBody{s_.out_channels, s_.relu, shorts.Factors(), s_.bias ? bias : nullptr,
                               result, y});
   }
-  void BackwardInput(const float* dy, const float* kernel, float* dx) override {
-    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
-    ShortOperands shorts = Shorts(s_.height.size * s_.width.size * (s_.out_channels / s_.groups));
-    const uint16_t* gradient = shorts.Round(0, Outputs(s_), dy);
-    const uint16_t* filter = RoundFilter(shorts, kernel);
-    uint16_t* result = Result(Inputs(s_));
-    Call("convolution, gradient of the input", can_.data, gradient && filter && result,
-         [&](void* workspace) {
-           return convolution_->BackwardData(filter, gradient, result, workspace, engine_.stream());
-         });
-    if (!can_.data) return OwnConv2D::BackwardInput(dy, kernel, dx);
-    engine_.Map("from 16 bits", Inputs(s_), Plain(shorts, result, dx));
+  // Both read dy, which is rounded once.
+  void Backward(const ConvGradients& g) override {
+    ShortOperands shorts =
+        Shorts(std::max(s_.batch * s_.height.out * s_.width.out,
+                        s_.height.size * s_.width.size * (s_.out_channels / s_.groups)));
+    const uint16_t* gradient = shorts.Round(1, Outputs(s_), g.dy);
+    if (g.dkernel != nullptr) BackwardKernel(shorts, gradient, g);
+    if (g.dx != nullptr) BackwardInput(shorts, gradient, g);
   }
-  void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) override {
-    if (!can_.filter) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
-    ShortOperands shorts = Shorts(s_.batch * s_.height.out * s_.width.out);
-    const uint16_t* image = shorts.Round(0, Inputs(s_), x);
-    const uint16_t* gradient = shorts.Round(1, Outputs(s_), dy);
+
+ private:
+  void BackwardKernel(ShortOperands& shorts, const uint16_t* gradient, const ConvGradients& g) {
+    if (!can_.filter) return OwnConv2D::BackwardKernel(g);
+    const uint16_t* image = shorts.Round(0, Inputs(s_), g.x);
     uint16_t* result = Result(KernelSize(s_));
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     Call("convolution, gradient of the kernel", can_.filter, image && gradient && result && filter,
@@ -58,21 +55,31 @@ class ShortConv2D : public LibraryConv2D {
            return convolution_->BackwardFilter(image, gradient, result, workspace,
                                                engine_.stream());
          });
-    if (!can_.filter) return OwnConv2D::BackwardKernel(x, dy, dkernel, dbias);
+    if (!can_.filter) return OwnConv2D::BackwardKernel(g);
     engine_.Map("from 16 bits", KernelSize(s_), Plain(shorts, result, filter));
-    if (filter != nullptr) FromFilter(filter, dkernel);
-    BackwardBias(dy, dbias);
+    if (filter != nullptr) FromFilter(filter, g.dkernel);
+    BackwardBias(g);
+  }
+  void BackwardInput(ShortOperands& shorts, const uint16_t* gradient, const ConvGradients& g) {
+    if (!can_.data) return OwnConv2D::BackwardInput(g);
+    const uint16_t* filter = RoundFilter(shorts, 0, g.kernel);
+    uint16_t* result = Result(Inputs(s_));
+    Call("convolution, gradient of the input", can_.data, gradient && filter && result,
+         [&](void* workspace) {
+           return convolution_->BackwardData(filter, gradient, result, workspace, engine_.stream());
+         });
+    if (!can_.data) return OwnConv2D::BackwardInput(g);
+    engine_.Map("from 16 bits", Inputs(s_), Plain(shorts, result, g.dx));
   }
 
- private:
   // For sums of so many products: no operand is 2^15 before, and no sum after.
   ShortOperands Shorts(int64_t count) const {
     const int doublings = static_cast<int>(std::bit_width(static_cast<uint64_t>(count - 1)));
     return {engine_, operands_, (15 + doublings + 1) / 2};
   }
-  const uint16_t* RoundFilter(ShortOperands& shorts, const float* kernel) {
+  const uint16_t* RoundFilter(ShortOperands& shorts, int operand, const float* kernel) {
     const float* filter = Filter(kernel);
-    return filter == nullptr ? nullptr : shorts.Round(1, KernelSize(s_), filter);
+    return filter == nullptr ? nullptr : shorts.Round(operand, KernelSize(s_), filter);
   }
   uint16_t* Result(int64_t n) { return engine_.Work<uint16_t>(Scratch::kRows, n); }
   static FromShortBody Plain(ShortOperands& shorts, const uint16_t* result, float* y) {
