@@ -246,10 +246,9 @@ void Coordinator::CarryOut(MakeRoundDirectory& effect) {
 void Coordinator::CarryOut(CommitRound& effect) {
   OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
     // Before it too: one that was stopped for long would leave a checkpoint to the job of another.
-    const uint64_t generation = effect.manifest.name.generation;
-    absl::Status status = CheckNewestGeneration(files, dir, generation);
+    absl::Status status = CheckNewestGeneration(files, dir, effect.generation);
     if (status.ok()) status = Commit(files, CheckpointsDirectory(dir), effect);
-    if (status.ok()) status = CheckNewestGeneration(files, dir, generation);
+    if (status.ok()) status = CheckNewestGeneration(files, dir, effect.generation);
     return RoundCommittedEvent{effect.round, status};
   });
 }

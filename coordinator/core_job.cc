@@ -94,7 +94,8 @@ absl::Status CoordinatorCore::PlaceLayout() {
 }
 
 void CoordinatorCore::SaveJobState() {
-  if (save_pending_) {
+  // Behind a claim of ours it would be of an older generation, as if somebody else had claimed it.
+  if (save_pending_ || claiming_) {
     save_again_ = true;
     return;
   }

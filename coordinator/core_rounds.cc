@@ -20,7 +20,9 @@ constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
 }  // namespace
 
 void CoordinatorCore::DriveRounds() {
-  if (round_.has_value() && round_->commit_at_ms != 0 && now_ms_ >= round_->commit_at_ms) Commit();
+  // Behind a claim of ours, what we did before it would look as if somebody else had claimed it.
+  const bool again = round_.has_value() && round_->commit_at_ms != 0 && !claiming_;
+  if (again && now_ms_ >= round_->commit_at_ms) Commit();
   if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
   const bool serving =
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
@@ -91,7 +93,7 @@ void CoordinatorCore::Commit() {
   round_->commit_at_ms = 0;
   ++round_->commit_tries;
   const CheckpointName known = manifests_.empty() ? CheckpointName() : manifests_.front().name;
-  Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known});
+  Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known, generation_});
 }
 
 Manifest CoordinatorCore::RoundManifest() const {

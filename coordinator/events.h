@@ -137,6 +137,7 @@ struct CommitRound {
   std::string directory;  // as it was made; the commit renames it to the manifest's own name
   Manifest manifest;
   CheckpointName newest_known;  // of those that are there
+  uint64_t generation = 0;      // that leads now; the manifest's may be one before it
 };
 
 struct RemoveCheckpoints {

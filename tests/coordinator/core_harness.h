@@ -71,8 +71,14 @@ class CoreHarness {
   void Take(AnswerWork& e) { works[e.call] = e.reply; }
   void Take(AnswerHold& e) { holds.insert(e.call); }
   void Take(ClaimGeneration& e) {
+    claimed = e.generation;
+    if (hold_claim) return;
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
+  }
+  // Of a write by the one who leads `generation`, as files are touched in the order of effects.
+  absl::Status Led(uint64_t generation) const {
+    return generation < claimed ? absl::AbortedError("a newer one is claimed") : absl::OkStatus();
   }
   void Take(FindNewestGeneration& e) {
     const uint64_t newest = std::max(core->generation(), claimed_by_other);
@@ -80,14 +86,16 @@ class CoreHarness {
   }
   void Take(WriteJobState& e) {
     job_state = e.contents;
-    if (!hold_state) queue.push_back(JobStateWrittenEvent{absl::OkStatus()});
+    if (!hold_state) queue.push_back(JobStateWrittenEvent{Led(e.generation)});
   }
   void Take(MakeRoundDirectory& e) {
     queue.push_back(RoundDirectoryMadeEvent{e.round, round_status});
   }
   void Take(CommitRound& e) {
     committed.push_back(e.manifest);
-    if (!hold_commit) queue.push_back(RoundCommittedEvent{e.round, commit_status});
+    if (hold_commit) return;
+    const absl::Status led = Led(e.generation);
+    queue.push_back(RoundCommittedEvent{e.round, led.ok() ? commit_status : led});
   }
   void Take(RemoveCheckpoints& e) {
     removed.insert(removed.end(), e.directories.begin(), e.directories.end());
@@ -224,6 +232,8 @@ class CoreHarness {
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;
   bool lose_claim = false;
+  bool hold_claim = false;  // a claim does not end
+  uint64_t claimed = 0;     // the newest claim, ended or not
   uint64_t claimed_by_other = 0;
   bool silent_load = false;
   bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers

@@ -330,6 +330,52 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
 }
 
+// ps:0 is killed and comes back: the coordinator claims a generation for that.
+void RestartPs(CoreHarness& harness) {
+  harness.ps[0].set_boot_id("boot-new");
+  harness.ps[0].clear_run_id();
+  harness.ps[0].clear_partitions();
+  harness.Feed(PsAnswerEvent{0, harness.hold_tags[0], absl::UnavailableError("gone")});
+  harness.Run(200);
+}
+
+TEST_CASE("what ends while a coordinator claims a generation is not taken for a rival's") {
+  CoreHarness harness(kOften);
+  harness.Join("worker:0");
+  harness.hold_commit = harness.hold_claim = true;
+  harness.Run(1500);
+  REQUIRE(harness.committed.size() == 1);
+  RestartPs(harness);
+  REQUIRE(harness.claimed == 2);
+  harness.Feed(RoundCommittedEvent{harness.committed[0].name.round, absl::OkStatus()});
+  harness.Run(200);
+  harness.Feed(GenerationClaimedEvent{2, absl::OkStatus()});
+  harness.Run(200);
+  CHECK_FALSE(harness.exit.has_value());
+  CHECK(ParseJobState(harness.job_state, "job.state")->counters.checkpoints == 1);
+  CHECK(harness.Join("worker:0") != 0);
+}
+
+TEST_CASE("a commit that failed is repeated by the same coordinator in its next generation") {
+  CoreHarness harness(kOften);
+  harness.Join("worker:0");
+  harness.commit_status = absl::ResourceExhaustedError("no space left");
+  harness.Run(1100);
+  REQUIRE(harness.committed.size() == 1);
+  harness.hold_claim = true;
+  RestartPs(harness);
+  harness.commit_status = absl::OkStatus();
+  harness.Run(2000);
+  CHECK(harness.committed.size() == 1);  // not while it is claiming
+  harness.Feed(GenerationClaimedEvent{2, absl::OkStatus()});
+  harness.Run(200);
+  CHECK_FALSE(harness.exit.has_value());
+  REQUIRE(harness.committed.size() == 2);
+  CHECK(harness.committed[1].name == harness.committed[0].name);
+  CHECK(harness.log.find("checkpoint " + harness.committed[0].name.ToString()) !=
+        std::string::npos);
+}
+
 JoinReply JoinAs(CoreHarness& harness, const std::string& task, const std::string& boot_id = "b") {
   JoinRequest request;
   request.set_task(task);
