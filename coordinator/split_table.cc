@@ -142,23 +142,34 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
   const uint64_t base = epoch * splits_per_epoch;
   uint64_t splits = ledgers.empty() ? 0 : SplitCount(batches, split_batches);
   for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
+  const uint64_t end = base + splits;
   std::vector<uint32_t> least(splits, split_batches);
+  // Of thousands of ledgers and a million splits: only what a ledger has not finished is looked at.
   for (const Ledger* ledger : ledgers) {
-    std::vector<uint32_t> next(splits, 0);
+    uint64_t at = base;
+    auto open = ledger->open().begin();
+    const auto look_until = [&](uint64_t until) {
+      for (; at < until; ++at) {
+        while (open != ledger->open().end() && open->split() < at) ++open;
+        const bool begun = open != ledger->open().end() && open->split() == at;
+        least[at - base] = std::min(least[at - base], begun ? open->next() : 0);
+      }
+    };
     for (const SplitInterval& interval : ledger->finished()) {
-      const uint64_t first = std::max(interval.first(), base);
-      for (uint64_t s = first; s <= interval.last() && s < base + splits; ++s) {
-        next[s - base] = split_batches;
-      }
+      look_until(std::min(interval.first(), end));
+      at = std::max(at, interval.last() + 1);
     }
-    for (const OpenSplit& open : ledger->open()) {
-      if (open.split() >= base && open.split() < base + splits) {
-        next[open.split() - base] = open.next();
-      }
-    }
-    for (uint64_t s = 0; s < splits; ++s) least[s] = std::min(least[s], next[s]);
+    look_until(end);
   }
   return least;
+}
+
+bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches) {
+  if (next.size() < SplitCount(batches, split_batches)) return false;
+  for (uint64_t s = 0; s * split_batches < batches; ++s) {
+    if (next[s] < std::min<uint64_t>(split_batches, batches - s * split_batches)) return false;
+  }
+  return true;
 }
 
 uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {

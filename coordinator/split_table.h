@@ -88,6 +88,9 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch);
 
+// Whether `next` of LeastNext says that no ledger lacks any of the epoch's batches.
+bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches);
+
 // Epochs of which some ledger has entered something, and all before them.
 uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch);
 

@@ -1,6 +1,7 @@
 #include "coordinator/split_table.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 
 namespace paracord {
 namespace {
@@ -129,9 +130,46 @@ TEST_CASE("what is left of an epoch is the least over the ledgers") {
   SplitTable table(0, 10, 4);
   table.Load(LeastNext({&ahead, &behind}, 0, 10, 4, 3));
   CHECK(table.AllDone());
+  CHECK(CoversAll({4, 4, 2}, 10, 4));
+  CHECK_FALSE(CoversAll({4, 3, 2}, 10, 4));
+  CHECK_FALSE(CoversAll({4, 4, 1}, 10, 4));
+  CHECK_FALSE(CoversAll({4, 4}, 10, 4));
   constexpr uint64_t kMany = uint64_t{1} << 60;
   CHECK(LeastNext({&ahead, &behind}, 0, 4 * kMany, 4, kMany) ==
         std::vector<uint32_t>{4, 4, 4, 1, 3});
+}
+
+TEST_CASE("ledgers with holes tell the least of each split, whatever the epoch") {
+  std::mt19937 random(7);
+  const auto draw = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  for (int round = 0; round < 1000; ++round) {
+    constexpr uint64_t kSplits = 5;  // an epoch
+    const uint64_t epoch = draw(3);
+    std::vector<Ledger> ledgers;
+    std::vector<uint32_t> least(kSplits, 4);
+    uint64_t begun = kSplits;
+    for (int l = 0; l < 3; ++l) {
+      std::vector<std::pair<uint64_t, uint64_t>> finished;
+      std::vector<std::pair<uint64_t, uint32_t>> open;
+      uint64_t end = 0;
+      for (uint64_t s = 0; s < 3 * kSplits; ++s) {
+        const uint32_t next = draw(3) == 0 ? draw(4) : 4;
+        if (next == 4 && !finished.empty() && finished.back().second + 1 == s) {
+          finished.back().second = s;
+        } else if (next == 4) {
+          finished.emplace_back(s, s);
+        } else if (next > 0) {
+          open.emplace_back(s, next);
+        }
+        if (next > 0) end = s + 1;
+        if (s / kSplits == epoch) least[s % kSplits] = std::min(least[s % kSplits], next);
+      }
+      ledgers.push_back(MakeLedger(finished, open));
+      begun = std::min(begun, std::max(end, epoch * kSplits) - epoch * kSplits);
+    }
+    least.resize(begun);
+    CHECK(LeastNext({&ledgers[0], &ledgers[1], &ledgers[2]}, epoch, 20, 4, kSplits) == least);
+  }
 }
 
 }  // namespace
