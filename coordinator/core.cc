@@ -266,17 +266,16 @@ CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluation_unsaved_) return;
+  const std::vector<const Ledger*> ledgers = Ledgers();
   if (!samples_found_.has_value()) {
-    const LedgerCounts counts = Counts();
-    samples_found_ = counts.samples;
+    samples_found_ = Counts().samples;
     // It would be done with partitions that stand anywhere. A longer job can go on with them.
-    if (counts.applied_max > counts.batches) {
+    const uint64_t reached = BatchesReached(ledgers, state_.plan);
+    if (reached > TotalBatches()) {
       return Leave(ExitCode::kConfiguration,
-                   TooFewBatches(job_, counts.batches, counts.applied_max, "on a ps"),
-                   /*alone=*/true);
+                   TooFewBatches(job_, TotalBatches(), reached, "on a ps"), /*alone=*/true);
     }
   }
-  const std::vector<const Ledger*> ledgers = Ledgers();
   DecideRejections(ledgers);
   const auto [epoch, next] = FirstOpenEpoch(ledgers);
   // A score is of all partitions at the end of an epoch. What some of them are past is not scored,

@@ -51,8 +51,8 @@ struct FoundInDir {
   std::map<std::string, std::string> unreadable;  // checkpoints, with why
 };
 
-// Why a job cannot go on that is to have fewer batches than are applied `where`.
-std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t applied,
+// Why a job cannot go on that is to have fewer batches than `where` it has come to.
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where);
 
 // A checkpoint being written.

@@ -41,10 +41,10 @@ absl::Status CheckNames(const JobFacts& facts) {
 
 }  // namespace
 
-std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t applied,
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where) {
   return absl::StrCat(job.steps.has_value() ? "steps" : "epochs", ": that is ", batches,
-                      " batches, but ", applied, " are applied ", where,
+                      " batches, but the job has come to batch ", reached, " ", where,
                       "; give at least as many, or begin anew in another --dir");
 }
 

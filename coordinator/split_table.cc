@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/data_plan.h"
+
 namespace paracord {
 namespace {
 
@@ -170,6 +172,23 @@ bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t spl
     if (next[s] < std::min<uint64_t>(split_batches, batches - s * split_batches)) return false;
   }
   return true;
+}
+
+uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan) {
+  const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
+  uint64_t reached = 0;
+  const auto reach = [&](uint64_t split, uint32_t batches) {
+    const uint64_t before = split / splits_per_epoch * BatchesPerEpoch(plan);
+    reached = std::max(reached, before + BatchInEpoch(plan, split % splits_per_epoch, batches));
+  };
+  for (const Ledger* ledger : ledgers) {
+    if (ledger->finished_size() > 0) {
+      const uint64_t last = ledger->finished(ledger->finished_size() - 1).last();
+      reach(last, BatchesInSplit(plan, last % splits_per_epoch));
+    }
+    for (const OpenSplit& open : ledger->open()) reach(open.split(), open.next());
+  }
+  return reached;
 }
 
 uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {

@@ -91,6 +91,9 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
 // Whether `next` of LeastNext says that no ledger lacks any of the epoch's batches.
 bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches);
 
+// How far into the job some ledger has come: one past its last batch, in the order of the plan.
+uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan);
+
 // Epochs of which some ledger has entered something, and all before them.
 uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch);
 

@@ -175,7 +175,8 @@ TEST_CASE("fewer batches than are applied are refused") {
   job.steps = 6;
   const Exit left = RunInVain(example.directory, job);
   CHECK(left.code == 2);
-  CHECK(left.reason.find("steps: that is 6 batches, but 7 are applied in checkpoint") == 0);
+  CHECK(left.reason.find(
+            "steps: that is 6 batches, but the job has come to batch 7 in checkpoint") == 0);
   job.steps = 7;
   CHECK(RunInVain(example.directory, job).code == kGoesOn);
 }

@@ -304,7 +304,23 @@ TEST_CASE("a job that is given fewer epochs than its ps have applied is refused"
   CHECK(second.committed.empty());
   REQUIRE(second.exit.has_value());
   CHECK(second.exit->code == static_cast<int>(ExitCode::kConfiguration));
-  CHECK(second.exit->reason.find("epochs: that is 4 batches, but 6 are applied") == 0);
+  CHECK(second.exit->reason.find("epochs: that is 4 batches, but the job has come to batch 6") ==
+        0);
+}
+
+TEST_CASE("a job that is given fewer steps than the batch that its ps have come to is refused") {
+  CoreHarness first;
+  first.Work(first.Join("worker:0"));  // split 0 stays open
+  first.Enter(first.Work(first.Join("worker:1")).lease());
+  const uint64_t steps = GENERATE(3, 4);
+  const auto edit = [&](Job& job) { job.steps = steps; };
+  CoreHarness second(edit, After(first), &first);
+  second.Run(3000);
+  REQUIRE(second.exit.has_value() == (steps == 3));
+  if (steps == 4) return;
+  CHECK(second.exit->code == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(second.exit->reason.find("steps: that is 3 batches, but the job has come to batch 4 on") ==
+        0);
 }
 
 TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
