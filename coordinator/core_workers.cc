@@ -93,7 +93,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
         request.task(), " cannot take part: ", OneLine(request.error(), kSendableBytesMax));
     RefuseJoin(event.call, ExitCode::kConfiguration, request.error(), why);
     // Nobody has shown that the job can run at all: most likely the job itself is wrong.
-    if (!job_fixed_) EndJob(ExitCode::kConfiguration, "failed", why);
+    if (state_.run_id.empty()) EndJob(ExitCode::kConfiguration, "failed", why);
     return;
   }
   if (displaced_.contains(request.boot_id())) {

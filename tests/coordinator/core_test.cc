@@ -257,6 +257,23 @@ TEST_CASE("a worker that sees other files is refused by name") {
   CHECK(harness.joins[harness.call].leave().exit_code() == 2);
 }
 
+TEST_CASE("a worker that cannot take part ends no job that another has begun") {
+  CoreHarness harness;
+  harness.hold_state = true;
+  harness.Join("worker:0");
+  REQUIRE_FALSE(harness.job_state.empty());
+  JoinRequest request;
+  request.set_task("worker:1");
+  request.set_protocol(kProtocol);
+  request.set_error("/f.npy: no such file");
+  harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(harness.joins[harness.call].leave().exit_code() == 2);
+  harness.Feed(JobStateWrittenEvent{absl::OkStatus()});
+  harness.Run(500);
+  CHECK_FALSE(harness.exit.has_value());
+  CHECK(harness.Join("worker:0") != 0);
+}
+
 TEST_CASE("SIGTERM takes a checkpoint and leaves the ps alone") {
   CoreHarness harness;
   harness.Join("worker:0");
