@@ -159,6 +159,10 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ", now_ms_ - round_->started_ms,
                     " ms"));
   if (!manifest.healthy()) Warn("the checkpoint holds values that are not finite");
+  // Its last word is of what can be gone on from. The ps were asked a while ago.
+  for (uint32_t i = 0; ending_.has_value() && i < ps_.size(); ++i) {
+    *ps_[i].description.mutable_partitions() = round_->replies[i]->partitions();
+  }
   round_.reset();
   checkpoint_problem_.clear();
   ++state_.counters.checkpoints;

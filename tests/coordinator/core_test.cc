@@ -276,7 +276,8 @@ TEST_CASE("a worker that cannot take part ends no job that another has begun") {
 
 TEST_CASE("SIGTERM takes a checkpoint and leaves the ps alone") {
   CoreHarness harness;
-  harness.Join("worker:0");
+  const uint64_t session = harness.Join("worker:0");
+  harness.Enter(harness.Work(session).lease());  // after the ps were last looked at
   harness.Feed(DrainEvent());
   harness.Run(200);
   REQUIRE(harness.exit.has_value());
@@ -284,6 +285,10 @@ TEST_CASE("SIGTERM takes a checkpoint and leaves the ps alone") {
   REQUIRE(harness.committed.size() == 1);
   CHECK_FALSE(harness.committed[0].complete);
   CHECK(harness.finished.empty());
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("checkpoints").at("last_step") == 2);
+  CHECK(summary.at("ledger").at("applied_min") == 2);
+  CHECK(summary.at("samples") == 20);
 }
 
 TEST_CASE("committed checkpoints that are gone end the job instead of beginning it anew") {
