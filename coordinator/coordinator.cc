@@ -20,13 +20,13 @@ constexpr int64_t kChartMs = 2000;
 
 // Each generation has a file of its own, so that a late write never hides a newer one.
 absl::Status WriteState(Files& files, const std::string& dir, uint64_t generation,
-                        const std::string& contents) {
+                        const JobState& state) {
   const std::string path = absl::StrCat(dir, "/", kStatePrefix);
-  RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(path, generation), contents));
+  RETURN_IF_ERROR(files.WriteAtomic(absl::StrCat(path, generation), JobStateToText(state)));
   RETURN_IF_ERROR(CheckNewestGeneration(files, dir, generation));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> states, NumbersOf(files, dir, kStatePrefix));
-  for (const uint64_t state : states) {
-    if (state < generation) (void)files.RemoveTree(absl::StrCat(path, state));
+  for (const uint64_t older : states) {
+    if (older < generation) (void)files.RemoveTree(absl::StrCat(path, older));
   }
   return absl::OkStatus();
 }
@@ -221,8 +221,9 @@ void Coordinator::CarryOut(ClaimGeneration& effect) {
 }
 
 void Coordinator::CarryOut(WriteJobState& effect) {
-  OnFiles([&files = environment_.files, dir = options_.dir, effect]() -> Event {
-    Event event = JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.contents)};
+  // Of thousands of variables or evaluations its text takes a while: not on the loop.
+  OnFiles([&files = environment_.files, dir = options_.dir, effect = std::move(effect)]() -> Event {
+    Event event = JobStateWrittenEvent{WriteState(files, dir, effect.generation, effect.state)};
     FAILPOINT("coordinator.job_state.written");
     return event;
   });

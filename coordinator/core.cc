@@ -64,6 +64,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     }
     job_fixed_ = true;
   }
+  state_.job_json = JobToJson(job_);
   if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
     // Written in our generation before we act on it: an older coordinator may still write its own.
     ++state_.counters.coordinator_recoveries;

@@ -50,7 +50,6 @@ std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
 
 void CoordinatorCore::FixJob(const JobFacts& facts) {
   state_.run_id = options_.new_run_id;
-  state_.job_json = JobToJson(job_);
   DataPlan& plan = state_.plan;
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
@@ -104,8 +103,7 @@ void CoordinatorCore::SaveJobState() {
   JobState saved = state_;
   saved.counters = CountersNow();
   saved.rejected = failures_.All();
-  saved.job_json = JobToJson(job_);
-  Emit(WriteJobState{generation_, JobStateToText(saved)});
+  Emit(WriteJobState{generation_, std::move(saved)});
 }
 
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {

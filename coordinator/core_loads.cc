@@ -90,7 +90,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   ps.loading_from = load.checkpoint();
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
-  load.set_job_json(JobToJson(job_));
+  load.set_job_json(state_.job_json);
   *load.mutable_plan() = state_.plan;
   for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
   for (const PartitionSpec& partition : layout_) {

@@ -99,7 +99,7 @@ void CoordinatorCore::Commit() {
 Manifest CoordinatorCore::RoundManifest() const {
   Manifest manifest;
   manifest.job_name = job_.name;
-  manifest.job_json = JobToJson(job_);
+  manifest.job_json = state_.job_json;
   manifest.run_id = state_.run_id;
   manifest.complete = round_->complete;
   manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - started_ms_);

@@ -105,7 +105,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   if (untold_.size() < kSessionsMax) untold_.insert(request.task());
   if (!request.has_facts()) {
     JoinReply reply;
-    reply.set_job_json(JobToJson(job_));
+    reply.set_job_json(state_.job_json);
     return AnswerJoinWith(event.call, std::move(reply));
   }
   if (!job_fixed_) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/job_state.h"
 #include "proto/paracord.pb.h"
 #include "storage/checkpoint.h"
 
@@ -120,7 +121,7 @@ struct ClaimGeneration {
 
 struct WriteJobState {
   uint64_t generation = 0;
-  std::string contents;
+  JobState state;
 };
 
 struct FindNewestGeneration {

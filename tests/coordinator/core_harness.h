@@ -85,7 +85,7 @@ class CoreHarness {
     queue.push_back(NewestGenerationEvent{newest, e.obeyed});
   }
   void Take(WriteJobState& e) {
-    job_state = e.contents;
+    job_state = JobStateToText(e.state);
     if (!hold_state) queue.push_back(JobStateWrittenEvent{Led(e.generation)});
   }
   void Take(MakeRoundDirectory& e) {
