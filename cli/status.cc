@@ -15,6 +15,7 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "coordinator/job_state.h"
+#include "coordinator/rival.h"
 #include "net/grpc_network.h"
 #include "nlohmann/json.hpp"
 #include "storage/checkpoint.h"
@@ -23,6 +24,16 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
+
+// OK if the coordinator at `address`, which `dir` names, is still that of the job there: by now
+// it may be another job's.
+absl::Status CheckOfDir(Files& files, const std::string& dir, const std::string& address,
+                        const json& status) {
+  const absl::StatusOr<bool> leads = LeadsJob(files, dir, status);
+  if (!leads.ok() || *leads || status["phase"] == "ended") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(address, " is the address of another job's by now"));
+}
 
 absl::StatusOr<json> Ask(const std::string& address) {
   GrpcNetwork network;
@@ -204,9 +215,12 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
         address.empty() ? absl::OkStatus() : CheckAddress(address, dir + "/coordinator.address");
     if (!checked.ok()) return ShowDir(files, dir, checked, as_json, out, err);
   }
-  const absl::StatusOr<json> status =
-      address.empty() ? absl::NotFoundError(dir + "/coordinator.address is not there")
-                      : Ask(address);
+  absl::StatusOr<json> status = absl::NotFoundError(dir + "/coordinator.address is not there");
+  if (!address.empty()) status = Ask(address);
+  if (status.ok() && !dir.empty()) {
+    const absl::Status checked = CheckOfDir(files, dir, address, *status);
+    if (!checked.ok()) status = checked;
+  }
   if (!status.ok()) {
     if (!dir.empty()) return ShowDir(files, dir, status.status(), as_json, out, err);
     return Fail(std::string(status.status().message()), ExitCode::kPeerLost, err);

@@ -78,6 +78,30 @@ TEST_CASE(
   CHECK(ran.err.find(ran.address + " answers") != std::string::npos);
 }
 
+TEST_CASE("status of a directory shows no other job that has its coordinator's address by now") {
+  CoreHarness harness;
+  harness.Join("worker:0");
+  Answering coordinator(harness.core->StatusJson(harness.now));
+  const TestDirectory directory;
+  GrpcNetwork network;
+  const std::string address = "unix:" + directory / "coordinator";
+  const auto listener = network.Listen(address, coordinator);
+  REQUIRE(listener.ok());
+  PosixFiles files;
+  REQUIRE(files.WriteAtomic(directory / "coordinator.address", address + "\n").ok());
+  JobState state = *ParseJobState(harness.job_state, "job.state");
+  const bool ours = GENERATE(true, false);
+  if (!ours) state.run_id = "another";
+  REQUIRE(files.WriteAtomic(directory / "job.state-1", JobStateToText(state)).ok());
+  std::ostringstream out, err;
+  const std::vector<std::string> args = {"--dir", directory.path()};
+  CHECK(RunStatus(args, out, err) == (ours ? 0 : 202));
+  CHECK(out.str().empty() != ours);
+  const bool said =
+      err.str().find(address + " is the address of another job's by now") != std::string::npos;
+  CHECK(said != ours);
+}
+
 TEST_CASE("where nobody listens status says so, and what to look at") {
   const TestDirectory directory;
   const std::string address = "unix:" + directory / "nobody";
