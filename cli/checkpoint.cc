@@ -97,14 +97,23 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
                                  : ""),
                 ExitCode::kConfiguration);
   }
-  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
+  absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
   if (!names.ok()) return fail(std::string(names.status().message()), ExitCode::kConfiguration);
   const bool verify = own.what == "verify";
+  int looks = 1;
   size_t shown = 0;
   size_t damaged = 0;
-  for (const CheckpointName& name : *names) {
+  for (size_t next = 0; next < names->size();) {
+    const CheckpointName name = (*names)[next++];
     if (own.step.has_value() && name.step != static_cast<uint64_t>(*own.step)) continue;
     const Seen seen = Look(files, checkpoints, name, verify);
+    if (!seen.damage.empty() && !IsCheckpoint(files, checkpoints + "/" + name.ToString())) {
+      if (shown > 0 || ++looks > kLooksMax) continue;
+      next = 0;
+      names = ListCheckpoints(files, checkpoints);
+      if (!names.ok()) return fail(std::string(names.status().message()), ExitCode::kConfiguration);
+      continue;
+    }
     ++shown;
     if (!seen.damage.empty()) ++damaged;
     if (own.json) {

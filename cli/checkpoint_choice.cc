@@ -24,6 +24,20 @@ std::string NotThere(const std::string& checkpoints, const std::vector<Checkpoin
   return text;
 }
 
+// `any`: also one with values that are not finite.
+absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string& directory,
+                                                bool any) {
+  ChosenCheckpoint chosen;
+  chosen.directory = directory;
+  ASSIGN_OR_RETURN(chosen.manifest, ReadManifest(files, directory));
+  if (!any && !chosen.manifest.healthy()) {
+    return absl::FailedPreconditionError(
+        "it is not healthy (an update gave a value that is not finite); --step asks for it");
+  }
+  ASSIGN_OR_RETURN(chosen.values, ReadVariables(files, directory, chosen.manifest));
+  return chosen;
+}
+
 }  // namespace
 
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
@@ -32,35 +46,27 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   const absl::Status listed = files.List(dir).status();
   if (!listed.ok()) return absl::InvalidArgumentError(listed.message());
   const std::string checkpoints = CheckpointsDirectory(dir);
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
   bool refused = false;
-  for (const CheckpointName& name : names) {
+  int looks = 1;
+  for (size_t next = 0; next < names.size();) {
+    const CheckpointName name = names[next++];
     if (step.has_value() && name.step != static_cast<uint64_t>(*step)) continue;
-    ChosenCheckpoint chosen;
-    chosen.directory = checkpoints + "/" + name.ToString();
-    const auto refuse = [&](const std::string& why) {
-      notes << "checkpoint " << name.ToString() << " is refused: " << why << "\n";
-      refused = true;
-    };
-    absl::StatusOr<Manifest> manifest = ReadManifest(files, chosen.directory);
-    if (!manifest.ok()) {
-      refuse(std::string(manifest.status().message()));
+    absl::StatusOr<ChosenCheckpoint> chosen =
+        ReadCheckpoint(files, checkpoints + "/" + name.ToString(), /*any=*/step.has_value());
+    if (chosen.ok()) {
+      if (refused) notes << "using checkpoint " << name.ToString() << ", the one before\n";
+      return chosen;
+    }
+    if (looks < kLooksMax && !IsCheckpoint(files, checkpoints + "/" + name.ToString())) {
+      ++looks;
+      next = 0;
+      ASSIGN_OR_RETURN(names, ListCheckpoints(files, checkpoints));
       continue;
     }
-    if (!step.has_value() && !manifest->healthy()) {
-      refuse("it is not healthy (an update gave a value that is not finite); --step asks for it");
-      continue;
-    }
-    absl::StatusOr<std::vector<std::vector<float>>> values =
-        ReadVariables(files, chosen.directory, *manifest);
-    if (!values.ok()) {
-      refuse(std::string(values.status().message()));
-      continue;
-    }
-    if (refused) notes << "using checkpoint " << name.ToString() << ", the one before\n";
-    chosen.manifest = *std::move(manifest);
-    chosen.values = *std::move(values);
-    return chosen;
+    notes << "checkpoint " << name.ToString() << " is refused: " << chosen.status().message()
+          << "\n";
+    refused = true;
   }
   return absl::NotFoundError(NotThere(checkpoints, names, step, refused));
 }

@@ -15,6 +15,10 @@
 
 namespace paracord {
 
+// How often a command looks at what checkpoints there are: those of a job that goes on may have
+// been replaced by newer ones before they are read.
+inline constexpr int kLooksMax = 10;
+
 struct ChosenCheckpoint {
   std::string directory;
   Manifest manifest;

@@ -310,6 +310,14 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
   return manifest;
 }
 
+bool IsCheckpoint(Files& files, const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> inside = files.List(directory);
+  // A plain file has no contents.
+  if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status()))
+    return false;
+  return !inside.ok() || std::ranges::count(*inside, kManifestName) != 0;
+}
+
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory) {
   std::vector<CheckpointName> checkpoints;
@@ -319,13 +327,7 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
   for (const std::string& name : *names) {
     const std::optional<CheckpointName> parsed = ParseCheckpointName(name);
     if (!parsed.has_value()) continue;
-    const absl::StatusOr<std::vector<std::string>> inside =
-        files.List(Join(checkpoints_directory, name));
-    // Retention may remove it between the two calls; and a plain file has no contents.
-    if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status())) continue;
-    if (!inside.ok() || std::ranges::count(*inside, kManifestName) != 0) {
-      checkpoints.push_back(*parsed);
-    }
+    if (IsCheckpoint(files, Join(checkpoints_directory, name))) checkpoints.push_back(*parsed);
   }
   std::sort(checkpoints.begin(), checkpoints.end(),
             [](const CheckpointName& a, const CheckpointName& b) {

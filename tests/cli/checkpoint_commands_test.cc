@@ -1,6 +1,7 @@
 // export, checkpoint, evaluate and status over a directory that no coordinator serves.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 #include <vector>
 
@@ -224,6 +225,65 @@ TEST_CASE("checkpoint verify names every damaged file and ends with 5") {
   ran = Run(RunCheckpoint, {"verify", "--dir", dir, "--step=4"});
   CHECK(ran.code == 5);
   CHECK(Has(ran.err, second + "/" + kManifestName));
+}
+
+// Runs `meanwhile` once something has been printed.
+class Interrupted : public std::stringbuf {
+ public:
+  explicit Interrupted(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
+
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    if (const auto once = std::exchange(meanwhile_, nullptr)) once();
+    return std::stringbuf::xsputn(text, size);
+  }
+
+ private:
+  std::function<void()> meanwhile_;
+};
+
+TEST_CASE("a checkpoint that is replaced while another is looked at is not shown as damaged") {
+  ExampleJob example;
+  const std::string removed = example.Checkpoint(example.Commit(2, 1, {}));
+  example.Commit(4, 2, {});
+  for (const char* what : {"verify", "ls"}) {
+    example.Commit(2, 1, {});
+    Interrupted buffer([&] { std::filesystem::remove_all(removed); });
+    std::ostream out(&buffer);
+    std::ostringstream err;
+    const std::vector<std::string> args = {what, "--dir", example.directory.path()};
+    CHECK(RunCheckpoint(args, out, err) == 0);
+    CHECK(err.str().empty());
+    CHECK(Has(buffer.str(), "step-4-g1-r2"));
+    CHECK_FALSE(Has(buffer.str(), "step-2-g1-r1"));
+  }
+}
+
+// A job that goes on replaces the checkpoint as it is opened.
+class Replacing : public PosixFiles {
+ public:
+  explicit Replacing(std::function<void()> replace) : replace_(std::move(replace)) {}
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override {
+    if (const auto once = std::exchange(replace_, nullptr)) once();
+    return PosixFiles::Open(path);
+  }
+
+ private:
+  std::function<void()> replace_;
+};
+
+TEST_CASE("a command that reads a checkpoint takes the one that has replaced it") {
+  ExampleJob example;
+  const std::string first = example.Checkpoint(example.Commit(2, 1, {}));
+  Replacing files([&] {
+    example.Commit(4, 2, {});
+    std::filesystem::remove_all(first);
+  });
+  std::ostringstream notes;
+  const auto chosen = ChooseCheckpoint(files, example.directory.path(), std::nullopt, notes);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->manifest.name.step == 4);
+  CHECK(notes.str().empty());
 }
 
 TEST_CASE("a checkpoint that cannot be looked into is shown as damaged") {
