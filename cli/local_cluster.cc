@@ -37,6 +37,8 @@ LocalCluster::LocalCluster(LocalClusterOptions options) : options_(std::move(opt
 LocalCluster::~LocalCluster() { WaitAll(0); }
 
 absl::Status LocalCluster::Start() {
+  // Whoever started us may ignore it: the kernel would tell nobody then how a daemon has ended.
+  signal(SIGCHLD, SIG_DFL);
   const char* const temporary = getenv("TMPDIR");
   const bool set = temporary != nullptr && *temporary != '\0';
   ASSIGN_OR_RETURN(sockets_, SocketDir::Make(set ? AbsolutePath(temporary) : "/tmp"));

@@ -73,6 +73,17 @@ TEST_CASE("a ps that keeps dying is started again five times, then the cluster g
   CHECK_FALSE(cluster.coordinator_exit().has_value());
 }
 
+TEST_CASE("ends of daemons are seen by a process that was started with SIGCHLD ignored") {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const Scripts scripts("exit 0\n", kStays, kStays);
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  CHECK(cluster.WaitForCoordinator(10000));
+  CHECK(cluster.coordinator_exit() == 0);
+  cluster.WaitAll(0);
+  signal(SIGCHLD, before);
+}
+
 TEST_CASE("batches applied in between make the count of restarts begin anew") {
   const Scripts scripts(kStays, "exit 202\n", kStays);
   LocalCluster cluster(scripts.Options());
