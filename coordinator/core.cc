@@ -309,13 +309,14 @@ void CoordinatorCore::AdvanceEpoch() {
   CheckRejected();
 }
 
-// Of epochs that a restore has taken back: they scored what is no more. True if the ledgers will be
-// read again, when that is durable.
+// Of epochs that a restore has taken back: they scored what is no more, and so does what was
+// decided by them. True if the ledgers will be read again, when that is durable.
 bool CoordinatorCore::VoidEvaluations(uint64_t first_epoch) {
   const size_t voided = std::erase_if(state_.evaluations, [&](const EvaluationResult& result) {
     return result.epoch >= first_epoch;
   });
   if (voided == 0) return false;
+  if (state_.stop.has_value() && state_.stop->epochs > first_epoch) state_.stop.reset();
   newest_untold_ = false;
   PROBE("coordinator.evaluation.voided");
   evaluation_unsaved_ = true;

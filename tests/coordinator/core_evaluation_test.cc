@@ -102,6 +102,29 @@ TEST_CASE("a replay scores no epoch that other partitions are past, and ends no 
   CHECK(summary.at("evaluations")[0].at("metrics").at("loss") == 0.8);
 }
 
+TEST_CASE("a decision to stop goes with the score that it was made by") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = 0.5};
+  });
+  harness.round_status = absl::ResourceExhaustedError("no space left");  // the last round waits
+  CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 2, 0.4) == std::vector<uint64_t>{0});
+  REQUIRE(harness.core->phase() == CoordinatorCore::Phase::kFinishing);
+  harness.ps[1] = PsDescription();
+  harness.ps[1].set_protocol(kProtocol);
+  harness.ps[1].set_boot_id("second");
+  harness.Run(20000);
+  harness.round_status = absl::OkStatus();
+  const uint64_t session = harness.Join("worker:0", 40, 10);
+  const double loss = GENERATE(0.3, 0.8);
+  CHECK(WorkOff(harness, session, 4, loss).front() == 0);
+  harness.Run(6000);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("reason") ==
+        (loss < 0.5 ? "stop_when: loss is 0.3 after epoch 1" : "all batches are applied"));
+  CHECK(summary.at("ledger").at("applied_min") == (loss < 0.5 ? 4 : 8));
+}
+
 TEST_CASE("an epoch is not scored by who learns only in the middle of the next that it is due") {
   const auto job = [](uint64_t every_epochs) {
     return [every_epochs](Job& edited) {
