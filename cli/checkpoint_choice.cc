@@ -99,7 +99,8 @@ std::string PositionText(const Manifest& manifest) {
 }
 
 std::string AgeText(int64_t ms) {
-  const double seconds = static_cast<double>(ms) / 1000;
+  // Of another host, whose clock may be ahead: 0.
+  const double seconds = static_cast<double>(std::max<int64_t>(ms, 0)) / 1000;
   if (seconds < 120) return absl::StrFormat("%.0f s", seconds);
   if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);
   if (seconds < 172800) return absl::StrFormat("%.1f h", seconds / 3600);

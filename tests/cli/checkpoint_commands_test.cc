@@ -429,6 +429,7 @@ TEST_CASE("without a coordinator status says what the directory knows") {
 }
 
 TEST_CASE("ages are shown in the unit that fits") {
+  CHECK(AgeText(-5000) == "0 s");
   CHECK(AgeText(1499) == "1 s");
   CHECK(AgeText(600'000) == "10.0 min");
   CHECK(AgeText(3 * 3600'000) == "3.0 h");
