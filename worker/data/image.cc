@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -12,7 +13,25 @@
 namespace paracord {
 namespace {
 
-absl::StatusOr<Image> DecodePng(std::string_view bytes, uint64_t pixels_max) {
+// Without the chunks that say how bright the numbers are meant: libpng would correct the numbers,
+// which TensorFlow takes as they are.
+std::string WithoutGamma(std::string_view png) {
+  constexpr size_t kFrame = 12;  // length, name and checksum of a chunk
+  size_t at = std::min<size_t>(8, png.size());
+  std::string kept(png.substr(0, at));
+  while (png.size() - at >= kFrame) {
+    size_t size = 0;
+    for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(png[at + i]);
+    const std::string_view chunk = png.substr(at, size + kFrame);
+    if (chunk.substr(4, 4) != "gAMA") kept += chunk;
+    at += chunk.size();
+  }
+  kept += png.substr(at);
+  return kept;
+}
+
+absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
+  const std::string bytes = WithoutGamma(file);
   struct Guard {  // frees what libpng holds, however this ends
     ~Guard() { png_image_free(&image); }
     png_image image{};

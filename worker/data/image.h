@@ -19,8 +19,8 @@ struct Image {
   std::vector<uint8_t> bytes;  // (height, width, channels)
 };
 
-// `channels`: 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. 16 bits become 8, transparent
-// is black. INVALID_ARGUMENT says what is wrong, not where.
+// `channels`: 1 (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. 16 bits become 8,
+// transparency and gamma do not count. INVALID_ARGUMENT says what is wrong, not where.
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels,
                                   uint64_t pixels_max = kPixelsMax);
 

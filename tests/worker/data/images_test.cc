@@ -75,6 +75,21 @@ TEST_CASE("JPEG and PNG files of every kind are decoded and resized as by Tensor
   }
 }
 
+TEST_CASE("a PNG's numbers are taken as they are, whatever gamma it says they have") {
+  const std::string& png = File("rgb.png");
+  const auto plain = DecodeImage(png, 3);
+  REQUIRE(plain.ok());
+  constexpr size_t kHeaderEnd = 33;
+  // Of 1, of 1.8 and of a screen; their checksums are right.
+  for (const std::string& chunk :
+       {Decoded("AAAABGdBTUEAAYagMeiWXw=="), Decoded("AAAABGdBTUEAANkE3LLaAg=="),
+        Decoded("AAAABGdBTUEAALGPC/xhBQ==")}) {
+    const auto image = DecodeImage(png.substr(0, kHeaderEnd) + chunk + png.substr(kHeaderEnd), 3);
+    REQUIRE(image.ok());
+    CHECK(image->bytes == plain->bytes);
+  }
+}
+
 TEST_CASE("grey is the same from every kind of file") {
   const auto grey = DecodeImage(File("grey.png"), 1);
   REQUIRE(grey.ok());
