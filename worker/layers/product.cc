@@ -1,4 +1,6 @@
 // Products of two tensors along axes: Dot, and the operation matmul.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
@@ -12,6 +14,8 @@ namespace {
 struct Product {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
+  Shape before;        // axes that hold an example's matrices
+  bool one_b = false;  // which have one b: their rows are those of a single matrix
 };
 
 class ProductKernel : public Kernel {
@@ -137,7 +141,7 @@ class ProductLayer : public Layer {
           "needs matrices, not examples of ", ShapeName(input), " with the batch as their rows"));
     }
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
-    Shape output;
+    Shape output = p.before;
     if (Rows(inputs[0]) > 1) output.push_back(p.m);
     if (Rows(inputs[1]) > 1) output.push_back(p.n);
     if (output.empty()) output.push_back(1);
@@ -169,32 +173,47 @@ class ProductLayer : public Layer {
       ASSIGN_OR_RETURN(auto scratch, ops.Allocate(batch * p.k));
       return std::make_unique<VectorProductKernel>(ops, batch, p.k, std::move(scratch));
     }
+    const int64_t matrices = Elements(p.before), rows = p.one_b ? matrices * p.m : p.m;
     const auto make = [&](int64_t m, int64_t k, int64_t n, bool ta, bool tb) {
       MatmulShape shape{.m = m, .k = k, .n = n, .transpose_a = ta, .transpose_b = tb};
-      shape.batch = batch;
+      shape.batch = p.one_b ? batch : batch * matrices;
       return ops.MakeMatmul(shape);
     };
     ProductKernel::Parts parts;
-    ASSIGN_OR_RETURN(parts.forward, make(p.m, p.k, p.n, p.transpose_a, p.transpose_b));
+    ASSIGN_OR_RETURN(parts.forward, make(rows, p.k, p.n, p.transpose_a, p.transpose_b));
     // da = dc b', or if a is transposed da = b dc'; db likewise.
     if (p.transpose_a) {
-      ASSIGN_OR_RETURN(parts.a, make(p.k, p.n, p.m, p.transpose_b, true));
+      ASSIGN_OR_RETURN(parts.a, make(p.k, p.n, rows, p.transpose_b, true));
     } else {
-      ASSIGN_OR_RETURN(parts.a, make(p.m, p.n, p.k, false, !p.transpose_b));
+      ASSIGN_OR_RETURN(parts.a, make(rows, p.n, p.k, false, !p.transpose_b));
     }
     if (p.transpose_b) {
-      ASSIGN_OR_RETURN(parts.b, make(p.n, p.m, p.k, true, p.transpose_a));
+      ASSIGN_OR_RETURN(parts.b, make(p.n, rows, p.k, true, p.transpose_a));
     } else {
-      ASSIGN_OR_RETURN(parts.b, make(p.k, p.m, p.n, !p.transpose_a, false));
+      ASSIGN_OR_RETURN(parts.b, make(p.k, rows, p.n, !p.transpose_a, false));
     }
     return std::make_unique<ProductKernel>(p, std::move(parts));
   }
   static size_t Rows(const Shape& shape) { return shape.size(); }
 
+  // Of the operation: leaves the last two axes, with those before them in `p`.
+  void TakeMatrices(Shape& a, Shape& b, Product& p) const {
+    if (a.size() < 3) return;
+    const Shape before(a.begin(), a.end() - 2);
+    p.one_b = one_constant_ && b.size() < 3 && !transpose_a_;
+    if (!p.one_b) {
+      if (b.size() != a.size() || !std::equal(before.begin(), before.end(), b.begin())) return;
+      b.erase(b.begin(), b.end() - 2);
+    }
+    a.erase(a.begin(), a.end() - 2);
+    p.before = before;
+  }
   absl::StatusOr<Product> ProductOf(std::span<const Shape> inputs) const {
-    const Shape &a = inputs[0], &b = inputs[1];
+    Product p;
+    Shape a = inputs[0], b = inputs[1];
     const auto bad = absl::InvalidArgumentError(
         absl::StrCat("cannot multiply ", ShapeName(a), " and ", ShapeName(b), " along its axes"));
+    if (!axes_.has_value()) TakeMatrices(a, b, p);
     if (a.empty() || b.empty() || a.size() > 2 || b.size() > 2) return bad;
     const auto axis = [](int64_t given, const Shape& shape) {
       return given < 0 ? given + static_cast<int64_t>(shape.size()) + 1 : given;
@@ -207,7 +226,6 @@ class ProductLayer : public Layer {
         in_b > static_cast<int64_t>(b.size())) {
       return bad;
     }
-    Product p;
     p.k = a[static_cast<size_t>(in_a - 1)];
     if (p.k != b[static_cast<size_t>(in_b - 1)]) return bad;
     p.transpose_a = a.size() == 2 && in_a == 1;

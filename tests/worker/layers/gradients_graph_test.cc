@@ -34,8 +34,9 @@ class FunctionalJson {
     }
     layers_.push_back(std::move(layer));
   }
-  void Operation(const std::string& class_name, const std::string& name, json args) {
-    Add(class_name, name, json::object(), std::move(args));
+  void Operation(const std::string& class_name, const std::string& name, json args,
+                 json config = json::object()) {
+    Add(class_name, name, std::move(config), std::move(args));
     layers_.back()["module"] = "keras.src.ops.numpy";
   }
   json Model(const std::string& output) const {
@@ -293,6 +294,47 @@ TEST_CASE("gradients beside constants agree with differences") {
         WithArray("Matmul", first ? Array({{1, 2}, {0.5, -1}}) : Array({{1}, {0.5}, {-2}}), first);
     model.Add("Dense", "last", {{"units", 2}}, {Tensor("op")});
     CheckGradients(model.Model("last"), "mse", Schema({{"a", {2, 2}}}, {2, 2}), 0, 1);
+  }
+}
+
+// The matrices of a pair by einsum, and those that an array multiplies below each other.
+TEST_CASE("matrices in more axes are multiplied one by one, or all by the same array") {
+  for (const bool array : {false, true}) {
+    const auto model = [&](bool other_way) {
+      FunctionalJson made;
+      for (const char* name : {"a", "b"}) made.Input(name);
+      made.Add("Dense", "p", {{"units", 3}}, {Tensor("a")});
+      made.Add("Dense", "q", {{"units", 5}}, {Tensor("b")});
+      const json matrix = Array({{1, 0.5, 2, 0, 1}, {-1, 2, 0, 3, 1}, {0.25, 0, 1, 1, -2}});
+      if (!other_way) {
+        made.Operation("Matmul", "op", {Tensor("p"), array ? matrix : Tensor("q")});
+      } else if (array) {
+        made.Add("Reshape", "rows", {{"target_shape", {8, 3}}}, {Tensor("p")});
+        made.Operation("Matmul", "product", {Tensor("rows"), matrix});
+        made.Add("Reshape", "op", {{"target_shape", {2, 4, 5}}}, {Tensor("product")});
+      } else {
+        made.Operation("Einsum", "op", {Tensor("p"), Tensor("q")},
+                       {{"subscripts", "bhij,bhjk->bhik"}});
+      }
+      made.Add("Concatenate", "both", {{"axis", 2}}, {json::array({Tensor("op"), Tensor("q")})});
+      made.Add("Dense", "last", {{"units", 2}}, {Tensor("both")});
+      return made.Model("last");
+    };
+    const Batch schema = Schema({{"a", {2, 4, 2}}, {"b", {2, 3, 2}}}, {2, 7, 2});
+    std::vector<float> outputs[2];
+    for (const bool other_way : {false, true}) {
+      auto program = BuildKerasProgram(JobFor(model(other_way), "mse"), schema, TestOps());
+      INFO(program.status());
+      REQUIRE(program.ok());
+      Variables variables(**program);
+      variables.Randomise(1);
+      const auto out = (*program)->Predict(RandomBatch(schema, 3, 0, 1), variables.value_spans());
+      REQUIRE(out.ok());
+      outputs[other_way] = out->at(0).values;
+    }
+    REQUIRE(outputs[0].size() == 84);
+    for (size_t i = 0; i < 84; ++i) CHECK(outputs[0][i] == Approx(outputs[1][i]).margin(1e-5));
+    CheckGradients(model(false), "mse", schema, 0, 1);
   }
 }
 
