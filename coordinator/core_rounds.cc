@@ -12,10 +12,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kSnapshotMs = 600 * 1000;
-constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
-constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
-constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
+constexpr int64_t kSnapshotMs = 3600 * 1000;  // as a load: what takes longer is never a checkpoint
+constexpr int64_t kRetryRoundMs = 5000;       // after a round that failed
+constexpr uint32_t kSnapshotTries = 3;        // of one round and ps, for lost messages
+constexpr uint32_t kCommitTries = 3;          // of a round that is not the final one
 
 }  // namespace
 

@@ -144,6 +144,9 @@ class CoreHarness {
       finished.insert(e.ps);
       return Answer(e, PsReply(FinishReply()));
     } else if (const auto* snapshot = std::get_if<SnapshotRequest>(&e.request)) {
+      if (e.deadline_ms < snapshot_takes_ms) {
+        return Answer(e, absl::DeadlineExceededError("no answer"));
+      }
       SnapshotReply reply;
       reply.set_file("ps-" + std::to_string(snapshot->ps()));
       *reply.mutable_partitions() = mine.partitions();
@@ -243,6 +246,7 @@ class CoreHarness {
   absl::StatusCode damage = absl::StatusCode::kDataLoss;
   bool hold_commit = false;  // a commit does not end
   bool hold_state = false;   // a write of job.state does not end
+  int64_t snapshot_takes_ms = 0;
   absl::Status round_status;
   absl::Status commit_status;
   std::set<uint64_t> entered;

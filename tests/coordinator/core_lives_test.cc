@@ -335,17 +335,6 @@ TEST_CASE("a job whose only checkpoint cannot be read ends with code 5") {
   CHECK(second.exit->reason.find(second.damaged) != std::string::npos);
 }
 
-TEST_CASE("a round whose manifest cannot be written is cleared away under both its names") {
-  CoreHarness harness(kOften);
-  harness.commit_status = absl::ResourceExhaustedError("no space left");
-  const uint64_t session = harness.Join("worker:0");
-  harness.Enter(harness.Work(session).lease());
-  harness.Run(4500);
-  CHECK(harness.removed == std::vector<std::string>{"round-g1-r1"});
-  REQUIRE(harness.committed.size() == 3);
-  CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
-}
-
 // ps:0 is killed and comes back: the coordinator claims a generation for that.
 void RestartPs(CoreHarness& harness) {
   harness.ps[0].set_boot_id("boot-new");

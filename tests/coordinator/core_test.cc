@@ -367,19 +367,6 @@ TEST_CASE("a late commit does not tell the next life of a drained ps to leave") 
   CHECK(harness.finished.empty());
 }
 
-TEST_CASE("a round that fails leaves training alone and is said in the status") {
-  CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
-  const uint64_t session = harness.Join("worker:0");
-  harness.round_status = absl::ResourceExhaustedError("no space left");
-  harness.Run(1500);
-  CHECK(harness.committed.empty());
-  CHECK(harness.core->StatusJson(harness.now).find("no space left") != std::string::npos);
-  CHECK(harness.Work(session).has_lease());
-  harness.round_status = absl::OkStatus();
-  harness.Run(6000);
-  CHECK_FALSE(harness.committed.empty());
-}
-
 TEST_CASE("old checkpoints go, the newest healthy one never does") {
   CoreHarness harness([](Job& job) { job.checkpoint = {1, 2}; });
   WorkRequest computed;

@@ -1,0 +1,43 @@
+// Checkpoint rounds as the core drives them.
+#include <catch2/catch.hpp>
+
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("a round that fails leaves training alone and is said in the status") {
+  CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
+  const uint64_t session = harness.Join("worker:0");
+  harness.round_status = absl::ResourceExhaustedError("no space left");
+  harness.Run(1500);
+  CHECK(harness.committed.empty());
+  CHECK(harness.core->StatusJson(harness.now).find("no space left") != std::string::npos);
+  CHECK(harness.Work(session).has_lease());
+  harness.round_status = absl::OkStatus();
+  harness.Run(6000);
+  CHECK_FALSE(harness.committed.empty());
+}
+
+TEST_CASE("a round whose manifest cannot be written is cleared away under both its names") {
+  CoreHarness harness([](Job& job) { job.checkpoint.every_seconds = 1; });
+  harness.commit_status = absl::ResourceExhaustedError("no space left");
+  const uint64_t session = harness.Join("worker:0");
+  harness.Enter(harness.Work(session).lease());
+  harness.Run(4500);
+  CHECK(harness.removed == std::vector<std::string>{"round-g1-r1"});
+  REQUIRE(harness.committed.size() == 3);
+  CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
+}
+
+TEST_CASE("the last checkpoint of a job may take as long as a ps may take to load it") {
+  CoreHarness harness;
+  harness.snapshot_takes_ms = 50 * 60 * 1000;
+  TrainAll(harness, harness.Join("worker:0"));
+  harness.Run(10000);
+  REQUIRE_FALSE(harness.committed.empty());
+  CHECK(harness.committed.back().complete);
+}
+
+}  // namespace
+}  // namespace paracord
