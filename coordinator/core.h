@@ -319,6 +319,7 @@ class CoordinatorCore {
   bool save_pending_ = false;          // a WriteJobState is under way
   bool save_again_ = false;
   int64_t save_at_ms_ = 0;           // after a write that failed
+  std::string save_problem_;         // of the newest write; empty: none
   bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
   bool newest_untold_ = false;       // and before it is told
 

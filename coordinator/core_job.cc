@@ -111,10 +111,10 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
   if (absl::IsAborted(event.status)) {
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }
+  save_problem_ = std::string(event.status.message());
   if (!event.status.ok()) {
     save_at_ms_ = now_ms_ + kRepeatMs;
-    checkpoint_problem_ = std::string(event.status.message());
-    Error(absl::StrCat("job.state is not written: ", checkpoint_problem_));
+    Error(absl::StrCat("job.state is not written: ", save_problem_));
     save_again_ = true;
     // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
     if (!evaluation_unsaved_ || state_.stop.has_value()) return;

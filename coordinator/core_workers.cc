@@ -439,12 +439,13 @@ void CoordinatorCore::EndAllSessions(const std::string& why) {
 
 // Who waits for whom and why, in one line.
 std::string CoordinatorCore::WaitReason() const {
+  if (!save_problem_.empty() && (evaluation_unsaved_ || !job_fixed_)) {
+    return "job.state cannot be written: " + save_problem_;
+  }
   if (!AllPs(PsStage::kReady)) {
     if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
     return "training is parked: " + MissingTasks();
   }
-  if (save_again_ && evaluation_unsaved_)
-    return "job.state cannot be written: " + checkpoint_problem_;
   switch (phase_) {
     case Phase::kEvaluating:
       return "the rest of the evaluation is with other workers";

@@ -239,16 +239,17 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                    {"ps", counters.ps_recoveries},
                    {"coordinator", counters.coordinator_recoveries}}}};
   const Manifest* const usable = UsableCheckpoint();
-  status["checkpoint"] = {{"last", usable == nullptr ? json() : json(usable->name.ToString())},
-                          {"running", round_.has_value()},
-                          {"problem", checkpoint_problem_},
-                          {"refused", unusable_}};
+  status["checkpoint"] = {
+      {"last", usable == nullptr ? json() : json(usable->name.ToString())},
+      {"running", round_.has_value()},
+      {"problem", checkpoint_problem_.empty() ? save_problem_ : checkpoint_problem_},
+      {"refused", unusable_}};
   status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? SlowReaders() : "";
   if (!moving && phase_ != Phase::kEnded) {
-    const bool missing =
-        !job_fixed_ || (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
+    const bool missing = (!job_fixed_ && save_problem_.empty()) ||
+                         (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
     waiting = missing ? MissingTasks() : WaitReason();
     if (!claim_problem_.empty()) waiting = claim_problem_;
   }

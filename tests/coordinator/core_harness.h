@@ -86,7 +86,9 @@ class CoreHarness {
   }
   void Take(WriteJobState& e) {
     job_state = JobStateToText(e.state);
-    if (!hold_state) queue.push_back(JobStateWrittenEvent{Led(e.generation)});
+    if (hold_state) return;
+    const absl::Status led = Led(e.generation);
+    queue.push_back(JobStateWrittenEvent{led.ok() ? state_status : led});
   }
   void Take(MakeRoundDirectory& e) {
     queue.push_back(RoundDirectoryMadeEvent{e.round, round_status});
@@ -247,6 +249,7 @@ class CoreHarness {
   bool hold_commit = false;  // a commit does not end
   bool hold_state = false;   // a write of job.state does not end
   int64_t snapshot_takes_ms = 0;
+  absl::Status state_status;
   absl::Status round_status;
   absl::Status commit_status;
   std::set<uint64_t> entered;

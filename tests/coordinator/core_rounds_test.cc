@@ -1,6 +1,7 @@
 // Checkpoint rounds as the core drives them.
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -28,6 +29,19 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.removed == std::vector<std::string>{"round-g1-r1"});
   REQUIRE(harness.committed.size() == 3);
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
+}
+
+TEST_CASE("a job.state that cannot be written is said, and no longer once it is") {
+  CoreHarness harness;
+  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  harness.state_status = absl::ResourceExhaustedError("no space left");
+  CHECK(harness.Join("worker:0") == 0);
+  CHECK(status().at("checkpoint").at("problem") == "no space left");
+  CHECK(status().at("waiting") == "job.state cannot be written: no space left");
+  harness.state_status = absl::OkStatus();
+  harness.Run(1500);
+  CHECK(status().at("checkpoint").at("problem") == "");
+  CHECK(harness.Join("worker:0") != 0);
 }
 
 TEST_CASE("the last checkpoint of a job may take as long as a ps may take to load it") {
