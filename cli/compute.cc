@@ -301,7 +301,8 @@ absl::Status WriteResults(Files& files, const std::string& path,
   return WriteTensors(files, path, tensors, {});
 }
 
-absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err) {
+// `diverged` of what is no finite number: files have errors of the same code.
+absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err, bool& diverged) {
   ASSIGN_OR_RETURN(const std::string device,
                    ChooseDevice(flags.device, DeviceFor::kOneModel, nullptr));
   InputFiles files;
@@ -327,12 +328,13 @@ absl::Status Run(const ComputeFlags& flags, std::ostream& out, std::ostream& err
   ASSIGN_OR_RETURN(std::vector<std::vector<float>> values,
                    ReadWeights(files, flags.weights, program->variables()));
   RETURN_IF_ERROR(CheckOutFile(files, flags.out));
-  ASSIGN_OR_RETURN(
-      const Results results,
-      Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(values)));
-  RETURN_IF_ERROR(WriteResults(files, flags.out, program->variables(), batch, results));
-  out << "loss " << results.losses.front();
-  if (flags.steps > 0) out << ", after " << flags.steps << " steps " << results.losses.back();
+  const absl::StatusOr<Results> results =
+      Compute(*program, job, batch, static_cast<uint32_t>(flags.steps), std::move(values));
+  diverged = absl::IsOutOfRange(results.status());
+  RETURN_IF_ERROR(results.status());
+  RETURN_IF_ERROR(WriteResults(files, flags.out, program->variables(), batch, *results));
+  out << "loss " << results->losses.front();
+  if (flags.steps > 0) out << ", after " << flags.steps << " steps " << results->losses.back();
   out << "; " << flags.out << "\n";
   return absl::OkStatus();
 }
@@ -355,6 +357,7 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
   flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);
   flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
+  bool diverged = false;
   absl::Status status = flags.Parse(args);
   if (flags.help_wanted()) {
     out << flags.Help();
@@ -368,12 +371,11 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
       *path = AbsolutePath(*path);
     }
     if (!own.job.empty()) own.job = AbsolutePath(own.job);
-    status = Run(own, out, err);
+    status = Run(own, out, err, diverged);
   }
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   err << "paracord compute: " << std::string(status.message()) << "\n";
-  return static_cast<int>(absl::IsOutOfRange(status) ? ExitCode::kDiverged
-                                                     : ExitCode::kConfiguration);
+  return static_cast<int>(diverged ? ExitCode::kDiverged : ExitCodeOfWrite(status));
 }
 
 }  // namespace paracord

@@ -1,4 +1,7 @@
 // compute on a model small enough to know the answer, and on inputs that are wrong.
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -246,6 +249,20 @@ TEST_CASE("compute does not write over what it reads") {
     CHECK(linear.err.find(" is read by this command") != std::string::npos);
     CHECK(std::filesystem::is_symlink(linear.example.path("o")));
   }
+}
+
+TEST_CASE("results that cannot be written are no divergence") {
+  Linear linear;
+  rlimit before = {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small = {64, before.rlim_max};
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const int code = linear.Run();
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, handler);
+  CHECK(code == 2);
+  CHECK(linear.err.find("cannot write " + linear.example.path("o")) != std::string::npos);
 }
 
 }  // namespace
