@@ -61,16 +61,18 @@ absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, float* 
 
 }  // namespace
 
-std::vector<Column> CsvGroups(const std::vector<CsvSpec>& specs, bool scalar) {
+std::vector<Column> CsvGroups(std::vector<CsvSpec>& specs, bool scalar) {
   std::vector<Column> columns;
-  for (const CsvSpec& spec : specs) {
+  for (CsvSpec& spec : specs) {
     const auto at = std::find_if(columns.begin(), columns.end(),
                                  [&](const Column& column) { return column.name == spec.group; });
+    spec.column = static_cast<size_t>(at - columns.begin());
     if (at == columns.end()) {
-      columns.push_back({spec.group, {spec.width()}, {}, spec.kind == CsvSpec::Kind::kString});
-    } else {
-      at->shape[0] += spec.width();
+      columns.push_back({spec.group, {0}, {}, spec.kind == CsvSpec::Kind::kString});
     }
+    uint64_t& numbers = columns[spec.column].shape[0];
+    spec.offset = static_cast<size_t>(numbers);
+    numbers += spec.width();
   }
   for (Column& column : columns) {
     if (scalar && column.shape[0] == 1) column.shape.clear();

@@ -30,7 +30,8 @@ struct CsvSpec {
   std::string path;   // of the key in the job, for errors
   std::string group;  // the model's input or output, "" for the only one
   std::vector<CsvColumnName> columns;
-  std::vector<size_t> fields;  // of a record, once bound
+  std::vector<size_t> fields;     // of a record, once bound
+  size_t column = 0, offset = 0;  // of a batch, and in its row: set by CsvGroups
   std::optional<std::string> default_text;
   // kNumeric: (value - mean) / std.
   double mean = 0, std = 1;
@@ -58,8 +59,8 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
                           const std::string& path, std::vector<CsvSpec>& specs);
 
 // One column of a batch for each group, in order of their first spec. A group of one number has
-// shape () if `scalar`, otherwise (numbers).
-std::vector<Column> CsvGroups(const std::vector<CsvSpec>& specs, bool scalar);
+// shape () if `scalar`, otherwise (numbers). Every spec is told its place.
+std::vector<Column> CsvGroups(std::vector<CsvSpec>& specs, bool scalar);
 
 // INVALID_ARGUMENT naming a spec of strings among numbers, or the other way round.
 absl::Status CheckStrings(const std::vector<CsvSpec>& specs);

@@ -118,10 +118,9 @@ class CsvSource : public RowSource {
     const absl::StatusOr<bool> more = cutter_.Next(cursor, fields);
     if (!more.ok()) return At(Where(record), more.status());
     if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
-    RETURN_IF_ERROR(
-        Convert(record, options_.features, schema_.inputs, fields, row.inputs, row.strings));
-    RETURN_IF_ERROR(Convert(record, options_.labels, schema_.targets, fields, row.targets, {}));
-    return Convert(record, options_.weights, schema_.weights, fields, row.weights, {});
+    RETURN_IF_ERROR(Convert(record, options_.features, fields, row.inputs, row.strings));
+    RETURN_IF_ERROR(Convert(record, options_.labels, fields, row.targets, {}));
+    return Convert(record, options_.weights, fields, row.weights, {});
   }
 
  private:
@@ -206,25 +205,19 @@ class CsvSource : public RowSource {
     }
   }
 
-  // The numbers of each group lie one after the other.
-  absl::Status Convert(uint64_t record, const std::vector<CsvSpec>& specs,
-                       const std::vector<Column>& groups, const CsvFields& fields,
+  absl::Status Convert(uint64_t record, const std::vector<CsvSpec>& specs, const CsvFields& fields,
                        std::span<float* const> out, std::span<std::string* const> strings) const {
-    for (size_t group = 0; group < groups.size(); ++group) {
-      float* to = out[group];
-      std::string* string = groups[group].text ? strings[group] : nullptr;
-      for (const CsvSpec& spec : specs) {
-        if (spec.group != groups[group].name) continue;
-        if (string != nullptr) {
-          const auto text = CsvText(spec, 0, fields.values, options_.missing);
-          if (!text.ok()) return At(Where(record), text.status());
-          *string++ = std::string(*text);
-          continue;
-        }
-        const absl::Status converted = ConvertCsv(spec, fields.values, options_.missing, to);
-        if (!converted.ok()) return At(Where(record), converted);
-        to += spec.width();
+    for (const CsvSpec& spec : specs) {
+      absl::Status converted;
+      if (spec.kind == CsvSpec::Kind::kString) {
+        const auto text = CsvText(spec, 0, fields.values, options_.missing);
+        if (text.ok()) strings[spec.column][spec.offset] = std::string(*text);
+        converted = text.status();
+      } else {
+        float* const to = out[spec.column] + spec.offset;
+        converted = ConvertCsv(spec, fields.values, options_.missing, to);
       }
+      if (!converted.ok()) return At(Where(record), converted);
     }
     return absl::OkStatus();
   }

@@ -27,6 +27,7 @@ struct FeatureSpec {
   std::string group;  // the model's input or output
   std::vector<uint64_t> shape;
   size_t size = 1;
+  size_t column = 0, offset = 0;  // of a batch, and in its row: set by Groups
   // Empty: float or int64, whichever is there; uint8: bytes of one string; string: for a model that
   // takes strings, of int64 their decimal text.
   std::string dtype;
@@ -105,19 +106,22 @@ std::vector<FeatureSpec> ReadFeatures(JsonFields& fields, const std::string& key
 }
 
 // One column for each group: of one feature as it is, of several as a vector of all their numbers.
-std::vector<Column> Groups(const std::vector<FeatureSpec>& specs) {
+// Every feature is told its place.
+std::vector<Column> Groups(std::vector<FeatureSpec>& specs) {
   std::vector<Column> columns;
-  for (const FeatureSpec& spec : specs) {
+  std::vector<size_t> sizes;
+  for (FeatureSpec& spec : specs) {
     const auto at = std::find_if(columns.begin(), columns.end(),
                                  [&](const Column& column) { return column.name == spec.group; });
+    spec.column = static_cast<size_t>(at - columns.begin());
     if (at == columns.end()) {
       columns.push_back({spec.group, spec.shape, {}, spec.text()});
+      sizes.push_back(spec.size);
       continue;
     }
-    uint64_t size = spec.size;
-    uint64_t before = 1;
-    for (const uint64_t dim : at->shape) before *= dim;
-    at->shape = {before + size};
+    spec.offset = sizes[spec.column];
+    sizes[spec.column] += spec.size;
+    at->shape = {sizes[spec.column]};
   }
   return columns;
 }
@@ -174,29 +178,25 @@ class TfRecordSource : public RowSource {
     if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
     std::vector<ExampleFeature> example;
     absl::Status status = ParseExample(data, example);
-    if (status.ok()) {
-      status = Fill(options_.features, schema_.inputs, example, row.inputs, row.strings);
-    }
-    if (status.ok()) status = Fill(options_.labels, schema_.targets, example, row.targets, {});
-    if (status.ok()) status = Fill(options_.weights, schema_.weights, example, row.weights, {});
+    std::stable_sort(example.begin(), example.end(),
+                     [](const auto& a, const auto& b) { return a.name < b.name; });
+    if (status.ok()) status = Fill(options_.features, example, row.inputs, row.strings);
+    if (status.ok()) status = Fill(options_.labels, example, row.targets, {});
+    if (status.ok()) status = Fill(options_.weights, example, row.weights, {});
     return status.ok() ? status : At(Where(record), status);
   }
 
  private:
-  static absl::Status Fill(const std::vector<FeatureSpec>& specs, const std::vector<Column>& groups,
+  // The features of `example` are in the order of their names.
+  static absl::Status Fill(const std::vector<FeatureSpec>& specs,
                            const std::vector<ExampleFeature>& example, std::span<float* const> out,
                            std::span<std::string* const> strings) {
-    for (size_t group = 0; group < groups.size(); ++group) {
-      size_t at = 0;
-      for (const FeatureSpec& spec : specs) {
-        if (spec.group != groups[group].name) continue;
-        const ExampleFeature* feature = Find(example, spec.name);
-        const absl::Status filled = groups[group].text
-                                        ? FillText(spec, feature, {strings[group] + at, spec.size})
-                                        : FillOne(spec, feature, {out[group] + at, spec.size});
-        if (!filled.ok()) return At(absl::StrCat("feature \"", spec.name, "\""), filled);
-        at += spec.size;
-      }
+    for (const FeatureSpec& spec : specs) {
+      const ExampleFeature* feature = Find(example, spec.name);
+      const absl::Status filled =
+          spec.text() ? FillText(spec, feature, {strings[spec.column] + spec.offset, spec.size})
+                      : FillOne(spec, feature, {out[spec.column] + spec.offset, spec.size});
+      if (!filled.ok()) return At(absl::StrCat("feature \"", spec.name, "\""), filled);
     }
     return absl::OkStatus();
   }
@@ -204,10 +204,11 @@ class TfRecordSource : public RowSource {
   // Null: it is missing.
   static const ExampleFeature* Find(const std::vector<ExampleFeature>& example,
                                     const std::string& name) {
-    const auto feature =
-        std::find_if(example.begin(), example.end(),
-                     [&](const ExampleFeature& each) { return each.name == name; });
-    const bool there = feature != example.end() && feature->kind != ExampleFeature::Kind::kNone;
+    const auto feature = std::lower_bound(
+        example.begin(), example.end(), name,
+        [](const ExampleFeature& each, const std::string& wanted) { return each.name < wanted; });
+    const bool there = feature != example.end() && feature->name == name &&
+                       feature->kind != ExampleFeature::Kind::kNone;
     return there ? &*feature : nullptr;
   }
 
@@ -253,7 +254,7 @@ class TfRecordSource : public RowSource {
     return absl::OkStatus();
   }
 
-  const TfRecordOptions options_;
+  TfRecordOptions options_;
   const TfRecordCutter cutter_;
   RecordIndex index_;
 };
