@@ -89,8 +89,10 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
-  // Of a focal loss, whose factor is of the probabilities, only those of the sigmoid that it means.
+  // Of a focal loss, whose factor is of the probabilities, only those of the sigmoid that it means:
+  // told that outputs are logits, it puts a sigmoid of its own on them, whatever they are.
   const bool focal = kind == LossKind::kBinaryFocalCrossentropy;
+  if (focal && head.loss.from_logits) return;
   const bool binary = kind == LossKind::kBinaryCrossentropy || focal;
   if (!binary && !IsSparse(kind) && kind != LossKind::kCategoricalCrossentropy) return;
   if (const auto logits = graph.LogitsOf(head.value, focal)) {

@@ -74,6 +74,26 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
   }
 }
 
+TEST_CASE("a focal loss of logits takes the outputs for logits, be they a sigmoid's") {
+  const auto loss = [](std::vector<json> layers, bool from_logits) {
+    Job job = JobFor(SequentialJson(std::move(layers)), "binary_focal_crossentropy", 8);
+    job.loss.options = {{"from_logits", from_logits}};
+    const Batch schema = SchemaOf({4}, {2});
+    auto program = BuildKerasProgram(job, schema, TestOps());
+    INFO(program.status());
+    REQUIRE(program.ok());
+    Variables variables(**program);
+    variables.Randomise(3);
+    const auto value = (*program)->ComputeGradients(
+        RandomBatch(schema, 8, 2, 1), 1, variables.value_spans(), variables.gradient_spans());
+    REQUIRE(value.ok());
+    return *value;
+  };
+  const json dense = LayerJson("Dense", {{"units", 2}, {"activation", "sigmoid"}});
+  const json sigmoid = LayerJson("Activation", {{"activation", "sigmoid"}});
+  CHECK(loss({dense}, true) == Approx(loss({dense, sigmoid}, false)));
+}
+
 TEST_CASE(
     "a NaN in an input is seen in the loss and in the prediction, behind ReLU and pooling too") {
   const float bad =
