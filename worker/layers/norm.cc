@@ -233,10 +233,10 @@ class NormLayer : public Layer {
 class NormalizationLayer : public Layer {
  public:
   explicit NormalizationLayer(LayerConfig& config) : Layer(config) {
-    config.Ignore("axis");
-    const nlohmann::json* axis = config.Value("axis");
-    whole_ = axis == nullptr || (axis->is_array() && axis->empty());
-    if (!whole_ && config.AnyInteger("axis", -1) != -1) axis_ = config.AnyInteger("axis", -1);
+    if (const nlohmann::json* axis = config.Value("axis")) {
+      axes_ = axis->is_array() ? config.Integers("axis")
+                               : std::vector<int64_t>{config.AnyInteger("axis", -1)};
+    }
     mean_ = Numbers(config, "mean");
     variance_ = Numbers(config, "variance");
     invert_ = config.Flag("invert", false);
@@ -245,11 +245,9 @@ class NormalizationLayer : public Layer {
 
   MaskRule mask_rule() const override { return mask_rule_; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
-    const auto rank = static_cast<int64_t>(inputs[0].size()) + 1;
-    if (!whole_ && axis_ != -1 && axis_ != rank - 1) {
-      return absl::InvalidArgumentError("key \"axis\": must be the last axis or null");
-    }
-    const int64_t columns = ColumnsOf(inputs[0]);
+    if (!axes_.empty()) RETURN_IF_ERROR(FirstOfLastAxes(axes_, inputs[0]).status());
+    const Shape shape = ColumnsOf(inputs[0]);
+    const int64_t columns = Elements(shape);
     const auto fits = [&](const std::vector<float>& v) {
       return v.size() == 1 || v.size() == static_cast<size_t>(columns);
     };
@@ -257,7 +255,6 @@ class NormalizationLayer : public Layer {
       if (fits(mean_) && fits(variance_)) return inputs[0];
       return absl::InvalidArgumentError("keys \"mean\" and \"variance\" do not fit the input");
     }
-    const Shape shape = whole_ ? Shape() : Shape{columns};
     Initializer zeros, ones;
     zeros.set_name("zeros");
     ones.set_name("ones");
@@ -269,7 +266,7 @@ class NormalizationLayer : public Layer {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
-    const int64_t columns = ColumnsOf(inputs[0]);
+    const int64_t columns = Elements(ColumnsOf(inputs[0]));
     const int64_t rows = batch * Elements(inputs[0]) / columns;
     ASSIGN_OR_RETURN(auto constants, ops.Allocate(4 * columns));
     ops.Fill(columns, 0, constants.get() + 2 * columns);
@@ -331,7 +328,10 @@ class NormalizationLayer : public Layer {
     bool rooted_ = false;
   };
 
-  int64_t ColumnsOf(const Shape& input) const { return whole_ || input.empty() ? 1 : input.back(); }
+  // The axes that have numbers of their own: the last ones.
+  Shape ColumnsOf(const Shape& input) const {
+    return Shape(input.end() - static_cast<std::ptrdiff_t>(axes_.size()), input.end());
+  }
   // A number, or lists of lists with all but one axis of size 1.
   static void Flat(const nlohmann::json& value, std::vector<float>& numbers) {
     if (value.is_number()) return numbers.push_back(value.get<float>());
@@ -344,9 +344,9 @@ class NormalizationLayer : public Layer {
     return numbers;
   }
 
-  bool whole_ = false, invert_ = false;
+  bool invert_ = false;
   MaskRule mask_rule_ = MaskRule::kPass;
-  int64_t axis_ = -1;
+  std::vector<int64_t> axes_;  // none: one number for all
   std::vector<float> mean_, variance_;
 };
 

@@ -74,6 +74,31 @@ TEST_CASE("an MLP and a CNN learn a small problem") {
   }
 }
 
+TEST_CASE("a Normalization has numbers of its own along each of its axes") {
+  const auto out = [](const json& axis, const json& mean, const json& variance) {
+    const Job job = JobFor(
+        SequentialJson(
+            {LayerJson("Normalization", {{"axis", axis}, {"mean", mean}, {"variance", variance}})}),
+        "mse", 2);
+    Batch batch = SchemaOf({2, 1, 2}, {2, 1, 2});
+    const auto program = BuildKerasProgram(job, batch, TestOps());
+    INFO(program.status());
+    REQUIRE(program.ok());
+    batch.examples = 2;
+    batch.inputs[0].values = {1, 2, 3, 4, 5, 6, 7, 8};
+    batch.targets[0].values.resize(8);
+    const auto columns = (*program)->Predict(batch, {});
+    REQUIRE(columns.ok());
+    return columns->at(0).values;
+  };
+  // As Keras writes them: of all axes, with 1 for those that have no numbers of their own.
+  CHECK(out({1, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
+        std::vector<float>{0, 0, 0, 0, 4, 2, 1, 0.5});
+  CHECK(out({1, 2, 3}, {{{{1, 2}}, {{3, 4}}}}, {{{{1, 4}}, {{16, 64}}}}) ==
+        std::vector<float>{0, 0, 0, 0, 4, 2, 1, 0.5});
+  CHECK(out(nullptr, 1, 4) == std::vector<float>{0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5});
+}
+
 TEST_CASE("a focal loss of logits takes the outputs for logits, be they a sigmoid's") {
   const auto loss = [](std::vector<json> layers, bool from_logits) {
     Job job = JobFor(SequentialJson(std::move(layers)), "binary_focal_crossentropy", 8);
