@@ -148,7 +148,11 @@ absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
   std::string text(length, '\0');
   RETURN_IF_ERROR(stream.Read(text));
   const std::optional<Dict> dict = ReadDict(text);
-  if (!dict.has_value()) return bad("has a header that is not numpy's");
+  if (!dict.has_value()) {
+    const bool fields = text.find("'descr': [") != std::string::npos;
+    return bad(fields ? "holds records of several fields; save each field as an array of its own"
+                      : "has a header that is not numpy's");
+  }
   const bool ordered = !dict->descr.empty() &&
                        std::string_view("<>|=").find(dict->descr[0]) != std::string_view::npos;
   const std::string_view wanted = std::string_view(dict->descr).substr(ordered ? 1 : 0);

@@ -33,8 +33,9 @@ std::string Counting(size_t count, int first = 0) {
 
 std::string Npy(const std::string& descr, const std::string& shape, const std::string& elements,
                 int version = 1, const std::string& order = "False") {
-  const std::string dict =
-      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+  const std::string quote = descr.starts_with("[") ? "" : "'";
+  const std::string dict = "{'descr': " + quote + descr + quote + ", 'fortran_order': " + order +
+                           ", 'shape': " + shape + ", }\n";
   std::string file = "\x93NUMPY";
   file += static_cast<char>(version);
   file += '\0';
@@ -265,6 +266,7 @@ TEST_CASE("damaged npy files are refused by name") {
       {Npy("", "(3, 2)", six), "/x: elements of type  are not supported"},
       {Npy("<c8", "(3, 2)", six), "/x: elements of type <c8 are not supported"},
       {Npy("|O", "(3, 2)", six), "/x: elements of type |O are not supported"},
+      {Npy("[('a', '<f4'), ('b', '<f4')]", "(3,)", six), "/x: holds records of several fields"},
       {Npy("<f4", "()", six), "/x: has no axis of records"},
       {Npy("<f4", "(3, -2)", six), "/x: has a header that is not numpy's"},
       {Npy("<f4", "(3, 99999999999999999999999)", six), "/x: has a header that is not numpy's"},
