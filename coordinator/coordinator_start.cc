@@ -50,6 +50,8 @@ absl::StatusOr<FoundInDir> Coordinator::LookInDir() {
     const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
     ASSIGN_OR_RETURN(const std::string text, files.ReadWhole(path));
     absl::StatusOr<JobState> state = ParseJobState(text, path);
+    // What is of another version is sound, and going on without it would lose it.
+    if (absl::IsUnimplemented(state.status())) return state.status();
     if (state.ok()) {
       found.job_state = *std::move(state);
     } else {

@@ -6,6 +6,7 @@
 
 #include "coordinator/job_state.h"
 #include "net/protocol.h"
+#include "storage/sealed_json.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"
 
@@ -165,6 +166,17 @@ TEST_CASE("epochs after steps are counted in batches") {
   Job job = example.job;
   job.steps.reset();
   CHECK(RunInVain(example.directory, job).code == kGoesOn);
+}
+
+TEST_CASE("a job.state of another version ends a coordinator with 4 and stays") {
+  ExampleJob example;
+  example.Commit(1, 1, {});
+  const std::string state = SealJson({{"format", 99}}, "state_crc32c");
+  example.Write("job.state-1", state);
+  const Exit left = RunInVain(example.directory, example.job);
+  CHECK(left.code == static_cast<int>(ExitCode::kVersion));
+  CHECK(left.reason.find("job.state-1 is of another format") != std::string::npos);
+  CHECK(example.files.ReadWhole(example.path("job.state-1")).value_or("") == state);
 }
 
 TEST_CASE("fewer batches than are applied are refused") {
