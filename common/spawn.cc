@@ -29,10 +29,11 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   setsid();
   prctl(PR_SET_PDEATHSIG, death_signal);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
+  // A shell ignores it in what it puts into the background. Before it is let in: it may be here.
+  signal(SIGINT, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGINT, SIG_DFL);  // a shell ignores it in what it puts into the background
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);

@@ -1,6 +1,8 @@
 #include "common/spawn.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +65,33 @@ TEST_CASE("a child is the leader of its own session, and can be told from one th
   const absl::StatusOr<pid_t> folder = Spawn(options);
   REQUIRE(folder.ok());
   CHECK(ExitCodeOf(*folder) == 2);
+}
+
+bool interrupts_child = false;
+
+// As a Ctrl-C between fork and exec, of a program that a shell began in the background.
+TEST_CASE("a child that is interrupted before it begins does not begin") {
+  REQUIRE(pthread_atfork(nullptr, nullptr, [] {
+            if (interrupts_child) raise(SIGINT);
+          }) == 0);
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, &before);
+  const auto handler = signal(SIGINT, SIG_IGN);
+  interrupts_child = true;
+  SpawnOptions options;
+  options.output = STDERR_FILENO;
+  options.command = {"/bin/true"};
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  interrupts_child = false;
+  signal(SIGINT, handler);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  REQUIRE(pid.ok());
+  int status = 0;
+  REQUIRE(waitpid(*pid, &status, 0) == *pid);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
 }
 
 }  // namespace
