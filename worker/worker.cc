@@ -183,6 +183,7 @@ void Worker::StartSession(const Session& session) {
   reports_.clear();
   evaluation_.reset();
   reporting_ = asking_ = false;
+  telling_.clear();
   std::vector<Link*> links;
   for (const PsInfo& ps : session.ps()) {
     auto& [boot_id, link] = ps_links_[ps.address()];
@@ -326,6 +327,13 @@ void Worker::SendWork() {
   request.set_want_task(ask);
   if (ask) {
     for (const uint64_t id : trainer_->Holds()) request.add_holds(id);
+    // Which may come before the report does: it would be free again, and computed twice.
+    for (const uint64_t id : telling_) request.add_holds(id);
+  } else {
+    for (const LeaseReport& each : request.leases()) {
+      if (each.ended()) telling_.push_back(each.lease());
+    }
+    if (request.has_evaluation()) telling_.push_back(request.evaluation().lease());
   }
   request.set_leaving(drained_);
   (ask ? asking_ : reporting_) = true;
@@ -346,6 +354,7 @@ void Worker::Call(WorkRequest request) {
 void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {
   if (sent.session() != session_ || trainer_ == nullptr || exiting_) return;
   (sent.want_task() ? asking_ : reporting_) = false;
+  if (!sent.want_task()) telling_.clear();
   if (!reply.ok()) {
     if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
     if (Unreadable(reply.status())) return;

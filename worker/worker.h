@@ -96,8 +96,9 @@ class Worker {
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
   std::optional<EvaluationReport> evaluation_;
   int64_t reported_ms_ = 0;
-  bool reporting_ = false;  // a Work call with reports is under way
-  bool asking_ = false;     // a Work call that wants a task is under way
+  bool reporting_ = false;         // a Work call with reports is under way
+  std::vector<uint64_t> telling_;  // that it says have ended
+  bool asking_ = false;            // a Work call that wants a task is under way
   bool draining_ = false;
   std::string signal_;  // why it drains
   bool drained_ = false;

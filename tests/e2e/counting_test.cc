@@ -29,6 +29,18 @@ TEST_CASE("every batch is applied exactly once over unix sockets and over TCP") 
   CheckCounted(cluster.dir(), 3 * kBatchesPerEpoch);
 }
 
+TEST_CASE("what one worker does undisturbed it does once, however often its leases end") {
+  constexpr uint64_t kSteps = 1000;
+  Cluster cluster({.workers = 1,
+                   .job = {{"steps", kSteps},
+                           {"split_batches", 1},
+                           {"timeouts", {{"worker_ms", 60000}, {"ps_ms", 60000}}}}});
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  CHECK(cluster.Summary().at("computed") == kSteps);
+}
+
 uint32_t Seed() {
   const char* given = std::getenv("PARACORD_E2E_SEED");
   return given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
