@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -25,6 +26,17 @@ double Number(const nlohmann::json& value) {
 std::string WithoutNumbers(std::string text) {
   std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   return text;
+}
+
+// Of the newest batches; "" if there is none.
+std::string LossText(const nlohmann::json& status) {
+  const double loss = Number(status.value("loss", nlohmann::json()));
+  return std::isnan(loss) ? "" : absl::StrFormat("training loss %.4f", loss);
+}
+
+std::string PaceText(const nlohmann::json& status) {
+  return absl::StrFormat("  (%.0f samples/s, %.1f s)", Number(status.at("samples_per_second")),
+                         Number(status.at("wall_seconds")));
 }
 
 }  // namespace
@@ -68,11 +80,31 @@ void Progress::ShowEvaluations(const nlohmann::json& status, uint64_t epochs) {
     }
     std::string text = EvaluationText(evaluation, epochs);
     if (!is_new) absl::StrAppend(&text, ", scored again after a restore");
-    absl::StrAppendFormat(&text, "  (%.0f samples/s, %.1f s)",
-                          Number(status.at("samples_per_second")),
-                          Number(status.at("wall_seconds")));
-    Event("evaluation", text);
+    if (const std::string loss = LossText(status); !loss.empty()) text += ", " + loss;
+    Event("evaluation", text + PaceText(status));
   }
+}
+
+// What is scored has its line already. Of short epochs not each has one.
+void Progress::ShowEpoch(const nlohmann::json& status) {
+  const auto epoch = status.at("epoch").get<uint64_t>();
+  const double seconds = Number(status.at("wall_seconds"));
+  const bool is_next = std::exchange(epoch_shown_, std::max(epoch, epoch_shown_)) < epoch;
+  if (!is_next || epoch < 2 || evaluations_shown_.contains(epoch - 1)) return;
+  if (seconds < epoch_shown_seconds_ + kEpochSecondsLeast) return;
+  epoch_shown_seconds_ = seconds;
+  if (style_ == Style::kJson) {
+    out_ << TextOf(nlohmann::json({{"event", "epoch"},
+                                   {"epoch", epoch - 1},
+                                   {"loss", status.at("loss")},
+                                   {"samples_per_second", status.at("samples_per_second")},
+                                   {"wall_seconds", status.at("wall_seconds")}}))
+         << "\n"
+         << std::flush;
+    return;
+  }
+  Event("epoch",
+        absl::StrCat("epoch ", epoch - 1, "/", epochs_, ": ", LossText(status), PaceText(status)));
 }
 
 // Once for each reason, whatever the round: a disk that is full fails one after the other.
@@ -105,6 +137,7 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
 void Progress::Show(const nlohmann::json& status) {
   if (first_) {
     first_ = false;
+    epoch_shown_ = status.at("epoch").get<uint64_t>();
     if (status.at("up_seconds").get<double>() <= 5) {
       for (const nlohmann::json& old : status.at("evaluations")) {
         evaluations_shown_[old.at("epoch").get<uint64_t>()] = old.at("metrics");
@@ -113,6 +146,7 @@ void Progress::Show(const nlohmann::json& status) {
   }
   epochs_ = status.at("epochs").get<uint64_t>();
   ShowEvaluations(status, epochs_);
+  ShowEpoch(status);
   ShowCheckpoint(status);
   if (style_ != Style::kBar) return;
   const double batches = Number(status.at("batches"));

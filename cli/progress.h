@@ -26,7 +26,10 @@ class Progress {
 
  private:
   void ShowEvaluations(const nlohmann::json& status, uint64_t epochs);
+  void ShowEpoch(const nlohmann::json& status);
   void ShowCheckpoint(const nlohmann::json& status);
+
+  static constexpr double kEpochSecondsLeast = 1;  // between lines of epochs
 
   const Style style_;
   std::ostream& out_;
@@ -35,6 +38,8 @@ class Progress {
   std::set<std::string> refused_shown_;                   // checkpoints
   std::string checkpoint_problem_;                        // that has been shown
   bool checkpoint_waits_ = false;                         // it was shown as what is left
+  uint64_t epoch_shown_ = 0;                              // that is under way
+  double epoch_shown_seconds_ = -kEpochSecondsLeast;      // when the job had run for so long
   bool first_ = true;
   bool bar_shown_ = false;
 };

@@ -70,9 +70,11 @@ void Print(const json& status, std::ostream& out) {
   if (status.contains("waiting")) {
     out << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }
-  out << absl::StrFormat("%.0f samples/s, applied %d..%d, rejected %d%s\n",
-                         status.at("samples_per_second").get<double>(), number("applied_min"),
-                         number("applied_max"), number("rejected"),
+  const json& loss = status.at("loss");
+  out << absl::StrFormat("%.0f samples/s%s, applied %d..%d, rejected %d%s\n",
+                         status.at("samples_per_second").get<double>(),
+                         loss.is_number() ? absl::StrFormat(", loss %.4f", loss.get<double>()) : "",
+                         number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   for (const json& worker : status.at("workers")) {

@@ -144,6 +144,7 @@ class CoordinatorCore {
     int64_t since_ms = 0, length_ms = 0;
     uint64_t computed = 0, samples = 0, staleness_sum = 0;
     double loss_sum = 0;
+    double loss() const { return loss_sum / static_cast<double>(computed); }
   };
 
   // Over the partitions, as far as the newest descriptions tell.

@@ -103,6 +103,8 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   const LedgerCounts counts = Counts();
   json metrics = json::object();
   if (!state_.evaluations.empty()) metrics["test"] = state_.evaluations.back().metrics;
+  const Window recently = Recently(now_ms_);
+  if (recently.computed > 0) metrics["train"] = {{"loss", recently.loss()}};
   json summary = {
       {"status", status},
       {"reason", reason},
@@ -151,10 +153,10 @@ CoordinatorCore::Window CoordinatorCore::Recently(int64_t now_ms) const {
 Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
   Chart chart{static_cast<int64_t>(BatchesDone(Counts())), {}};
   const Window recently = Recently(now_ms);
-  const auto computed = static_cast<double>(recently.computed);
   if (recently.computed > 0) {
-    chart.values = {{"train/loss", recently.loss_sum / computed},
-                    {"cluster/staleness", static_cast<double>(recently.staleness_sum) / computed}};
+    chart.values = {{"train/loss", recently.loss()},
+                    {"cluster/staleness", static_cast<double>(recently.staleness_sum) /
+                                              static_cast<double>(recently.computed)}};
   }
   chart.values.emplace_back(
       "cluster/samples_per_second",
@@ -225,9 +227,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                  {"applied_max", counts.applied_max},
                  {"rejected", counts.rejected},
                  {"healthy", counts.healthy},
-                 {"loss", recently.computed > 0
-                              ? json(recently.loss_sum / static_cast<double>(recently.computed))
-                              : json()},
+                 {"loss", recently.computed > 0 ? json(recently.loss()) : json()},
                  {"samples_per_second",
                   Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
                  {"wall_seconds", Seconds(counters.wall_ms)},

@@ -110,8 +110,36 @@ TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
                      {"wall_seconds", 2.0},
                      {"evaluations", status["evaluations"]}});
   CHECK(out.str() ==
-        "epoch 1/2: test accuracy 0.5000  (5 samples/s, 1.0 s)\n"
+        "epoch 1/2: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 1.0 s)\n"
         "epoch 2/2: test accuracy 0.7500  (6 samples/s, 2.0 s)\n");
+}
+
+TEST_CASE("an epoch that is not scored is a line with its loss, one a second at most") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  status["epochs"] = 9;
+  const auto show = [&](uint64_t epoch, double seconds) {
+    status["epoch"] = epoch;
+    status["wall_seconds"] = seconds;
+    progress.Show(status);
+  };
+  show(3, 1);  // as it was found
+  show(4, 2);
+  show(4, 4);
+  show(5, 2.5);
+  show(6, 3);
+  show(2, 8);  // a restore took back what has been shown
+  show(6, 9);
+  status["evaluations"].push_back({{"epoch", 6}, {"metrics", {{"accuracy", 0.5}}}});
+  show(7, 10);
+  status["loss"] = nullptr;
+  show(8, 11);
+  CHECK(out.str() ==
+        "epoch 3/9: training loss 0.5000  (5 samples/s, 2.0 s)\n"
+        "epoch 5/9: training loss 0.5000  (5 samples/s, 3.0 s)\n"
+        "epoch 6/9: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 10.0 s)\n"
+        "epoch 7/9:   (5 samples/s, 11.0 s)\n");
 }
 
 TEST_CASE("an epoch that is scored again is shown again: the last line is what is recorded") {
@@ -130,8 +158,9 @@ TEST_CASE("an epoch that is scored again is shown again: the last line is what i
     progress->Show(scored(0.625));
   }
   CHECK(lines.str() ==
-        "epoch 1/2: test accuracy 0.5000  (5 samples/s, 1.0 s)\n"
-        "epoch 1/2: test accuracy 0.6250, scored again after a restore  (5 samples/s, 1.0 s)\n");
+        "epoch 1/2: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 1.0 s)\n"
+        "epoch 1/2: test accuracy 0.6250, scored again after a restore, training loss 0.5000  "
+        "(5 samples/s, 1.0 s)\n");
   CHECK(objects.str().find("\"again\":true") > objects.str().find("0.5"));
 }
 

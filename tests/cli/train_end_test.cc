@@ -102,6 +102,7 @@ TEST_CASE("the end of a job is told whatever somebody else wrote into its summar
   std::ostringstream out;
   Progress progress(Progress::Style::kLines, out);
   progress.Show({{"phase", "training"},
+                 {"epoch", 1},
                  {"epochs", 2},
                  {"batches", 2},
                  {"batches_done", 1},
