@@ -106,7 +106,12 @@ void ShowDeaths(const std::vector<LocalCluster::Death>& deaths, Progress& progre
 // It scores the final checkpoint after the others have left. A signal ends the waiting.
 void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& progress) {
   if (*cluster.coordinator_exit() != 0) return;
-  while (cluster.EvaluatorRuns()) {
+  for (int looks = 0; cluster.EvaluatorRuns(); ++looks) {
+    if (looks == 15) {
+      progress.Event("waiting",
+                     "waiting for the evaluator to score the final checkpoint; the job "
+                     "is done (Ctrl-C leaves it)");
+    }
     const timespec wait{0, 200 * 1000 * 1000};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal > 0 && signal != SIGCHLD) return;

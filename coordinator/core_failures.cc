@@ -125,11 +125,12 @@ void CoordinatorCore::CheckRejected() {
   const uint64_t rejected = failures_.RejectedIn(table_->epoch());
   const double allowed = job_.failures.rejected_max * static_cast<double>(table_->batches());
   if (static_cast<double>(rejected) <= allowed) return;
-  EndJob(failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed, "failed",
-         absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
-                         "failures.rejected_max = %g; the last: %s",
-                         rejected, table_->batches(), table_->epoch() + 1,
-                         job_.failures.rejected_max, last_failure_));
+  EndJob(
+      failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed, "failed",
+      absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
+                      "failures.rejected_max = %g%s; with a larger one the job goes on",
+                      rejected, table_->batches(), table_->epoch() + 1, job_.failures.rejected_max,
+                      last_failure_.empty() ? "" : "; the last: " + last_failure_));
 }
 
 // A restore may take the job back to the oldest checkpoint there is, and its batches have to be
