@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "config/nearest.h"
 #include "net/grpc_daemon.h"
+#include "net/protocol.h"
 
 namespace paracord {
 namespace {
@@ -39,7 +40,7 @@ constexpr Command kCommands[] = {
 };
 
 void Usage(std::ostream& out) {
-  out << "usage: paracord COMMAND ...   (--help after a command explains it)\n";
+  out << "usage: paracord COMMAND ...   (--help after a command explains it; --version)\n";
   for (const Command& command : kCommands) {
     out << "  " << command.name << std::string(12 - command.name.size(), ' ') << command.what
         << "\n";
@@ -53,6 +54,10 @@ int Main(int argc, char** argv) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     Usage(args.empty() ? std::cerr : std::cout);
     return args.empty() ? static_cast<int>(ExitCode::kConfiguration) : 0;
+  }
+  if (args[0] == "--version") {
+    std::cout << "paracord " << PARACORD_VERSION << ", protocol " << kProtocol << "\n";
+    return 0;
   }
   std::vector<std::string_view> known;
   for (const Command& command : kCommands) {

@@ -406,6 +406,16 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
   return Task{*role, *index};
 }
 
+absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
+                       const std::string& remedy) {
+  const bool none = cluster.coordinator.empty() && cluster.ps.empty() && cluster.workers.empty();
+  return absl::InvalidArgumentError(
+      none ? absl::StrCat("there is no cluster, so that ", whose,
+                          " has no address: set TF_CONFIG, or give --cluster FILE, or ", remedy)
+           : absl::StrCat("the cluster gives ", whose, " no address (key ", key,
+                          "): correct --task or the cluster, or ", remedy));
+}
+
 absl::Status CheckAddress(const std::string& address, const std::string& key) {
   const std::string problem = AddressProblem(address);
   if (problem.empty()) return absl::OkStatus();

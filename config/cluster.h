@@ -31,6 +31,10 @@ struct Cluster {
   std::optional<Task> task;  // ours; absent in a file that all tasks share
 };
 
+// Why a process has no address, which belongs at `key`; `remedy` is what else would do.
+absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const std::string& key,
+                       const std::string& remedy);
+
 // `json` empty (TF_CONFIG absent) gives nullopt: a local run. Every error names its key.
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 

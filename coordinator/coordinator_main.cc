@@ -72,8 +72,8 @@ int Main(int argc, char** argv) {
   options.charts = true;
   const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
-    return configuration(absl::InvalidArgumentError(
-        "the cluster gives the coordinator no address (key cluster.chief): give --listen"));
+    return configuration(
+        NoAddress(*cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS"));
   }
   const std::string dir = options.dir;
   const int64_t drain_ms = options.job.timeouts.drain_ms;

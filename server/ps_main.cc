@@ -48,9 +48,10 @@ int Main(int argc, char** argv) {
   const std::string expected = index < cluster->ps.size() ? cluster->ps[index] : "";
   const std::string listen = shared.listen.empty() ? expected : shared.listen;
   if (listen.empty()) {
-    return refuse(absl::StrCat("the cluster gives ", task,
-                               " no address (key cluster.ps, which has ", cluster->ps.size(),
-                               "): correct --task or the cluster, or give --listen ADDRESS"));
+    const std::string key = absl::StrCat("cluster.ps, which has ", cluster->ps.size());
+    const std::string remedy = "give --listen ADDRESS";
+    const absl::Status none = NoAddress(*cluster, task, key, remedy);
+    return Complain(argv[0], none, ExitCode::kConfiguration);
   }
   grpc.requests_bytes_max = static_cast<uint64_t>(in_flight_mb) << 20;
   Daemon daemon(grpc);

@@ -121,8 +121,8 @@ int Main(int argc, char** argv) {
   options.dir = shared.dir;
   if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   if (options.coordinator.empty()) {
-    return refuse(absl::InvalidArgumentError(
-        "the cluster gives no address of the coordinator (key cluster.chief): give --coordinator"));
+    return refuse(
+        NoAddress(*cluster, "the coordinator", "cluster.chief", "give --coordinator ADDRESS"));
   }
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);

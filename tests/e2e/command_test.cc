@@ -65,6 +65,13 @@ TEST_CASE("where the working directory is gone, that is said") {
   }
 }
 
+TEST_CASE("paracord says its version") {
+  const Ran ran = Shell().Run("paracord --version");
+  CHECK(ran.code == 0);
+  CHECK(ran.said.starts_with("paracord "));
+  CHECK(Has(ran, ", protocol "));
+}
+
 TEST_CASE("what cannot be printed is said, and fails a command whose result it is") {
   const Shell shell;
   REQUIRE(
@@ -108,6 +115,10 @@ TEST_CASE("a task that a program is not, or that the cluster has not, is named")
       {"paracord-ps --task ps:0", "ps:0 needs --dir DIR"},
       {"paracord-ps --task ps:7 --dir d",
        "the cluster gives ps:7 no address (key cluster.ps, which has 1): correct --task"},
+      {"env -u TF_CONFIG paracord-ps --task ps:7 --dir d",
+       "there is no cluster, so that ps:7 has no address: set TF_CONFIG, or give --cluster FILE"},
+      {"env -u TF_CONFIG paracord-worker --task worker:0",
+       "there is no cluster, so that the coordinator has no address: set TF_CONFIG"},
       {"paracord-coordinator --task ps:0 --dir d --job job.json",
        "needs the task coordinator (or chief), not ps:0"},
       {"paracord-coordinator --task chief", "needs --job FILE and --dir DIR"},
