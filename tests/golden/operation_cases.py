@@ -70,6 +70,15 @@ def copies(ops, keras2, rng, h, a):
             ops.pad(h, [[0, 0], [0, 1], [0, 0]], constant_values=0.5)]
 
 
+@case(2, 3, scale=2.0)
+def one_hots(ops, keras2, rng, h, a):
+    """Of ids that are negative or too large, too, and whose own numbers have no gradient."""
+    ids = ops.cast((tf.floor if keras2 else ops.floor)(h), "int32")
+    last = tf.one_hot(ids, depth=2) if keras2 else ops.one_hot(ids, 2)
+    whole = ops.cast(ops.one_hot(ids, 2, axis=2, dtype="int32"), "float32")
+    return [h, last * 0.5, ops.one_hot(ids, 3, axis=1), whole]
+
+
 def twice(keras2, ops, h):
     """h again, with twice its gradient: ties that share a gradient show."""
     return h * 2.0 - ops.stop_gradient(h)

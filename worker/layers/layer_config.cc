@@ -151,9 +151,9 @@ void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
 
 void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
-  // Masks are bool; a Cast says of its own what it does.
-  const bool any =
-      class_name_ == "InputLayer" || class_name_.ends_with("sLike") || class_name_ == "Cast";
+  // Masks are bool; a Cast says of its own what it does. Ones and zeros are the same in all.
+  const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike") ||
+                   class_name_ == "Cast" || class_name_ == "OneHot";
   if (dtype == nullptr || any) return;
   const json* name = dtype;
   if (dtype->is_object()) {

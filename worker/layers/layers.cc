@@ -175,6 +175,7 @@ constexpr LayerEntry kOperations[] = {
     {"Norm", MakeReduce},
     {"Normalize", MakeNormalize},
     {"NotEqual", MakeOperator},
+    {"OneHot", MakeOneHot},
     {"OnesLike", MakeUnary},
     {"Pad", MakeRearrangement},
     {"Power", MakeOperator},

@@ -40,6 +40,7 @@ std::unique_ptr<Layer> MakeMatmulOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeMerge(LayerConfig& config);  // Add, Multiply, ...
 std::unique_ptr<Layer> MakeNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeNormalize(LayerConfig& config);
+std::unique_ptr<Layer> MakeOneHot(LayerConfig& config);
 std::unique_ptr<Layer> MakeOperator(LayerConfig& config);  // x + y, 2 * x, ...
 std::unique_ptr<Layer> MakePRelu(LayerConfig& config);
 std::unique_ptr<Layer> MakePermute(LayerConfig& config);

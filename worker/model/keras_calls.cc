@@ -100,6 +100,7 @@ constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
     {"nn.softplus", "Softplus"},
     {"nn.softsign", "Softsign"},
     {"norm", "Norm"},
+    {"one_hot", "OneHot"},
     {"ones_like", "OnesLike"},
     {"pad", "Pad"},
     {"repeat", "Repeat"},
