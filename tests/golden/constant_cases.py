@@ -99,6 +99,22 @@ def constants_in_products(keras, keras2, rng):
 
 
 @case
+def constants_in_products_of_stacks(keras, keras2, rng):
+    """Matrices in more axes, of which an operand may have fewer."""
+    matmul = tf.matmul if keras2 else keras.ops.matmul
+
+    def build(L, x):
+        s = L.Reshape((2, 5, 6), name="s")(L.Dense(12, name="e")(x))
+        made = [matmul(array(rng, 4, 5), s), matmul(s, L.Reshape((1, 6, 10), name="b")(s)),
+                matmul(L.Reshape((1, 3, 5), name="a1")(x), s), matmul(array(rng, 2, 4, 5), s),
+                matmul(s, array(rng, 1, 6, 2)), matmul(array(rng, 1, 1, 4, 5), s)]
+        if not keras2:
+            made += [matmul(array(rng, 5), s), matmul(s, array(rng, 6))]
+        return made
+    return {**over_steps(keras, rng, build), "scale": 0.25}
+
+
+@case
 def constants_within_models(keras, keras2, rng):
     """In a model inside a Sequential, and as what a model is called with."""
     L = keras.layers

@@ -14,7 +14,7 @@ namespace {
 struct Product {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
-  Shape before;        // axes that hold an example's matrices
+  Shape before;        // axes that hold an example's matrices, of both where one is broadcast
   bool one_b = false;  // which have one b: their rows are those of a single matrix
 };
 
@@ -68,14 +68,46 @@ class VectorProductKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
-class UnitProductKernel : public Kernel {
+// An input that has fewer matrices than the product, each repeated.
+class RepeatedInput {
  public:
-  UnitProductKernel(std::unique_ptr<Kernel> product, UnitInput a, UnitInput b)
-      : product_(std::move(product)), units_{std::move(a), std::move(b)} {}
+  static absl::StatusOr<RepeatedInput> Make(Ops& ops, int64_t batch, const Shape& shape,
+                                            const Shape& wide) {
+    RepeatedInput made;
+    made.ops_ = &ops;
+    made.n_ = batch * Elements(shape);
+    const Shape dims = WithBatch(batch, wide);
+    made.walk_ = Shorten({dims, BroadcastSteps(batch, shape, wide), {}, RowMajor(dims)});
+    ASSIGN_OR_RETURN(made.x_, ops.Allocate(Elements(dims)));
+    ASSIGN_OR_RETURN(made.d_, ops.Allocate(Elements(dims)));
+    return made;
+  }
+  void Forward(const float* x) { ops_->Copy(walk_, false, x, x_.get()); }
+  const float* made() const { return x_.get(); }
+  float* d_made() const { return d_.get(); }
+  void Backward(float* dx) {
+    ops_->Fill(n_, 0, dx);
+    ops_->Copy({walk_.dims, walk_.y, {}, walk_.a}, true, d_.get(), dx);
+  }
+
+ private:
+  Ops* ops_ = nullptr;
+  int64_t n_ = 0;
+  Walk walk_;
+  DeviceArray x_, d_;
+};
+
+// Of what is made of the inputs; nullopt: the input itself.
+template <class Input>
+class ProductOfMadeKernel : public Kernel {
+ public:
+  ProductOfMadeKernel(std::unique_ptr<Kernel> product, std::optional<Input> a,
+                      std::optional<Input> b)
+      : product_(std::move(product)), made_{std::move(a), std::move(b)} {}
   void Forward(const ForwardCall& call) override {
     for (size_t i = 0; i < 2; ++i) {
-      units_[i].Forward(call.inputs[i]);
-      x_[i] = units_[i].unit();
+      if (made_[i]) made_[i]->Forward(call.inputs[i]);
+      x_[i] = made_[i] ? made_[i]->made() : call.inputs[i];
     }
     ForwardCall inner = call;
     inner.inputs = x_;
@@ -83,20 +115,20 @@ class UnitProductKernel : public Kernel {
   }
   void Backward(const BackwardCall& call) override {
     for (size_t i = 0; i < 2; ++i) {
-      d_[i] = call.d_inputs[i] == nullptr ? nullptr : units_[i].d_unit();
+      d_[i] = call.d_inputs[i] != nullptr && made_[i] ? made_[i]->d_made() : call.d_inputs[i];
     }
     BackwardCall inner = call;
     inner.inputs = x_;
     inner.d_inputs = d_;
     product_->Backward(inner);
     for (size_t i = 0; i < 2; ++i) {
-      if (d_[i] != nullptr) units_[i].Backward(call.d_inputs[i]);
+      if (d_[i] != nullptr && made_[i]) made_[i]->Backward(call.d_inputs[i]);
     }
   }
 
  private:
   const std::unique_ptr<Kernel> product_;
-  UnitInput units_[2];
+  std::optional<Input> made_[2];
   const float* x_[2] = {};
   float* d_[2] = {};
 };
@@ -155,14 +187,15 @@ class ProductLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Product p, ProductOf(inputs));
     ASSIGN_OR_RETURN(auto product, MakeProduct(ops, batch, inputs, p));
-    if (!unit_) return product;
+    if (!unit_) return Repeating(ops, batch, inputs, p, std::move(product));
     constexpr float kLeast = 1e-12f;
     Shape kept_a = inputs[0], kept_b = inputs[1];
     kept_a[p.transpose_a ? 0 : kept_a.size() - 1] = 1;
     kept_b[p.transpose_b ? 1 : 0] = 1;
     ASSIGN_OR_RETURN(UnitInput a, UnitInput::Make(ops, batch, inputs[0], kept_a, kLeast));
     ASSIGN_OR_RETURN(UnitInput b, UnitInput::Make(ops, batch, inputs[1], kept_b, kLeast));
-    return std::make_unique<UnitProductKernel>(std::move(product), std::move(a), std::move(b));
+    return std::make_unique<ProductOfMadeKernel<UnitInput>>(std::move(product), std::move(a),
+                                                            std::move(b));
   }
 
  private:
@@ -196,16 +229,40 @@ class ProductLayer : public Layer {
   }
   static size_t Rows(const Shape& shape) { return shape.size(); }
 
+  static absl::StatusOr<std::unique_ptr<Kernel>> Repeating(Ops& ops, int64_t batch,
+                                                           std::span<const Shape> inputs,
+                                                           const Product& p,
+                                                           std::unique_ptr<Kernel> product) {
+    std::optional<RepeatedInput> repeated[2];
+    for (size_t i = 0; i < (p.one_b ? 1 : 2); ++i) {
+      Shape wide = p.before;
+      wide.insert(wide.end(), inputs[i].end() - Matrix(inputs[i]), inputs[i].end());
+      if (Elements(wide) == Elements(inputs[i])) continue;
+      ASSIGN_OR_RETURN(repeated[i], RepeatedInput::Make(ops, batch, inputs[i], wide));
+    }
+    if (!repeated[0].has_value() && !repeated[1].has_value()) return product;
+    return std::make_unique<ProductOfMadeKernel<RepeatedInput>>(
+        std::move(product), std::move(repeated[0]), std::move(repeated[1]));
+  }
+  // How many of the axes are those of a matrix, or a vector.
+  static std::ptrdiff_t Matrix(const Shape& shape) {
+    return std::min<std::ptrdiff_t>(2, std::ssize(shape));
+  }
+
   // Of the operation: leaves the last two axes, with those before them in `p`.
   void TakeMatrices(Shape& a, Shape& b, Product& p) const {
-    if (a.size() < 3) return;
-    const Shape before(a.begin(), a.end() - 2);
+    if (std::max(a.size(), b.size()) < 3) return;
+    if (!one_constant_ && a.size() != b.size()) return;  // one has its batch beside other axes
     p.one_b = one_constant_ && b.size() < 3 && !transpose_a_;
-    if (!p.one_b) {
-      if (b.size() != a.size() || !std::equal(before.begin(), before.end(), b.begin())) return;
-      b.erase(b.begin(), b.end() - 2);
+    Shape before(a.begin(), a.end() - Matrix(a)), other(b.begin(), b.end() - Matrix(b));
+    const size_t axes = std::max(before.size(), other.size());
+    for (Shape* less : {&before, &other}) less->insert(less->begin(), axes - less->size(), 1);
+    for (size_t i = 0; i < axes; ++i) {
+      if (before[i] == 1) before[i] = other[i];
+      if (other[i] != 1 && other[i] != before[i]) return;
     }
-    a.erase(a.begin(), a.end() - 2);
+    a.erase(a.begin(), a.end() - Matrix(a));
+    b.erase(b.begin(), b.end() - Matrix(b));
     p.before = before;
   }
   absl::StatusOr<Product> ProductOf(std::span<const Shape> inputs) const {

@@ -250,11 +250,11 @@ class UnitKernel : public Kernel {
   UnitKernel(Ops& ops, int64_t n, UnitInput unit) : ops_(ops), n_(n), unit_(std::move(unit)) {}
   void Forward(const ForwardCall& call) override {
     unit_.Forward(call.inputs[0]);
-    ops_.Affine(n_, 1, 0, unit_.unit(), call.output);
+    ops_.Affine(n_, 1, 0, unit_.made(), call.output);
   }
   void Backward(const BackwardCall& call) override {
     if (call.d_inputs[0] == nullptr) return;
-    ops_.Affine(n_, 1, 0, call.d_output, unit_.d_unit());
+    ops_.Affine(n_, 1, 0, call.d_output, unit_.d_made());
     unit_.Backward(call.d_inputs[0]);
   }
 

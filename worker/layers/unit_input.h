@@ -35,8 +35,8 @@ class UnitInput {
     ops_->Activate({ActivationKind::kPower, 1, -0.5f}, 1, lengths_, inverse, inverse);
     ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
   }
-  const float* unit() const { return unit_.get(); }
-  float* d_unit() const { return d_.get(); }
+  const float* made() const { return unit_.get(); }
+  float* d_made() const { return d_.get(); }
   // dx = (d - unit (unit . d)) / length, without the product where the length is the least.
   void Backward(float* dx) {
     const float* const own = kept_.get() + lengths_;

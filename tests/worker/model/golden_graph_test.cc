@@ -219,11 +219,11 @@ TEST_CASE("masks in merges, what is frozen and the modes of calls are those of K
 }
 
 TEST_CASE("constants, and the masks that calls name, are those of Keras 3") {
-  CheckFile("graphs10.json", 12);
+  CheckFile("graphs10.json", 13);
 }
 
 TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
-  CheckFile("graphs11.json", 11);
+  CheckFile("graphs11.json", 12);
 }
 
 TEST_CASE("layers over images compute and learn what Keras 3 does") {
