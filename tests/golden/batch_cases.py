@@ -28,6 +28,18 @@ def batch_norm_shared(keras, keras2, rng):
 
 
 @case
+def batch_norm_momentum_ends(keras, keras2, rng):
+    """The averages are the last batch's, or never move."""
+    L = keras.layers
+    a = L.Input((4,), name="a")
+    d = L.Dense(4, activation="tanh", name="d")
+    all_, none = (L.BatchNormalization(momentum=m, name=n) for m, n in ((0.0, "all"), (1.0, "no")))
+    out = L.Dense(2, name="out")(L.Concatenate(name="cat")([all_(a), none(a), none(all_(d(a)))]))
+    return {"model": keras.Model(a, out, name="m"), "x": {"a": draw(rng, 4, 4)},
+            "y": draw(rng, 4, 2), "loss": "mse"}
+
+
+@case
 def batch_norm_in_shared_model(keras, keras2, rng):
     L = keras.layers
     i = L.Input((3, 2), name="i")

@@ -1,5 +1,7 @@
 // Normalisations: of the batch, of each example, and by constants.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -120,8 +122,8 @@ class NormLayer : public Layer {
       axes_ = axis->is_array() ? config.Integers("axis")
                                : std::vector<int64_t>{config.AnyInteger("axis", -1)};
     }
-    if (batch && !(momentum_ > 0 && momentum_ < 1)) {
-      config.Fail("momentum", "must be above 0 and below 1");
+    if (batch && !(momentum_ >= 0 && momentum_ <= 1)) {
+      config.Fail("momentum", "must be from 0 to 1");
     }
     config.Ignore("renorm_momentum");
     fused_ = config.Flag("fused", true);
@@ -149,9 +151,11 @@ class NormLayer : public Layer {
     if (!batch_) return inputs[0];
     RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
     RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
-    if (observes_) {
-      // Each call moves the averages on, one after the other.
-      const double kept = std::pow(momentum_, ++calls_);
+    if (observes_ && momentum_ < 1) {
+      // Each call moves the averages on, one after the other. 0 would say that they are none:
+      // beside an observation the least number above it is as little.
+      const double kept =
+          std::max(std::pow(momentum_, ++calls_), std::numeric_limits<double>::min());
       MakeMoving(*at_.mean, kept);
       MakeMoving(*at_.variance, kept);
     } else {
