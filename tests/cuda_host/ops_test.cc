@@ -124,6 +124,8 @@ TEST_CASE("pooling is that of the CPU, among equal maxima too") {
     Random random(seed);
     PoolShape s{random.Coin(), random.Size(3), random.Size(5), RandomAxis(random, false),
                 RandomAxis(random, false)};
+    if (seed == 2) s.max = false;
+    if (seed == 2) s.width = {.in = 1500, .out = 1, .size = 1500, .stride = 1500};  // by parts
     if (seed % 3 == 1) s.channels = 32 + 4 * random.Size(2) - seed % 2;  // several a thread, or not
     const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
     const int64_t out = s.batch * s.height.out * s.width.out * s.channels;

@@ -116,6 +116,17 @@ TEST_CASE("pooling is what its windows say, for windows of any size, stride and 
   }
 }
 
+TEST_CASE("the mean of a large image is as exact as that of a small one") {
+  const WindowAxis height{.in = 700, .out = 1, .size = 700, .stride = 700};
+  const WindowAxis width{.in = 900, .out = 1, .size = 900, .stride = 900};
+  const std::vector<float> x(700 * 900 * 3, 0.1f);
+  std::vector<float> y(3);
+  const auto ops = MakeCpuOps(1);
+  const auto pool = ops->MakePool2D({false, 1, 3, height, width}).value();
+  pool->Forward(x.data(), y.data());
+  for (const float mean : y) CHECK(mean == Approx(0.1f).epsilon(1e-6));
+}
+
 TEST_CASE("a pool takes no memory by the size of its window") {
   const WindowAxis wide{.in = 1 << 30, .out = 1 << 30, .size = 1 << 30, .pad_before = 1 << 29};
   CHECK(MakeCpuOps(1)->MakePool2D({false, 1, 1, wide, wide}).ok());

@@ -1,10 +1,13 @@
 // Pooling by loops over the channels: oneDNN's takes several times as long on images whose
 // channels lie last, and a NaN does not get through it.
 #include <algorithm>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "worker/ops/cpu/cpu_ops_internal.h"
 #include "worker/ops/cpu/ranges.h"
+#include "worker/ops/pool_part.h"
 
 namespace paracord::cpu {
 namespace {
@@ -54,7 +57,7 @@ void GiveShare(int64_t channels, float count, const float* dy, bool add, float* 
 class CpuPool2D : public Pool2D {
  public:
   CpuPool2D(int threads, const PoolShape& s, DeviceArray pixels)
-      : threads_(threads), s_(s), memory_(std::move(pixels)) {}
+      : threads_(threads), s_(s), part_(PoolPart(s)), memory_(std::move(pixels)) {}
 
   void Forward(const float* x, float* y) override {
     const int64_t width = s_.width.out * s_.channels;
@@ -101,13 +104,31 @@ class CpuPool2D : public Pool2D {
   void Average(int64_t row, int64_t column, const float* x, float* y) const {
     std::fill_n(y, s_.channels, 0.f);
     const Range rows = PixelsOf(s_.height, row), columns = PixelsOf(s_.width, column);
-    for (int64_t v = rows.begin; v < rows.end; ++v) {
-      for (int64_t u = columns.begin; u < columns.end; ++u) {
-        Add(s_.channels, x + (v * s_.width.in + u) * s_.channels, y);
+    if (part_ != std::numeric_limits<int64_t>::max()) {
+      AddByParts(rows, columns, x, y);
+    } else {
+      for (int64_t v = rows.begin; v < rows.end; ++v) {
+        for (int64_t u = columns.begin; u < columns.end; ++u) {
+          Add(s_.channels, x + (v * s_.width.in + u) * s_.channels, y);
+        }
       }
     }
     const float count = Inside(row, column);
     for (int64_t c = 0; c < s_.channels; ++c) y[c] /= count;
+  }
+  void AddByParts(Range rows, Range columns, const float* x, float* y) const {
+    std::vector<float> sum(static_cast<size_t>(s_.channels));
+    int64_t left = part_;
+    for (int64_t v = rows.begin; v < rows.end; ++v) {
+      for (int64_t u = columns.begin; u < columns.end; ++u) {
+        Add(s_.channels, x + (v * s_.width.in + u) * s_.channels, sum.data());
+        if (--left > 0) continue;
+        left = part_;
+        Add(s_.channels, sum.data(), y);
+        std::fill(sum.begin(), sum.end(), 0.f);
+      }
+    }
+    Add(s_.channels, sum.data(), y);
   }
   float Inside(int64_t row, int64_t column) const {
     const Range rows = PixelsOf(s_.height, row), columns = PixelsOf(s_.width, column);
@@ -134,6 +155,7 @@ class CpuPool2D : public Pool2D {
 
   const int threads_;
   const PoolShape s_;
+  const int64_t part_;
   const DeviceArray memory_;  // of a maximum: which pixel of its image it was, a number an output
 };
 

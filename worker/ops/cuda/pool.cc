@@ -2,6 +2,7 @@
 #include "common/status_macros.h"
 #include "worker/ops/cuda/engine.h"
 #include "worker/ops/cuda/window.h"
+#include "worker/ops/pool_part.h"
 
 namespace paracord::cuda {
 namespace {
@@ -13,7 +14,7 @@ class OwnPool2D : public Pool2D {
 
   void Forward(const float* x, float* y) override {
     engine_.Map("pooling", s_.batch * s_.height.out * s_.width.out * Channels(),
-                PoolBody{s_, x, y, taps()});
+                PoolBody{s_, x, y, taps(), PoolPart(s_)});
   }
   void Backward(const float* dy, float* dx) override {
     engine_.Map("pooling, gradient", s_.batch * s_.height.in * s_.width.in * Channels(),

@@ -54,11 +54,13 @@ struct PoolBody {
   In x;
   Out y;
   Ptr<int> taps;  // of a maximum: where it was; of an average: how many lie inside
+  int64_t part;   // PoolPart
   PARACORD_HD void operator()(int64_t i) const {
     const int together = PoolTogether(s.channels);
     const int64_t apart = s.channels / together;
     const Pixel at = PixelOf(i, s.height.out, s.width.out, apart);
-    float best[kPoolTogether] = {}, sum[kPoolTogether] = {};
+    float best[kPoolTogether] = {}, sum[kPoolTogether] = {}, parts[kPoolTogether] = {};
+    int64_t left = part;
     int tap[kPoolTogether], count = 0;
     for (int c = 0; c < kPoolTogether; ++c) tap[c] = -1;
     for (int64_t v = 0; v < s.height.size; ++v) {
@@ -77,13 +79,19 @@ struct PoolBody {
           best[c] = value;
           tap[c] = static_cast<int>(v * s.width.size + u);
         }
+        if (--left > 0) continue;
+        left = part;
+        for (int c = 0; c < kPoolTogether; ++c) {
+          parts[c] += sum[c];
+          sum[c] = 0;
+        }
       }
     }
     const int64_t out =
         ((at.batch * s.height.out + at.y) * s.width.out + at.x) * s.channels + at.channel;
     for (int c = 0; c < kPoolTogether; ++c) {
       if (c >= together) continue;
-      y[out + c * apart] = s.max ? best[c] : sum[c] / static_cast<float>(count);
+      y[out + c * apart] = s.max ? best[c] : (parts[c] + sum[c]) / static_cast<float>(count);
       taps[out + c * apart] = s.max ? tap[c] : count;
     }
   }
