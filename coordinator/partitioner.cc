@@ -16,11 +16,11 @@ namespace {
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
 
-// What a partition may take in the header of a ps's file: its values and at most kTensorsMax - 1
-// slots, each with its name and kTensorTextBytes of the rest, and its counts and ledger.
-constexpr uint64_t kTensorsMax = 5;
+// What a partition may take in the header of a ps's file: its values, its ledger and at most
+// kTensorsMax - 2 slots, each with its name and kTensorTextBytes of the rest, and its counts.
+constexpr uint64_t kTensorsMax = 6;
 constexpr uint64_t kTensorTextBytes = 120;
-constexpr uint64_t kCountsTextBytes = 600;
+constexpr uint64_t kCountsTextBytes = 120;
 uint64_t HeaderBytes(const std::string& name) {
   // In JSON, as the file has it.
   const nlohmann::json text = name;

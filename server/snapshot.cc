@@ -26,6 +26,7 @@ constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 struct Taken {
   const Partition::Facts* facts;
   Partition::Image image;
+  std::string ledger{};  // as it is written
 };
 
 absl::Status Voided() { return absl::AbortedError("the snapshot was voided by a newer order"); }
@@ -104,10 +105,10 @@ absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Content& content,
                                                          const PsFileIdentity& identity,
                                                          const std::string& path,
-                                                         const std::vector<Taken>& taken) {
+                                                         std::vector<Taken>& taken) {
   std::vector<TensorInfo> tensors;
   std::map<std::string, PartitionMetadata> metadata;
-  for (const Taken& item : taken) {
+  for (Taken& item : taken) {
     const Partition::Facts& facts = *item.facts;
     tensors.push_back({.name = facts.name, .shape = facts.shape});
     for (size_t s = 0; s < item.image.slots.size(); ++s) {
@@ -116,9 +117,12 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
     }
     const PartitionLedger& ledger =
         MUTANT("ledger_outside_snapshot") ? PartitionLedger() : item.image.ledger;
-    metadata[facts.name] = {.ledger = ledger.ToProto(/*intervals=*/true),
-                            .updates = item.image.updates,
-                            .healthy = item.image.healthy};
+    item.ledger = LedgerToText(ledger.ToProto(/*intervals=*/true));
+    metadata[facts.name] = {.updates = item.image.updates, .healthy = item.image.healthy};
+  }
+  for (const Taken& item : taken) {
+    tensors.push_back(
+        {.name = LedgerTensorName(item.facts->name), .dtype = "U8", .shape = {item.ledger.size()}});
   }
   return SafetensorsWriter::Create(files, path, std::move(tensors),
                                    PsFileMetadata(identity, metadata));
@@ -145,6 +149,7 @@ absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<
       RETURN_IF_ERROR(AppendChunks(give_way, writer, slot, voided));
     }
   }
+  for (const Taken& item : taken) RETURN_IF_ERROR(writer.Append(item.ledger));
   return writer.Finish();
 }
 

@@ -21,6 +21,7 @@ namespace {
 constexpr int kRankMax = 8;
 constexpr std::string_view kRoundPrefix = "round-";
 constexpr char kSlotMark[] = "/.slot/";
+constexpr char kLedgerMark[] = "/.ledger";
 
 // Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
 bool ConsumeNumber(std::string_view& text, uint64_t& number) {
@@ -141,12 +142,21 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
 struct Wanted {
   StoredPartition* partition;
   size_t index;  // for PlaceFn
+  std::string ledger{};
 };
 using FilePlan = std::map<std::string, Wanted, std::less<>>;
 
+BytesPlace BytesOf(const TensorPlace& place) {
+  BytesPlace bytes;
+  for (const std::span<float> span : place) {
+    bytes.emplace_back(reinterpret_cast<char*>(span.data()), span.size_bytes());
+  }
+  return bytes;
+}
+
 // Reads a ps file once and holds it against the manifest; fills the plan's partitions.
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
-                        uint32_t ps, const FilePlan& plan, const PlaceFn& place) {
+                        uint32_t ps, FilePlan plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
   const std::string path = Join(directory, expected.name);
   const auto damaged = [&](const absl::Status& status) {
@@ -165,16 +175,22 @@ absl::Status ReadPsFile(Files& files, const std::string& directory, const Manife
   const absl::Status tensors = CheckTensors(file->header(), manifest, ps);
   if (!tensors.ok()) return damaged(tensors);
   ASSIGN_OR_RETURN(const uint32_t crc, file->ReadAll([&](const TensorInfo& tensor) {
-    const TensorKey key(tensor.name);
+    std::string_view name = tensor.name;
+    const bool is_ledger = name.ends_with(kLedgerMark);
+    if (is_ledger) name.remove_suffix(std::string_view(kLedgerMark).size());
+    const TensorKey key(name);
     const auto it = plan.find(key.partition);
-    return it == plan.end() ? TensorPlace() : place(it->second.index, key.slot);
+    if (it == plan.end()) return BytesPlace();
+    if (!is_ledger) return BytesOf(place(it->second.index, key.slot));
+    it->second.ledger.resize(tensor.end - tensor.begin);
+    return BytesPlace{it->second.ledger};
   }));
   if (crc != expected.crc32c) {
     return absl::DataLossError(
         absl::StrFormat("%s: checksum %08x, the manifest says %08x", path, crc, expected.crc32c));
   }
   for (const auto& [name, wanted] : plan) {
-    absl::StatusOr<PartitionMetadata> counts = ReadPartitionMetadata(metadata, name);
+    absl::StatusOr<StoredPartition> counts = ReadCounts(metadata, name, wanted.ledger);
     if (!counts.ok()) return damaged(counts.status());
     wanted.partition->ledger = std::move(counts->ledger);
     wanted.partition->updates = counts->updates;
@@ -221,6 +237,8 @@ std::string PsFileName(uint32_t ps, uint32_t ps_count) {
 std::string SlotTensorName(const std::string& partition, const std::string& slot) {
   return absl::StrCat(partition, kSlotMark, slot);
 }
+
+std::string LedgerTensorName(const std::string& partition) { return partition + kLedgerMark; }
 
 uint64_t RowElements(const VariableSpec& variable) {
   uint64_t elements = 1;
@@ -358,7 +376,7 @@ std::vector<absl::Status> FindDamage(Files& files, const std::string& directory)
       if (partition.spec.ps() == ps) plan.try_emplace(partition.spec.name(), Wanted{&counts, 0});
     }
     const PlaceFn nowhere = [](size_t, std::string_view) { return TensorPlace(); };
-    absl::Status read = ReadPsFile(files, directory, *manifest, ps, plan, nowhere);
+    absl::Status read = ReadPsFile(files, directory, *manifest, ps, std::move(plan), nowhere);
     if (!read.ok()) damage.push_back(std::move(read));
   }
   return damage;

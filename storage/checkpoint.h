@@ -25,7 +25,7 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kCheckpointFormat = 1;
+inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // Where the checkpoints of a job's DIR are.
@@ -124,6 +124,9 @@ struct StoredPartition {
   bool healthy = true;
 };
 
+// Memory for the elements of a tensor, in order; none: it is not wanted.
+using TensorPlace = std::vector<std::span<float>>;
+
 // Where a tensor of the partition `ids[index]` goes, in float32 and with as many elements as the
 // manifest says; `slot`: empty for the values. Nowhere: it is only verified.
 using PlaceFn = std::function<TensorPlace(size_t index, std::string_view slot)>;
@@ -159,7 +162,7 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables);
 absl::Status CheckPartition(std::span<const VariableSpec> variables,
                             const PartitionSpec& partition);
 
-// ---- the metadata of a ps file
+// ---- what a ps file holds beside values and slots
 
 struct PsFileIdentity {
   std::string run_id;
@@ -170,9 +173,7 @@ struct PsFileIdentity {
   std::string boot_id;
 };
 
-// What a partition has besides its tensors.
 struct PartitionMetadata {
-  Ledger ledger;  // empty for partitions that are not trained
   uint64_t updates = 0;
   bool healthy = true;
 };
@@ -180,9 +181,14 @@ struct PartitionMetadata {
 std::map<std::string, std::string> PsFileMetadata(
     const PsFileIdentity& identity,
     const std::map<std::string, PartitionMetadata>& partitions);  // by name
-// The entry of one partition; the error names it.
-absl::StatusOr<PartitionMetadata> ReadPartitionMetadata(
-    const std::map<std::string, std::string>& metadata, const std::string& partition);
+// The text of a partition's ledger, and the tensor of it, U8. Not in the header, which has a limit
+// that many partitions with many open splits would reach. Without batches if it is not trained.
+std::string LedgerToText(const Ledger& ledger);
+std::string LedgerTensorName(const std::string& partition);
+// What is stored of one partition, without its id; the error names it.
+absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
+                                           const std::string& partition,
+                                           const std::string& ledger_text);
 // OK if the metadata says that the file is this one; the boot id is not compared.
 absl::Status CheckPsFileIdentity(const std::map<std::string, std::string>& metadata,
                                  const PsFileIdentity& expected);

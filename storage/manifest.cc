@@ -1,4 +1,4 @@
-// MANIFEST.json and the JSON in a ps file's metadata.
+// MANIFEST.json and the JSON in a ps file.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/data_plan.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -197,19 +198,6 @@ absl::Status CheckManifest(const Manifest& manifest) {
   return CheckCut(manifest);
 }
 
-ordered_json LedgerToJson(const Ledger& ledger) {
-  ordered_json finished = ordered_json::array();
-  for (const SplitInterval& interval : ledger.finished()) {
-    finished.push_back({interval.first(), interval.last()});
-  }
-  ordered_json open = ordered_json::array();
-  for (const OpenSplit& split : ledger.open()) open.push_back({split.split(), split.next()});
-  return {{"finished", finished},
-          {"open", open},
-          {"applied", ledger.applied()},
-          {"rejected", ledger.rejected()}};
-}
-
 Ledger LedgerFromJson(const json& value) {
   Ledger ledger;
   for (const json& pair : value.at("finished")) {
@@ -312,30 +300,42 @@ std::map<std::string, std::string> PsFileMetadata(
       {"ps", absl::StrCat(identity.ps, "/", identity.ps_count)},
       {"boot_id", identity.boot_id}};
   for (const auto& [name, partition] : partitions) {
-    const ordered_json value = {{"updates", partition.updates},
-                                {"healthy", partition.healthy},
-                                {"ledger", LedgerToJson(partition.ledger)}};
+    const ordered_json value = {{"updates", partition.updates}, {"healthy", partition.healthy}};
     metadata[absl::StrCat("partition:", name)] = TextOf(value);
   }
   return metadata;
 }
 
-absl::StatusOr<PartitionMetadata> ReadPartitionMetadata(
-    const std::map<std::string, std::string>& metadata, const std::string& partition) {
+std::string LedgerToText(const Ledger& ledger) {
+  const auto finished = [](std::string* text, const SplitInterval& interval) {
+    absl::StrAppend(text, "[", interval.first(), ",", interval.last(), "]");
+  };
+  const auto open = [](std::string* text, const OpenSplit& split) {
+    absl::StrAppend(text, "[", split.split(), ",", split.next(), "]");
+  };
+  return absl::StrCat("{\"finished\":[", absl::StrJoin(ledger.finished(), ",", finished),
+                      "],\"open\":[", absl::StrJoin(ledger.open(), ",", open),
+                      "],\"applied\":", ledger.applied(), ",\"rejected\":", ledger.rejected(), "}");
+}
+
+absl::StatusOr<StoredPartition> ReadCounts(const std::map<std::string, std::string>& metadata,
+                                           const std::string& partition,
+                                           const std::string& ledger_text) {
   const auto it = metadata.find(absl::StrCat("partition:", partition));
   if (it == metadata.end()) {
     return absl::DataLossError(absl::StrCat("no counts of partition ", partition));
   }
   const json root = JsonOf(it->second);
-  PartitionMetadata result;
+  const json ledger = root.contains("ledger") ? root["ledger"] : JsonOf(ledger_text);
+  StoredPartition result;
   try {
     result.updates = root.at("updates").get<uint64_t>();
     result.healthy = root.at("healthy").get<bool>();
-    result.ledger = LedgerFromJson(root.at("ledger"));
+    result.ledger = LedgerFromJson(ledger);
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": ", error.what()));
   }
-  if (HasOddNumber(root)) {
+  if (HasOddNumber(root) || HasOddNumber(ledger)) {
     return absl::DataLossError(absl::StrCat("counts of partition ", partition, ": odd number"));
   }
   return result;

@@ -117,6 +117,11 @@ absl::StatusOr<std::vector<uint64_t>> Unsigneds(const json& value, const std::st
   return numbers;
 }
 
+uint64_t BytesOfEach(std::string_view dtype) {  // 0: there is no such type
+  const auto found = std::ranges::find(kDTypes, dtype, &DType::name);
+  return found == kDTypes.end() ? 0 : found->bytes;
+}
+
 absl::StatusOr<TensorInfo> ParseTensor(const std::string& name, const json& entry) {
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
       !entry.contains("data_offsets") || entry.size() != 3 || !entry["dtype"].is_string()) {
@@ -129,13 +134,12 @@ absl::StatusOr<TensorInfo> ParseTensor(const std::string& name, const json& entr
   ASSIGN_OR_RETURN(info.shape, Unsigneds(entry["shape"], absl::StrCat("shape of ", name)));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets,
                    Unsigneds(entry["data_offsets"], absl::StrCat("data_offsets of ", name)));
-  const auto dtype = std::find_if(kDTypes.begin(), kDTypes.end(),
-                                  [&](const DType& d) { return d.name == info.dtype; });
-  if (dtype == kDTypes.end()) {
+  const uint64_t each = BytesOfEach(info.dtype);
+  if (each == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor ", name, " has the unknown dtype ", info.dtype));
   }
-  const std::optional<uint64_t> bytes = TensorBytes(info.shape, dtype->bytes);
+  const std::optional<uint64_t> bytes = TensorBytes(info.shape, each);
   if (offsets.size() != 2 || offsets[1] < offsets[0] || !bytes.has_value() ||
       offsets[1] - offsets[0] != *bytes) {
     return absl::InvalidArgumentError(
@@ -144,11 +148,6 @@ absl::StatusOr<TensorInfo> ParseTensor(const std::string& name, const json& entr
   info.begin = offsets[0];
   info.end = offsets[1];
   return info;
-}
-
-absl::Status NotF32(const std::string& path, const TensorInfo& tensor) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": tensor ", tensor.name, " is ", tensor.dtype, ", only F32 can be used"));
 }
 
 std::string_view AsBytes(std::span<const float> values) {
@@ -232,7 +231,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t end = 0;
   for (TensorInfo& tensor : tensors) {
-    const std::optional<uint64_t> bytes = TensorBytes(tensor.shape, sizeof(float));
+    const std::optional<uint64_t> bytes = TensorBytes(tensor.shape, BytesOfEach(tensor.dtype));
     tensor.begin = end;
     if (!bytes.has_value() || __builtin_add_overflow(end, *bytes, &end) ||
         header.contains(tensor.name)) {
@@ -240,7 +239,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
           absl::StrCat(path, ": tensor ", tensor.name, " is too large or stands twice"));
     }
     header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');  // as the library does: the data stay aligned
@@ -251,12 +250,12 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));
   auto writer = std::unique_ptr<SafetensorsWriter>(
       new SafetensorsWriter(std::move(file), path, 8 + text.size() + end));
-  RETURN_IF_ERROR(writer->Write(LittleEndian64(text.size())));
-  RETURN_IF_ERROR(writer->Write(text));
+  RETURN_IF_ERROR(writer->Append(LittleEndian64(text.size())));
+  RETURN_IF_ERROR(writer->Append(text));
   return writer;
 }
 
-absl::Status SafetensorsWriter::Write(std::string_view bytes) {
+absl::Status SafetensorsWriter::Append(std::string_view bytes) {
   if (bytes.size() > bytes_total_ - bytes_) {
     return absl::InternalError(absl::StrCat(path_, ": more bytes than its header announced"));
   }
@@ -267,7 +266,7 @@ absl::Status SafetensorsWriter::Write(std::string_view bytes) {
 }
 
 absl::Status SafetensorsWriter::Append(std::span<const float> values) {
-  return Write(AsBytes(values));
+  return Append(AsBytes(values));
 }
 
 absl::Status SafetensorsWriter::Finish() {
@@ -367,17 +366,15 @@ absl::Status SafetensorsFile::ReadElements(const TensorInfo& tensor, uint64_t be
 }
 
 absl::StatusOr<uint32_t> SafetensorsFile::ReadAll(
-    const std::function<TensorPlace(const TensorInfo&)>& place) const {
+    const std::function<BytesPlace(const TensorInfo&)>& place) const {
   std::vector<Part> parts;
   uint64_t at = header_.data_begin;
   for (const TensorInfo& tensor : header_.tensors) {
-    const TensorPlace wanted = place(tensor);
+    const BytesPlace wanted = place(tensor);
     const uint64_t end = header_.data_begin + tensor.end;
-    if (!wanted.empty() && tensor.dtype != "F32") return NotF32(path_, tensor);
     uint64_t there = 0;
-    for (const std::span<float> span : wanted) {
-      there += span.size_bytes();
-      const std::span<char> out(reinterpret_cast<char*>(span.data()), span.size_bytes());
+    for (const std::span<char> out : wanted) {
+      there += out.size();
       for (uint64_t done = 0; done < out.size(); done += parts.back().bytes) {
         const uint64_t bytes = std::min(kReadBytes, out.size() - done);
         parts.push_back({std::exchange(at, at + bytes), bytes, out.data() + done});

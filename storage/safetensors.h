@@ -1,8 +1,8 @@
 // The safetensors format (github.com/huggingface/safetensors, README "Format"): 8 bytes
 // little-endian header length, a JSON header, then the tensors' bytes without holes. Checkpoints,
 // exports and initial weights are such files, so Python reads and writes them. Blocking; called
-// from whichever thread does the file work, one thread a writer. Writes only F32; checksums are
-// over the file.
+// from whichever thread does the file work, one thread a writer. Writes F32, and text as U8;
+// checksums are over the file.
 #pragma once
 
 #include <cstdint>
@@ -54,13 +54,15 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
 // comes first and nothing is ever rewritten; the checksum is computed as the bytes pass.
 class SafetensorsWriter {
  public:
-  // `tensors` in the order in which their bytes will come; F32, begin and end are filled in here.
+  // `tensors` in the order in which their bytes will come, those of U8 last, since readers want the
+  // others aligned; begin and end are filled in here.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       Files& files, const std::string& path, std::vector<TensorInfo> tensors,
       const std::map<std::string, std::string>& metadata);
 
   // The next bytes of the tensors, cut as the caller likes.
   absl::Status Append(std::span<const float> values);
+  absl::Status Append(std::string_view bytes);
   // After the last byte: syncs the file (not its directory).
   absl::Status Finish();
 
@@ -69,7 +71,6 @@ class SafetensorsWriter {
 
  private:
   SafetensorsWriter(std::unique_ptr<WriteFile> file, std::string path, uint64_t bytes_total);
-  absl::Status Write(std::string_view bytes);
 
   const std::unique_ptr<WriteFile> file_;
   const std::string path_;
@@ -78,8 +79,8 @@ class SafetensorsWriter {
   uint32_t crc32c_ = 0;
 };
 
-// Memory for the elements of a tensor, in order; none: it is not wanted.
-using TensorPlace = std::vector<std::span<float>>;
+// Memory for the bytes of a tensor, in order; none: it is not wanted.
+using BytesPlace = std::vector<std::span<char>>;
 
 // An open file with its header checked. Errors name the file.
 class SafetensorsFile {
@@ -95,11 +96,10 @@ class SafetensorsFile {
   // storage/tensor_numbers.h says if it is not F32.
   absl::Status ReadElements(const TensorInfo& tensor, uint64_t begin, std::span<float> out) const;
 
-  // Reads the whole file once, several parts at a time, and gives the checksum of all its bytes. An
-  // F32 tensor lands where `place` says, which is asked in the order of the file before anything is
+  // Reads the whole file once, several parts at a time, and gives the checksum of all its bytes. A
+  // tensor lands where `place` says, which is asked in the order of the file before anything is
   // read. What has landed may be used only once the checksum is found right.
-  absl::StatusOr<uint32_t> ReadAll(
-      const std::function<TensorPlace(const TensorInfo&)>& place) const;
+  absl::StatusOr<uint32_t> ReadAll(const std::function<BytesPlace(const TensorInfo&)>& place) const;
 
  private:
   SafetensorsFile(std::unique_ptr<ReadFile> file, std::string path, SafetensorsHeader header,

@@ -112,6 +112,7 @@ class ExampleJob {
     std::vector<TensorInfo> tensors;
     std::map<std::string, PartitionMetadata> metadata;
     std::vector<float> data;
+    std::vector<std::pair<std::string, std::string>> ledgers;
     for (const ManifestPartition& partition : manifest.partitions) {
       if (partition.spec.ps() != ps) continue;
       const VariableSpec& variable = manifest.variables[partition.spec.variable()];
@@ -121,7 +122,12 @@ class ExampleJob {
       if (variable.name() == "dense/bias") data[data.size() - 3] = options.bias;
       metadata[partition.spec.name()].updates = partition.updates;
       metadata[partition.spec.name()].healthy = partition.healthy;
-      metadata[partition.spec.name()].ledger.set_applied(partition.applied);
+      Ledger ledger;
+      ledger.set_applied(partition.applied);
+      ledgers.push_back({LedgerTensorName(partition.spec.name()), LedgerToText(ledger)});
+    }
+    for (const auto& [name, text] : ledgers) {
+      tensors.push_back({.name = name, .dtype = "U8", .shape = {text.size()}});
     }
     ManifestFile file{.name = PsFileName(ps, 2), .boot_id = "boot"};
     const PsFileIdentity identity{.run_id = manifest.run_id,
@@ -135,6 +141,7 @@ class ExampleJob {
                                   tensors, PsFileMetadata(identity, metadata));
     REQUIRE(writer.ok());
     REQUIRE((*writer)->Append(data).ok());
+    for (const auto& [name, text] : ledgers) REQUIRE((*writer)->Append(text).ok());
     REQUIRE((*writer)->Finish().ok());
     file.bytes = (*writer)->bytes();
     file.crc32c = (*writer)->crc32c();

@@ -79,6 +79,7 @@ absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& ma
     std::vector<TensorInfo> tensors;
     std::vector<float> data;
     std::map<std::string, PartitionMetadata> metadata;
+    std::map<std::string, std::string> ledgers;
     for (const ManifestPartition& partition : manifest.partitions) {
       if (partition.spec.ps() != ps) continue;
       const VariableSpec& variable = manifest.variables[partition.spec.variable()];
@@ -91,8 +92,13 @@ absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& ma
           data.push_back(sign * static_cast<float>(100 * partition.spec.id() + e));
         }
       }
-      metadata[partition.spec.name()] = {.ledger = SomeLedger(partition.applied),
-                                         .updates = partition.updates};
+      metadata[partition.spec.name()] = {.updates = partition.updates};
+      ledgers[partition.spec.name()] = LedgerToText(SomeLedger(partition.applied));
+    }
+    std::string texts;
+    for (const auto& [name, text] : ledgers) {
+      tensors.push_back({.name = LedgerTensorName(name), .dtype = "U8", .shape = {text.size()}});
+      texts += text;
     }
     const PsFileIdentity identity{.run_id = manifest.run_id,
                                   .generation = manifest.name.generation,
@@ -103,7 +109,8 @@ absl::Status WriteFiles(Files& files, const std::string& directory, Manifest& ma
     auto writer = SafetensorsWriter::Create(files, directory + "/" + manifest.files[ps].name,
                                             tensors, PsFileMetadata(identity, metadata));
     if (!writer.ok()) return writer.status();
-    if (!(*writer)->Append(data).ok() || !(*writer)->Finish().ok()) {
+    if (!(*writer)->Append(data).ok() || !(*writer)->Append(texts).ok() ||
+        !(*writer)->Finish().ok()) {
       return absl::InternalError("write");
     }
     manifest.files[ps].bytes = (*writer)->bytes();
@@ -217,7 +224,7 @@ TEST_CASE("a manifest that is sealed but wrong is refused with its own kind of e
   const std::vector<Case> cases = {
       {"\"format\": \"paracord.checkpoint\"", "\"format\": \"psckpt\"",
        absl::StatusCode::kFailedPrecondition},
-      {"\"min_reader_version\": 1", "\"min_reader_version\": 2", absl::StatusCode::kUnimplemented},
+      {"\"min_reader_version\": 2", "\"min_reader_version\": 3", absl::StatusCode::kUnimplemented},
       {"\"round\": 4", "\"round\": \"4\"", absl::StatusCode::kDataLoss},
       {"\"run_id\"", "\"ran_id\"", absl::StatusCode::kDataLoss},
       {"1700000000000", "9223372036854775808", absl::StatusCode::kDataLoss},
@@ -406,6 +413,7 @@ TEST_CASE("a sealed file whose tensors are not those of the manifest is damaged"
       {[&](auto& h) { Rename(h, slot, part + "/.slot/"); }, "a slot without a name"},
       {[&](auto& h) { Rename(h, "scale/part_0/.slot/momentum", "other"); },
        "partition scale/part_0 has other slots than dense/kernel/part_1", 1},
+      {[&](auto& h) { Rename(h, LedgerTensorName(part), "other"); }, "counts of partition " + part},
   };
   for (const Case& c : cases) {
     CAPTURE(c.error);
@@ -420,6 +428,26 @@ TEST_CASE("a sealed file whose tensors are not those of the manifest is damaged"
     h["of/a/newer/one"] = {{"dtype", "U8"}, {"shape", {0}}, {"data_offsets", {48, 48}}};
   });
   CHECK(VerifyCheckpoint(more.files, more.checkpoint).ok());
+}
+
+TEST_CASE("a checkpoint of the first format, with ledgers in the headers, is read") {
+  Forged first([](auto& h) {
+    const std::string part = "dense/kernel/part_0";
+    Rename(h, LedgerTensorName(part), "not of that format");
+    nlohmann::json counts =
+        JsonOf(h["__metadata__"]["partition:" + part].template get<std::string>());
+    counts["ledger"] = {
+        {"finished", {{0, 1}}}, {"open", {{7, 3}}}, {"applied", 10}, {"rejected", 1}};
+    h["__metadata__"]["partition:" + part] = counts.dump();
+  });
+  first.manifest.min_reader_version = 1;
+  REQUIRE(Overwrite(first.files, first.checkpoint + "/" + kManifestName,
+                    ManifestToText(first.manifest)));
+  REQUIRE(VerifyCheckpoint(first.files, first.checkpoint).ok());
+  const std::vector<uint32_t> ids = {0};
+  const auto partitions = ReadTensors(first.files, first.checkpoint, first.manifest, ids);
+  REQUIRE(partitions.ok());
+  CHECK((*partitions)[0].ledger.SerializeAsString() == SomeLedger(10).SerializeAsString());
 }
 
 TEST_CASE("a manifest that claims more than its files hold gets no memory") {

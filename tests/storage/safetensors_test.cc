@@ -74,9 +74,14 @@ TEST_CASE("what was written is read back, whole or in part, with the writer's ch
   const auto file = SafetensorsFile::Open(files, directory / "a");
   REQUIRE(file.ok());
   std::vector<float> y(values.size());
-  const auto read = [&](TensorPlace place) {
-    return (*file)->ReadAll(
-        [&](const TensorInfo& tensor) { return tensor.name == "y" ? place : TensorPlace(); });
+  const auto read = [&](const std::vector<std::span<float>>& place) {
+    return (*file)->ReadAll([&](const TensorInfo& tensor) {
+      BytesPlace bytes;
+      for (const std::span<float> part : place) {
+        bytes.emplace_back(reinterpret_cast<char*>(part.data()), part.size_bytes());
+      }
+      return tensor.name == "y" ? bytes : BytesPlace();
+    });
   };
   CHECK(read({std::span(y).first(7), std::span(y).subspan(7)}).value() == (*writer)->crc32c());
   CHECK(y == values);
