@@ -30,6 +30,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       say_missing_at_ms_(now_ms + kSayMissingMs),
       generation_(found.generation),
       newest_generation_(found.generation),
+      ticked_ms_(now_ms),
       untold_(options_.workers.begin(), options_.workers.end()),
       failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
                                                                    : std::vector<RejectedBatch>()),
@@ -78,6 +79,8 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
   now_ms_ = now_ms;
+  NoticeStop();
+  if (std::holds_alternative<TickEvent>(event)) ticked_ms_ = now_ms_;
   if (phase_ != Phase::kEnded || !std::holds_alternative<TickEvent>(event)) {
     std::visit([this](const auto& e) { Handle(e); }, event);
   }

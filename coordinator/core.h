@@ -243,6 +243,7 @@ class CoordinatorCore {
   bool WorkIsFree() const;
   void ServeParked(bool tick);
   void DriveSessions();
+  void NoticeStop();
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
@@ -338,6 +339,8 @@ class CoordinatorCore {
   int64_t ledgers_read_ms_ = 0;
   bool reread_ = false;  // a worker met a gap, or died
 
+  int64_t ticked_ms_;            // when this coordinator last ran for sure
+  int64_t heard_all_at_ms_ = 0;  // after a stop: until then an end of a connection is no death
   std::map<uint64_t, WorkerSession> sessions_;
   Window window_, window_before_;               // under way, and the newest whole one
   std::map<std::string, uint64_t> session_of_;  // by task

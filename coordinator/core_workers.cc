@@ -20,8 +20,10 @@ namespace {
 constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
 constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
-constexpr int64_t kStragglerMs = 5000;  // a lease this old may be given to a second worker
-constexpr int64_t kMisreportMs = 1000;  // no lease after a report that cannot be
+constexpr int64_t kStragglerMs = 5000;        // a lease this old may be given to a second worker
+constexpr int64_t kMisreportMs = 1000;        // no lease after a report that cannot be
+constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
+constexpr int64_t kHearMs = 2000;             // after that, to hear everybody
 constexpr size_t kSessionsMax = 100000;
 constexpr size_t kDeviceBytesMax = 64;
 constexpr uint64_t kRefusalsLogged = 10;  // in a second
@@ -192,7 +194,7 @@ void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
   const auto it = sessions_.find(event.session);
   if (it == sessions_.end() || it->second.hold != event.call) return;  // an older hold of it
   it->second.hold.reset();
-  EndSession(event.session, "its connection broke", true);
+  EndSession(event.session, "its connection broke", now_ms_ >= heard_all_at_ms_);
 }
 
 void CoordinatorCore::Handle(const WorkEvent& event) {
@@ -392,6 +394,21 @@ void CoordinatorCore::ServeParked(bool tick) {
     }
     it = session.parked.has_value() ? std::next(it) : parked_.erase(it);
   }
+}
+
+// This coordinator did not run: its process was stopped, or its machine, or the loop was busy. It
+// could hear nobody meanwhile, so nobody was silent, and connections broke from its own silence.
+void CoordinatorCore::NoticeStop() {
+  const int64_t stopped_ms = now_ms_ - ticked_ms_;
+  if (stopped_ms < kStoppedMs) return;
+  PROBE("coordinator.stopped");
+  ticked_ms_ = now_ms_;
+  heard_all_at_ms_ = now_ms_ + kHearMs;
+  for (auto& [id, session] : sessions_) {
+    session.last_seen_ms = std::min(now_ms_, session.last_seen_ms + stopped_ms);
+  }
+  for (Ps& ps : ps_) ps.away_since_ms += stopped_ms;
+  forms_since_ms_ += stopped_ms;
 }
 
 void CoordinatorCore::DriveSessions() {

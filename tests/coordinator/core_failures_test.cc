@@ -84,6 +84,28 @@ TEST_CASE("a rejection is in job.state before anybody is told, and a later coord
   CHECK(again.lease().rejected_size() == 1);
 }
 
+TEST_CASE("a coordinator that was stopped takes nobody for dead") {
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
+  const uint64_t cut_off = harness.Join("worker:0");
+  harness.Feed(WorkerHoldEvent{++harness.call, cut_off});
+  const CallId hold = harness.call;
+  REQUIRE(harness.Work(cut_off).has_lease());
+  const uint64_t waits = harness.Join("worker:1");
+  REQUIRE(harness.Work(waits).has_lease());
+  harness.Run(4000);
+  harness.now += 60000;
+  const bool tick_first = GENERATE(true, false);
+  if (tick_first) harness.Feed(TickEvent());
+  harness.Feed(WorkerHoldLostEvent{hold, cut_off});
+  harness.Run(5000);  // 9000 ms of silence in which it ran
+  CHECK(harness.log.find("worker:0 left: its connection broke") != std::string::npos);
+  CHECK(harness.log.find("worker:1 left") == std::string::npos);
+  CHECK(harness.log.find("the worker died") == std::string::npos);
+  harness.Run(2000);
+  CHECK(harness.log.find("worker:1 left: it was silent for 10000 ms") != std::string::npos);
+  CHECK(harness.log.find("on worker:1: the worker died") != std::string::npos);
+}
+
 TEST_CASE("a batch that a partition has is not rejected, and pushes under way are fenced first") {
   CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
   const uint64_t session = harness.Join("worker:0");
