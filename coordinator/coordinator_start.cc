@@ -1,5 +1,6 @@
 // The start of a coordinator: what it finds in DIR, whether the job may go on with that, and the
 // first generation.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -37,6 +38,15 @@ absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
   if (job.steps.has_value()) return *job.steps;
   RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
   return job.epochs * BatchesPerEpoch(plan);
+}
+
+// Of all partitions: the one that has come farthest goes no way back. A rejected batch is done.
+uint64_t MostEntered(const Manifest& manifest) {
+  uint64_t most = 0;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    most = std::max(most, partition.applied + partition.rejected);
+  }
+  return most;
 }
 
 }  // namespace
@@ -113,10 +123,10 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
     found.unreadable.emplace(name, verified->second.message());
     return Verdict::kGoOn;
   }
-  if (batches >= newest.name.step) return Verdict::kGoOn;
-  return absl::InvalidArgumentError(
-      TooFewBatches(options_.job, batches, newest.name.step,
-                    absl::StrCat("in checkpoint ", newest.name.ToString())));
+  const uint64_t entered = MostEntered(newest);
+  if (batches >= entered) return Verdict::kGoOn;
+  return absl::InvalidArgumentError(TooFewBatches(
+      options_.job, batches, entered, absl::StrCat("in checkpoint ", newest.name.ToString())));
 }
 
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {

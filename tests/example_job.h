@@ -50,6 +50,7 @@ class ExampleJob {
   struct Options {
     bool complete = false;
     bool healthy = true;
+    uint64_t rejected = 0;
     float bias = 0;  // of class 0, the others are 0; the kernel is 0
   };
   // A checkpoint on two ps, its kernel in two parts. Its name.
@@ -104,6 +105,7 @@ class ExampleJob {
     partition.spec.set_row_end(end);
     partition.spec.set_ps(ps);
     partition.updates = partition.applied = manifest.name.step;
+    partition.rejected = options.rejected;
     partition.healthy = options.healthy;
     manifest.partitions.push_back(partition);
   }

@@ -179,10 +179,10 @@ TEST_CASE("a job.state of another version ends a coordinator with 4 and stays") 
   CHECK(example.files.ReadWhole(example.path("job.state-1")).value_or("") == state);
 }
 
-TEST_CASE("fewer batches than are applied are refused") {
+TEST_CASE("fewer batches than are applied or rejected are refused") {
   ExampleJob example;
   example.job.epochs = 9;
-  example.Commit(7, 1, {});
+  example.Commit(5, 1, {.rejected = 2});
   Job job = example.job;
   job.steps = 6;
   const Exit left = RunInVain(example.directory, job);
