@@ -327,11 +327,18 @@ void CoordinatorCore::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& r
   }
   ps.description = description;
   ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
+  // Of thousands of partitions and workers the intervals are most of a coordinator's memory.
+  for (PartitionDescription& partition : *ps.description.mutable_partitions()) {
+    if (!partition.has_ledger()) continue;
+    partition.mutable_ledger()->clear_finished();
+    partition.mutable_ledger()->clear_open();
+  }
   const bool all =
       std::all_of(ps_.begin(), ps_.end(), [](const Ps& p) { return p.ledger_tag == 0; });
   if (!all || !reading_ledgers_) return;
   reading_ledgers_ = false;
   AdvanceEpoch();
+  for (Ps& p : ps_) p.ledgers = {};  // they get old
 }
 
 void CoordinatorCore::FinishPs(uint32_t index, ExitCode code, const std::string& reason) {
