@@ -31,6 +31,8 @@ namespace paracord {
 
 inline constexpr int64_t kTickMs = 50;
 inline constexpr int64_t kRepeatMs = 1000;  // what failed on the disk is tried again after this
+// Of a ps, to write what it holds or to load it: what takes longer is never a checkpoint.
+inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
 
 struct CoreOptions {
   Job job;
@@ -274,7 +276,7 @@ class CoordinatorCore {
   // status.cc
   std::string SummaryText(const std::string& status, const std::string& reason) const;
   std::string DoneReason() const;
-  JobCounters CountersNow() const;
+  JobCounters CountersNow(const LedgerCounts& counts) const;
   LedgerCounts Counts() const;
   uint64_t BatchesDone(const LedgerCounts& counts) const;
   Window Recently(int64_t now_ms) const;

@@ -101,7 +101,7 @@ void CoordinatorCore::SaveJobState() {
   save_pending_ = true;
   save_again_ = false;
   JobState saved = state_;
-  saved.counters = CountersNow();
+  saved.counters = CountersNow(Counts());
   saved.rejected = failures_.All();
   Emit(WriteJobState{generation_, std::move(saved)});
 }

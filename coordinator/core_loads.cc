@@ -11,7 +11,6 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kLoadMs = 3600 * 1000;
 // Of timeouts.start_s: so long a checkpoint is tried that is not damaged and cannot be read.
 constexpr int64_t kPatienceShare = 4;
 
@@ -104,7 +103,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
                       load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
   }
   generation_used_ = true;
-  SendPs(index, ps.call_tag, kLoadMs, load);
+  SendPs(index, ps.call_tag, kAllOfPsMs, load);
 }
 
 void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply) {

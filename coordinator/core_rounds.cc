@@ -12,10 +12,9 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kSnapshotMs = 3600 * 1000;  // as a load: what takes longer is never a checkpoint
-constexpr int64_t kRetryRoundMs = 5000;       // after a round that failed
-constexpr uint32_t kSnapshotTries = 3;        // of one round and ps, for lost messages
-constexpr uint32_t kCommitTries = 3;          // of a round that is not the final one
+constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
+constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
+constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
 
 }  // namespace
 
@@ -67,7 +66,7 @@ void CoordinatorCore::AskSnapshot(uint32_t index) {
   request.set_directory(round_->directory);
   request.set_ps(index);
   request.set_ps_count(static_cast<uint32_t>(ps_.size()));
-  SendPs(index, ps.snapshot_tag, kSnapshotMs, request);
+  SendPs(index, ps.snapshot_tag, kAllOfPsMs, request);
 }
 
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {

@@ -1,6 +1,5 @@
 #include "coordinator/leftovers.h"
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,17 +12,11 @@
 namespace paracord {
 namespace {
 
-// An error counts as one: what cannot be looked at stays.
-bool HasManifest(Files& files, const std::string& directory) {
-  const absl::StatusOr<std::vector<std::string>> inside = files.List(directory);
-  return !inside.ok() || std::find(inside->begin(), inside->end(), kManifestName) != inside->end();
-}
-
 // Nobody else knows this name, so what is seen in it stays true. A manifest: its coordinator was
 // just ahead of us, and it is a checkpoint.
 void RemoveTaken(Files& files, const std::string& checkpoints, const std::string& name) {
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
-  if (!HasManifest(files, taken)) {
+  if (!IsCheckpoint(files, taken)) {
     PROBE("coordinator.leftover.removed");
     (void)files.RemoveTree(taken);
   } else if (ParseCheckpointName(name).has_value()) {
@@ -35,7 +28,7 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
 
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
   const std::string path = checkpoints + "/" + name;
-  if (HasManifest(files, path)) return;
+  if (IsCheckpoint(files, path)) return;
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
   if (files.Rename(path, taken).ok()) RemoveTaken(files, checkpoints, name);
 }

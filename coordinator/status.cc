@@ -47,14 +47,14 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
 
 }  // namespace
 
-JobCounters CoordinatorCore::CountersNow() const {
+JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
   JobCounters counters = state_.counters;
   counters.wall_ms += now_ms_ - started_ms_;
   counters.training_ms +=
       training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
   // Both are of the lives that are remembered, so that the rate is one of the same time.
-  const uint64_t samples = Counts().samples;
-  counters.training_samples += samples - std::min(samples, samples_found_.value_or(samples));
+  const uint64_t before = samples_found_.value_or(counts.samples);
+  counters.training_samples += counts.samples - std::min(counts.samples, before);
   return counters;
 }
 
@@ -99,8 +99,8 @@ std::string CoordinatorCore::DoneReason() const {
 
 std::string CoordinatorCore::SummaryText(const std::string& status,
                                          const std::string& reason) const {
-  const JobCounters counters = CountersNow();
   const LedgerCounts counts = Counts();
+  const JobCounters counters = CountersNow(counts);
   json metrics = json::object();
   if (!state_.evaluations.empty()) metrics["test"] = state_.evaluations.back().metrics;
   const Window recently = Recently(now_ms_);
@@ -180,7 +180,7 @@ std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
 
 std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const LedgerCounts counts = Counts();
-  const JobCounters counters = CountersNow();
+  const JobCounters counters = CountersNow(counts);
   json ps_list = json::array();
   for (size_t i = 0; i < ps_.size(); ++i) {
     const Ps& ps = ps_[i];

@@ -98,8 +98,8 @@ absl::StatusOr<Manifest> ReadManifest(Files& files, const std::string& directory
 // looked into counts: it may be the newest. A directory that does not exist holds none.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     Files& files, const std::string& checkpoints_directory);
-// Of one that was listed, and seems damaged: whether it is still there. A coordinator removes what
-// newer ones replace.
+// Whether a directory is one of them, as far as can be seen. One that was listed and seems damaged
+// may be gone: a coordinator removes what newer ones replace.
 bool IsCheckpoint(Files& files, const std::string& directory);
 
 // Whether the newest checkpoint below DIR says that the job is done. One that is damaged does not,
