@@ -271,7 +271,8 @@ class CoordinatorCore {
   void FailRound(const std::string& why);
   void Commit();
   Manifest RoundManifest() const;
-  void RemoveOldCheckpoints();
+  bool RemoveOldCheckpoints(size_t keep);
+  void MakeRoom(const std::string& why);
 
   // status.cc
   std::string SummaryText(const std::string& status, const std::string& reason) const;

@@ -1,8 +1,11 @@
 // Checkpoint rounds: a directory, a snapshot of each ps at its own instant, and the manifest last.
 // Nothing of training waits for a round.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/mutant.h"
@@ -48,7 +51,10 @@ void CoordinatorCore::StartRound(bool complete) {
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
   if (!round_.has_value() || round_->id != event.round) return;
-  if (!event.status.ok()) return FailRound(std::string(event.status.message()));
+  if (!event.status.ok()) {
+    MakeRoom(std::string(event.status.message()));
+    return FailRound(std::string(event.status.message()));
+  }
   round_->asked = true;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     ps_[i].snapshot_tries = 0;
@@ -78,6 +84,7 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
     if (lost && ps.stage == PsStage::kReady && ps.snapshot_tries < kSnapshotTries) {
       return AskSnapshot(index);  // the same order gets the same answer
     }
+    MakeRoom(std::string(reply.status().message()));
     return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
   }
   round_->replies[index] = std::get<SnapshotReply>(*reply);
@@ -145,6 +152,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     // job is done: only what cannot have been written is given up at once.
     PROBE("coordinator.commit.failed");
     const bool gone = absl::IsNotFound(event.status);
+    MakeRoom(std::string(event.status.message()));
     if (gone || MUTANT("commit_is_not_repeated") ||
         (!complete && round_->commit_tries >= kCommitTries)) {
       return FailRound(std::string(event.status.message()));
@@ -166,7 +174,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   checkpoint_problem_.clear();
   ++state_.counters.checkpoints;
   manifests_.insert(manifests_.begin(), std::move(manifest));
-  RemoveOldCheckpoints();
+  RemoveOldCheckpoints(job_.checkpoint.keep);
   const int64_t every_ms = static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
   next_round_ms_ = now_ms_ + (phase_ == Phase::kFinishing ? 0 : every_ms);  // the final one
   for (uint32_t i = 0; i < ps_.size(); ++i) {
@@ -203,9 +211,23 @@ void CoordinatorCore::FailRound(const std::string& why) {
   next_round_ms_ = now_ms_ + kRetryRoundMs;
 }
 
+// A newer checkpoint is worth more than how many there are: one goes for each round that finds the
+// disk full, the oldest first, and the newest never.
+void CoordinatorCore::MakeRoom(const std::string& why) {
+  const bool full = absl::StrContains(why, std::strerror(ENOSPC)) ||
+                    absl::StrContains(why, std::strerror(EDQUOT));
+  if (!full) return;
+  const auto usable = std::count_if(
+      manifests_.begin(), manifests_.end(),
+      [&](const Manifest& manifest) { return !unusable_.contains(manifest.name.ToString()); });
+  if (usable >= 2 && RemoveOldCheckpoints(static_cast<size_t>(usable) - 1)) {
+    Warn("the disk is full: the oldest checkpoint makes room for the next");
+  }
+}
+
 // Keeps the newest `keep`, and always the newest healthy one. What could not be restored counts for
-// none of them and stays: somebody may know how to read it.
-void CoordinatorCore::RemoveOldCheckpoints() {
+// none of them and stays: somebody may know how to read it. False: all are kept.
+bool CoordinatorCore::RemoveOldCheckpoints(size_t keep) {
   RemoveCheckpoints removed;
   std::vector<Manifest> kept;
   size_t usable = 0;
@@ -215,7 +237,7 @@ void CoordinatorCore::RemoveOldCheckpoints() {
       kept.push_back(std::move(manifest));
       continue;
     }
-    const bool among_newest = usable < job_.checkpoint.keep;
+    const bool among_newest = usable < keep;
     const bool only_healthy = !healthy_kept && manifest.healthy();
     if (among_newest || only_healthy) {
       ++usable;
@@ -226,7 +248,9 @@ void CoordinatorCore::RemoveOldCheckpoints() {
     }
   }
   manifests_ = std::move(kept);
-  if (!removed.directories.empty()) Emit(std::move(removed));
+  if (removed.directories.empty()) return false;
+  Emit(std::move(removed));
+  return true;
 }
 
 }  // namespace paracord

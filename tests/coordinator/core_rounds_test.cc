@@ -1,4 +1,5 @@
 // Checkpoint rounds as the core drives them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"
@@ -29,6 +30,33 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.removed == std::vector<std::string>{"round-g1-r1"});
   REQUIRE(harness.committed.size() == 3);
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
+}
+
+TEST_CASE("on a full disk older checkpoints make room one by one, and the newest stays") {
+  CoreHarness harness([](Job& job) { job.checkpoint = {.every_seconds = 1, .keep = 3}; });
+  const uint64_t session = harness.Join("worker:0");
+  LeaseReport report;
+  report.set_lease(harness.Work(session).lease().id());
+  const auto compute = [&] { harness.Work(session, {report}, /*want=*/false); };
+  for (int round = 0; round < 3; ++round) {
+    compute();
+    harness.Run(1500);
+  }
+  REQUIRE(harness.committed.size() == 3);
+  REQUIRE(harness.removed.empty());
+  const auto name = [&](size_t round) { return harness.committed[round].name.ToString(); };
+  const auto gone = [&](size_t round) {
+    return std::count(harness.removed.begin(), harness.removed.end(), name(round)) == 1;
+  };
+  harness.round_status = absl::ResourceExhaustedError("/job/ps-0: Too many open files");
+  compute();
+  harness.Run(1500);
+  CHECK_FALSE(gone(0));
+  harness.round_status = absl::ResourceExhaustedError("/job/ps-0: No space left on device");
+  harness.Run(6000);
+  CHECK((gone(0) && !gone(1)));
+  harness.Run(30000);
+  CHECK((gone(1) && !gone(2)));
 }
 
 TEST_CASE("a job.state that cannot be written is said, and no longer once it is") {
