@@ -129,9 +129,9 @@ ArrayOptions ReadOptions(JsonFields& fields, bool has_scale, Problems& problems)
 
 using ReadOne = std::function<absl::StatusOr<Array>(const std::vector<std::string>& names)>;
 
-// The wanted arrays, which must all have as many records as the first.
-absl::Status ReadAll(const Wanted& wanted, const ReadOne& read_one, std::string& first_name,
-                     uint64_t& records, Arrays& arrays) {
+// The wanted arrays, which must all have as many records as the first. `of`: whose names they have.
+absl::Status ReadAll(const std::string& of, const Wanted& wanted, const ReadOne& read_one,
+                     std::string& first_name, uint64_t& records, Arrays& arrays) {
   for (const auto& [name, names] : wanted) {
     ASSIGN_OR_RETURN(Array array, read_one(names));
     if (first_name.empty()) {
@@ -139,24 +139,24 @@ absl::Status ReadAll(const Wanted& wanted, const ReadOne& read_one, std::string&
       records = array.records();
     }
     if (array.records() != records) {
-      return absl::InvalidArgumentError(absl::StrCat(first_name, " has ", records, " records, but ",
-                                                     names[0], " has ", array.records()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          of, first_name, " has ", records, " records, but ", names[0], " has ", array.records()));
     }
     arrays.push_back({name, std::move(array)});
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& format,
+absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& format, const std::string& of,
                                                  const ArrayOptions& options,
                                                  const ReadOne& read_one) {
   Arrays features, labels, weights;
   std::string first_name;
   uint64_t records = 0;
-  RETURN_IF_ERROR(ReadAll(options.features, read_one, first_name, records, features));
-  RETURN_IF_ERROR(ReadAll(options.labels, read_one, first_name, records, labels));
-  RETURN_IF_ERROR(ReadAll(options.weights, read_one, first_name, records, weights));
-  if (records == 0) return absl::InvalidArgumentError(first_name + ": has no records");
+  RETURN_IF_ERROR(ReadAll(of, options.features, read_one, first_name, records, features));
+  RETURN_IF_ERROR(ReadAll(of, options.labels, read_one, first_name, records, labels));
+  RETURN_IF_ERROR(ReadAll(of, options.weights, read_one, first_name, records, weights));
+  if (records == 0) return absl::InvalidArgumentError(of + first_name + ": has no records");
   return std::make_unique<ArraySource>(format, std::move(features), std::move(labels),
                                        std::move(weights), static_cast<float>(options.scale));
 }
@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenFiles(Files& files, const DataSp
   const ArrayOptions options = ReadOptions(fields, has_scale, problems);
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
-  return Open(spec.format, options, [&](const std::vector<std::string>& paths) {
+  return Open(spec.format, /*of=*/"", options, [&](const std::vector<std::string>& paths) {
     return ReadArray(files, paths, read_header);
   });
 }
@@ -209,13 +209,14 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec
   fields.ReportUnknown();
   RETURN_IF_ERROR(problems.ToStatus());
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPaths(files, patterns));
-  return Open("npz", options, [&](const std::vector<std::string>& keys) -> absl::StatusOr<Array> {
+  const auto read = [&](const std::vector<std::string>& keys) -> absl::StatusOr<Array> {
     Array array;
     for (const std::string& path : paths) {
       for (const std::string& key : keys) RETURN_IF_ERROR(AppendKey(files, path, key, array));
     }
     return array;
-  });
+  };
+  return Open("npz", paths[0] + ": ", options, read);
 }
 
 }  // namespace paracord

@@ -116,6 +116,7 @@ TEST_CASE("wrong options of npz data are refused by key") {
        {"features.a: must be", "labels: is empty", "lables: unknown key"}},
       {{{"file", "/d"}, {"features", "xx"}, {"labels", "y"}},
        {"/d: holds no array \"xx\"; did you mean `x`?"}},
+      {{{"file", "/d"}, {"features", "x"}, {"labels", {"y", "y"}}}, {"/d: x has ", ", but y has "}},
   };
   CheckRefused(table, [&](const json& options) { return Open(files, options); });
 }
