@@ -46,12 +46,13 @@ Problem Computation::problem(std::string& message) const {
     message = std::string(model.message());
     return PROBLEM_SHAPE;
   }
+  const std::string because = bad_input.empty() ? "" : "; " + bad_input;
   if (!std::isfinite(loss)) {
-    message = absl::StrCat("the loss is ", loss, bad_input.empty() ? "" : "; " + bad_input);
+    message = absl::StrCat("the loss is ", loss, because);
     return PROBLEM_NONFINITE;
   }
   if (nonfinite != nullptr) {
-    message = absl::StrCat("the gradient of ", nonfinite->name(), " is not finite");
+    message = absl::StrCat("the gradient of ", nonfinite->name(), " is not finite", because);
     return PROBLEM_NONFINITE;
   }
   return PROBLEM_NONE;
@@ -73,10 +74,13 @@ void RunComputation(Computation& computation, Workload& workload, ParameterCopy&
   computation.model = loss.status();
   if (!loss.ok()) return;
   computation.loss = *loss;
-  if (!std::isfinite(*loss)) computation.bad_input = FirstNotFinite(**batch);
   if (!MUTANT("rejected_by_one_ps")) {
     Check(computation, workload,
           [&](size_t v) { return copy.GradientFinite(computation.buffer, v); });
+  }
+  // A ReLU may have lost a NaN on its way to the loss.
+  if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
+    computation.bad_input = FirstNotFinite(**batch);
   }
   workload.clip.Apply(copy.gradients(computation.buffer));
   if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload, copy);

@@ -26,7 +26,7 @@ struct Computation {
   uint32_t examples = 0;
   double loss = 0;
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
-  std::string bad_input;  // where the batch holds what is not finite, if the loss is not
+  std::string bad_input;  // where the batch holds what is not finite, if loss or gradient is not
 
   // Whether it can be pushed: PROBLEM_NONE, or why not.
   Problem problem(std::string& message) const;

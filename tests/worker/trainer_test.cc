@@ -89,12 +89,11 @@ class OneWeight : public GradientProgram {
 
 class OneExample : public BatchFeed {
  public:
-  OneExample() { batch_.examples = 1; }
+  OneExample() { batch.examples = 1; }
   void Start(const DataPlan&) override {}
-  absl::StatusOr<const Batch*> Get(const BatchId&, uint32_t) override { return &batch_; }
+  absl::StatusOr<const Batch*> Get(const BatchId&, uint32_t) override { return &batch; }
 
- private:
-  Batch batch_;
+  Batch batch;
 };
 
 // A trainer with one lease, which begins with a pull.
@@ -114,7 +113,9 @@ struct Fixture {
     auto own = std::make_unique<OneWeight>(seen, others);
     program = own.get();
     workload->program = std::move(own);
-    workload->feed = std::make_unique<OneExample>();
+    auto example = std::make_unique<OneExample>();
+    batch = &example->batch;
+    workload->feed = std::move(example);
     TrainerCallbacks callbacks;
     callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
     callbacks.wants_task = [] {};
@@ -186,6 +187,7 @@ struct Fixture {
   ManualLink link;
   Session session;
   OneWeight* program = nullptr;
+  Batch* batch = nullptr;
   std::vector<float> seen;  // the weight that each batch was computed with
   std::vector<LeaseReport> reports;
   std::optional<Trainer> trainer;
@@ -329,13 +331,15 @@ TEST_CASE("gradients leave while others are computed, and again only if the push
 TEST_CASE("a batch of which something left early is given up all the same if it is not finite") {
   Fixture test(/*batches=*/2, /*overlap=*/false, /*others=*/1);
   test.program->gradient = std::numeric_limits<float>::infinity();
+  test.batch->inputs.push_back({"x", {}, {std::numeric_limits<float>::quiet_NaN()}});
   test.AnswerWeight(1, 0);
   test.RunExecutor();
   CHECK(test.link.staged.size() == 1);
   CHECK(test.link.calls.empty());
   REQUIRE(test.reports.size() == 1);
   CHECK(test.reports[0].problem() == PROBLEM_NONFINITE);
-  CHECK(test.reports[0].message() == "the gradient of weight is not finite");
+  CHECK(test.reports[0].message() ==
+        "the gradient of weight is not finite; example 0 of the batch: input \"x\" is nan");
   // What left is never named, and what is computed next has other memory.
   const char* const before = test.link.staged[0].pieces[0].data.Flatten().data();
   test.program->gradient = 1;
