@@ -51,10 +51,7 @@ void CoordinatorCore::StartRound(bool complete) {
 
 void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
   if (!round_.has_value() || round_->id != event.round) return;
-  if (!event.status.ok()) {
-    MakeRoom(std::string(event.status.message()));
-    return FailRound(std::string(event.status.message()));
-  }
+  if (!event.status.ok()) return FailRound(std::string(event.status.message()));
   round_->asked = true;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     ps_[i].snapshot_tries = 0;
@@ -84,7 +81,6 @@ void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& 
     if (lost && ps.stage == PsStage::kReady && ps.snapshot_tries < kSnapshotTries) {
       return AskSnapshot(index);  // the same order gets the same answer
     }
-    MakeRoom(std::string(reply.status().message()));
     return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
   }
   round_->replies[index] = std::get<SnapshotReply>(*reply);
@@ -152,12 +148,12 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     // job is done: only what cannot have been written is given up at once.
     PROBE("coordinator.commit.failed");
     const bool gone = absl::IsNotFound(event.status);
-    MakeRoom(std::string(event.status.message()));
     if (gone || MUTANT("commit_is_not_repeated") ||
         (!complete && round_->commit_tries >= kCommitTries)) {
       return FailRound(std::string(event.status.message()));
     }
     checkpoint_problem_ = std::string(event.status.message());
+    MakeRoom(checkpoint_problem_);
     round_->commit_at_ms = now_ms_ + kRepeatMs;
     return;
   }
@@ -198,6 +194,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
 
 void CoordinatorCore::FailRound(const std::string& why) {
   PROBE("coordinator.round.failed");
+  MakeRoom(why);
   checkpoint_problem_ = why;
   Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
   Emit(RemoveCheckpoints{{round_->directory}});
