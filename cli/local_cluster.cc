@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -28,6 +29,18 @@ constexpr std::chrono::milliseconds kFirstPause(250);  // before the second rest
 std::string FileName(const Task& task) {
   return task.role == Role::kCoordinator ? "coordinator"
                                          : absl::StrCat(RoleName(task.role), "-", task.index);
+}
+
+// Processes that the kernel has killed because memory was short, its own or a container's; 0 if it
+// does not say.
+uint64_t OomKills(const std::string& vmstat) {
+  std::ifstream file(vmstat);
+  std::string key;
+  uint64_t value = 0;
+  while (file >> key >> value) {
+    if (key == "oom_kill") return value;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -118,6 +131,7 @@ absl::Status LocalCluster::Launch(Process& process) {
   RETURN_IF_ERROR(pid.status());
   process.pid = *pid;
   process.applied = applied_;
+  process.oom_kills = OomKills(options_.vmstat);
   return absl::OkStatus();
 }
 
@@ -149,17 +163,22 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   return death;
 }
 
+std::string LocalCluster::HowEnded(const Process& process, int status) const {
+  if (WIFEXITED(status)) return absl::StrCat("exit code ", WEXITSTATUS(status));
+  const bool for_memory =
+      WTERMSIG(status) == SIGKILL && OomKills(options_.vmstat) > process.oom_kills;
+  return absl::StrCat("signal ", WTERMSIG(status),
+                      for_memory ? ": the kernel kills because memory is short" : "");
+}
+
 std::vector<LocalCluster::Death> LocalCluster::Reap() {
   std::vector<Death> deaths;
   for (Process& process : processes_) {
     int status = 0;
     if (process.pid != 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
       process.pid = 0;
-      const bool left = WIFEXITED(status);
-      const int code = left ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      deaths.push_back(AfterDeath(
-          process, code,
-          left ? absl::StrCat("exit code ", code) : absl::StrCat("signal ", WTERMSIG(status))));
+      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      deaths.push_back(AfterDeath(process, code, HowEnded(process, status)));
     }
     if (std::chrono::steady_clock::now() < process.restart_at.value_or(Time::max())) continue;
     process.restart_at.reset();

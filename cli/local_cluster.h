@@ -30,7 +30,8 @@ struct LocalClusterOptions {
   bool evaluator = false;  // one that scores checkpoints
   std::string device = "auto";
   std::string log_level = "info";
-  std::string trace_dir;  // each life of a daemon writes its spans there; "": none
+  std::string trace_dir;                // each life of a daemon writes its spans there; "": none
+  std::string vmstat = "/proc/vmstat";  // where the kernel counts whom it killed for memory
 };
 
 class LocalCluster {
@@ -45,7 +46,7 @@ class LocalCluster {
 
   struct Death {
     std::string task;
-    std::string how;   // "exit code 3", "signal 9"
+    std::string how;   // "exit code 3", "signal 9", with the kernel's reason if it had one
     int code = 0;      // 128 + the signal
     std::string then;  // "and was restarted"; "": it stays dead
     std::string log;   // its path
@@ -82,12 +83,14 @@ class LocalCluster {
     Task task;
     pid_t pid = 0;  // 0: not running
     uint32_t starts = 0;
-    uint32_t restarts = 0;  // without a batch applied in between
-    uint64_t applied = 0;   // when it was last started
+    uint32_t restarts = 0;   // without a batch applied in between
+    uint64_t applied = 0;    // when it was last started
+    uint64_t oom_kills = 0;  // on the whole machine, then
     std::optional<Time> restart_at = std::nullopt;
   };
   // A restart, or none; what it says of it.
   Death AfterDeath(Process& process, int code, std::string how);
+  std::string HowEnded(const Process& process, int status) const;
   void BeginDraining();
   absl::Status Launch(Process& process);
   std::string LogPath(const Task& task) const;

@@ -28,9 +28,11 @@ std::string WithoutNumbers(std::string text) {
   return text;
 }
 
-// Of the newest batches; "" if there is none.
+// Of the newest batches, of a status or a summary; "" if there is none.
 std::string LossText(const nlohmann::json& status) {
-  const double loss = Number(status.value("loss", nlohmann::json()));
+  static const nlohmann::json::json_pointer in_summary("/metrics/train/loss");
+  const nlohmann::json summed_up = status.value(in_summary, nlohmann::json());
+  const double loss = Number(status.value("loss", summed_up));
   return std::isnan(loss) ? "" : absl::StrFormat("training loss %.4f", loss);
 }
 

@@ -18,6 +18,7 @@
 #include "server/initial_weights.h"
 #include "server/initializer.h"
 #include "server/optimizer.h"
+#include "storage/checkpoint.h"
 #include "worker/data/data_source.h"
 #include "worker/model/gradient_program.h"
 #include "worker/ops/cpu/cpu_ops.h"
@@ -117,6 +118,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary() << (*program)->Memory() << "\n";
+  if (!report.Take(where, CheckVariables((*program)->variables()))) return;
   const auto weights = InitialWeights::Open(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {
     report.Take(where, (*weights)->CheckFinite());

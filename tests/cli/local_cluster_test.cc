@@ -118,6 +118,22 @@ TEST_CASE("a coordinator that keeps being killed is given up, and has ended no j
   CHECK_FALSE(cluster.coordinator_exit().has_value());
 }
 
+TEST_CASE("a daemon that is killed while memory is short is told from one that somebody killed") {
+  const Scripts scripts(kStays, "kill -9 $$\n", kStays);
+  LocalClusterOptions options = scripts.Options();
+  options.vmstat = options.bin_dir + "/vmstat";
+  std::ofstream(options.vmstat) << "nr_free_pages 70\noom_kill 4\npswpin 0\n";
+  LocalCluster cluster(options);
+  REQUIRE(cluster.Start().ok());
+  std::vector<LocalCluster::Death> deaths = Deaths(cluster, 1);
+  REQUIRE(deaths.size() == 1);
+  CHECK(deaths[0].how == "signal 9");
+  std::ofstream(options.vmstat) << "nr_free_pages 70\noom_kill 5\npswpin 0\n";
+  deaths = Deaths(cluster, 1);
+  REQUIRE(deaths.size() == 1);
+  CHECK(deaths[0].how == "signal 9: the kernel kills because memory is short");
+}
+
 TEST_CASE("the last worker that leaves with a code of its own is given up, but not with 0") {
   const int code = GENERATE(0, 2);
   const Scripts scripts(

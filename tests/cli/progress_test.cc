@@ -108,10 +108,11 @@ TEST_CASE("the evaluation at which a job ended is shown too, and none twice") {
   progress.ShowLast({{"epochs", 2},
                      {"samples_per_second", 6.0},
                      {"wall_seconds", 2.0},
+                     {"metrics", {{"train", {{"loss", 0.25}}}}},
                      {"evaluations", status["evaluations"]}});
   CHECK(out.str() ==
         "epoch 1/2: test accuracy 0.5000, training loss 0.5000  (5 samples/s, 1.0 s)\n"
-        "epoch 2/2: test accuracy 0.7500  (6 samples/s, 2.0 s)\n");
+        "epoch 2/2: test accuracy 0.7500, training loss 0.2500  (6 samples/s, 2.0 s)\n");
 }
 
 TEST_CASE("an epoch that is not scored is a line with its loss, one a second at most") {

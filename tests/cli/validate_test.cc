@@ -340,6 +340,17 @@ TEST_CASE("initial weights that are damaged or of another model are found") {
   CHECK(absl::StrContains(example.err, weights));
 }
 
+TEST_CASE("a name that no variable can have in a checkpoint is found") {
+  Example example;
+  example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+      {"class_name": "Flatten", "config": {"name": "flatten"}},
+      {"class_name": "Dense", "config": {"name": "a/.slot/b", "units": 3,
+                                         "activation": "softmax"}}]}})");
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "variable \"a/.slot/b/kernel\" is named like a slot"));
+}
+
 TEST_CASE("a shape of very many axes is named by the first of them") {
   Example example;
   std::string axes;
