@@ -139,8 +139,9 @@ absl::StatusOr<Job> ParseJob(const std::string& canonical_json);
 std::string PsSettings(const Job& job);
 
 // On resume only epochs, steps, stop_when, evaluate, checkpoint, failures, timeouts, wire,
-// compression, overlap and the optimizer's learning rate may differ. The error names every key that
-// does not. `split_batches`: of the data plan that `before` has, and which goes on.
+// compression, overlap, the optimizer's learning rate and where the data's files lie may differ.
+// The error names every other key. `split_batches`: of the data plan that `before` has, and which
+// goes on.
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches);
 
 }  // namespace paracord

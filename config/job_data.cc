@@ -47,6 +47,12 @@ void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::strin
   }
 }
 
+void EraseNestedPaths(json& value) {
+  if (!value.is_structured()) return;
+  if (value.is_object() && value.contains(kNestedPathKey)) value[kNestedPathKey] = true;
+  for (json& entry : value) EraseNestedPaths(entry);
+}
+
 // Each entry is a source of its own, with a weight that the reader checks.
 std::optional<DataSpec> ReadMix(const json& value, const std::string& path,
                                 const BaseDirectory& base, Problems& problems) {
@@ -120,6 +126,20 @@ std::optional<DataSpec> ReadDataSpec(const json& value, const std::string& path,
     MakeNestedAbsolute(spec.options, base, path, problems);
   }
   return spec;
+}
+
+void ErasePaths(json& source) {
+  if (source.contains("mix")) {
+    for (json& entry : source["mix"]) ErasePaths(entry);
+    return;
+  }
+  for (const Format& format : Formats()) {
+    if (source["format"] != format.name) continue;
+    for (const std::string& key : format.path_keys) {
+      if (source.contains(key)) source[key] = true;  // that it has one
+    }
+  }
+  EraseNestedPaths(source);
 }
 
 }  // namespace paracord

@@ -23,4 +23,8 @@ void MakeAbsolute(nlohmann::json& value, const BaseDirectory& base, const std::s
 std::optional<DataSpec> ReadDataSpec(const nlohmann::json& value, const std::string& path,
                                      const BaseDirectory& base, Problems& problems);
 
+// Of a canonical source. Two are the same afterwards if at most their files lie elsewhere: whether
+// those hold the same is for the fingerprint to tell.
+void ErasePaths(nlohmann::json& source);
+
 }  // namespace paracord

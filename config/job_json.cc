@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "config/job.h"
+#include "config/job_data.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
 
@@ -138,6 +139,9 @@ void EraseWhatMayDiffer(json& job) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");
+  for (json& source : job["data"]) {
+    if (source.is_object()) ErasePaths(source);
+  }
   // Its settings, where they count, are already in loss, metrics and optimizer.
   if (job["model"].is_object()) job["model"].erase("compile_config");
 }

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "config/job_data.h"
+#include "config/json_fields.h"
 #include "tests/fakes.h"
 
 namespace paracord {
@@ -429,7 +431,7 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   now.batch = 32;
   now.seed = 2;
   now.optimizer.options["momentum"] = 0.9;
-  now.train.options["features"] = "/d/other";
+  now.train.options["scale"] = 2;
   now.model["config"]["layers"] = {1};
   now.partitioner.max_shards = 2;
   now.test.reset();
@@ -437,9 +439,39 @@ TEST_CASE("on resume only what cannot change the past may differ") {
   INFO(message);
   for (const char* key :
        {"batch: was 64 and is now 32", "seed:", "optimizer.momentum: was null",
-        "data.train.features:", "model.config.layers:", "partitioner.max_shards:", "data.test:"}) {
+        "data.train.scale:", "model.config.layers:", "partitioner.max_shards:", "data.test:"}) {
     CHECK(absl::StrContains(message, key));
   }
+}
+
+TEST_CASE("on resume the data's files may lie elsewhere") {
+  const auto check = [](const char* before_text, const char* now_text) {
+    Job before = MinimalJob();
+    Job now = before;
+    for (const auto& [job, text] : {std::pair(&before, before_text), {&now, now_text}}) {
+      Problems problems;
+      job->train = ReadDataSpec(json::parse(text), "data.train", "/d", problems).value();
+      CHECK(problems.lines().empty());
+      job->test = job->train;
+    }
+    return std::string(CheckResumable(before, now, 4).message());
+  };
+  CHECK(
+      check(R"({"format": "npy", "features": {"a": "a-*.npy"}, "labels": "y.npy"})",
+            R"({"format": "npy", "features": {"a": ["0.npy", "1.npy"]}, "labels": "/e/y.npy"})") ==
+      "");
+  CHECK(check(R"({"mix": [{"weight": 2, "format": "npz", "file": "d", "features": "x"}]})",
+              R"({"mix": [{"weight": 2, "format": "npz", "file": "e", "features": "x"}]})") == "");
+  CHECK(check(R"({"format": "csv", "files": "a.csv",
+                  "features": [{"column": "c", "vocabulary_file": "v"}], "label": "y"})",
+              R"({"format": "csv", "files": "b.csv",
+                  "features": [{"column": "c", "vocabulary_file": "w"}], "label": "y"})") == "");
+  CHECK(absl::StrContains(check(R"({"format": "npz", "file": "d", "features": "x"})",
+                                R"({"format": "npz", "file": "d", "features": "y"})"),
+                          "data.train.features: was \"x\" and is now \"y\""));
+  CHECK(absl::StrContains(check(R"({"format": "npy", "features": "x", "labels": "y"})",
+                                R"({"format": "npy", "features": "x"})"),
+                          "data.train.labels: was"));
 }
 
 }  // namespace
