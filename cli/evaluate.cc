@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/checkpoint_choice.h"
@@ -13,6 +14,7 @@
 #include "common/status_macros.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "config/job_settings.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/kept_bytes.h"
 #include "worker/model/device_program.h"
@@ -25,6 +27,7 @@ namespace {
 
 struct EvaluateFlags {
   std::string job;
+  std::vector<std::string> set;
   std::string dir;
   std::string device = "auto";
   std::optional<int64_t> step;
@@ -65,7 +68,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
       ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
-  const absl::StatusOr<Job> job = ReadJobFile(files, AbsolutePath(own.job));
+  const absl::StatusOr<Job> job = ReadJobFile(files, AbsolutePath(own.job), own.set);
   if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
   own.dir = AbsolutePath(own.dir);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, own.dir, own.step, err);
@@ -97,6 +100,7 @@ int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
   EvaluateFlags own;
   Flags flags("paracord evaluate", "The test metrics of a checkpoint, without a cluster.");
   flags.Positional("JOB", "the job file, which says what the test data are", &own.job);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
   flags.String("dir", "DIR", "the job's directory, which holds the checkpoints", &own.dir);
   flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
                 INT64_MAX, &own.step);

@@ -28,6 +28,7 @@
 #include "common/status_macros.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "config/job_settings.h"
 #include "coordinator/job_state.h"
 #include "net/grpc_daemon.h"
 #include "net/grpc_network.h"
@@ -42,6 +43,7 @@ constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
 
 struct TrainFlags {
   std::string job_file;
+  std::vector<std::string> set;
   int64_t ps = 1;
   int64_t workers = 1;
   std::string device = "auto";
@@ -126,8 +128,13 @@ std::string Word(const std::string& text) {
 }
 
 std::string ToGoOn(const TrainFlags& flags) {
-  return absl::StrCat("paracord train ", Word(flags.job_file), " --ps ", flags.ps, " --workers ",
-                      flags.workers, flags.device == "auto" ? "" : " --device " + flags.device,
+  std::string settings;
+  for (const std::string& setting : flags.set) {
+    absl::StrAppend(&settings, " --set ", Word(setting));
+  }
+  return absl::StrCat("paracord train ", Word(flags.job_file), settings, " --ps ", flags.ps,
+                      " --workers ", flags.workers,
+                      flags.device == "auto" ? "" : " --device " + flags.device,
                       flags.evaluator ? " --evaluator" : "", " --dir ", Word(flags.dir));
 }
 
@@ -270,7 +277,7 @@ int Train(TrainFlags flags) {
   if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
   PosixFiles files;
   flags.job_file = AbsolutePath(flags.job_file);
-  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file);
+  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
   if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
   for (const std::string& warning : JobWarnings(*job)) {
     std::cerr << "paracord train: warning: " << warning << "\n";
@@ -333,6 +340,7 @@ int RunTrain(Args args) {
   TrainFlags own;
   Flags flags("paracord train", "Trains a job on a cluster of processes on this machine.");
   flags.Positional("JOB", "the job file", &own.job_file);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
   flags.Integer("ps", "N", "parameter servers", 1, 64, &own.ps);
   flags.Integer("workers", "N", "workers", 1, 256, &own.workers);
   flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",

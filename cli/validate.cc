@@ -14,6 +14,7 @@
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "config/job.h"
+#include "config/job_settings.h"
 #include "config/json_fields.h"
 #include "server/initial_weights.h"
 #include "server/initializer.h"
@@ -136,11 +137,13 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
 
 int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
   std::string job_path;
+  std::vector<std::string> set;
   std::optional<std::string> cluster_path;
   int64_t ps = 2;
   Flags flags("paracord validate",
               "Says what a job comes to, or everything that is wrong with it.");
   flags.Positional("JOB", "the job file", &job_path);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
   flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",
                &cluster_path);
   flags.Integer("ps", "N", "how many ps where the cluster does not say", 1, 4096, &ps);
@@ -160,7 +163,7 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
   if (cluster) PrintCluster(*cluster, out);
   if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());
   Problems problems;
-  const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), problems);
+  const std::optional<Job> job = ReadJobFile(files, AbsolutePath(job_path), set, problems);
   report.Take(job_path, problems.ToStatus());
   if (job) {
     CheckJob(files, *job, static_cast<uint32_t>(ps), job_path, report, out);

@@ -33,6 +33,11 @@ void Flags::String(std::string name, std::string value, std::string help,
   flags_.push_back({std::move(name), std::move(value), std::move(help), out});
 }
 
+void Flags::Strings(std::string name, std::string value, std::string help,
+                    std::vector<std::string>* out) {
+  flags_.push_back({std::move(name), std::move(value), std::move(help), out});
+}
+
 void Flags::Integer(std::string name, std::string value, std::string help, int64_t low,
                     int64_t high, int64_t* out) {
   flags_.push_back({std::move(name), std::move(value), std::move(help), out, low, high});
@@ -69,6 +74,8 @@ std::string Flags::Set(const Entry& entry, const std::string& text) {
     **out = text;
   } else if (auto* const* optional = std::get_if<std::optional<std::string>*>(&entry.target)) {
     **optional = text;
+  } else if (auto* const* strings = std::get_if<std::vector<std::string>*>(&entry.target)) {
+    (*strings)->push_back(text);
   } else {
     int64_t number = 0;
     if (!absl::SimpleAtoi(text, &number) || number < entry.low || number > entry.high) {
@@ -134,7 +141,8 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
       if (takes && i + 1 < args.size() && !absl::StartsWith(args[i + 1], "--")) ++i;
       continue;
     }
-    if (std::exchange(entry->given, true)) problems.Add(shown, "is given twice");
+    const bool repeats = std::holds_alternative<std::vector<std::string>*>(entry->target);
+    if (std::exchange(entry->given, true) && !repeats) problems.Add(shown, "is given twice");
     std::string value = "true";
     if (equals != std::string::npos) {
       value = arg.substr(equals + 1);

@@ -25,6 +25,9 @@ class Flags {
   void String(std::string name, std::string value, std::string help, std::string* out);
   void String(std::string name, std::string value, std::string help,
               std::optional<std::string>* out);
+  // May be given again and again.
+  void Strings(std::string name, std::string value, std::string help,
+               std::vector<std::string>* out);
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
                int64_t* out);
   void Integer(std::string name, std::string value, std::string help, int64_t low, int64_t high,
@@ -41,8 +44,8 @@ class Flags {
   std::string Help() const;
 
  private:
-  using Target = std::variant<std::string*, std::optional<std::string>*, int64_t*,
-                              std::optional<int64_t>*, bool*>;
+  using Target = std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*,
+                              int64_t*, std::optional<int64_t>*, bool*>;
   struct Entry {
     std::string name;
     std::string value;  // empty: a switch

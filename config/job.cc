@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "common/utf8.h"
 #include "config/job_data.h"
+#include "config/job_settings.h"
 #include "config/json_fields.h"
 #include "config/limits.h"
 #include "config/named_spec.h"
@@ -396,9 +397,10 @@ std::optional<Job> ReadJob(const json& document, Files* files, const BaseDirecto
 
 }  // namespace
 
-absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path) {
+absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
+                                std::span<const std::string> settings) {
   Problems problems;
-  std::optional<Job> job = ReadJobFile(files, path, problems);
+  std::optional<Job> job = ReadJobFile(files, path, settings, problems);
   if (problems.empty()) return *std::move(job);
   Problems named;
   for (const std::string& line : problems.lines()) {
@@ -407,7 +409,8 @@ absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path) {
   return named.ToStatus();
 }
 
-std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& problems) {
+std::optional<Job> ReadJobFile(Files& files, const std::string& path,
+                               std::span<const std::string> settings, Problems& problems) {
   const absl::StatusOr<std::string> text = files.ReadWhole(path);
   if (!text.ok()) {
     problems.Add("", std::string(text.status().message()));
@@ -427,6 +430,7 @@ std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& 
   if (document->is_object() && !document->contains("name")) {
     (*document)["name"] = file.stem().string();
   }
+  ApplySettings(settings, *document, problems);
   return ReadJob(*document, &files, file.parent_path(), problems);
 }
 

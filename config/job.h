@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,12 +124,14 @@ struct Job {
 };
 
 // Reads a job file: relative paths are taken from its directory, globs are left to the readers, the
-// model file is read in. The message of the error has one line a problem,
-// each of which names the file.
-absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path);
+// model file is read in. `settings` (job_settings.h) come before what the file says. The message of
+// the error has one line a problem, each of which names the file.
+absl::StatusOr<Job> ReadJobFile(Files& files, const std::string& path,
+                                std::span<const std::string> settings = {});
 // The same for who looks for more problems: what is wrong is left at its default, or empty. Nothing
 // only if the file holds no job at all.
-std::optional<Job> ReadJobFile(Files& files, const std::string& path, Problems& problems);
+std::optional<Job> ReadJobFile(Files& files, const std::string& path,
+                               std::span<const std::string> settings, Problems& problems);
 
 // The canonical form: every key present, paths absolute, model inlined. ParseJob(JobToJson(job)) is
 // the same job.

@@ -1,10 +1,13 @@
 // paracord-coordinator: owns the job.
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "config/job_settings.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
 #include "net/grpc_daemon.h"
@@ -15,6 +18,7 @@ namespace {
 struct CoordinatorFlags {
   DaemonFlags shared;
   std::string job;
+  std::vector<std::string> set;
   std::string ps;
 };
 
@@ -37,6 +41,7 @@ int Main(int argc, char** argv) {
   CoordinatorFlags own;
   own.shared.AddTo(flags);
   flags.String("job", "FILE", "the job", &own.job);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
   flags.String("ps", "ADDRESS,...", "the parameter servers, where the cluster leaves them out",
                &own.ps);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
@@ -56,7 +61,7 @@ int Main(int argc, char** argv) {
   const size_t peers = cluster->ps.size() + cluster->workers.size();
   if (const auto code = SetUpOrExit(own.shared, *cluster->task, peers, argv[0])) return *code;
   CoordinatorOptions options;
-  absl::StatusOr<Job> job = ReadJobFile(daemon.environment().files, AbsolutePath(own.job));
+  absl::StatusOr<Job> job = ReadJobFile(daemon.environment().files, AbsolutePath(own.job), own.set);
   if (!job.ok()) return configuration(job.status());
   options.job = *std::move(job);
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);

@@ -13,6 +13,7 @@ struct Program {
     flags.Positional("JOB", "the job file", &job);
     flags.String("dir", "DIR", "where it writes", &dir);
     flags.String("cluster", "FILE", "the cluster", &cluster);
+    flags.Strings("set", "KEY=VALUE", "what", &set);
     flags.Integer("workers", "N", "how many workers", 1, 64, &workers);
     flags.Integer("step", "N", "which step", 0, 1 << 30, &step);
     flags.Switch("fresh", "start anew", &fresh);
@@ -23,6 +24,7 @@ struct Program {
   std::string job;
   std::string dir = "run";
   std::optional<std::string> cluster;
+  std::vector<std::string> set;
   int64_t workers = 2;
   std::optional<int64_t> step;
   bool fresh = false;
@@ -38,6 +40,13 @@ TEST_CASE("flags take their value with a space or an equals sign, between argume
   CHECK(program.fresh);
   CHECK(program.step == 0);
   CHECK(!program.cluster);
+}
+
+TEST_CASE("a flag of several values may be given again") {
+  Program program;
+  CHECK(program.Problems({"--set", "a=1", "j.json", "--set=b=2", "--set=a=3"}) == "");
+  CHECK(program.set == std::vector<std::string>{"a=1", "b=2", "a=3"});
+  CHECK(program.Problems({"j.json", "--set"}) == "--set: needs a value, KEY=VALUE");
 }
 
 TEST_CASE("flags that are not given keep their defaults") {
@@ -106,14 +115,15 @@ TEST_CASE("help is made from the table and wins over mistakes") {
         "usage: prog JOB [flags]\n"
         "Does things.\n"
         "\n"
-        "  JOB             the job file\n"
+        "  JOB              the job file\n"
         "\n"
-        "  --dir DIR       where it writes (default run)\n"
-        "  --cluster FILE  the cluster\n"
-        "  --workers N     how many workers (default 2)\n"
-        "  --step N        which step\n"
-        "  --fresh         start anew\n"
-        "  --help          print this\n");
+        "  --dir DIR        where it writes (default run)\n"
+        "  --cluster FILE   the cluster\n"
+        "  --set KEY=VALUE  what\n"
+        "  --workers N      how many workers (default 2)\n"
+        "  --step N         which step\n"
+        "  --fresh          start anew\n"
+        "  --help           print this\n");
 }
 
 }  // namespace

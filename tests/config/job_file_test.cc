@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -35,13 +36,68 @@ TEST_CASE("what is wrong is said once") {
     const TestDirectory directory;
     PosixFiles files;
     const std::string path = directory.Write("job.json", TextOf(document));
-    const std::optional<Job> job = ReadJobFile(files, path, problems);
+    const std::optional<Job> job = ReadJobFile(files, path, {}, problems);
     REQUIRE(job.has_value());
     CAPTURE(problems.lines());
     CHECK(problems.lines().size() == 1);
     CHECK_FALSE(job->stop_when.has_value());  // whoever builds the model would say it again
     const absl::Status named = ReadJobFile(files, path).status();
     CHECK(named.message() == path + ": " + problems.lines()[0]);
+  }
+}
+
+TEST_CASE("settings count as if they stood in the file") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json document = Minimal();
+  document["steps"] = 7;
+  const std::string path = directory.Write("job.json", TextOf(document));
+  const std::vector<std::string> settings = {"epochs=3",
+                                             "optimizer.learning_rate=0.5",
+                                             "data.train.scale=2",
+                                             "data.train.features=x",
+                                             "wire=bf16",
+                                             "checkpoint.keep=9",
+                                             "metrics=[\"mse\"]",
+                                             "name=\"5\"",
+                                             "seed=1",
+                                             "data.test=null",
+                                             "name=a=b",
+                                             "seed=2"};
+  const absl::StatusOr<Job> job = ReadJobFile(files, path, settings);
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  CHECK(job->epochs == 3);
+  CHECK_FALSE(job->steps.has_value());
+  CHECK(job->optimizer.name == "sgd");
+  CHECK(job->optimizer.options["learning_rate"] == 0.5);
+  CHECK(job->train.options["scale"] == 2);
+  CHECK(job->train.options["features"] == directory / "x");
+  CHECK(job->wire == "bf16");
+  CHECK(job->checkpoint.keep == 9);
+  CHECK(job->metrics.at(0).name == "mean_squared_error");
+  CHECK_FALSE(job->test.has_value());
+  CHECK(job->name == "a=b");
+  CHECK(job->seed == 2);
+}
+
+TEST_CASE("a setting that cannot be is named") {
+  const TestDirectory directory;
+  PosixFiles files;
+  const std::string path = directory.Write("job.json", TextOf(Minimal()));
+  for (const auto& [setting, expected] :
+       {std::pair("epochs", "--set: \"epochs\" must be KEY=VALUE"),
+        {"=3", "must be KEY=VALUE"},
+        {"a..b=3", "must be KEY=VALUE"},
+        {"epochs=three", "epochs: must be"},
+        {"epoch=3", "unknown key; did you mean `epochs`?"},
+        {"metrics.x=3", "\"metrics.x=3\" cannot be set: metrics is [\"accuracy\"]"},
+        {"name=\xff", "is not UTF-8"}}) {
+    CAPTURE(setting);
+    const std::vector<std::string> settings = {setting};
+    const std::string message(ReadJobFile(files, path, settings).status().message());
+    CAPTURE(message);
+    CHECK(absl::StrContains(message, expected));
   }
 }
 
@@ -54,7 +110,7 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
   CHECK(absl::StrContains(ReadJobFile(files, broken).status().message(),
                           broken + ": parse error at line 2"));
   Problems problems;  // of who names the file
-  CHECK_FALSE(ReadJobFile(files, broken, problems).has_value());
+  CHECK_FALSE(ReadJobFile(files, broken, {}, problems).has_value());
   CHECK(absl::StartsWith(problems.lines().at(0), "parse error at line 2"));
   json document = Minimal();
   document["model"] = "m.json";

@@ -403,6 +403,24 @@ TEST_CASE("a job that is done takes more steps from train") {
   WriteCountingJob(train.root(), {{"steps", 100}});
   CHECK(train.Start()->Wait(20000) == 0);
   CheckCounted(train.dir(), 100);
+  CHECK(train.Start({"--set", "steps=150"})->Wait(20000) == 0);
+  CheckCounted(train.dir(), 150);
+}
+
+TEST_CASE("a job goes on where its data were moved to, but not with other data") {
+  Train train(50);
+  CHECK(train.Start()->Wait(20000) == 0);
+  std::filesystem::create_directory(train.root() + "/moved");
+  const std::string moved = train.root() + "/moved/";
+  const std::vector<std::string> more = {"--set", "steps=100", "--set",
+                                         "data.train.features=moved/train-x.npy"};
+  WriteNpy(moved + "train-x.npy", {kRecords, 2}, std::vector<float>(kRecords * 2, 1));
+  CHECK(train.Start(more)->Wait(60000) == 2);
+  CHECK(train.Said("what data.train and data.test name is not what the job was begun with"));
+  std::filesystem::remove(moved + "train-x.npy");
+  std::filesystem::rename(train.root() + "/train-x.npy", moved + "train-x.npy");
+  CHECK(train.Start(more)->Wait(20000) == 0);
+  CheckCounted(train.dir(), 100);
 }
 
 // A job whose result depends on the order of its batches and on all optimizer state.
