@@ -13,7 +13,7 @@
 #include "tests/cuda_host/host_memory.h"
 #include "tests/cuda_host/host_streams.h"
 #include "tests/cuda_host/page_floats.h"
-#include "worker/ops/cuda/conv.h"
+#include "worker/ops/cuda/conv_own.h"
 #include "worker/ops/cuda/pointer.h"
 
 namespace paracord::cuda {

@@ -2,18 +2,15 @@
 // at a multiple of them (the second slice of a batch) is copied. Without tensor cores most GPUs
 // have only the slowest of its engines for padding that differs between both ends, which then goes
 // into a copy of the image.
-#include "worker/ops/cuda/conv.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/status_macros.h"
+#include "worker/ops/cuda/conv_own.h"
+#include "worker/ops/cuda/conv_short.h"
 
 namespace paracord::cuda {
 namespace {
@@ -135,19 +132,6 @@ ConvShape Theirs(const ConvShape& s, bool tf32) {
 }
 
 }  // namespace
-
-void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why) {
-  std::string what;
-  for (const auto& [has, name] :
-       {std::pair(can.forward, "output"), std::pair(can.data, "gradient of the input"),
-        std::pair(can.filter, "gradient of the kernel")}) {
-    if (!has) absl::StrAppend(&what, what.empty() ? "" : ", ", name);
-  }
-  if (what.empty()) return;
-  engine.SaySlow(absl::StrCat("a convolution of ", s.in_channels, " to ", s.out_channels,
-                              " channels by ", s.height.size, "x", s.width.size,
-                              " is computed without cuDNN, slowly (", what, "): ", why));
-}
 
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& s) {
   const bool tf32 = engine.operands() != Operands::kFloat32 && engine.runtime().has_bfloat16();

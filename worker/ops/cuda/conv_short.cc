@@ -1,11 +1,13 @@
 // Convolution by cuDNN in 16 bits. What comes out is rounded as the operands are: cuDNN has no
 // engine with a float32 result. It adds up in float32; operands of float16 are so far below its
 // largest that no sum leaves its range.
+#include "worker/ops/cuda/conv_short.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "common/status_macros.h"
-#include "worker/ops/cuda/conv.h"
+#include "worker/ops/cuda/conv_own.h"
 #include "worker/ops/cuda/short_operands.h"
 
 namespace paracord::cuda {

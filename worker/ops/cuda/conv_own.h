@@ -1,5 +1,5 @@
-// What convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits (conv_short.cc). What cuDNN
-// has no engine for, or refuses after all, is done by bodies of our own, which are slow.
+// Convolution by bodies of our own, which are slow: for what cuDNN has no engine, or refuses after
+// all. And what convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits (conv_short.cc).
 #pragma once
 
 #include <cstdint>
@@ -105,8 +105,5 @@ class LibraryConv2D : public OwnConv2D {
   const std::unique_ptr<Convolution> convolution_;
   Directions can_;
 };
-
-// Null: 16 bits are not worth it, or cuDNN has not all of it.
-absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s);
 
 }  // namespace paracord::cuda
