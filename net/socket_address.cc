@@ -10,19 +10,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/steady_ms.h"
 
 namespace paracord {
 namespace {
 
 constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-
-using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 bool IsUnix(const std::string& address) { return address.starts_with("unix:"); }
 
@@ -33,20 +32,6 @@ bool FillPath(const std::string& address, sockaddr_un& to) {
   to.sun_family = AF_UNIX;
   std::memcpy(to.sun_path, path.data(), path.size());
   return true;
-}
-
-absl::StatusOr<Found> Resolve(const std::string& address, int flags) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* found = nullptr;
-  const char* const port = colon == std::string::npos ? "" : address.c_str() + colon + 1;
-  const int failed = ::getaddrinfo(host.c_str(), port, &hints, &found);
-  if (failed != 0) return absl::InvalidArgumentError(::gai_strerror(failed));
-  return Found(found, ::freeaddrinfo);
 }
 
 void SetOption(int fd, int level, int name, int value) {
@@ -115,18 +100,18 @@ uint16_t& PortOf(sockaddr* address) {
 
 // `port`: the one to take if the address says 0, in network order; it becomes the one taken.
 // Gives the socket, or the negative error.
-int ListenAtOne(const addrinfo& at, uint16_t& port) {
-  const int fd = ::socket(at.ai_family, kSocketFlags, 0);
+int ListenAtOne(SocketAddress at, uint16_t& port) {
+  const int fd = ::socket(at.at.ss_family, kSocketFlags, 0);
   if (fd < 0) return -errno;
   SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  const bool v6 = at.ai_family == AF_INET6;
+  const bool v6 = at.at.ss_family == AF_INET6;
   const bool any =
-      v6 && IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6*>(at.ai_addr)->sin6_addr);
+      v6 && IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6*>(at.get())->sin6_addr);
   if (v6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? 0 : 1);
-  if (PortOf(at.ai_addr) == 0) PortOf(at.ai_addr) = port;
+  if (PortOf(at.get()) == 0) PortOf(at.get()) = port;
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
-  if (::bind(fd, at.ai_addr, at.ai_addrlen) != 0 || ::listen(fd, SOMAXCONN) != 0 ||
+  if (::bind(fd, at.get(), at.size) != 0 || ::listen(fd, SOMAXCONN) != 0 ||
       ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     const int error = errno;
     ::close(fd);
@@ -137,7 +122,7 @@ int ListenAtOne(const addrinfo& at, uint16_t& port) {
 }
 
 absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
-  absl::StatusOr<Found> found = Resolve(address, AI_PASSIVE);
+  const absl::StatusOr<std::vector<SocketAddress>> found = ResolveAddress(address, AI_PASSIVE);
   if (!found.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen at ", address, ": ", found.status().message()));
@@ -145,8 +130,8 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
   ListeningSockets sockets;
   uint16_t port = 0;
   int error = EADDRNOTAVAIL;
-  for (const addrinfo* one = found->get(); one != nullptr; one = one->ai_next) {
-    const int fd = ListenAtOne(*one, port);
+  for (const SocketAddress& one : *found) {
+    const int fd = ListenAtOne(one, port);
     if (fd >= 0) {
       sockets.fds.push_back(fd);
     } else {
@@ -218,7 +203,8 @@ std::string PeerOf(int fd) {
   return absl::StrCat(host, ":", port);
 }
 
-absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms) {
+absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms) {
+  const std::string& address = peer.address();
   int fd = -EINVAL;
   if (IsUnix(address)) {
     sockaddr_un at{};
@@ -226,10 +212,14 @@ absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_m
       fd = ConnectOne(reinterpret_cast<const sockaddr*>(&at), sizeof(at), patience_ms);
     }
   } else {
-    absl::StatusOr<Found> found = Resolve(address, 0);
-    if (!found.ok()) return absl::UnavailableError(found.status().message());
-    for (const addrinfo* one = found->get(); one != nullptr && fd < 0; one = one->ai_next) {
-      fd = ConnectOne(one->ai_addr, one->ai_addrlen, patience_ms);
+    const int64_t end_ms = SteadyMs() + patience_ms;
+    const absl::StatusOr<std::vector<SocketAddress>> found = peer.Find(patience_ms);
+    if (!found.ok()) return found.status();
+    // One that is silent leaves time for those behind it.
+    for (size_t i = 0; i < found->size() && fd < 0; ++i) {
+      const int64_t left_ms = end_ms - SteadyMs();
+      const int64_t share_ms = left_ms / static_cast<int64_t>(found->size() - i);
+      fd = ConnectOne((*found)[i].get(), (*found)[i].size, std::max<int64_t>(share_ms, 1));
     }
   }
   if (fd >= 0) return fd;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "net/name_lookup.h"
 
 namespace paracord {
 
@@ -24,8 +25,9 @@ absl::StatusOr<ListeningSockets> ListenAt(const std::string& address);
 // In the end: the file of a unix socket, unless it is another's by now.
 void RemoveSocket(const ListeningSockets& sockets);
 
-// Connected, not blocking. UNAVAILABLE, also when `patience_ms` are over. May ask a name server.
-absl::StatusOr<int> ConnectSocket(const std::string& address, int64_t patience_ms);
+// Connected, not blocking. UNAVAILABLE, also when `patience_ms` are over, which its name and all of
+// its addresses share.
+absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms);
 
 // What a TCP connection of ours wants: no delay, and an end when an idle peer has gone. These do
 // nothing to other sockets.

@@ -18,13 +18,17 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kConnectMs = 1000;
+constexpr int64_t kConnectMs = 1000;  // the lookup of its name included
 constexpr int64_t kGreetMs = 1000;
 constexpr int64_t kAgainMs = 1000;           // after a connection broke or was not to be had
 constexpr int64_t kSilentAgainMs = 5000;     // after the peer said nothing, as one that is stopped
 constexpr int64_t kNotSpokenMs = 60 * 1000;  // after the peer did not greet
 
 using Clock = std::chrono::steady_clock;
+
+int64_t MsUntil(Clock::time_point then) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(then - Clock::now()).count();
+}
 
 int64_t MsSince(Clock::time_point then) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
@@ -33,8 +37,8 @@ int64_t MsSince(Clock::time_point then) {
 // What the connecting thread needs, which may outlive the link.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  explicit Stream(std::unique_ptr<Link> beneath)
-      : address_(beneath->address()), beneath_(std::move(beneath)) {}
+  Stream(std::unique_ptr<Link> beneath, NameLookup name)
+      : address_(beneath->address()), name_(std::move(name)), beneath_(std::move(beneath)) {}
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<Landing> landing, ReplyFn done);
@@ -50,13 +54,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
     ReplyFn done;
     Clock::time_point since;
   };
-  void Connect();
+  void Connect(Clock::time_point until);
   void Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms);
 
   const std::string address_;
+  NameLookup name_;
   Mutex mu_;
   std::unique_ptr<Link> beneath_ ABSL_GUARDED_BY(mu_);  // none once it is closed
   bool connecting_ ABSL_GUARDED_BY(mu_) = false;
+  Clock::time_point connects_until_ ABSL_GUARDED_BY(mu_);
   Clock::time_point not_before_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<StreamConnection> connection_ ABSL_GUARDED_BY(mu_);
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // while it connects
@@ -76,12 +82,15 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
     }
     connection = connection_;
     if (connection == nullptr && !connecting_ && Clock::now() >= not_before_) {
+      const int64_t patience_ms = std::min(deadline_ms, kConnectMs + kGreetMs);
+      connects_until_ = Clock::now() + std::chrono::milliseconds(patience_ms);
       std::optional<std::thread> thread =
-          TryThread([self = shared_from_this()] { self->Connect(); });
+          TryThread([self = shared_from_this(), until = connects_until_] { self->Connect(until); });
       connecting_ = thread.has_value();
       if (connecting_) thread->detach();
     }
-    if (connecting_) {
+    // Whose deadline would pass meanwhile does not wait.
+    if (connecting_ && deadline_ms >= MsUntil(connects_until_)) {
       waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(landing),
                           std::move(done), Clock::now()});
       return;
@@ -94,14 +103,15 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
 }
 
 // In a thread of its own, which then reads the connection.
-void Stream::Connect() {
-  const absl::StatusOr<int> fd = ConnectSocket(address_, kConnectMs);
+void Stream::Connect(Clock::time_point until) {
+  const absl::StatusOr<int> fd =
+      ConnectSocket(name_, std::clamp<int64_t>(MsUntil(until), 1, kConnectMs));
   if (!fd.ok()) return Connected(nullptr, kAgainMs);
   // From here on `fd` is the connection's.
   const auto connection =
       std::make_shared<StreamConnection>(*fd, StreamConnection::Serving(), address_);
   bool silent = false;
-  if (!GreetStream(*fd, kGreetMs, &silent)) {
+  if (!GreetStream(*fd, std::min(kGreetMs, MsUntil(until)), &silent)) {
     return Connected(nullptr, silent ? kSilentAgainMs : kNotSpokenMs);
   }
   Connected(connection, kAgainMs);
@@ -160,8 +170,8 @@ void Stream::Close() {
 
 class StreamLink : public Link {
  public:
-  explicit StreamLink(std::unique_ptr<Link> beneath)
-      : stream_(std::make_shared<Stream>(std::move(beneath))) {}
+  StreamLink(std::unique_ptr<Link> beneath, NameLookup name)
+      : stream_(std::make_shared<Stream>(std::move(beneath), std::move(name))) {}
   ~StreamLink() override { stream_->Close(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
@@ -180,7 +190,12 @@ class StreamLink : public Link {
 }  // namespace
 
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath) {
-  return std::make_unique<StreamLink>(std::move(beneath));
+  NameLookup name(beneath->address());
+  return MakeStreamLink(std::move(beneath), std::move(name));
+}
+
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name) {
+  return std::make_unique<StreamLink>(std::move(beneath), std::move(name));
 }
 
 }  // namespace paracord

@@ -6,9 +6,12 @@
 #include <memory>
 
 #include "common/rpc.h"
+#include "net/name_lookup.h"
 
 namespace paracord {
 
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath);
+// `name`: how the peer's address is found.
+std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name);
 
 }  // namespace paracord

@@ -36,7 +36,8 @@ TEST_CASE("a listener without descriptors says so, with the limit, and not for e
     REQUIRE(door.ok());
     (*door)->Open({}, [](int fd) { close(fd); });
     for (int i = 0; i < 10; ++i) {
-      const absl::StatusOr<int> fd = ConnectSocket((*door)->address(), 1000);
+      NameLookup name((*door)->address());
+      const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
       if (fd.ok()) strangers.push_back(*fd);
     }
     CHECK(Soon([&] { return !sink->last_formatted().empty(); }));

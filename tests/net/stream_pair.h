@@ -39,7 +39,8 @@ struct Pair {
   }
   // As a peer that is not ours, or not well.
   int Connect() const {
-    const absl::StatusOr<int> fd = ConnectSocket(door->address(), 1000);
+    NameLookup name(door->address());
+    const absl::StatusOr<int> fd = ConnectSocket(name, 1000);
     REQUIRE(fd.ok());
     return *fd;
   }

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/steady_ms.h"
 #include "net/receive_buffers.h"
 #include "net/stream_pair.h"
 
@@ -118,6 +120,24 @@ TEST_CASE("a peer that does not greet is called by the link beneath") {
   CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", Parts{absl::Cord("x")}).status()));
   peer.join();
   for (const int fd : plain->fds) close(fd);
+}
+
+TEST_CASE("while the name of a stream's peer is looked up, calls keep their deadlines") {
+  const auto silent = std::make_shared<std::promise<void>>();  // the name server
+  const std::shared_future<void> answers = silent->get_future().share();
+  const auto ask = [answers](const std::string&) -> absl::StatusOr<std::vector<SocketAddress>> {
+    answers.wait();
+    return absl::NotFoundError("");
+  };
+  const auto link = MakeStreamLink(std::make_unique<RefusingLink>("peer.invalid:1"),
+                                   NameLookup("peer.invalid:1", ask));
+  const int64_t begun_ms = SteadyMs();
+  auto patient = AskLater(*link, "/Echo", {}, 60000);
+  CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));  // beneath, which keeps it
+  CHECK(SteadyMs() - begun_ms < 500);
+  CHECK(absl::IsUnimplemented(patient.get().status()));
+  CHECK(SteadyMs() - begun_ms < 10000);
+  silent->set_value();
 }
 
 TEST_CASE("connections that speak something else are handed on, silent ones hold up nobody") {
