@@ -1,11 +1,14 @@
 // The calling side.
+#include <grpcpp/alarm.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -17,12 +20,28 @@
 #include "common/mutex.h"
 #include "net/grpc_convert.h"
 #include "net/grpc_network.h"
+#include "net/name_lookup.h"
 #include "net/stream_link.h"
 
 namespace paracord {
 namespace {
 
 constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
+
+constexpr int64_t kDoubtMs = 1000;  // without a connection, after which a name is looked up
+
+// Where the calls of a link go.
+struct Way {
+  Way(const std::string& address, const grpc::ChannelArguments& arguments)
+      : channel(grpc::CreateCustomChannel(
+            address.starts_with("unix:") ? address : absl::StrCat("dns:///", address),
+            grpc::InsecureChannelCredentials(), arguments)),
+        stub(channel) {}
+  bool connected() const { return channel->GetState(false) == GRPC_CHANNEL_READY; }
+
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::GenericStub stub;
+};
 
 // Calls in flight, so that a link can cancel them and wait for their end.
 class Calls {
@@ -51,9 +70,12 @@ class Calls {
 // One call: writes all parts, then reads all parts. Deletes itself when gRPC is done with it.
 class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  ClientCall(grpc::Channel& channel, grpc::GenericStub& stub, Calls& calls, std::string_view method,
-             Parts request, int64_t deadline_ms, const std::string& address, ReplyFn done)
-      : channel_(channel),
+  // `name`: nullptr if there is none to look up.
+  ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name, Calls& calls,
+             std::string_view method, Parts request, int64_t deadline_ms,
+             const std::string& address, ReplyFn done)
+      : way_(std::move(way)),
+        name_(std::move(name)),
         calls_(calls),
         request_(CutParts(std::move(request))),
         deadline_ms_(deadline_ms),
@@ -61,10 +83,16 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
         done_(std::move(done)) {
     // A call waits for the connection: fail-fast calls would come back on gRPC's 5 s grid only.
     context_.set_wait_for_ready(true);
-    context_.set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::milliseconds(deadline_ms));
+    const auto now = std::chrono::system_clock::now();
+    context_.set_deadline(now + std::chrono::milliseconds(deadline_ms));
     calls_.Add(&context_);
-    stub.PrepareBidiStreamingCall(&context_, std::string(method), {}, this);
+    if (name_ != nullptr && !way_->connected()) {
+      doubt_.emplace().Set(now + std::chrono::milliseconds(std::min(deadline_ms / 2, kDoubtMs)),
+                           [way = way_, name = name_](bool waited) {
+                             if (waited && !way->connected()) name->Look();
+                           });
+    }
+    way_->stub.PrepareBidiStreamingCall(&context_, std::string(method), {}, this);
     WriteNext();
     StartRead(&received_);
     StartCall();
@@ -101,6 +129,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
       done_(absl::Status(error.code(), absl::StrCat(address_, ": ", WhatHappened(error))));
     }
     done_ = nullptr;
+    doubt_.reset();
     calls_.Remove(&context_);
     delete this;
   }
@@ -110,19 +139,21 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
       return std::string(error.message());
     }
-    const bool connected = channel_.GetState(false) == GRPC_CHANNEL_READY;
-    return connected ? absl::StrCat("no answer within ", deadline_ms_, " ms")
-                     : absl::StrCat("no connection within ", deadline_ms_,
-                                    " ms: nobody listens there, or it cannot be reached");
+    if (way_->connected()) return absl::StrCat("no answer within ", deadline_ms_, " ms");
+    std::string why = name_ == nullptr ? "" : name_->Problem();
+    if (why.empty()) why = "nobody listens there, or it cannot be reached";
+    return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
   }
 
-  grpc::Channel& channel_;
+  const std::shared_ptr<Way> way_;
+  const std::shared_ptr<NameLookup> name_;
   Calls& calls_;
   Parts request_;
   const int64_t deadline_ms_;
   const std::string address_;
   ReplyFn done_;
   grpc::ClientContext context_;
+  std::optional<grpc::Alarm> doubt_;  // whether the name resolves
   grpc::ByteBuffer sent_;
   grpc::ByteBuffer received_;
   absl::Cord reply_;
@@ -133,24 +164,19 @@ class GrpcLink : public Link {
  public:
   GrpcLink(const std::string& address, const GrpcOptions& options)
       : address_(address),
-        channel_(grpc::CreateCustomChannel(Target(address), grpc::InsecureChannelCredentials(),
-                                           Arguments(options))),
-        stub_(channel_) {}
+        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr),
+        way_(std::make_shared<Way>(address, Arguments(options))) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    new ClientCall(*channel_, stub_, calls_, method, std::move(request), deadline_ms, address_,
+    new ClientCall(way_, name_, calls_, method, std::move(request), deadline_ms, address_,
                    std::move(done));
   }
 
   const std::string& address() const override { return address_; }
 
  private:
-  static std::string Target(const std::string& address) {
-    return address.starts_with("unix:") ? address : absl::StrCat("dns:///", address);
-  }
-
   static grpc::ChannelArguments Arguments(const GrpcOptions& options) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
@@ -173,9 +199,9 @@ class GrpcLink : public Link {
   }
 
   const std::string address_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<NameLookup> name_;  // nullptr: it has none
+  const std::shared_ptr<Way> way_;
   Calls calls_;
-  grpc::GenericStub stub_;
 };
 
 }  // namespace

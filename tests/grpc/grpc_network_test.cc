@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <future>
 #include <string>
 
@@ -163,6 +164,19 @@ TEST_CASE("a call to nobody ends at its deadline, and says whether it was connec
   CHECK(absl::IsDeadlineExceeded(reply.status()));
   CHECK(std::string(reply.status().message()) == slow->address() + ": no answer within 300 ms");
   service.cancelled.get_future().get();
+}
+
+TEST_CASE("a call to a name that does not resolve says so, and keeps its deadline") {
+  GrpcNetwork network;
+  const auto link = DialEither(network, "host.invalid:7401");
+  const auto begun = std::chrono::steady_clock::now();
+  const Reply reply = Call(*link, "/t/echo", {}, 1000).get();
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(2));
+  CHECK(absl::IsDeadlineExceeded(reply.status()));
+  const std::string said(reply.status().message());
+  CHECK(said.find("host.invalid:7401: no connection within ") == 0);
+  CHECK(said.find(" ms: the name host.invalid ") != std::string::npos);
+  CHECK(said.find("nobody listens") == std::string::npos);
 }
 
 TEST_CASE("a parked call is cancelled when its caller goes away") {
