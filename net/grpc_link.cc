@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <utility>
@@ -30,7 +31,7 @@ constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a wor
 
 constexpr int64_t kDoubtMs = 1000;  // without a connection, after which a name is looked up
 
-// Where the calls of a link go.
+// Where the calls of a link go; shared with those under way, since the link may take another.
 struct Way {
   Way(const std::string& address, const grpc::ChannelArguments& arguments)
       : channel(grpc::CreateCustomChannel(
@@ -41,6 +42,7 @@ struct Way {
 
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
+  std::atomic<bool> nameless = false;  // its name did not resolve when last it mattered
 };
 
 // Calls in flight, so that a link can cancel them and wait for their end.
@@ -141,6 +143,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     }
     if (way_->connected()) return absl::StrCat("no answer within ", deadline_ms_, " ms");
     std::string why = name_ == nullptr ? "" : name_->Problem();
+    if (!why.empty()) way_->nameless = true;
     if (why.empty()) why = "nobody listens there, or it cannot be reached";
     return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
   }
@@ -164,19 +167,30 @@ class GrpcLink : public Link {
  public:
   GrpcLink(const std::string& address, const GrpcOptions& options)
       : address_(address),
+        arguments_(Arguments(options)),
         name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr),
-        way_(std::make_shared<Way>(address, Arguments(options))) {}
+        way_(std::make_shared<Way>(address, arguments_)) {}
 
   ~GrpcLink() override { calls_.CancelAndWait(); }
 
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
-    new ClientCall(way_, name_, calls_, method, std::move(request), deadline_ms, address_,
+    new ClientCall(TheWay(), name_, calls_, method, std::move(request), deadline_ms, address_,
                    std::move(done));
   }
 
   const std::string& address() const override { return address_; }
 
  private:
+  // gRPC asks less and less often for a name that does not resolve, at last every 2 minutes: once
+  // it does, who begins anew finds it at once.
+  std::shared_ptr<Way> TheWay() {
+    MutexLock lock(mu_);
+    if (way_->nameless && name_->Problem().empty() && !way_->connected()) {
+      way_ = std::make_shared<Way>(address_, arguments_);
+    }
+    return way_;
+  }
+
   static grpc::ChannelArguments Arguments(const GrpcOptions& options) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
@@ -187,6 +201,8 @@ class GrpcLink : public Link {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    // A peer that has moved to another address behind its name is looked for soon, not after 30 s.
+    arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
     // A peer that fell silent while a call waits for it counts as gone after 15 s.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
@@ -199,8 +215,10 @@ class GrpcLink : public Link {
   }
 
   const std::string address_;
+  const grpc::ChannelArguments arguments_;
   const std::shared_ptr<NameLookup> name_;  // nullptr: it has none
-  const std::shared_ptr<Way> way_;
+  Mutex mu_;
+  std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);
   Calls calls_;
 };
 
@@ -213,6 +231,9 @@ GrpcNetwork::GrpcNetwork(GrpcOptions options)
     : options_(options),
       intake_(std::make_shared<Intake>(options.requests_bytes_max, kSmallBytes)) {
   static Link* const kept = [&] {
+    // As listeners and streams do it, and all else on the machine. gRPC's own way asks name servers
+    // for IPv6 addresses of names that /etc/hosts has, and waits for them.
+    setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
 #if defined(__SANITIZE_ADDRESS__)
     const __lsan::ScopedDisabler not_a_leak;
 #endif
