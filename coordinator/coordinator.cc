@@ -181,6 +181,7 @@ void Coordinator::CarryOut(AnswerHold& effect) {
 }
 
 void Coordinator::CarryOut(CallPs& effect) {
+  if (effect.anew) links_[effect.ps] = environment_.network.Dial(options_.ps_addresses[effect.ps]);
   Link& link = *links_[effect.ps];
   const auto send = [&]<class Reply>(std::string_view name, const auto& request) {
     CallProto<Reply>(link, name, request, effect.deadline_ms,

@@ -109,6 +109,7 @@ class CoordinatorCore {
     std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
     std::optional<int64_t> unread_since_ms;  // that it could not load this
     std::string problem;                     // the newest error, for people
+    bool stranger = false;                   // somebody else answered at its address
     bool draining = false;
     bool finished = false;  // told to leave
     uint32_t snapshot_tries = 0;
@@ -206,6 +207,7 @@ class CoordinatorCore {
   Fence FenceFor(const Ps& ps) const;
   DescribeRequest Look() const;
   void OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnStranger(uint32_t index, const std::string& problem);
   void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
 constexpr int64_t kRetryMs = 100;      // between looks
+constexpr int64_t kStrangerMs = 1000;  // where somebody else was found
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
 
@@ -38,7 +39,8 @@ DescribeRequest CoordinatorCore::Look() const {
 void CoordinatorCore::SendPs(uint32_t index, uint64_t& tag, int64_t deadline_ms,
                              PsRequest request) {
   tag = ++last_tag_;
-  Emit(CallPs{index, tag, deadline_ms, std::move(request)});
+  const bool anew = std::exchange(ps_[index].stranger, false);
+  Emit(CallPs{index, tag, deadline_ms, std::move(request), anew});
 }
 
 // All ps were ready once, or one holds what a coordinator before this one has trained: it is worth
@@ -184,12 +186,12 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
                                ", this coordinator ", kProtocol));
   }
   if (!description.run_id().empty() && description.run_id() != state_.run_id) {
-    ps.problem = absl::StrCat("it holds run ", description.run_id(), ", not this job's ",
-                              state_.run_id, ": stop that job or use another address");
-    return;
+    return OnStranger(index,
+                      absl::StrCat("it holds run ", description.run_id(), ", not this job's ",
+                                   state_.run_id, ": stop that job or use another address"));
   }
   if (description.has_ps() && description.ps() != index) {
-    ps.problem = absl::StrCat("it is ps:", description.ps(), ", not ps:", index);
+    OnStranger(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index));
     if (formed_ms_.has_value()) return;  // the right one may come
     return EndJob(ExitCode::kConfiguration, "failed",
                   absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
@@ -227,6 +229,13 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   ps.stage = PsStage::kSeen;
   ps.retry_at_ms = now_ms_;
   ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // another may stay away for an hour
+}
+
+// The right one may be elsewhere by now, where only a new connection finds it.
+void CoordinatorCore::OnStranger(uint32_t index, const std::string& problem) {
+  ps_[index].problem = problem;
+  ps_[index].stranger = true;
+  ps_[index].retry_at_ms = now_ms_ + kStrangerMs;
 }
 
 void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply) {

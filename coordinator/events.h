@@ -113,6 +113,7 @@ struct CallPs {
   uint64_t tag = 0;
   int64_t deadline_ms = 0;
   PsRequest request;
+  bool anew = false;  // over a new connection: somebody else was at the other end of this one
 };
 
 struct ClaimGeneration {

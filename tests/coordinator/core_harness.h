@@ -111,6 +111,7 @@ class CoreHarness {
   void Take(Log& e) { log += e.text + "\n"; }
   void Take(Exit& e) { exit = e; }
   void Take(CallPs& e) {
+    if (e.anew) ++dialed_anew[e.ps];
     if (dead.contains(e.ps)) {
       if (std::holds_alternative<PsHoldRequest>(e.request)) return;
       return Answer(e, absl::UnavailableError("no connection"));
@@ -233,6 +234,7 @@ class CoreHarness {
   int64_t now = 1000;
   PsDescription ps[2];
   std::set<uint32_t> dead;
+  std::map<uint32_t, int> dialed_anew;  // by ps
   std::set<uint32_t> finished;
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone
   std::map<uint32_t, uint64_t> hold_tags;

@@ -129,6 +129,28 @@ TEST_CASE("a job that is soon over waits for workers that are only starting, but
   CHECK(harness.exit->code == 0);
 }
 
+TEST_CASE("where somebody else answers for a ps it is dialed anew, until it is there") {
+  CoreHarness harness;
+  harness.Run(1000);
+  REQUIRE(harness.Join("worker:0") != 0);
+  const bool other_ps = GENERATE(true, false);  // or one of another job
+  CAPTURE(other_ps);
+  const PsDescription right = harness.ps[0];
+  harness.ps[0].set_boot_id("stranger");
+  other_ps ? harness.ps[0].set_ps(1) : harness.ps[0].set_run_id("another");
+  harness.Run(20000);
+  CHECK(harness.dialed_anew[0] >= 5);
+  CHECK(harness.dialed_anew[0] <= 20);  // once a second
+  CHECK_FALSE(harness.dialed_anew.contains(1));
+  harness.ps[0] = right;
+  harness.Run(3000);
+  CHECK(harness.Join("worker:0", 40, 0, "later") != 0);
+  const int in_all = harness.dialed_anew[0];
+  harness.Run(10000);
+  CHECK(harness.dialed_anew[0] == in_all);
+  CHECK_FALSE(harness.exit.has_value());
+}
+
 TEST_CASE("a list of ps in another order than their tasks ends the job at once") {
   CoreHarness harness({}, {}, nullptr, /*away=*/{0, 1});
   for (uint32_t i = 0; i < 2; ++i) harness.ps[i].set_ps(1 - i);
