@@ -206,7 +206,10 @@ void Worker::StartSession(const Session& session) {
   // Posted, since they end the trainer that calls them.
   callbacks.stale = [this, id = session_](std::string why) {
     environment_.loop.Post(Guarded([this, id, why = std::move(why)] {
-      if (id == session_ && trainer_ != nullptr) EndSession(why);
+      if (id != session_ || trainer_ == nullptr) return;
+      EndSession(why);
+      // It may be somebody else who answers there: a new connection finds who has that name by now.
+      ps_links_.clear();
     }));
   };
   callbacks.wants_task = [this] { SendWork(); };

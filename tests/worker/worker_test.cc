@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ class OneAnswer : public NoNetwork {
     OneAnswer& network_;
     const std::string address_ = "unix:/coordinator";
   };
-  std::unique_ptr<Link> Dial(const std::string&) override {
+  std::unique_ptr<Link> Dial(const std::string& address) override {
+    ++dialed[address];
     return std::make_unique<AnswerLink>(*this);
   }
 
@@ -45,6 +47,7 @@ class OneAnswer : public NoNetwork {
   std::function<std::optional<Answer>(std::string_view method, const absl::Cord& request)> answers;
   std::vector<ReplyFn> unanswered;
   int asked = 0;
+  std::map<std::string, int> dialed;  // by address
 };
 
 struct Joining {
@@ -163,6 +166,51 @@ TEST_CASE("a worker with a session whose work the coordinator cannot read ends w
         "malformed paracord.WorkRequest of 9 bytes");
   CHECK(refused == 5);
   CHECK((beats > 0) == answers_beats);
+}
+
+TEST_CASE("a worker that finds somebody else at the address of a ps dials it anew") {
+  ExampleJob example;
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  int sessions = 0, exchanges = 0;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (name == method::kJoin) {
+      const absl::StatusOr<JoinRequest> request = ParseMessage<JoinRequest>(bytes);
+      JoinReply reply;
+      if (!request->has_facts()) {
+        reply.set_job_json(JobToJson(example.job));
+      } else {
+        Session& session = *reply.mutable_session();
+        session.set_id(static_cast<uint64_t>(++sessions));
+        PsInfo& ps = *session.add_ps();
+        ps.set_address("unix:/ps");
+        ps.set_boot_id("the same in each");
+        for (const VariableSpec& variable : request->facts().variables()) {
+          PartitionSpec& partition = *session.add_partitions();
+          partition.set_id(static_cast<uint32_t>(session.partitions_size() - 1));
+          partition.set_variable(partition.id());
+          partition.set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
+        }
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork) {
+      WorkReply reply;
+      if (ParseMessage<WorkRequest>(bytes)->want_task()) {
+        reply.mutable_lease()->set_id(1);
+        reply.mutable_lease()->set_end_batch(1);
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kExchange) {
+      ++exchanges;
+      answer = absl::AbortedError("boot id is \"b\" here");
+    }
+    return answer;
+  };
+  joining.loop.Advance(5000);
+  CHECK(sessions >= 3);
+  CHECK(exchanges >= 3);
+  CHECK(joining.network.dialed["unix:/ps"] == sessions);
+  CHECK(joining.network.dialed["unix:/coordinator"] == 1);
 }
 
 }  // namespace
