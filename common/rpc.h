@@ -94,6 +94,8 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual std::string address() const = 0;  // with the port that was chosen when 0 was asked for
+  // The same without a name that would have to be looked up.
+  virtual std::string own_address() const { return address(); }
 };
 
 class Network {

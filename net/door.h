@@ -29,6 +29,7 @@ class Door {
   // From now on connections are taken; `others` gets a connected socket that does not block.
   void Open(StreamConnection::Serving streams, std::function<void(int fd)> others);
   const std::string& address() const { return sockets_.address; }
+  const std::string& own_address() const { return sockets_.own_address; }
 
  private:
   // A connection that has not said anything yet.

@@ -215,7 +215,8 @@ class GrpcListener : public Listener {
       : generic_(std::move(generic)),
         server_(std::move(server)),
         door_(std::move(door)),
-        address_(door_->address()) {}
+        address_(door_->address()),
+        own_address_(door_->own_address()) {}
   ~GrpcListener() override {
     door_ = nullptr;
     // Parked calls are cancelled; a reply on its way gets a moment.
@@ -223,12 +224,14 @@ class GrpcListener : public Listener {
     server_->Wait();
   }
   std::string address() const override { return address_; }
+  std::string own_address() const override { return own_address_; }
 
  private:
   const std::unique_ptr<GenericService> generic_;
   const std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Door> door_;
   const std::string address_;
+  const std::string own_address_;
 };
 
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {

@@ -88,9 +88,18 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
     if (fd >= 0) ::close(fd);
     return CannotListen(address, error);
   }
-  ListeningSockets sockets{{fd}, address, at.sun_path, 0};
+  ListeningSockets sockets{{fd}, address, address, at.sun_path, 0};
   if (::lstat(at.sun_path, &there) == 0) sockets.socket_inode = there.st_ino;
   return sockets;
+}
+
+// "10.0.0.7:41234" or "[fd00::7]:41234"
+std::string TextOf(const sockaddr* address, socklen_t size) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  constexpr int kNumbers = NI_NUMERICHOST | NI_NUMERICSERV;
+  if (getnameinfo(address, size, host, sizeof(host), port, sizeof(port), kNumbers) != 0) return "?";
+  const bool v6 = address->sa_family == AF_INET6;
+  return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
 
 uint16_t& PortOf(sockaddr* address) {
@@ -144,6 +153,10 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
     return CannotListen(address, error);
   }
   sockets.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", ntohs(port));
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  ::getsockname(sockets.fds[0], reinterpret_cast<sockaddr*>(&own), &size);
+  sockets.own_address = TextOf(reinterpret_cast<const sockaddr*>(&own), size);
   return sockets;
 }
 
@@ -197,10 +210,7 @@ std::string PeerOf(int fd) {
   socklen_t size = sizeof(at);
   auto* const address = reinterpret_cast<sockaddr*>(&at);
   if (getpeername(fd, address, &size) != 0 || at.ss_family == AF_UNIX) return "unix";
-  char host[NI_MAXHOST], port[NI_MAXSERV];
-  constexpr int kNumbers = NI_NUMERICHOST | NI_NUMERICSERV;
-  if (getnameinfo(address, size, host, sizeof(host), port, sizeof(port), kNumbers) != 0) return "?";
-  return absl::StrCat(host, ":", port);
+  return TextOf(address, size);
 }
 
 absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms) {

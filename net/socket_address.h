@@ -16,6 +16,7 @@ inline constexpr int kSilentMs = 15000;
 struct ListeningSockets {
   std::vector<int> fds;     // not blocking; one for each address that a host's name has
   std::string address;      // with the port that was chosen when 0 was asked for
+  std::string own_address;  // of one of them, with no name in it
   std::string socket_path;  // of a unix socket
   uint64_t socket_inode = 0;
 };

@@ -78,7 +78,7 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;
   if (shared_memory) offer = SharedNetwork::Offer(ps.boot_id(), ps, daemon.intake());
   if (!offer.ok()) log.Warn("{}", std::string(offer.status().message()));
-  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->address());
+  const std::unique_ptr<SelfProbe> probe = daemon.Probe((*listener)->own_address());
   return daemon.Run([&](const std::string&) { ps.Drain(); });
 }
 

@@ -7,6 +7,8 @@
 #include <future>
 #include <string>
 
+#include "net/name_lookup.h"
+
 namespace paracord {
 namespace {
 
@@ -118,6 +120,22 @@ TEST_CASE("an address that cannot be listened at is named with the reason") {
   const auto listener = network.Listen("127.0.0.1:0", service);
   REQUIRE(listener.ok());
   CHECK(absl::IsAlreadyExists(network.Listen((*listener)->address(), service).status()));
+}
+
+TEST_CASE("a listener can be called where no name has to be looked up") {
+  GrpcNetwork network;
+  EchoService service;
+  for (const char* const address : {"localhost:0", "0.0.0.0:0", "[::1]:0"}) {
+    CAPTURE(address);
+    const auto listener = network.Listen(address, service);
+    REQUIRE(listener.ok());
+    const std::string own = (*listener)->own_address();
+    CAPTURE(own);
+    CHECK_FALSE(HasName(own));
+    CHECK(own.substr(own.rfind(':')) ==
+          (*listener)->address().substr((*listener)->address().rfind(':')));
+    CHECK(Call(*network.Dial(own), "/t/echo", {}).get().ok());
+  }
 }
 
 TEST_CASE("a reply of several parts arrives whole") {
