@@ -63,6 +63,8 @@ images("brightness", lambda L: [L.RandomBrightness((0.1, 0.1), value_range=(0, 1
     L.RandomBrightness((-0.1, -0.1))], 4, 5, 3, low=0.0)
 images("contrast", lambda L: [L.Rescaling(100.0, 20.0), L.RandomContrast((0.0, 0.0)),
     L.Rescaling(0.01)], 4, 5, 3, keras2=False)
+images("rescaling_by_channel", lambda L: [L.Rescaling([2.0, -0.5]), L.Rescaling(
+    0.75, offset=[0.25, -1.0]), L.Rescaling([[[0.5], [2.0], [1.5]]], [[[1.0]], [[-1.0]]])], 2, 3, 2)
 images("crop_of_the_size", lambda L: [L.RandomCrop(5, 8)], 5, 8, 2)
 
 

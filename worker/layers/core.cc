@@ -266,6 +266,12 @@ std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
 }
 // y = scale x + offset
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config) {
+  for (const char* key : {"scale", "offset"}) {
+    const nlohmann::json* value = config.Value(key);
+    if (value != nullptr && (value->is_array() || value->is_object())) {
+      return MakeArrayRescaling(config);
+    }
+  }
   const auto scale = static_cast<float>(config.Number("scale", 1));
   const auto offset = static_cast<float>(config.Number("offset", 0));
   const Activation affine{ActivationKind::kAffine, scale, offset, 0};

@@ -50,6 +50,7 @@ std::unique_ptr<Layer> MakeRecurrent(LayerConfig& config);      // SimpleRNN, LS
 std::unique_ptr<Layer> MakeReduce(LayerConfig& config);         // Mean, Sum, Max, Norm, ...
 std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
+std::unique_ptr<Layer> MakeArrayRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
 std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNormalization
 std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention

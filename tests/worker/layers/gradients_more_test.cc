@@ -47,6 +47,13 @@ TEST_CASE("gradients of transposed convolutions agree with differences") {
         {3, 2});
 }
 
+TEST_CASE("gradients of a Rescaling by arrays agree with differences") {
+  for (const json& scale : {json{2.0, 0.5, -1.5}, json{{{{0.25}}}}}) {
+    CheckGradients(Around(Dense(3), LayerJson("Rescaling", {{"scale", scale}, {"offset", {1}}})),
+                   "mse", SchemaOf({2, 2, 2}, {2}), 0, 1);
+  }
+}
+
 TEST_CASE("gradients of layers over volumes agree with differences") {
   Check({{"Conv3D", {{"filters", 2}, {"kernel_size", 2}, {"strides", {2, 1, 2}}}},
          {"Conv3D",

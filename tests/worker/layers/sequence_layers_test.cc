@@ -85,6 +85,8 @@ TEST_CASE("layers over sequences that cannot be had are refused by layer and key
       {"PReLU", {{"shared_axes", {3}}}, {4, 3}, "key \"shared_axes\": 3 is no axis of (4, 3)"},
       {"GroupNormalization", {{"groups", 2}}, {4, 3}, "3 channels do not make 2 groups"},
       {"RMSNormalization", {{"axis", {1}}}, {4, 3}, "key \"axis\": must be the last axes"},
+      {"Rescaling", {{"scale", {1, 2}}}, {4, 3}, "key \"scale\": numbers of shape (2,)"},
+      {"Rescaling", {{"offset", {{1, 2, 3}, {4}}}}, {4, 3}, "key \"offset\": must be a number"},
       {"Activation", {{"activation", "glu"}}, {4, 3}, "needs a last axis of even size"},
       {"Dense",
        {{"units", 2}, {"activity_regularizer", {{"class_name", "OrthogonalRegularizer"}}}},
