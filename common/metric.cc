@@ -8,6 +8,7 @@
 namespace paracord {
 namespace {
 
+// 0 of nothing, as in Keras: where all weights are 0.
 double Share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
 // values: positives, then negatives, by bucket of the prediction. Counts above threshold i are sums
@@ -107,8 +108,7 @@ double MetricValue(const MetricState& state) {
     default:
       break;
   }
-  if (state.values(1) == 0) return kNone;
-  const double mean = state.values(0) / state.values(1);
+  const double mean = Share(state.values(0), state.values(1));
   if (state.kind() == METRIC_ROOT) return std::sqrt(mean);
   return state.kind() == METRIC_EXP ? std::exp(mean) : mean;
 }

@@ -11,7 +11,8 @@ namespace paracord {
 // sum += state, element by element; an empty sum takes the state's size.
 void MergeMetric(const MetricState& state, MetricState& sum);
 
-// Of a mean: values = {sum over the examples, number of examples}. NaN for an empty state.
+// Of a mean: values = {sum over the examples, sum of their weights}, 0 where that is 0. NaN for
+// a state that nothing was added to.
 double MetricValue(const MetricState& state);
 
 }  // namespace paracord

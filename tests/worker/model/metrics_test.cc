@@ -67,6 +67,25 @@ TEST_CASE("each count of a confusion is a metric") {
   }
 }
 
+TEST_CASE("a metric of examples that all weigh 0 is 0, as in Keras, and no NaN") {
+  for (const char* name :
+       {"categorical_accuracy", "binary_accuracy", "top_k_categorical_accuracy", "precision",
+        "recall", "auc", "f1_score", "cosine_similarity", "mean_squared_error",
+        "root_mean_squared_error", "categorical_crossentropy"}) {
+    INFO(name);
+    NamedSpec spec;
+    spec.name = name;
+    if (spec.name == "f1_score") spec.options = {{"average", "macro"}};
+    const auto metric = ResolveMetric(spec, {2}, {2});
+    REQUIRE(metric.ok());
+    const Floats outputs = {.7f, .3f, .2f, .8f}, targets = {1, 0, 0, 1}, weights = {0, 0};
+    MetricState state;
+    AddToMetric(*metric, 2, outputs.data(), targets.data(), weights, state);
+    CHECK(MetricValue(state) == 0);
+  }
+  CHECK(std::isnan(MetricValue(MetricState())));  // nothing was measured
+}
+
 TEST_CASE("what is at a threshold is not above it, in float32") {
   const Floats outputs = {.3f, .31f, .7f, .2f}, targets = {1, 1, 0, 1};
   CHECK(Measure({{"thresholds", .3}}, "precision", 1, outputs, targets) == Approx(0.5));
