@@ -63,7 +63,8 @@ absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
   return image;
 }
 
-// To the wanted number of channels.
+// To the wanted number of channels. Grey is what libpng makes of a colour, as TensorFlow has it:
+// weights in 2^-15, and what is behind the point is cut off.
 void Convert(uint32_t channels, Image& image) {
   if (image.channels == channels) return;
   const size_t pixels = size_t{image.height} * image.width;
@@ -73,8 +74,7 @@ void Convert(uint32_t channels, Image& image) {
       std::fill_n(&bytes[3 * i], 3, image.bytes[i]);
     } else {
       const uint8_t* rgb = &image.bytes[3 * i];
-      bytes[i] =
-          static_cast<uint8_t>(std::lround(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]));
+      bytes[i] = static_cast<uint8_t>((9797 * rgb[0] + 19234 * rgb[1] + 3737 * rgb[2]) >> 15);
     }
   }
   image.bytes = std::move(bytes);

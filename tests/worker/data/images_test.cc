@@ -96,7 +96,7 @@ TEST_CASE("grey is the same from every kind of file") {
   CHECK(grey->bytes[kWidth * 2] == 38);  // 19 a row
   const auto colour = DecodeImage(File("rgb.png"), 1);
   REQUIRE(colour.ok());
-  CHECK(colour->bytes[kWidth + 1] == std::lround(0.299 * 19 + 0.587 * 15 + 0.114));
+  CHECK(colour->bytes[kWidth + 1] == 14);  // 14.6 in TensorFlow too, which cuts off
   CHECK(DecodeImage(File("rgb.jpg"), 1)->bytes.size() == kWidth * kHeight);
 }
 
