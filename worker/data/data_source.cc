@@ -107,14 +107,27 @@ std::string FirstNotFinite(const Batch& batch) {
   return "";
 }
 
+size_t CheckedAtOnce(const Batch& schema) {
+  constexpr double kRecordsMax = 16, kFloatsMax = 1 << 20;
+  double floats = 1;
+  for (const auto* columns : {&schema.inputs, &schema.targets, &schema.weights}) {
+    for (const Column& column : *columns) {
+      double size = 1;
+      for (const uint64_t dim : column.shape) size *= static_cast<double>(dim);
+      floats += size;
+    }
+  }
+  return static_cast<size_t>(std::clamp(kFloatsMax / floats, 1.0, kRecordsMax));
+}
+
 absl::Status CheckFirstValues(const DataSource& source) {
   constexpr uint64_t kRecordsMax = 1000, kFloatsMax = uint64_t{16} << 20;
-  constexpr uint64_t kAtOnce = 16;
+  const size_t at_once = CheckedAtOnce(source.schema());
   Batch batch;
   uint64_t floats = 0;
   for (uint64_t record = 0; record < std::min(source.records(), kRecordsMax);) {
     std::vector<uint64_t> some;
-    while (some.size() < kAtOnce && record < source.records()) some.push_back(record++);
+    while (some.size() < at_once && record < source.records()) some.push_back(record++);
     RETURN_IF_ERROR(source.Read(some, batch));
     const std::string bad = FirstNotFinite(batch);
     if (!bad.empty()) return absl::InvalidArgumentError(bad);

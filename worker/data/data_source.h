@@ -68,6 +68,9 @@ class DataSource {
   virtual std::string Describe() const { return ""; }
 };
 
+// How many records of this schema to look at together: fewer where they are large, at least one.
+size_t CheckedAtOnce(const Batch& schema);
+
 // INVALID_ARGUMENT naming file and record if one of the first 1000 records (fewer where they are
 // large) has a number that is not finite. A worker does not ask: it computes, and rejects the batch
 // as the job's `failures` say. CSV's readers refuse such a text themselves.

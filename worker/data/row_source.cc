@@ -10,8 +10,6 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kCheckedAtOnce = 16;
-
 // One kind of columns of a batch, walked record by record.
 struct Walk {
   std::vector<float*> at;
@@ -65,10 +63,11 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
 absl::Status RowSource::CheckFirst(uint64_t count) const {
   Batch batch;
   const uint64_t end = std::min(records(), count);
+  const size_t at_once = CheckedAtOnce(schema_);
   std::vector<uint64_t> some;
   for (uint64_t record = 0; record < end; ++record) {
     some.push_back(record);
-    if (some.size() < kCheckedAtOnce && record + 1 < end) continue;
+    if (some.size() < at_once && record + 1 < end) continue;
     RETURN_IF_ERROR(Read(some, batch));
     some.clear();
   }

@@ -56,6 +56,32 @@ DataSpec Spec(const std::string& format, json options) { return {format, std::mo
 
 DataSpec IdxSpec() { return Spec("idx", {{"features", "/x"}, {"labels", "/y"}}); }
 
+TEST_CASE("large records are looked at one by one, whatever sizes the job declares") {
+  class Large : public DataSource {
+   public:
+    explicit Large(uint64_t size) { schema_.inputs = {{"", {size, 4}, {}}}; }
+    uint64_t records() const override { return 20; }
+    std::string fingerprint() const override { return ""; }
+    const Batch& schema() const override { return schema_; }
+    absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
+      most = std::max(most, records.size());
+      batch.examples = static_cast<uint32_t>(records.size());
+      return absl::OkStatus();
+    }
+    std::string Where(uint64_t) const override { return ""; }
+    mutable size_t most = 0;
+
+   private:
+    Batch schema_;
+  };
+  for (const auto& [size, most] : {std::pair(uint64_t{4}, 16), std::pair(uint64_t{60'000}, 4),
+                                   std::pair(uint64_t{1} << 26, 1)}) {
+    const Large source(size);
+    REQUIRE(CheckFirstValues(source).ok());
+    CHECK(source.most == static_cast<size_t>(most));
+  }
+}
+
 TEST_CASE(
     "numbers that are not finite are found among the first records, of every kind of column") {
   const auto check = [](const std::string& key, size_t at) {
