@@ -70,6 +70,14 @@ def copies(ops, keras2, rng, h, a):
             ops.pad(h, [[0, 0], [0, 1], [0, 0]], constant_values=0.5)]
 
 
+@case(4, 3)
+def mirrors(ops, keras2, rng, h, a):
+    modes = ("REFLECT", "SYMMETRIC") if keras2 else ("reflect", "symmetric")
+    return [ops.pad(h, [[0, 0], [2, 3], [1, 0]], mode=modes[0]),
+            ops.pad(h, [[0, 0], [4, 1], [0, 3]], mode=modes[1]),
+            ops.pad(h, [[0, 0], [0, 0], [2, 2]], mode=modes[0]) * 2.0]
+
+
 @case(2, 3, scale=2.0)
 def one_hots(ops, keras2, rng, h, a):
     """Of ids that are negative or too large, too, and whose own numbers have no gradient."""

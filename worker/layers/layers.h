@@ -90,6 +90,12 @@ std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<fl
 // as NumPy has it beside a tensor of `rank` axes and the batch, with axes of 1 up to there.
 absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
 absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
+// Pads before and after each axis, of the file (the batch's first, or one for all) and of those of
+// an example.
+using PadAround = std::vector<std::pair<int64_t, int64_t>>;
+absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
+// By mirroring, where the edge comes twice or once.
+std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
 // The sum of two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
 // 1 where either of two masks is.

@@ -111,25 +111,14 @@ absl::StatusOr<Plan> Tile(const Shape& input, Shape times) {
   return Repeated(input, times, false);
 }
 
-using Around = std::vector<std::pair<int64_t, int64_t>>;  // before and after each axis
-
-absl::StatusOr<Plan> Pad(const Shape& input, Around around, float filling) {
-  if (around.size() == 1) around.resize(input.size() + 1, around[0]);
-  if (around.size() != input.size() + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its pads are not those of ", ShapeName(input), " and the batch"));
-  }
-  if (around[0] != std::pair<int64_t, int64_t>{0, 0}) {
-    return absl::InvalidArgumentError("the batch cannot be padded");
-  }
+absl::StatusOr<Plan> Pad(const Shape& input, const PadAround& given, float filling) {
+  ASSIGN_OR_RETURN(const PadAround around, PadsOf(given, input));
   Plan plan;
   plan.output = plan.dims = input;
-  for (size_t i = 0; i < input.size(); ++i) {
-    plan.output[i] += around[i + 1].first + around[i + 1].second;
-  }
+  for (size_t i = 0; i < input.size(); ++i) plan.output[i] += around[i].first + around[i].second;
   plan.a = RowMajor(input);
   plan.y = RowMajor(plan.output);
-  for (size_t i = 0; i < input.size(); ++i) plan.to += around[i + 1].first * plan.y[i];
+  for (size_t i = 0; i < input.size(); ++i) plan.to += around[i].first * plan.y[i];
   plan.fill = filling;
   return plan;
 }
@@ -327,7 +316,7 @@ class TakeLayer : public Layer {
 std::unique_ptr<Layer> MakePad(LayerConfig& config) {
   const char* key = config.keras2() ? "paddings" : "pad_width";
   const json* value = config.Value(key);
-  Around around;
+  PadAround around;
   bool good = value != nullptr && value->is_array() && !value->empty();
   for (size_t i = 0; good && i < value->size(); ++i) {
     const std::vector<int64_t> pads = AxesOf((*value)[i]);  // at most 1000 each
@@ -335,9 +324,13 @@ std::unique_ptr<Layer> MakePad(LayerConfig& config) {
     if (good) around.emplace_back(pads[0], pads.back());
   }
   if (!good) config.Fail(key, "must be numbers before and after each axis, of at most 1000");
-  config.Choice("mode", "constant", {"constant", "CONSTANT"});
+  const std::string mode = config.Choice(
+      "mode", "constant", {"constant", "reflect", "symmetric", "CONSTANT", "REFLECT", "SYMMETRIC"});
   const double filling = config.keras2() ? config.Number("constant_values", 0)
                                          : config.CallNumber("constant_values", 0);
+  if (mode != "constant" && mode != "CONSTANT") {
+    return MakeMirrorPad(config, std::move(around), mode == "symmetric" || mode == "SYMMETRIC");
+  }
   return std::make_unique<PlannedLayer>(
       config, [around, filling](const Shape& input) -> absl::StatusOr<Plan> {
         return Pad(input, around, static_cast<float>(filling));
@@ -358,6 +351,19 @@ std::unique_ptr<Layer> MakeRepeat(LayerConfig& config) {
 }
 
 }  // namespace
+
+absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input) {
+  if (given.size() == 1) given.resize(input.size() + 1, given[0]);
+  if (given.size() != input.size() + 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its pads are not those of ", ShapeName(input), " and the batch"));
+  }
+  if (given[0] != std::pair<int64_t, int64_t>{0, 0}) {
+    return absl::InvalidArgumentError("the batch cannot be padded");
+  }
+  given.erase(given.begin());
+  return given;
+}
 
 std::unique_ptr<Layer> MakeRearrangement(LayerConfig& config) {
   const std::string& name = config.class_name();

@@ -274,5 +274,21 @@ TEST_CASE("mistakes in layers over images name the key and what is supported") {
       "needs images (height, width, channels), not (4, 4)");
 }
 
+TEST_CASE("a pad that mirrors is no longer than what it mirrors") {
+  const auto padded = [](const char* mode, int64_t before, int64_t after) {
+    const json values = {{"mode", mode}, {"pad_width", {{0, 0}, {before, after}, {0, 0}}}};
+    LayerConfig config("Pad", "p", values, /*keras2=*/false);
+    const auto layer = MakeLayer(config, /*operation=*/true);
+    REQUIRE(layer.ok());
+    const std::vector<Shape> inputs{{4, 3}};
+    return (*layer)->OutputShape(inputs);
+  };
+  CHECK(*padded("reflect", 3, 0) == Shape{7, 3});
+  CHECK(*padded("symmetric", 4, 4) == Shape{12, 3});
+  for (const auto& [mode, pad] : {std::pair("reflect", 4), std::pair("symmetric", 5)}) {
+    CHECK(std::string(padded(mode, 0, pad).status().message()).find("pads an axis of 4 by") == 0);
+  }
+}
+
 }  // namespace
 }  // namespace paracord
