@@ -1,6 +1,7 @@
 // Plain loops.
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "common/half_float.h"
 #include "common/mix.h"
@@ -18,8 +19,19 @@ void Add(int64_t n, const float* x, float* y) {
 }
 
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums) {
+  constexpr int64_t kBlock = 256;  // rows, so that the sums of many lose no digits
   std::fill(sums, sums + count, 0.f);
-  for (int64_t r = 0; r < rows; ++r, x += columns) Add(count, x, sums);
+  for (int64_t r = 0; r < std::min(rows, kBlock); ++r) Add(count, x + r * columns, sums);
+  if (rows <= kBlock) return;
+  std::vector<double> total(sums, sums + count);
+  for (int64_t begin = kBlock; begin < rows; begin += kBlock) {
+    std::fill(sums, sums + count, 0.f);
+    for (int64_t r = begin; r < std::min(rows, begin + kBlock); ++r) {
+      Add(count, x + r * columns, sums);
+    }
+    for (size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(sums[i]);
+  }
+  for (size_t i = 0; i < total.size(); ++i) sums[i] = static_cast<float>(total[i]);
 }
 
 void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y) {
