@@ -107,6 +107,12 @@ def moments(ops, keras2, rng, h, a):
             std(h, axis=2, keepdims=True)]
 
 
+@case(3, 2, 4, keras2=False)
+def norms_of_order_1(ops, keras2, rng, h, a):
+    return [ops.normalize(h, axis=1, order=1), ops.normalize(h, axis=-1, order=1) * h,
+            ops.normalize(h, axis=2, order=1, epsilon=1.0)]
+
+
 @case(3, 2, 4)
 def norms(ops, keras2, rng, h, a):
     if keras2:

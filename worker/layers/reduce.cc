@@ -244,7 +244,7 @@ class LogSumExpKernel : public Kernel {
   const DeviceArray wide_, most_;
 };
 
-// x / max(|x|, epsilon) along the axes.
+// x / max(length of x, epsilon) along the axes.
 class UnitKernel : public Kernel {
  public:
   UnitKernel(Ops& ops, int64_t n, UnitInput unit) : ops_(ops), n_(n), unit_(std::move(unit)) {}
@@ -398,14 +398,17 @@ class ReduceLayer : public AlongAxes {
   const bool keep_;
 };
 
-// normalize, and TensorFlow's l2_normalize: of unit length along axes.
+// normalize, and TensorFlow's l2_normalize: of length 1 along axes.
 class NormalizeLayer : public AlongAxes {
  public:
   explicit NormalizeLayer(LayerConfig& config) : AlongAxes(config) {
-    if (config.Number("order", 2) != 2) config.Fail("order", "must be 2");
+    const double order = config.Number("order", 2);
+    order_ = order == 1 ? 1 : 2;
+    if (order != order_) config.Fail("order", "must be 1 or 2");
+    if (order_ == 1 && axes_.size() != 1) config.Fail("axis", "must be one, of order 1");
     // TensorFlow's is of the squared length.
     const double epsilon = config.Number("epsilon", config.keras2() ? 1e-12 : 1e-7);
-    least_ = static_cast<float>(config.keras2() ? epsilon : epsilon * epsilon);
+    least_ = static_cast<float>(config.keras2() || order_ == 1 ? epsilon : epsilon * epsilon);
   }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     RETURN_IF_ERROR(Reduced(inputs[0]).status());
@@ -414,13 +417,14 @@ class NormalizeLayer : public AlongAxes {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const std::vector<bool> reduced, Reduced(inputs[0]));
-    ASSIGN_OR_RETURN(UnitInput unit,
-                     UnitInput::Make(ops, batch, inputs[0], Kept(inputs[0], reduced), least_));
+    ASSIGN_OR_RETURN(UnitInput unit, UnitInput::Make(ops, batch, inputs[0],
+                                                     Kept(inputs[0], reduced), least_, order_));
     return std::make_unique<UnitKernel>(ops, batch * Elements(inputs[0]), std::move(unit));
   }
 
  private:
   float least_ = 0;
+  int order_ = 2;
 };
 
 }  // namespace
