@@ -13,6 +13,12 @@ namespace {
 
 constexpr size_t kStepBytes = 1 << 20;
 
+// How files begin that no text is, and that only others can unpack.
+constexpr std::pair<std::string_view, const char*> kPacked[] = {{"PK\x03\x04", "zip"},
+                                                                {"\xfd\x37zXZ", "xz"},
+                                                                {"BZh91AY&", "bzip2"},
+                                                                {"\x28\xb5\x2f\xfd", "zstd"}};
+
 class UnpackedFile : public ReadFile {
  public:
   UnpackedFile(std::string path, std::string bytes)
@@ -63,13 +69,19 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
 }
 
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file) {
-  char start[3] = {};
-  RETURN_IF_ERROR(file.ReadAt(0, std::span(start).first(std::min<size_t>(file.size(), 3))));
-  const std::string_view text(start, 3);
+  char start[8] = {};
+  RETURN_IF_ERROR(
+      file.ReadAt(0, std::span(start).first(std::min<size_t>(file.size(), sizeof start))));
+  const std::string_view text(start, sizeof start);
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
   }
-  return text == "\xef\xbb\xbf" ? 3 : 0;
+  for (const auto& [magic, packer] : kPacked) {
+    if (!text.starts_with(magic)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("is packed by ", packer, "; unpack it, or pack it with gzip instead"));
+  }
+  return text.starts_with("\xef\xbb\xbf") ? 3 : 0;
 }
 
 FileCursor::FileCursor(const ReadFile& file, uint64_t begin, uint64_t end, size_t chunk)

@@ -20,7 +20,8 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
                                                        uint64_t unpacked_max = kUnpackedBytesMax,
                                                        bool zlib = false);
 
-// Where the text begins: after the byte-order mark that some programs write. UTF-16 is an error.
+// Where the text begins: after the byte-order mark that some programs write. UTF-16 is an error,
+// and so is what is packed by anything but gzip.
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file);
 
 // Walks over the bytes [begin, end) of a file with a bounded buffer. Borrows the file.
