@@ -84,7 +84,8 @@ int Main(int argc, char** argv) {
   const int64_t drain_ms = options.job.timeouts.drain_ms;
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
-  const auto listener = daemon.environment().network.Listen(listen, coordinator);
+  const Logger log("coordinator");
+  const auto listener = daemon.Listen(listen, coordinator, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
@@ -99,7 +100,6 @@ int Main(int argc, char** argv) {
     coordinator.Start((*listener)->address());
   };
   daemon.environment().loop.Post([&] { rival.Start(start); });
-  const Logger log("coordinator");
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, "the coordinator", "cluster.chief", cluster->coordinator,
                      (*listener)->address());

@@ -30,6 +30,8 @@
 namespace paracord {
 namespace {
 
+constexpr int64_t kOwnNameS = 60;  // in which a name has to lead to the machine that listens at it
+
 // The parser does not know whether it reads TF_CONFIG or a file.
 absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   const std::string lines =
@@ -186,6 +188,7 @@ void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::s
 }
 
 ExitCode ListenExitCode(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return ExitCode::kDrained;
   return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
 }
 
@@ -216,6 +219,27 @@ bool Daemon::Prepare() {
 
 Daemon::Daemon(const GrpcOptions& options)
     : prepared_(Prepare()), network_(options), executor_(loop_) {}
+
+absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
+                                                         Service& service, const Logger& log) {
+  for (int64_t waited_s = 0;; ++waited_s) {
+    absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen(address, service);
+    if (!absl::IsNotFound(listener.status())) return listener;
+    if (waited_s >= kOwnNameS) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(listener.status().message(), "; --listen 0.0.0.0",
+                       address.substr(address.rfind(':')), " listens at whatever address it has"));
+    }
+    if (waited_s == 0) {
+      log.Warn("{}: waits for its name, for {} s", std::string(listener.status().message()),
+               kOwnNameS);
+    }
+    const sigset_t signals = LeaveSignals();
+    const timespec second{.tv_sec = 1, .tv_nsec = 0};
+    const int signal = sigtimedwait(&signals, nullptr, &second);
+    if (signal > 0) return absl::CancelledError(SignalName(signal) + " before it listened");
+  }
+}
 
 void Daemon::Exit(int exit_code, const std::string& reason) {
   Logger("daemon").Info("exit code {}: {}", exit_code, reason);

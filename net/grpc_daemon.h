@@ -70,7 +70,8 @@ int Complain(const char* program, const absl::Status& status, ExitCode code);
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 
-// The exit code for an address that cannot be listened at: in use, or not one of this machine.
+// The exit code for an address that cannot be listened at: in use, or not one of this machine; or
+// told to leave before it could be.
 ExitCode ListenExitCode(const absl::Status& status);
 
 // Makes the job's directory, absolute. An error that only a person can mend has the exit code for
@@ -86,6 +87,12 @@ class Daemon {
 
   // Where requests count that do not come by that network's listeners.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
+
+  // Where the name of `address` does not lead to this machine it is asked for again, for a minute:
+  // a pod starts before its name is known, or while name servers still have its last address.
+  // CANCELLED: one of LeaveSignals() came meanwhile. `log` gets a line if it waits.
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Service& service,
+                                                   const Logger& log);
 
   // To be given to the role: ends Run.
   void Exit(int exit_code, const std::string& reason);

@@ -133,7 +133,7 @@ int ListenAtOne(SocketAddress at, uint16_t& port) {
 absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
   const absl::StatusOr<std::vector<SocketAddress>> found = ResolveAddress(address, AI_PASSIVE);
   if (!found.ok()) {
-    return absl::InvalidArgumentError(
+    return absl::NotFoundError(
         absl::StrCat("cannot listen at ", address, ": ", found.status().message()));
   }
   ListeningSockets sockets;
@@ -150,7 +150,9 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
   }
   if (sockets.fds.empty() || error == EADDRINUSE) {
     for (const int fd : sockets.fds) ::close(fd);
-    return CannotListen(address, error);
+    const absl::Status status = CannotListen(address, error);
+    const bool of_another = error == EADDRNOTAVAIL && HasName(address);
+    return of_another ? absl::NotFoundError(status.message()) : status;
   }
   sockets.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", ntohs(port));
   sockaddr_storage own{};

@@ -20,7 +20,8 @@ struct ListeningSockets {
   std::string socket_path;  // of a unix socket
   uint64_t socket_inode = 0;
 };
-// ALREADY_EXISTS when somebody listens there; INVALID_ARGUMENT names what else is wrong with it.
+// ALREADY_EXISTS when somebody listens there; NOT_FOUND when its name does not resolve, or to an
+// address of another machine; INVALID_ARGUMENT names what else is wrong with it.
 absl::StatusOr<ListeningSockets> ListenAt(const std::string& address);
 
 // In the end: the file of a unix socket, unless it is another's by now.

@@ -68,11 +68,11 @@ int Main(int argc, char** argv) {
   options.staged_bytes_max = grpc.requests_bytes_max / 2;  // the others need room too
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
-  const auto listener = daemon.environment().network.Listen(listen, ps);
+  const Logger log(task);
+  const auto listener = daemon.Listen(listen, ps, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }
-  const Logger log(task);
   log.Info("listens at {}", (*listener)->address());
   WarnOfOtherAddress(log, task, "cluster.ps", expected, (*listener)->address());
   absl::StatusOr<std::unique_ptr<Listener>> offer = nullptr;

@@ -191,6 +191,21 @@ TEST_CASE("a ps that listens elsewhere than the cluster says warns of it") {
       "ps:0", "the cluster says that ps:0 is at " + cluster.address("ps:0") + " (key cluster.ps)"));
 }
 
+TEST_CASE(
+    "a ps or coordinator whose own name does not resolve yet waits for it, and can be stopped") {
+  Cluster cluster({.tcp = true, .job = {{"steps", kSteps}}});
+  for (const char* task : {"ps:0", "coordinator"}) {
+    CAPTURE(task);
+    cluster.Start(task, {}, {"--listen", "host.invalid:7401"});
+    REQUIRE(WaitUntil(5000, [&] {
+      return cluster.Logged(task, "the name host.invalid does not resolve") &&
+             cluster.Logged(task, "waits for its name");
+    }));
+    cluster.at(task).Signal(SIGTERM);
+    CHECK(cluster.at(task).Wait(5000) == 143);
+  }
+}
+
 TEST_CASE("a place that is not there ends a ps and a coordinator at once with 2") {
   const int kind = GENERATE(0, 1, 2);
   CAPTURE(kind);
