@@ -59,6 +59,22 @@ TEST_CASE("the sum of a million rows has float32's digits") {
   CHECK(static_cast<double>(sum) == Approx(Of(x).sum).epsilon(1e-6));
 }
 
+TEST_CASE("the sum along a long axis that is not the last has float32's digits") {
+  const auto ops = MakeCpuOps(2);
+  const Floats x = Numbers();
+  Floats wanted(4), sums(4, 1e6f);
+  for (size_t c = 0; c < 4; ++c) {
+    double sum = static_cast<double>(sums[c]);
+    for (size_t i = c; i < x.size(); i += 4) sum += static_cast<double>(x[i]);
+    wanted[c] = static_cast<float>(sum);
+  }
+  // (500, 500, 4) to (4), backwards.
+  ops->Copy({{500, 500, 4}, {2000, 4, 1}, {}, {0, 0, -1}}, true, x.data(), sums.data() + 3);
+  std::swap(sums[0], sums[3]);
+  std::swap(sums[1], sums[2]);
+  for (size_t c = 0; c < 4; ++c) CHECK(sums[c] == Approx(wanted[c]).epsilon(1e-6));
+}
+
 TEST_CASE("gradients of a normalisation over a million numbers have float32's digits") {
   const auto ops = MakeCpuOps(2);
   const Floats dy = Numbers();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "common/mix.h"
 #include "worker/ops/binary_formulas.h"
@@ -11,9 +12,8 @@ namespace paracord::cpu {
 namespace {
 
 // Calls inner(n, a, step_a, b, step_b, y, step_y) for each run along the last axis.
-template <class Inner>
-void ForEach(const Walk& walk, size_t axis, const float* a, const float* b, float* y,
-             const Inner& inner) {
+template <class A, class Y, class Inner>
+void ForEach(const Walk& walk, size_t axis, const A* a, const float* b, Y* y, const Inner& inner) {
   const bool has_b = !walk.b.empty();
   if (walk.dims.empty()) return inner(1, a, 0, b, 0, y, 0);
   const int64_t n = walk.dims[axis];
@@ -37,11 +37,53 @@ void BinaryBy(const Walk& walk, const float* a, const float* b, float* y, Functi
           });
 }
 
+// How many elements of `a` each of `y` is given.
+int64_t SummedBy(const Walk& walk) {
+  int64_t count = 1;
+  for (size_t i = 0; i < walk.dims.size(); ++i) count *= walk.y[i] == 0 ? walk.dims[i] : 1;
+  return count;
+}
+
+// y += a where each element of y is given many: their sums are in double.
+void AddMany(const Walk& walk, const float* a, float* y) {
+  Walk to_sums = walk, from_sums;
+  int64_t sums = 1;
+  for (size_t i = walk.dims.size(); i-- > 0;) {
+    if (walk.y[i] == 0) continue;
+    to_sums.y[i] = sums;
+    from_sums.dims.insert(from_sums.dims.begin(), walk.dims[i]);
+    from_sums.a.insert(from_sums.a.begin(), sums);
+    from_sums.y.insert(from_sums.y.begin(), walk.y[i]);
+    sums *= walk.dims[i];
+  }
+  std::vector<double> sum(static_cast<size_t>(sums));
+  ForEach(
+      to_sums, 0, a, nullptr, sum.data(),
+      [](int64_t n, const float* pa, int64_t sa, const float*, int64_t, double* py, int64_t sy) {
+        if (sy == 0) {
+          double total = 0;
+          for (int64_t i = 0; i < n; ++i) total += static_cast<double>(pa[i * sa]);
+          *py += total;
+        } else if (sa == 1 && sy == 1) {
+          for (int64_t i = 0; i < n; ++i) py[i] += static_cast<double>(pa[i]);
+        } else {
+          for (int64_t i = 0; i < n; ++i) py[i * sy] += static_cast<double>(pa[i * sa]);
+        }
+      });
+  ForEach(
+      from_sums, 0, sum.data(), nullptr, y,
+      [](int64_t n, const double* pa, int64_t sa, const float*, int64_t, float* py, int64_t sy) {
+        for (int64_t i = 0; i < n; ++i) py[i * sy] += static_cast<float>(pa[i * sa]);
+      });
+}
+
 }  // namespace
 
 void Fill(int64_t n, float value, float* y) { std::fill(y, y + n, value); }
 
 void Copy(const Walk& walk, bool add, const float* a, float* y) {
+  constexpr int64_t kFew = 256;
+  if (add && SummedBy(walk) > kFew) return AddMany(walk, a, y);
   ForEach(
       walk, 0, a, nullptr, y,
       [add](int64_t n, const float* pa, int64_t sa, const float*, int64_t, float* py, int64_t sy) {
