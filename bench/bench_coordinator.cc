@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/fingerprint64.h"
 #include "config/flags.h"
 #include "coordinator/core.h"
 #include "measure.h"
@@ -42,6 +43,7 @@ class Simulation {
     ps_.set_boot_id("boot");
     ps_.set_protocol(kProtocol);
     JobFacts& facts = *join_.mutable_facts();
+    facts.set_job(Fingerprint64(JobToJson(options.job)));
     facts.set_records(splits * kSplitBatches);
     facts.set_fingerprint("files");
     facts.add_metric_names("loss");

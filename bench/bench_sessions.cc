@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/fingerprint64.h"
 #include "common/json_text.h"
 #include "measure.h"
 #include "net/grpc_daemon.h"
@@ -68,6 +69,7 @@ class Session {
       const JoinReply reply = Ask<JoinReply>(*link_, method::kJoin, request);
       id_ = reply.session().id();
       if (id_ != 0) break;
+      if (reply.has_job_json()) facts.set_job(Fingerprint64(reply.job_json()));
       if (tries == 300 || reply.has_leave()) Fail("no session: " + reply.ShortDebugString());
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data_plan.h"
+#include "common/fingerprint64.h"
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
@@ -66,6 +67,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     job_fixed_ = true;
   }
   state_.job_json = JobToJson(job_);
+  job_fingerprint_ = Fingerprint64(state_.job_json);
   if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
     // Written in our generation before we act on it: an older coordinator may still write its own.
     ++state_.counters.coordinator_recoveries;

@@ -321,6 +321,7 @@ class CoordinatorCore {
   // Fixed once the first worker has told what is in the files; survives in job.state.
   bool job_fixed_ = false;
   JobState state_;
+  uint64_t job_fingerprint_ = 0;       // of state_.job_json
   std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
   bool summary_pending_ = false;       // the last word of a job that failed or was drained
   bool save_pending_ = false;          // a WriteJobState is under way

@@ -105,7 +105,8 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
         absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
   }
   if (untold_.size() < kSessionsMax) untold_.insert(request.task());
-  if (!request.has_facts()) {
+  // It may have the job of an earlier coordinator.
+  if (!request.has_facts() || request.facts().job() != job_fingerprint_) {
     JoinReply reply;
     reply.set_job_json(state_.job_json);
     return AnswerJoinWith(event.call, std::move(reply));

@@ -6,7 +6,7 @@
 
 namespace paracord {
 
-inline constexpr uint32_t kProtocol = 5;
+inline constexpr uint32_t kProtocol = 6;
 
 // A message travels in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/fingerprint64.h"
 #include "common/status_text.h"
 #include "net/encoding.h"
 #include "net/protocol.h"
@@ -157,13 +158,17 @@ void Worker::Open(const std::string& job_json) {
   }
   job_ = *std::move(job);
   opening_ = true;
+  if (std::exchange(workload_, nullptr) != nullptr) {  // first, since both may not have room
+    log_.Info("the job has changed: opening it again");
+  }
   const auto opened = std::make_shared<absl::StatusOr<Workload>>(absl::UnknownError(""));
   environment_.executor.Run(
       [opened, open = open_, opened_job = *job_] { *opened = open(opened_job); },
-      Guarded([this, opened] {
+      Guarded([this, opened, fingerprint = Fingerprint64(job_json)] {
         opening_ = false;
         if (opened->ok()) {
           workload_ = std::make_shared<Workload>(*std::move(*opened));
+          workload_->facts.set_job(fingerprint);
         } else {
           open_error_ = Text(opened->status());
           log_.Error("cannot take part: {}", open_error_);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fingerprint64.h"
 #include "coordinator/core.h"
 #include "net/protocol.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +50,7 @@ class CoreHarness {
       for (int i = 0; i < 2; ++i) ps[i] = earlier->ps[i];
       entered = earlier->entered;
     }
+    job = Fingerprint64(JobToJson(options.job));
     core = std::make_unique<CoordinatorCore>(std::move(options), std::move(found), now);
     Feed(TickEvent());
   }
@@ -165,8 +167,9 @@ class CoreHarness {
     queue.push_back(PsAnswerEvent{e.ps, e.tag, std::move(reply)});
   }
 
-  static JobFacts Facts(uint64_t records = 40, uint64_t test_records = 0) {
+  JobFacts Facts(uint64_t records = 40, uint64_t test_records = 0) const {
     JobFacts facts;
+    facts.set_job(job);
     facts.set_records(records);
     facts.set_test_records(test_records);
     facts.set_fingerprint("files");
@@ -270,6 +273,7 @@ class CoreHarness {
   std::string job_state;
   std::string log;
   std::optional<Exit> exit;
+  uint64_t job = 0;  // its fingerprint
   std::unique_ptr<CoordinatorCore> core;
 };
 

@@ -460,12 +460,9 @@ TEST_CASE("facts with variables that no ps would take end the job before they ar
   JoinRequest request;
   request.set_task("worker:0");
   request.set_protocol(kProtocol);
-  request.mutable_facts()->set_records(40);
-  VariableSpec& variable = *request.mutable_facts()->add_variables();
-  variable.set_name("dense/bias");
-  variable.set_dtype(FLOAT32);
-  variable.set_trainable(true);
-  variable.set_moving_average(std::numeric_limits<double>::quiet_NaN());
+  *request.mutable_facts() = harness.Facts();
+  request.mutable_facts()->mutable_variables(0)->set_moving_average(
+      std::numeric_limits<double>::quiet_NaN());
   harness.Feed(JoinEvent{1, request});
   harness.Run(3000);
   REQUIRE(harness.exit.has_value());

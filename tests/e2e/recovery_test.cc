@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -102,6 +103,27 @@ TEST_CASE("a coordinator that comes back with another learning rate tells every 
   CHECK(cluster.Finish() == 0);
   CHECK(cluster.Summary().at("ledger").at("applied_min") == kSteps);
   CHECK(cluster.Summary().at("recoveries").at("ps") == 0);
+}
+
+TEST_CASE("a coordinator that comes back with another job has the workers that lived on take it") {
+  const nlohmann::json steps = {{"steps", kSteps}};
+  Cluster cluster({.batch_ms = 3, .job = steps});
+  cluster.StartAll();
+  REQUIRE(cluster.WaitForBatches(300));
+  cluster.at("coordinator").Kill();
+  nlohmann::json moved = steps;
+  moved["wire"] = "bf16";
+  moved["data"]["train"]["features"] = "moved/train-x.npy";
+  cluster.WriteJob(moved);
+  std::filesystem::create_directory(cluster.root() + "/moved");
+  std::filesystem::rename(cluster.root() + "/train-x.npy", cluster.root() + "/moved/train-x.npy");
+  cluster.Start("coordinator");
+  for (const char* worker : {"worker:0", "worker:1"}) {
+    CHECK(WaitUntil(10000, [&] { return cluster.Logged(worker, "the job has changed"); }));
+  }
+  CHECK(cluster.Finish() == 0);
+  CHECK(cluster.Summary().at("ledger").at("applied_min") == kSteps);
+  CHECK(cluster.Summary().at("recoveries").at("worker") == 0);
 }
 
 }  // namespace

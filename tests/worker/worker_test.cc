@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fingerprint64.h"
 #include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "tests/example_job.h"
@@ -126,6 +127,34 @@ TEST_CASE("a worker that waits for a task goes on saying that it lives") {
   };
   joining.loop.Advance(1000);
   CHECK(beats >= 4);
+}
+
+TEST_CASE("a worker that is given another job opens that") {
+  ExampleJob example;
+  Job other = example.job;
+  other.wire = "bf16";
+  std::vector<std::string> opened;
+  Joining joining([&](const Job& job) {
+    opened.push_back(job.wire);
+    return OpenWorkload(example.files, job, MakeCpuOps(1));
+  });
+  std::vector<uint64_t> told;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    if (name != method::kJoin) return std::optional<OneAnswer::Answer>();
+    JoinReply reply;
+    const auto request = ParseMessage<JoinRequest>(bytes);
+    if (request->has_facts()) told.push_back(request->facts().job());
+    if (told.size() == 2) {
+      reply.mutable_session()->set_id(1);
+    } else {
+      reply.set_job_json(JobToJson(told.empty() ? example.job : other));
+    }
+    return std::optional<OneAnswer::Answer>(Joined(ToParts(reply)));
+  };
+  joining.loop.Advance(1000);
+  CHECK(opened == std::vector<std::string>{"float32", "bf16"});
+  CHECK(told == std::vector<uint64_t>{Fingerprint64(JobToJson(example.job)),
+                                      Fingerprint64(JobToJson(other))});
 }
 
 TEST_CASE("a worker with a session whose work the coordinator cannot read ends with a line") {

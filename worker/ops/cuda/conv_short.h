@@ -1,3 +1,4 @@
+// Whether a convolution is worth 16 bits, which conv.cc asks before it takes another way.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,116 @@
+// What workers say when they join, and what becomes of it.
+#include <catch2/catch.hpp>
+
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+JoinReply JoinAs(CoreHarness& harness, const std::string& task, const std::string& boot_id = "b") {
+  JoinRequest request;
+  request.set_task(task);
+  request.set_boot_id(boot_id);
+  request.set_protocol(kProtocol);
+  harness.Feed(JoinEvent{++harness.call, request});
+  return harness.joins[harness.call];
+}
+
+TEST_CASE("a worker that has the job of an earlier coordinator gets the one of now") {
+  CoreHarness first;
+  REQUIRE(first.Join("worker:0") != 0);
+  CoreHarness later([](Job& job) { job.wire = "bf16"; }, After(first), &first);
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_protocol(kProtocol);
+  *request.mutable_facts() = first.Facts();
+  later.Feed(JoinEvent{++later.call, request});
+  CHECK(later.joins[later.call].job_json().find("bf16") != std::string::npos);
+  CHECK(later.Join("worker:0") != 0);
+}
+
+TEST_CASE("who joins has the name of a worker, and nothing else is kept or logged raw") {
+  CoreHarness harness;
+  for (const std::string& bad :
+       {std::string(), std::string("ps:0"), std::string("chief"), std::string("worker"),
+        std::string("worker:007"), std::string("worker:0\n2026-01-01 info coordinator done"),
+        "worker:0" + std::string(4100000, 'x')}) {
+    CHECK(JoinAs(harness, bad).leave().exit_code() == 2);
+  }
+  CHECK(JoinAs(harness, "worker:0", std::string(4100000, 'b')).leave().exit_code() == 2);
+  CHECK(harness.log.size() < 3000);
+  CHECK(harness.log.find("\n2026") == std::string::npos);
+  CHECK_FALSE(JoinAs(harness, "worker:0").job_json().empty());
+  CHECK_FALSE(JoinAs(harness, "evaluator:0").job_json().empty());
+  CHECK_FALSE(harness.exit.has_value());
+}
+
+TEST_CASE("what a worker says of itself is shown on one line, and not at any length") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  JoinRequest request;
+  request.set_task("worker:1");
+  request.set_protocol(kProtocol);
+  request.set_device("cpu\n2026 \x1b[2J" + std::string(4100000, 'd'));
+  *request.mutable_facts() = harness.Facts();
+  harness.Feed(JoinEvent{++harness.call, request});
+  const uint64_t session = harness.joins[harness.call].session().id();
+  LeaseReport report = CoreHarness::Done(harness.Work(session).lease());
+  report.set_next(0);
+  report.set_problem(PROBLEM_DATA);
+  report.set_message("record 7\n2026 " + std::string(4100000, 'm'));
+  harness.Work(session, {report});
+  request.set_error("no such file\n2026 " + std::string(4100000, 'e'));
+  harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(harness.log.size() < 10000);
+  CHECK(harness.log.find("record 7; 2026 mmm") != std::string::npos);
+  CHECK(harness.log.find("no such file; 2026 eee") != std::string::npos);
+  CHECK(harness.log.find("\n2026") == std::string::npos);
+  CHECK(harness.core->StatusJson(harness.now).size() < 10000);
+  CHECK(harness.core->StatusJson(harness.now).find("cpu; 2026") != std::string::npos);
+}
+
+TEST_CASE("joins that are refused over and over are few lines a second, and counted") {
+  CoreHarness harness;
+  JoinRequest request;
+  request.set_protocol(kProtocol);
+  request.set_task("nobody");
+  const auto lines = [&](const std::string& text) {
+    size_t count = 0;
+    for (size_t at = 0; (at = harness.log.find(text, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  for (int i = 0; i < 50; ++i) harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(lines("a join is refused: task") == 10);
+  harness.Run(1000);
+  harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(lines("a join is refused: task") == 11);
+  CHECK(lines("40 more joins were refused\n") == 1);
+}
+
+TEST_CASE("a worker that is refused does not say which metrics the job has") {
+  const auto job = [](Job& edited) { edited.failures = {true, 1, 1.0}; };
+  CoreHarness first(job);
+  REQUIRE(first.Join("worker:0") != 0);
+  FoundInDir found = After(first);
+  found.job_state->metric_names.clear();  // as a manifest alone may leave it
+  CoreHarness later(job, std::move(found), &first);
+  JoinRequest request;
+  request.set_task("worker:7");
+  request.set_protocol(kProtocol);
+  *request.mutable_facts() = later.Facts(41);
+  request.mutable_facts()->add_metric_names("forged");
+  later.Feed(JoinEvent{++later.call, request});
+  CHECK(later.joins[later.call].has_leave());
+  const uint64_t session = later.Join("worker:0");
+  LeaseReport report = CoreHarness::Done(later.Work(session).lease());
+  report.set_next(0);
+  report.set_problem(PROBLEM_DATA);
+  later.Work(session, {report});
+  later.Run(200);
+  const JobState state = *ParseJobState(later.job_state, "job.state");
+  CHECK(state.rejected.size() == 1);
+  CHECK(state.metric_names == std::vector<std::string>{"loss"});
+}
+
+}  // namespace
+}  // namespace paracord
