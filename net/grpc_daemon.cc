@@ -24,7 +24,9 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "common/steady_ms.h"
 #include "common/trace.h"
+#include "net/name_lookup.h"
 #include "net/shared_memory.h"
 
 namespace paracord {
@@ -222,17 +224,25 @@ Daemon::Daemon(const GrpcOptions& options)
 
 absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
                                                          Service& service, const Logger& log) {
-  for (int64_t waited_s = 0;; ++waited_s) {
-    absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen(address, service);
-    if (!absl::IsNotFound(listener.status())) return listener;
-    if (waited_s >= kOwnNameS) {
+  const int64_t begun_ms = SteadyMs();
+  NameLookup name(address);  // which a name server that is silent does not hold up
+  for (bool said = false;; said = true) {
+    constexpr int64_t kPatienceMs = 1000;
+    const absl::Status found = HasName(address) ? name.Find(kPatienceMs).status() : absl::Status();
+    absl::Status missing = absl::NotFoundError(
+        absl::StrCat("cannot listen at ", address, ": ", std::string(found.message())));
+    if (found.ok()) {
+      absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen(address, service);
+      if (!absl::IsNotFound(listener.status())) return listener;
+      missing = listener.status();
+    }
+    if (SteadyMs() - begun_ms >= kOwnNameS * 1000) {
       return absl::InvalidArgumentError(
-          absl::StrCat(listener.status().message(), "; --listen 0.0.0.0",
+          absl::StrCat(std::string(missing.message()), "; --listen 0.0.0.0",
                        address.substr(address.rfind(':')), " listens at whatever address it has"));
     }
-    if (waited_s == 0) {
-      log.Warn("{}: waits for its name, for {} s", std::string(listener.status().message()),
-               kOwnNameS);
+    if (!said) {
+      log.Warn("{}: waits for its name, for {} s", std::string(missing.message()), kOwnNameS);
     }
     const sigset_t signals = LeaveSignals();
     const timespec second{.tv_sec = 1, .tv_nsec = 0};

@@ -23,7 +23,7 @@ TEST_CASE("a name server that is silent keeps nobody waiting, and is asked once 
   const std::shared_future<void> answers = promise.get_future().share();
   const auto asked = std::make_shared<std::atomic<int>>(0);
   NameLookup name("ps-0.test:7401", [answers, asked](const std::string& address) -> Answer {
-    CHECK(address == "ps-0.test:7401");
+    if (address != "ps-0.test:7401") return absl::InternalError(address);
     ++*asked;
     answers.wait();
     return std::vector<SocketAddress>(2);
