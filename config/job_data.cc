@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMix = "mix";
+constexpr char kSomewhere[] = "(files)";  // in place of paths
 
 // The keys of each format that hold paths: a string, or lists and objects of strings. In any
 // format, at any depth, `vocabulary_file` is one too.
@@ -49,7 +50,7 @@ void MakeNestedAbsolute(json& value, const BaseDirectory& base, const std::strin
 
 void EraseNestedPaths(json& value) {
   if (!value.is_structured()) return;
-  if (value.is_object() && value.contains(kNestedPathKey)) value[kNestedPathKey] = true;
+  if (value.is_object() && value.contains(kNestedPathKey)) value[kNestedPathKey] = kSomewhere;
   for (json& entry : value) EraseNestedPaths(entry);
 }
 
@@ -136,7 +137,7 @@ void ErasePaths(json& source) {
   for (const Format& format : Formats()) {
     if (source["format"] != format.name) continue;
     for (const std::string& key : format.path_keys) {
-      if (source.contains(key)) source[key] = true;  // that it has one
+      if (source.contains(key)) source[key] = kSomewhere;
     }
   }
   EraseNestedPaths(source);

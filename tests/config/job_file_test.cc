@@ -79,6 +79,18 @@ TEST_CASE("settings count as if they stood in the file") {
   CHECK_FALSE(job->test.has_value());
   CHECK(job->name == "a=b");
   CHECK(job->seed == 2);
+  for (const auto& [setting, epochs] : {std::pair("epochs=null", 1u), {"steps=null", 5u}}) {
+    document.erase("steps");
+    document.erase("epochs");
+    document[setting[0] == 's' ? "epochs" : "steps"] = 5;
+    const std::string other = directory.Write("other.json", TextOf(document));
+    const std::vector<std::string> none = {setting, "metrics.0=mse"};
+    const absl::StatusOr<Job> left = ReadJobFile(files, other, none);
+    REQUIRE(left.ok());
+    CHECK(left->epochs == epochs);
+    CHECK(left->steps.has_value() == (setting[0] == 'e'));
+    CHECK(left->metrics.at(0).name == "mean_squared_error");
+  }
 }
 
 TEST_CASE("a setting that cannot be is named") {
@@ -91,7 +103,9 @@ TEST_CASE("a setting that cannot be is named") {
         {"a..b=3", "must be KEY=VALUE"},
         {"epochs=three", "epochs: must be"},
         {"epoch=3", "unknown key; did you mean `epochs`?"},
-        {"metrics.x=3", "\"metrics.x=3\" cannot be set: metrics is [\"accuracy\"]"},
+        {"metrics.x=3", "\"metrics.x=3\" cannot be set: there is no metrics.x"},
+        {"metrics.1=mse", "\"metrics.1=mse\" cannot be set: there is no metrics.1"},
+        {"name.x=3", "\"name.x=3\" cannot be set: name is \"j\""},
         {"name=\xff", "is not UTF-8"}}) {
     CAPTURE(setting);
     const std::vector<std::string> settings = {setting};
@@ -99,6 +113,10 @@ TEST_CASE("a setting that cannot be is named") {
     CAPTURE(message);
     CHECK(absl::StrContains(message, expected));
   }
+  std::string deep = "data.train";
+  for (int i = 0; i < 30000; ++i) deep += ".a";
+  const std::vector<std::string> settings = {deep + "=1"};
+  CHECK(absl::StrContains(ReadJobFile(files, path, settings).status().message(), "too deeply"));
 }
 
 TEST_CASE("a job or model file that cannot be read or parsed is named") {
