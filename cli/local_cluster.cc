@@ -71,6 +71,7 @@ absl::Status LocalCluster::Start() {
   }
   if (options_.evaluator) processes_.push_back({Task{Role::kEvaluator, 0}});
   tf_config_ = TextOf(nlohmann::json({{"cluster", cluster}}));
+  oom_kills_ = OomKills(options_.vmstat);
   for (Process& process : processes_) RETURN_IF_ERROR(Launch(process));
   return absl::OkStatus();
 }
@@ -131,7 +132,6 @@ absl::Status LocalCluster::Launch(Process& process) {
   RETURN_IF_ERROR(pid.status());
   process.pid = *pid;
   process.applied = applied_;
-  process.oom_kills = OomKills(options_.vmstat);
   return absl::OkStatus();
 }
 
@@ -163,22 +163,28 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   return death;
 }
 
-std::string LocalCluster::HowEnded(const Process& process, int status) const {
+// Whom the kernel has killed it does not say, but when: whoever dies then.
+std::string LocalCluster::HowEnded(int status) const {
   if (WIFEXITED(status)) return absl::StrCat("exit code ", WEXITSTATUS(status));
+  constexpr std::chrono::seconds kSoon(3);  // large memory takes a while to be given back
   const bool for_memory =
-      WTERMSIG(status) == SIGKILL && OomKills(options_.vmstat) > process.oom_kills;
+      WTERMSIG(status) == SIGKILL && oom_killed_at_ + kSoon > std::chrono::steady_clock::now();
   return absl::StrCat("signal ", WTERMSIG(status),
                       for_memory ? ": the kernel kills because memory is short" : "");
 }
 
 std::vector<LocalCluster::Death> LocalCluster::Reap() {
+  const uint64_t oom_kills = OomKills(options_.vmstat);
+  if (std::exchange(oom_kills_, oom_kills) < oom_kills) {
+    oom_killed_at_ = std::chrono::steady_clock::now();
+  }
   std::vector<Death> deaths;
   for (Process& process : processes_) {
     int status = 0;
     if (process.pid != 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
       process.pid = 0;
       const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      deaths.push_back(AfterDeath(process, code, HowEnded(process, status)));
+      deaths.push_back(AfterDeath(process, code, HowEnded(status)));
     }
     if (std::chrono::steady_clock::now() < process.restart_at.value_or(Time::max())) continue;
     process.restart_at.reset();

@@ -83,14 +83,13 @@ class LocalCluster {
     Task task;
     pid_t pid = 0;  // 0: not running
     uint32_t starts = 0;
-    uint32_t restarts = 0;   // without a batch applied in between
-    uint64_t applied = 0;    // when it was last started
-    uint64_t oom_kills = 0;  // on the whole machine, then
+    uint32_t restarts = 0;  // without a batch applied in between
+    uint64_t applied = 0;   // when it was last started
     std::optional<Time> restart_at = std::nullopt;
   };
   // A restart, or none; what it says of it.
   Death AfterDeath(Process& process, int code, std::string how);
-  std::string HowEnded(const Process& process, int status) const;
+  std::string HowEnded(int status) const;
   void BeginDraining();
   absl::Status Launch(Process& process);
   std::string LogPath(const Task& task) const;
@@ -107,6 +106,8 @@ class LocalCluster {
   std::vector<Process> processes_;
   uint64_t applied_ = 0;  // how often batches have been applied since they were last asked for
   uint64_t last_applied_ = 0;
+  uint64_t oom_kills_ = 0;  // of the whole machine
+  Time oom_killed_at_ = Time::min();
   bool draining_ = false;
   std::optional<int> coordinator_exit_;
   std::optional<Death> given_up_;

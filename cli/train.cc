@@ -222,6 +222,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
     }
     if (signal > 0 && signal != SIGCHLD) {
       Drain(cluster, supervision, signal, progress);
+      if (cluster.coordinator_exit() == 0) break;  // it was done meanwhile
       progress.Event("stopped", StoppedText(files, supervision.end));
       return static_cast<int>(ExitCode::kDrained);
     }
