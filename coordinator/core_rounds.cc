@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,6 +19,14 @@ namespace {
 constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
 constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
 constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
+
+// Of one job: what they hold is the same.
+bool SameProgress(const Manifest& a, const Manifest& b) {
+  return std::ranges::equal(a.partitions, b.partitions, [](const auto& one, const auto& other) {
+    return one.updates == other.updates && one.applied == other.applied &&
+           one.rejected == other.rejected && one.healthy == other.healthy;
+  });
+}
 
 }  // namespace
 
@@ -222,23 +231,27 @@ void CoordinatorCore::MakeRoom(const std::string& why) {
   }
 }
 
-// Keeps the newest `keep`, and always the newest healthy one. What could not be restored counts for
-// none of them and stays: somebody may know how to read it. False: all are kept.
+// Keeps the newest `keep`, and always the newest healthy one. One that holds what the next holds is
+// replaced by it: a start that changes nothing costs no older ones. What could not be restored
+// counts for none of them and stays: somebody may know how to read it. False: all are kept.
 bool CoordinatorCore::RemoveOldCheckpoints(size_t keep) {
   RemoveCheckpoints removed;
   std::vector<Manifest> kept;
   size_t usable = 0;
   bool healthy_kept = false;
+  std::optional<size_t> newer;  // of `kept`
   for (Manifest& manifest : manifests_) {
     if (unusable_.contains(manifest.name.ToString())) {
       kept.push_back(std::move(manifest));
       continue;
     }
-    const bool among_newest = usable < keep;
+    const bool replaced = newer.has_value() && SameProgress(kept[*newer], manifest);
+    const bool among_newest = usable < keep && !replaced;
     const bool only_healthy = !healthy_kept && manifest.healthy();
     if (among_newest || only_healthy) {
       ++usable;
       healthy_kept = healthy_kept || manifest.healthy();
+      newer = kept.size();
       kept.push_back(std::move(manifest));
     } else {
       removed.directories.push_back(manifest.name.ToString());

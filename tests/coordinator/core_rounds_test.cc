@@ -32,12 +32,41 @@ TEST_CASE("a round whose manifest cannot be written is cleared away under both i
   CHECK(harness.uncommitted == std::vector<std::string>{harness.committed[0].name.ToString()});
 }
 
-TEST_CASE("on a full disk older checkpoints make room one by one, and the newest stays") {
-  CoreHarness harness([](Job& job) { job.checkpoint = {.every_seconds = 1, .keep = 3}; });
+constexpr auto kOftenThree = [](Job& job) {
+  job.epochs = 8;
+  job.checkpoint = {.every_seconds = 1, .keep = 3};
+};
+
+WorkReply ComputeSplit(CoreHarness& harness, uint64_t session, const Lease& lease) {
+  harness.Enter(lease);
+  return harness.Work(session, {CoreHarness::Done(lease)});
+}
+
+TEST_CASE("a checkpoint that holds what the one before holds takes its place") {
+  CoreHarness harness(kOftenThree);
   const uint64_t session = harness.Join("worker:0");
-  LeaseReport report;
-  report.set_lease(harness.Work(session).lease().id());
-  const auto compute = [&] { harness.Work(session, {report}, /*want=*/false); };
+  WorkReply work = ComputeSplit(harness, session, harness.Work(session).lease());
+  harness.Run(1500);
+  REQUIRE(harness.committed.size() == 1);
+  LeaseReport nothing_entered;
+  nothing_entered.set_lease(work.lease().id());
+  harness.Work(session, {nothing_entered}, /*want=*/false);
+  harness.Run(1500);
+  REQUIRE(harness.committed.size() == 2);
+  CHECK(harness.removed == std::vector<std::string>{harness.committed[0].name.ToString()});
+  for (int round = 0; round < 2; ++round) {
+    work = ComputeSplit(harness, session, work.lease());
+    harness.Run(1500);
+  }
+  CHECK(harness.committed.size() == 4);
+  CHECK(harness.removed.size() == 1);
+}
+
+TEST_CASE("on a full disk older checkpoints make room one by one, and the newest stays") {
+  CoreHarness harness(kOftenThree);
+  const uint64_t session = harness.Join("worker:0");
+  WorkReply work = harness.Work(session);
+  const auto compute = [&] { work = ComputeSplit(harness, session, work.lease()); };
   for (int round = 0; round < 3; ++round) {
     compute();
     harness.Run(1500);

@@ -379,7 +379,10 @@ TEST_CASE("old checkpoints go, the newest healthy one never does") {
   for (PsDescription& p : harness.ps) {
     for (auto& partition : *p.mutable_partitions()) partition.set_healthy(false);
   }
-  for (int i = 0; i < 4; ++i) {
+  for (uint64_t i = 1; i <= 4; ++i) {
+    for (PsDescription& p : harness.ps) {
+      for (auto& partition : *p.mutable_partitions()) partition.set_updates(i);
+    }
     harness.Feed(WorkEvent{++harness.call, computed});
     harness.Run(1200);
   }
