@@ -357,8 +357,9 @@ class CoordinatorCore {
   std::map<std::string, std::string> boot_of_;  // of the newest life of each task
   std::set<std::string> displaced_;             // boot ids of the lives before
   int64_t refusals_since_ms_ = 0;
-  uint64_t refusals_ = 0;  // of joins, since then
-  uint64_t last_id_ = 0;   // of sessions and leases
+  uint64_t refusals_ = 0;     // of joins, since then
+  std::string last_refusal_;  // of them, if nobody has joined after it
+  uint64_t last_id_ = 0;      // of sessions and leases
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -406,7 +406,9 @@ std::string CoordinatorCore::MissingTasks() const {
                                    ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
   }
   if (!job_fixed_ || sessions_.empty()) {
-    missing.push_back(boot_of_.empty() ? "a worker (none has joined)" : "a worker (none is left)");
+    missing.push_back(absl::StrCat(
+        "a worker (", boot_of_.empty() ? "none has joined" : "none is left",
+        last_refusal_.empty() ? "" : absl::StrCat("; the last to come: ", last_refusal_), ")"));
   }
   return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/fingerprint64.h"
+#include "common/one_line.h"
 #include "common/status_text.h"
 #include "net/encoding.h"
 #include "net/protocol.h"
@@ -22,6 +23,7 @@ constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator park
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
+constexpr size_t kShownBytesMax = 100;
 
 }  // namespace
 
@@ -91,6 +93,7 @@ void Worker::Join() {
   request.set_boot_id(boot_id_);
   request.set_protocol(kProtocol);
   request.set_device(options_.device);
+  request.set_run_id(run_id_);
   if (workload_ != nullptr) {
     *request.mutable_facts() = workload_->facts;
     if (!workload_->device.empty()) request.set_device(workload_->device);
@@ -135,6 +138,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     return wait(
         absl::StrCat(" for the coordinator at ", options_.coordinator, ": ", Text(reply.status())));
   }
+  if (reply->what_case() == JoinReply::kOtherRun) return OtherRun(reply->other_run());
   coordinator_seen_ms_ = environment_.loop.NowMs();
   unreadable_ = 0;
   looked_in_dir_ = false;
@@ -148,6 +152,19 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     default:
       wait(": " + reply->wait());
   }
+}
+
+// The coordinator that had us is not seen: it may come back. Over a new connection, since the name
+// may have led elsewhere for a while.
+void Worker::OtherRun(const std::string& run_id) {
+  constexpr int64_t kAgainMs = 1000;
+  SayOnce(absl::StrCat("waits: the coordinator at ", options_.coordinator, " leads ",
+                       run_id.empty() ? "no run yet" : "run " + OneLine(run_id, kShownBytesMax),
+                       ", not ", run_id_,
+                       ": it is another job's, or this job was begun anew, which needs this worker "
+                       "to be started again"));
+  coordinator_ = environment_.network.Dial(options_.coordinator);
+  JoinLater(kAgainMs);
 }
 
 void Worker::Open(const std::string& job_json) {
@@ -183,6 +200,7 @@ void Worker::StartSession(const Session& session) {
   last_said_.clear();
   join_again_ms_ = kJoinSoonMs;
   session_ = session.id();
+  run_id_ = session.run_id();
   session_began_ms_ = environment_.loop.NowMs();
   coordinator_lost_ = false;
   reports_.clear();

@@ -45,6 +45,7 @@ class Worker {
   void JoinAnswered(const absl::StatusOr<JoinReply>& reply);
   void JoinLater(int64_t delay_ms);
   void LookInDir();
+  void OtherRun(const std::string& run_id);
   void Open(const std::string& job_json);
   void StartSession(const Session& session);
   void EndSession(const std::string& why);
@@ -70,7 +71,7 @@ class Worker {
   const Logger log_;
   const std::string boot_id_;
   const std::shared_ptr<bool> alive_;
-  const std::unique_ptr<Link> coordinator_;
+  std::unique_ptr<Link> coordinator_;
 
   std::optional<Job> job_;
   std::shared_ptr<Workload> workload_;
@@ -91,6 +92,7 @@ class Worker {
   std::map<std::string, PsLink> ps_links_;  // by address, kept between sessions
   std::unique_ptr<Trainer> trainer_;        // the session; null: none
   uint64_t session_ = 0;
+  std::string run_id_;  // of the last session
   int64_t session_began_ms_ = 0;
   bool coordinator_lost_ = false;            // finishes its leases, then joins again
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest

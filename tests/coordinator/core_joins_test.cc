@@ -28,6 +28,37 @@ TEST_CASE("a worker that has the job of an earlier coordinator gets the one of n
   CHECK(later.Join("worker:0") != 0);
 }
 
+TEST_CASE("a worker of another run is no worker of ours, whatever it says and however far we are") {
+  const bool ended = GENERATE(false, true);
+  const bool cannot = GENERATE(false, true);
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  if (ended) TrainAll(harness, session);
+  JoinRequest request;
+  request.set_task("worker:0");
+  request.set_boot_id("stranger");
+  request.set_protocol(kProtocol);
+  request.set_run_id("another");
+  if (cannot) request.set_error("no such file");
+  *request.mutable_facts() = harness.Facts();
+  harness.Feed(JoinEvent{++harness.call, request});
+  CHECK(harness.joins[harness.call].other_run() == "run");
+  CHECK(harness.exit.has_value() == ended);
+  if (!ended) CHECK(harness.Work(session).has_lease());
+}
+
+TEST_CASE("who is missing is said with why the last to come was refused") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  CoreHarness later({}, After(harness), &harness);
+  CHECK(later.Join("worker:0", 41) == 0);
+  const auto waiting = [&] { return later.core->StatusJson(later.now); };
+  CHECK(waiting().find("none has joined; the last to come: worker:0 is refused: it finds 41 tra") !=
+        std::string::npos);
+  REQUIRE(later.Join("worker:0", 40, 0, "another life") != 0);
+  CHECK(waiting().find("the last to come") == std::string::npos);
+}
+
 TEST_CASE("who joins has the name of a worker, and nothing else is kept or logged raw") {
   CoreHarness harness;
   for (const std::string& bad :

@@ -157,6 +157,45 @@ TEST_CASE("a worker that is given another job opens that") {
                                       Fingerprint64(JobToJson(other))});
 }
 
+TEST_CASE("a worker that finds another job's coordinator waits for its own, over new connections") {
+  ExampleJob example;
+  example.job.timeouts.orphan_ms = 20000;
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  bool other = false;
+  std::string said;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    if (name != method::kJoin) {
+      // Its connection breaks as soon as there is another coordinator.
+      return other ? std::optional<OneAnswer::Answer>(absl::UnavailableError("gone"))
+                   : std::optional<OneAnswer::Answer>();
+    }
+    JoinReply reply;
+    const auto request = ParseMessage<JoinRequest>(bytes);
+    said = request->run_id();
+    if (other) {
+      reply.set_other_run("theirs");
+    } else if (request->has_facts()) {
+      reply.mutable_session()->set_id(1);
+      reply.mutable_session()->set_run_id("ours");
+    } else {
+      reply.set_job_json(JobToJson(example.job));
+    }
+    return std::optional<OneAnswer::Answer>(Joined(ToParts(reply)));
+  };
+  joining.loop.Advance(1000);
+  CHECK(joining.network.dialed["unix:/coordinator"] == 1);
+  other = true;
+  for (ReplyFn& done : std::exchange(joining.network.unanswered, {})) {
+    done(absl::UnavailableError("gone"));
+  }
+  joining.loop.Advance(12000);
+  CHECK_FALSE(joining.code.has_value());
+  CHECK(said == "ours");
+  CHECK(joining.network.dialed["unix:/coordinator"] > 5);
+  joining.loop.Advance(12000);
+  CHECK(joining.code == static_cast<int>(ExitCode::kPeerLost));
+}
+
 TEST_CASE("a worker with a session whose work the coordinator cannot read ends with a line") {
   ExampleJob example;
   Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
