@@ -12,8 +12,7 @@ namespace paracord {
 
 inline constexpr char kSetHelp[] =
     "as if the job file said so: epochs=3, optimizer.learning_rate=0.01, data.test.files=b.csv; "
-    "may be "
-    "given again";
+    "may be given again";
 
 // A value is JSON, or else a string. What lies on the way to a key may be missing, or the name
 // alone of an optimizer or a loss; elements of lists have numbers. `epochs` and `steps` take each
