@@ -33,6 +33,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       newest_generation_(found.generation),
       ticked_ms_(now_ms),
       untold_(options_.workers.begin(), options_.workers.end()),
+      last_id_(Fingerprint64(options_.boot_id)),
       failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
                                                                    : std::vector<RejectedBatch>()),
       manifests_(std::move(found.manifests)),

@@ -359,7 +359,7 @@ class CoordinatorCore {
   int64_t refusals_since_ms_ = 0;
   uint64_t refusals_ = 0;     // of joins, since then
   std::string last_refusal_;  // of them, if nobody has joined after it
-  uint64_t last_id_ = 0;      // of sessions and leases
+  uint64_t last_id_;          // of sessions and leases; no life of a coordinator has another's
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -41,7 +41,7 @@ class CoreHarness {
     if (found.generation == 0) found.generation = 1;
     options.ps_addresses = {"unix:/ps-0", "unix:/ps-1"};
     options.workers = {"worker:0", "worker:1"};
-    options.boot_id = "c";
+    options.boot_id = "c" + std::to_string(found.generation);
     options.new_run_id = "run";
     options.dir = "/job";
     for (int i = 0; i < 2; ++i) ps[i].set_boot_id("boot-" + std::to_string(i));

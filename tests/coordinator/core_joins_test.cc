@@ -47,6 +47,19 @@ TEST_CASE("a worker of another run is no worker of ours, whatever it says and ho
   if (!ended) CHECK(harness.Work(session).has_lease());
 }
 
+TEST_CASE("what one life of a coordinator handed out is nothing to the next") {
+  CoreHarness first;
+  const uint64_t session = first.Join("worker:0");
+  const WorkReply given = first.Work(session);
+  REQUIRE(given.has_lease());
+  CoreHarness later({}, After(first), &first);
+  const uint64_t another = later.Join("worker:1");
+  CHECK(later.Work(session).rejoin() == "no such session");
+  const WorkReply anew = later.Work(another);
+  REQUIRE(anew.has_lease());
+  CHECK(anew.lease().id() != given.lease().id());
+}
+
 TEST_CASE("who is missing is said with why the last to come was refused") {
   CoreHarness harness;
   REQUIRE(harness.Join("worker:0") != 0);
