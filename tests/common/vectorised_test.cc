@@ -95,6 +95,7 @@ TEST_CASE("both compilers vectorise the loops that are marked, for every width")
     CheckLoops(compiler, "common/half_float.cc", 1);
     CheckLoops(compiler, "net/compression.cc", 1);
     CheckLoops(compiler, "server/update_rules.cc", 15);  // all but FTRL with a power
+    CheckLoops(compiler, "worker/ops/cpu/norm_columns.cc", 1);
     CheckLoops(compiler, "worker/ops/cpu/winograd.cc", 1);
   }
 }

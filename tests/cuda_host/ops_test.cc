@@ -221,7 +221,7 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
     sum.b.clear();
     sum.y = steps(true);
     const Floats a = random.Numbers(all, 0.5f, 2), b = random.Numbers(all, 0.5f, 2);
-    const Floats y = random.Numbers(all);
+    const Floats y = random.Numbers(all), around_zero = random.Numbers(all);
     Floats mask = b;
     for (size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
     Compare([&](Side& side) {
@@ -232,6 +232,8 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
         side.Take(py, all);
       }
       ops.Binary(BinaryKind::kKeep, walk, pa, side.Put(mask), py);
+      side.Take(py, all);
+      ops.Binary(BinaryKind::kAddRelu, walk, side.Put(y), side.Put(around_zero), py);
       side.Take(py, all);
       Walk copy = walk;
       copy.b.clear();
@@ -251,6 +253,7 @@ TEST_CASE("normalisation and its gradients are those of the CPU") {
     Random random(seed);
     NormShape s{random.Coin(), random.Size(seed == 0 ? 20000 : 60), random.Size(40), 1e-3f};
     s.centred = s.by_column || random.Coin();
+    if (s.by_column && random.Coin()) s.relu = random.Coin() ? 1.f : 3e38f;
     const bool constant = random.Coin(), scaled = random.Coin();
     const int64_t n = s.rows * s.columns, groups = s.by_column ? s.columns : s.rows;
     const Floats x = random.Numbers(n, 3, 5), dy = random.Numbers(n);
@@ -267,11 +270,11 @@ TEST_CASE("normalisation and its gradients are those of the CPU") {
       side.Take(variance, groups);
       ops.Normalize(s, px, mean, variance, ps, po, y);
       side.Take(y, n);
-      ops.NormalizeBackward(s, constant, px, mean, variance, ps, pdy, dx, ds, d_o);
+      ops.NormalizeBackward(s, constant, px, mean, variance, ps, po, pdy, dx, ds, d_o);
       side.Take(dx, n);
       if (scaled) side.Take(ds, s.columns);
       if (scaled) side.Take(d_o, s.columns);
-      ops.NormalizeBackward(s, constant, px, mean, variance, ps, pdy, nullptr, ds, nullptr);
+      ops.NormalizeBackward(s, constant, px, mean, variance, ps, po, pdy, nullptr, ds, nullptr);
     });
   }
 }

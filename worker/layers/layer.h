@@ -164,6 +164,14 @@ class Layer {
 
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                              std::span<const Shape> inputs) = 0;
+  // Whether there is a kernel, too, that ends in this activation: its output is what comes after
+  // it, and the gradient that it gets is by that.
+  virtual bool ends_in(const Activation& /*activation*/) const { return false; }
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
+      const Activation& /*activation*/, Ops& /*ops*/, int64_t /*batch*/,
+      std::span<const Shape> /*inputs*/) {
+    return absl::UnimplementedError("does not end in an activation");
+  }
 
   // Multiply-adds of a forward pass over one example.
   virtual int64_t Arithmetic(std::span<const Shape> /*inputs*/, const Shape& output) const {

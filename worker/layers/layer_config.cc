@@ -368,6 +368,8 @@ bool LayerConfig::ActivationOfClass(Activation& activation) {
     activation = {ActivationKind::kReluGeneral, number("negative_slope", 0),
                   Has("max_value") ? number("max_value", 0) : kInfinity, number("threshold", 0)};
     Ignore("max_value");
+    const bool plain = activation.alpha == 0 && activation.beta == kInfinity;
+    if (plain && activation.gamma == 0) activation = {ActivationKind::kRelu};
   } else if (class_name_ == "ThresholdedReLU") {
     activation = {ActivationKind::kThreshold, number("theta", 1), 0};
   } else if (class_name_ == "Softmax") {

@@ -56,7 +56,7 @@ void MaskedMoments::Backward(const float* x, const float* mean, const float* var
   const int64_t columns = shape_.columns;
   if (dscale == nullptr) dscale = columns_.get();
   if (doffset == nullptr) doffset = columns_.get() + columns;
-  ops_.NormalizeBackward(shape_, true, x, mean, variance, scale, dy, dx, dscale, doffset);
+  ops_.NormalizeBackward(shape_, true, x, mean, variance, scale, nullptr, dy, dx, dscale, doffset);
   if (dx == nullptr) return;
   float* const factor = columns_.get() + 2 * columns;
   ops_.Affine(columns, 1, shape_.epsilon, variance, factor);

@@ -35,11 +35,22 @@ class BinaryKernel : public Kernel {
   }
 
   void Backward(const BackwardCall& call) override {
+    if (plan_.kind == BinaryKind::kAddRelu && plan_.a.whole && plan_.b.whole) {
+      for (float* const d : call.d_inputs) {
+        if (d != nullptr) BeforeRelu(call, d);
+      }
+      return;
+    }
+    if (plan_.kind == BinaryKind::kAddRelu) BeforeRelu(call, call.d_output);
     Left(call);
     Right(call);
   }
 
  private:
+  void BeforeRelu(const BackwardCall& call, float* d) {
+    ops_.ActivateBackward({ActivationKind::kRelu}, 1, plan_.n, nullptr, call.output, call.d_output,
+                          d);
+  }
   // Where an operand's gradient may be written in the shape of the output.
   float* Wide(const Operand& operand, float* d) { return operand.whole ? d : scratch_.get(); }
   void Reduce(const Operand& operand, const float* wide, float* d) {
@@ -213,6 +224,14 @@ class BinaryLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Shape output, OutputShape(inputs));
     return MakeBinaryKernel(ops, kind_, batch, inputs, output);
+  }
+  bool ends_in(const Activation& activation) const override {
+    return kind_ == BinaryKind::kAdd && activation.kind == ActivationKind::kRelu;
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
+      const Activation&, Ops& ops, int64_t batch, std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const Shape output, OutputShape(inputs));
+    return MakeBinaryKernel(ops, BinaryKind::kAddRelu, batch, inputs, output);
   }
 
  private:

@@ -33,6 +33,14 @@ struct Calls {
   }
 };
 
+// As NormShape::relu; 0: it is another activation.
+float ReluUpTo(const Activation& activation) {
+  if (activation.kind == ActivationKind::kRelu) return std::numeric_limits<float>::infinity();
+  const bool plain = activation.kind == ActivationKind::kReluGeneral && activation.alpha == 0 &&
+                     activation.gamma == 0;
+  return plain ? activation.beta : 0;
+}
+
 class NormKernel : public Kernel {
  public:
   // `kept`: mean, then variance, of the last forward pass.
@@ -74,11 +82,17 @@ class NormKernel : public Kernel {
     float* d_scale = NormVariables::At(call.d_parameters, at_.scale);
     float* d_offset = NormVariables::At(call.d_parameters, at_.offset);
     if (from_batch_ && masked_ != nullptr) {
+      if (shape_.relu > 0) {  // the output is between 0 and the limit where the input was
+        ops_.ActivateBackward({ActivationKind::kReluGeneral, 0, shape_.relu}, shape_.rows,
+                              shape_.columns, call.output, call.output, call.d_output,
+                              call.d_output);
+      }
       masked_->Backward(call.inputs[0], mean, variance, scale, call.d_output, call.d_inputs[0],
                         d_scale, d_offset);
     } else {
       ops_.NormalizeBackward(shape_, !from_batch_, call.inputs[0], mean, variance, scale,
-                             call.d_output, call.d_inputs[0], d_scale, d_offset);
+                             NormVariables::At(call.parameters, at_.offset), call.d_output,
+                             call.d_inputs[0], d_scale, d_offset);
     }
     // What a moving average is given is the observation.
     const float weight = call.share * calls_.Weight(call.later_calls);
@@ -171,6 +185,20 @@ class NormLayer : public Layer {
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
+    return Make(ops, batch, inputs, 0);
+  }
+  bool ends_in(const Activation& activation) const override {
+    return batch_ && ReluUpTo(activation) > 0;
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
+      const Activation& activation, Ops& ops, int64_t batch,
+      std::span<const Shape> inputs) override {
+    return Make(ops, batch, inputs, ReluUpTo(activation));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Kernel>> Make(Ops& ops, int64_t batch,
+                                               std::span<const Shape> inputs, float relu) const {
     ASSIGN_OR_RETURN(const size_t first, FirstAxis(inputs[0]));
     NormShape shape{.by_column = batch_, .rows = batch, .columns = 1, .epsilon = epsilon_};
     for (size_t i = 0; i < inputs[0].size(); ++i) {
@@ -184,11 +212,11 @@ class NormLayer : public Layer {
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
+    shape.relu = relu;  // which the masked moments know nothing of
     return std::make_unique<NormKernel>(ops, shape, at_, observes_, Calls{momentum_, calls_},
                                         correction, std::move(kept), std::move(masked));
   }
 
- private:
   // A mask is of all axes but the last, or of all, with 1 where it does not tell elements apart.
   static bool Covers(const Shape& mask, const Shape& input) {
     bool covers = mask.size() == input.size() || mask.size() + 1 == input.size();
@@ -308,7 +336,7 @@ class NormalizationLayer : public Layer {
       const float* mean = own_ ? Kept(0) : call.parameters[0];
       const float* variance = Variance(call.parameters);
       ops_.NormalizeBackward(shape_, true, call.inputs[0], invert_ ? Kept(2) : mean,
-                             invert_ ? Kept(3) : variance, invert_ ? variance : nullptr,
+                             invert_ ? Kept(3) : variance, invert_ ? variance : nullptr, nullptr,
                              call.d_output, call.d_inputs[0], nullptr, nullptr);
     }
 

@@ -56,8 +56,8 @@ class RmsLayer : public Layer {
     }
     void Backward(const BackwardCall& call) override {
       ops_.NormalizeBackward(shape_, false, call.inputs[0], kept_.get(), kept_.get() + shape_.rows,
-                             scale_ ? call.parameters[0] : nullptr, call.d_output, call.d_inputs[0],
-                             scale_ ? call.d_parameters[0] : nullptr, nullptr);
+                             scale_ ? call.parameters[0] : nullptr, nullptr, call.d_output,
+                             call.d_inputs[0], scale_ ? call.d_parameters[0] : nullptr, nullptr);
     }
 
    private:
@@ -141,7 +141,7 @@ class GroupNormKernel : public Kernel {
     }
     ops_.Copy(to_groups_, false, d, d_.get());
     ops_.NormalizeBackward(shape_, false, x_.get(), kept_.get(), kept_.get() + shape_.rows, nullptr,
-                           d_.get(), normal_.get(), nullptr, nullptr);
+                           nullptr, d_.get(), normal_.get(), nullptr, nullptr);
     ops_.Copy(FromGroups(), false, normal_.get(), call.d_inputs[0]);
   }
 

@@ -83,11 +83,13 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
   kernels.bytes.assign(nodes_.size(), 0);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    if (node.layer == nullptr || node.layer->is_view()) continue;
+    if (node.layer == nullptr || IsView(node)) continue;
     ops_.AllowOperands(OperandsOf(node));
     const int64_t before = ops_.allocated_bytes();
     absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-        node.layer->MakeKernel(ops_, batch, node.input_shapes);
+        node.ends_in.has_value()
+            ? node.layer->MakeKernelEndingIn(*node.ends_in, ops_, batch, node.input_shapes)
+            : node.layer->MakeKernel(ops_, batch, node.input_shapes);
     if (!kernel.ok()) {
       return absl::Status(kernel.status().code(),
                           absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),

@@ -132,8 +132,10 @@ class Graph {
     std::vector<Shape> input_shapes;
     Shape shape;
     Operands operands = Operands::kFloat32;
-    bool cast = false;   // of an input, which belongs to the layer that comes next
-    size_t storage = 0;  // views share that of their input
+    bool cast = false;                  // of an input, which belongs to the layer that comes next
+    std::optional<Activation> ends_in;  // the activation that comes next, which is in place
+    bool in_place = false;              // what there is to do is done by the input's kernel
+    size_t storage = 0;                 // views share that of their input
     size_t first_variable = 0;
     uint64_t salt = 0;  // sets the node's random numbers apart
     CallMode mode = CallMode::kOfRun;
@@ -178,7 +180,9 @@ class Graph {
   explicit Graph(Ops& ops) : ops_(ops) {}
   absl::StatusOr<Value> AddCall(Layer& layer, std::vector<Value> inputs, size_t data_inputs);
   void AddVariables(Layer& layer, Node& node);
+  static bool IsView(const Node& node) { return node.in_place || node.layer->is_view(); }
   static bool Observes(const Node& node);
+  void FoldActivations();
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);

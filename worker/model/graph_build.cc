@@ -403,6 +403,7 @@ bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
     graph_.outputs_.push_back(values_[output.node]);
     graph_.output_masks_.push_back(MaskOf(values_[output.node]));
   }
+  graph_.FoldActivations();
   return true;
 }
 

@@ -22,6 +22,38 @@ std::optional<Graph::Value> Graph::LogitsOf(Value value, bool of_sigmoid) const 
   }
 }
 
+// An activation that nobody but it reads the input of is computed by the layer before it, if that
+// can: a pass over memory less, and another on the way back.
+void Graph::FoldActivations() {
+  std::vector<int> readers(storages_.size(), 0);
+  const auto read = [&](Value value) {
+    if (value != kNone) ++readers[nodes_[value].storage];
+  };
+  for (const Node& node : nodes_) std::for_each(node.inputs.begin(), node.inputs.end(), read);
+  std::for_each(outputs_.begin(), outputs_.end(), read);
+  std::for_each(output_masks_.begin(), output_masks_.end(), read);
+  for (const PenaltyOnValue& on : activities_) read(on.value);
+  std::vector<Storage> kept;
+  for (Node& node : nodes_) {
+    const auto activation = node.layer == nullptr ? std::nullopt : node.layer->activation();
+    if (!activation.has_value() || IsView(node)) continue;
+    Node& before = nodes_[node.inputs[0]];
+    if (before.layer == nullptr || IsView(before) || readers[before.storage] > 1) continue;
+    if (!before.layer->ends_in(*activation)) continue;
+    before.ends_in = *activation;
+    node.in_place = true;
+  }
+  for (Node& node : nodes_) {
+    if (node.layer != nullptr && IsView(node)) {
+      node.storage = nodes_[node.inputs[0]].storage;
+      continue;
+    }
+    kept.push_back(std::move(storages_[node.storage]));
+    node.storage = kept.size() - 1;
+  }
+  storages_ = std::move(kept);
+}
+
 absl::StatusOr<Graph::Value> Graph::Duplicate(Value value) {
   const Layer* of = nodes_[value].layer;
   if (of == nullptr) return absl::InvalidArgumentError("a loss is taken of an input of the model");
@@ -61,7 +93,7 @@ std::vector<LayerRow> Graph::Describe() const {
       if (!counted[at]) row.parameters += VariableElements(variables_[at]);
       counted[at] = true;
     }
-    if (!node.layer->is_view()) {
+    if (!IsView(node)) {
       row.multiply_adds = node.layer->Arithmetic(node.input_shapes, node.shape);
       row.training_multiply_adds = row.multiply_adds * PassesOver(node);
       row.floats = Elements(node.shape);
@@ -109,7 +141,7 @@ void Graph::PlanScratch(bool add) {
     for (const PenaltyOnValue& on : activities_) {
       if (on.value == i && node.in_backward) storage_written[node.storage] = true;
     }
-    if (!node.in_backward || node.layer == nullptr || node.layer->is_view()) continue;
+    if (!node.in_backward || node.layer == nullptr || IsView(node)) continue;
     int64_t inputs = 0, parameters = 0;
     for (size_t k = 0; k < node.data_inputs; ++k) {
       const size_t storage = nodes_[node.inputs[k]].storage;
@@ -193,7 +225,7 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
       if (!node.observes && nodes_[node.inputs[k]].needs_gradient) take(node.inputs[k]);
     }
     const Storage& own = storages_[node.storage];
-    if (!node.layer->is_view() && own.gradient_slot.has_value()) {
+    if (!IsView(node) && own.gradient_slot.has_value()) {
       free.push_back(*own.gradient_slot);
     }
   }
@@ -201,7 +233,7 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
   last_writer_.assign(variables_.size(), kNone);
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
-    if (!node.in_backward || node.layer == nullptr || node.layer->is_view()) continue;
+    if (!node.in_backward || node.layer == nullptr || IsView(node)) continue;
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       last_writer_[node.first_variable + v] = i;
     }

@@ -118,6 +118,7 @@ enum class BinaryKind {
   kOr,
   kModulo,  // of the sign of b
   kKeep,    // a where b is not 0, else 0: whatever a is
+  kAddRelu,
 };
 
 // Mean and variance over the rows of each column, or over the columns of each row; scale and offset
@@ -127,6 +128,7 @@ struct NormShape {
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
   bool centred = true;  // else, by rows: the mean is zero, the variance the mean of squares
+  float relu = 0;       // by column: a ReLU after all of it, up to so much; 0: none
 };
 
 // c (m, n) = a (m, k) b (k, n) [+ bias (n)], then ReLU if asked. A transposed operand lies in
@@ -396,14 +398,17 @@ class Ops {
 
   // Mean and variance (the mean of squared differences) of each column or row.
   virtual void Moments(const NormShape& shape, const float* x, float* mean, float* variance) = 0;
-  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset]; both may be null.
+  // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset], then ReLU if asked; both may be
+  // null.
   virtual void Normalize(const NormShape& shape, const float* x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
                          float* y) = 0;
-  // The gradients of it; `constant`: mean and variance do not depend on x. Outputs may be null.
+  // The gradients of it; `constant`: mean and variance do not depend on x. Outputs may be null. The
+  // offset is for the ReLU alone.
   virtual void NormalizeBackward(const NormShape& shape, bool constant, const float* x,
                                  const float* mean, const float* variance, const float* scale,
-                                 const float* dy, float* dx, float* dscale, float* doffset) = 0;
+                                 const float* offset, const float* dy, float* dx, float* dscale,
+                                 float* doffset) = 0;
 
   // y[i, :] = table[ids[i], :]; an id outside of the table gives zeros.
   virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,

@@ -125,7 +125,7 @@ TEST_CASE("pooling gives the same bits with any number of threads") {
 TEST_CASE("norms give the same bits with any number of threads") {
   const Values x = Noise(kAll, 1), dy = Noise(kAll, 2);
   for (const bool by_column : {true, false}) {
-    const NormShape shape{by_column, kRows, kColumns, 1e-3f};
+    const NormShape shape{by_column, kRows, kColumns, 1e-3f, true, by_column ? 1.f : 0.f};
     const auto groups = static_cast<size_t>(by_column ? kColumns : kRows);
     std::vector<Values> expected;
     for (const int threads : kThreads) {
@@ -137,7 +137,7 @@ TEST_CASE("norms give the same bits with any number of threads") {
       ops->Normalize(shape, x.data(), mean.data(), variance.data(), scale.data(), offset.data(),
                      y.data());
       ops->NormalizeBackward(shape, false, x.data(), mean.data(), variance.data(), scale.data(),
-                             dy.data(), dx.data(), dscale.data(), doffset.data());
+                             offset.data(), dy.data(), dx.data(), dscale.data(), doffset.data());
       REQUIRE(ops->Finish().ok());
       const std::vector<Values> all = {mean, variance, y, dx, dscale, doffset};
       if (threads == 1) expected = all;

@@ -143,23 +143,24 @@ class CpuOps : public Ops {
   }
   void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
     const auto moments = [&](int64_t first, int64_t count) {
-      cpu::Moments(s, x, mean, variance, first, count);
+      (s.by_column ? cpu::ColumnMoments : cpu::RowMoments)(s, x, mean, variance, first, count);
     };
     s.by_column ? InColumns(s, moments) : InRanges(s.rows, s.columns, moments);
   }
   void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
                  const float* scale, const float* offset, float* y) override {
     InRanges(s.rows, s.columns, [&](int64_t first, int64_t count) {
-      cpu::Normalize(s, x, mean, variance, scale, offset, y, first, count);
+      (s.by_column ? cpu::NormalizeColumns : cpu::NormalizeRows)(s, x, mean, variance, scale,
+                                                                 offset, y, first, count);
     });
   }
   void NormalizeBackward(const NormShape& s, bool constant, const float* x, const float* mean,
-                         const float* variance, const float* scale, const float* dy, float* dx,
-                         float* dscale, float* doffset) override {
+                         const float* variance, const float* scale, const float* offset,
+                         const float* dy, float* dx, float* dscale, float* doffset) override {
     if (s.by_column) {
       return InColumns(s, [&](int64_t first, int64_t count) {
-        cpu::NormColumnsBackward(s, constant, x, mean, variance, scale, dy, dx, dscale, doffset,
-                                 first, count);
+        cpu::NormColumnsBackward(s, constant, x, mean, variance, scale, offset, dy, dx, dscale,
+                                 doffset, first, count);
       });
     }
     if (dscale != nullptr || doffset != nullptr) {

@@ -60,22 +60,27 @@ void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y);
 void Fill(int64_t n, float value, float* y);
 void Copy(const Walk& walk, bool add, const float* a, float* y);
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);
-// Of `count` columns, by_column, or rows.
-void Moments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
-             int64_t count);
 // Of `count` rows.
-void Normalize(const NormShape& shape, const float* x, const float* mean, const float* variance,
-               const float* scale, const float* offset, float* y, int64_t first, int64_t count);
+void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
+                int64_t count);
+void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
+                   const float* scale, const float* offset, float* y, int64_t first, int64_t count);
+void NormalizeColumns(const NormShape& shape, const float* x, const float* mean,
+                      const float* variance, const float* scale, const float* offset, float* y,
+                      int64_t first, int64_t count);
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
 // Of `count` columns.
+void ColumnMoments(const NormShape& shape, const float* x, float* mean, float* variance,
+                   int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
                           const float* variance, const float* dy, float* dscale, float* doffset,
                           int64_t first, int64_t count);
 void NormColumnsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
-                         const float* variance, const float* scale, const float* dy, float* dx,
-                         float* dscale, float* doffset, int64_t first, int64_t count);
+                         const float* variance, const float* scale, const float* offset,
+                         const float* dy, float* dx, float* dscale, float* doffset, int64_t first,
+                         int64_t count);
 void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,

@@ -1,4 +1,4 @@
-// Normalisation by mean and variance, of columns (batch) or rows (layer).
+// Normalisation of rows over their columns (layer).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -30,19 +30,6 @@ float SumOf(int64_t n, const Term& term) {
   return static_cast<float>(total);
 }
 
-void RowMoments(const NormShape& s, const float* x, float* mean, float* variance, int64_t first,
-                int64_t count) {
-  const auto n = static_cast<float>(s.columns);
-  x += first * s.columns;
-  for (int64_t r = first; r < first + count; ++r, x += s.columns) {
-    const float middle = s.centred ? SumOf(s.columns, [=](int64_t c) { return x[c]; }) / n : 0.f;
-    const float squares =
-        SumOf(s.columns, [=](int64_t c) { return (x[c] - middle) * (x[c] - middle); });
-    mean[r] = middle;
-    variance[r] = squares / n;
-  }
-}
-
 // total[i] = the sum over rows of term(row, i), for i below count.
 template <class Term>
 void SumColumns(int64_t rows, int64_t count, std::vector<float>& part, float* total,
@@ -60,44 +47,27 @@ void SumColumns(int64_t rows, int64_t count, std::vector<float>& part, float* to
   for (size_t i = 0; i < sum.size(); ++i) total[i] = static_cast<float>(sum[i]);
 }
 
-void ColumnMoments(const NormShape& s, const float* x, float* mean, float* variance, int64_t first,
-                   int64_t count) {
-  x += first, mean += first, variance += first;
-  const int64_t columns = s.columns;
-  const auto n = static_cast<float>(s.rows);
-  std::vector<float> part;
-  SumColumns(s.rows, count, part, mean, [=](int64_t r, int64_t i) { return x[r * columns + i]; });
-  for (int64_t i = 0; i < count; ++i) mean[i] /= n;
-  SumColumns(s.rows, count, part, variance, [=](int64_t r, int64_t i) {
-    const float off = x[r * columns + i] - mean[i];
-    return off * off;
-  });
-  for (int64_t i = 0; i < count; ++i) variance[i] /= n;
-}
-
 }  // namespace
 
-void Moments(const NormShape& s, const float* x, float* mean, float* variance, int64_t first,
-             int64_t count) {
-  const auto moments = s.by_column ? ColumnMoments : RowMoments;
-  moments(s, x, mean, variance, first, count);
+void RowMoments(const NormShape& s, const float* x, float* mean, float* variance, int64_t first,
+                int64_t count) {
+  const auto n = static_cast<float>(s.columns);
+  x += first * s.columns;
+  for (int64_t r = first; r < first + count; ++r, x += s.columns) {
+    const float middle = s.centred ? SumOf(s.columns, [=](int64_t c) { return x[c]; }) / n : 0.f;
+    const float squares =
+        SumOf(s.columns, [=](int64_t c) { return (x[c] - middle) * (x[c] - middle); });
+    mean[r] = middle;
+    variance[r] = squares / n;
+  }
 }
 
-void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
-               const float* scale, const float* offset, float* y, int64_t first, int64_t count) {
+void NormalizeRows(const NormShape& s, const float* x, const float* mean, const float* variance,
+                   const float* scale, const float* offset, float* y, int64_t first,
+                   int64_t count) {
   const auto columns = static_cast<size_t>(s.columns);
-  std::vector<float> factor(s.by_column ? columns : 0);
-  for (size_t c = 0; c < factor.size(); ++c) {
-    factor[c] = (scale == nullptr ? 1.f : scale[c]) / std::sqrt(variance[c] + s.epsilon);
-  }
   x += first * s.columns, y += first * s.columns;
   for (int64_t r = first; r < first + count; ++r, x += columns, y += columns) {
-    if (s.by_column) {
-      for (size_t c = 0; c < columns; ++c) {
-        y[c] = (x[c] - mean[c]) * factor[c] + (offset == nullptr ? 0.f : offset[c]);
-      }
-      continue;
-    }
     const float middle = mean[r], row_factor = 1.f / std::sqrt(variance[r] + s.epsilon);
     for (size_t c = 0; c < columns; ++c) {
       const float v = (x[c] - middle) * row_factor;
@@ -157,36 +127,6 @@ void NormRowsBackwardSums(const NormShape& s, const float* x, const float* mean,
   SumColumns(s.rows, count, part, dscale + first, [=, f = factor.data()](int64_t r, int64_t i) {
     return dy[r * columns + i] * (x[r * columns + i] - mean[r]) * f[r];
   });
-}
-
-void NormColumnsBackward(const NormShape& s, bool constant, const float* x, const float* mean,
-                         const float* variance, const float* scale, const float* dy, float* dx,
-                         float* dscale, float* doffset, int64_t first, int64_t count) {
-  x += first, dy += first, mean += first, variance += first;
-  const int64_t columns = s.columns;
-  const auto wide = static_cast<size_t>(count);
-  const auto n = static_cast<float>(s.rows);
-  std::vector<float> factor(wide), sum(wide), dot(wide), part(wide);
-  for (size_t i = 0; i < wide; ++i) factor[i] = 1.f / std::sqrt(variance[i] + s.epsilon);
-  SumColumns(s.rows, count, part, sum.data(),
-             [=](int64_t r, int64_t i) { return dy[r * columns + i]; });
-  SumColumns(s.rows, count, part, dot.data(), [=, f = factor.data()](int64_t r, int64_t i) {
-    return dy[r * columns + i] * (x[r * columns + i] - mean[i]) * f[i];
-  });
-  if (dscale != nullptr) std::copy(dot.begin(), dot.end(), dscale + first);
-  if (doffset != nullptr) std::copy(sum.begin(), sum.end(), doffset + first);
-  if (dx == nullptr) return;
-  for (size_t i = 0; i < wide; ++i) {
-    sum[i] = constant ? 0.f : sum[i] / n;
-    dot[i] = constant ? 0.f : dot[i] * factor[i] / n;
-    if (scale != nullptr) factor[i] *= scale[static_cast<size_t>(first) + i];
-  }
-  dx += first;
-  for (int64_t r = 0; r < s.rows; ++r, x += columns, dy += columns, dx += columns) {
-    for (size_t i = 0; i < wide; ++i) {
-      dx[i] = factor[i] * (dy[i] - sum[i] - (x[i] - mean[i]) * dot[i]);
-    }
-  }
 }
 
 }  // namespace paracord::cpu

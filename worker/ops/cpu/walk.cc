@@ -138,6 +138,8 @@ void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, f
       return by([](float p, float q) { return formulas::ModuloOf(p, q); });
     case BinaryKind::kKeep:
       return by([](float p, float q) { return q != 0 ? p : 0.f; });
+    case BinaryKind::kAddRelu:
+      return by([](float p, float q) { return p + q <= 0 ? 0.f : p + q; });
   }
 }
 

@@ -96,11 +96,11 @@ class CudaOps : public Ops, public GroupOps {
   void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
                  const float* scale, const float* offset, float* y) override {
     engine_.Map("normalize", s.rows * s.columns,
-                NormalizeBody{s, x, mean, variance, scale, offset, y});
+                NormalizeBody{s, {x, mean, variance, scale, offset}, y});
   }
   void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
-                         const float* variance, const float* scale, const float* dy, float* dx,
-                         float* dscale, float* doffset) override;
+                         const float* variance, const float* scale, const float* offset,
+                         const float* dy, float* dx, float* dscale, float* doffset) override;
 
   void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
               const float* table, float* y) override {
@@ -206,23 +206,23 @@ void CudaOps::ActivateBackward(Activation p, int64_t rows, int64_t columns, cons
 
 void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* x,
                                 const float* mean, const float* variance, const float* scale,
-                                const float* dy, float* dx, float* dscale, float* doffset) {
+                                const float* offset, const float* dy, float* dx, float* dscale,
+                                float* doffset) {
   const char* const what = "normalize, gradient";
+  const NormTensors of{x, mean, variance, scale, offset};
   float *sums = doffset, *dots = dscale;
   const bool needs_sums = s.by_column && dx != nullptr && !constant;
   if (needs_sums && sums == nullptr) sums = engine_.Work<float>(Scratch::kRows, s.columns);
   if (needs_sums && dots == nullptr) dots = engine_.Work<float>(Scratch::kMore, s.columns);
   if (sums != nullptr || dots != nullptr) {
-    engine_.Reduce(what, s.columns, s.rows, true,
-                   NormColumnSumsBody{s, x, mean, variance, dy, sums, dots});
+    engine_.Reduce(what, s.columns, s.rows, true, NormColumnSumsBody{s, of, dy, sums, dots});
   }
   if (dx == nullptr) return;
   if (s.by_column) {
     engine_.Map(what, s.rows * s.columns,
-                NormColumnBackwardBody{s, constant, x, mean, variance, scale, dy, sums, dots, dx});
+                NormColumnBackwardBody{s, constant, of, dy, sums, dots, dx});
   } else {
-    engine_.Reduce(what, s.rows, s.columns, false,
-                   NormRowBackwardBody{s, constant, x, mean, variance, scale, dy, dx});
+    engine_.Reduce(what, s.rows, s.columns, false, NormRowBackwardBody{s, constant, of, dy, dx});
   }
 }
 

@@ -43,27 +43,41 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
   return 1.f / std::sqrt(variance + epsilon);
 }
 
-struct NormalizeBody {
-  using Loaded = float;
-  struct Column {
-    float mean, factor, scale, offset;
-  };
-  NormShape s;
-  In x, mean, variance, scale, offset;
-  Out y;
-  PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  bool Repeats(int64_t step) const { return s.by_column && step % s.columns == 0; }
-  PARACORD_HD Column Of(int64_t i) const {
-    const int64_t column = i % s.columns, group = s.by_column ? column : i / s.columns;
+// What is the same for all of a column, or of a row and a column.
+struct NormColumn {
+  float mean, factor, scale, offset;
+  PARACORD_HD float Normal(float x) const { return (x - mean) * factor; }
+  PARACORD_HD float Value(float x) const { return Normal(x) * scale + offset; }
+  // The gradient before the ReLU.
+  PARACORD_HD float Before(float relu, float x, float dy) const {
+    const float v = relu == 0 ? 0.f : Value(x);
+    return relu == 0 || (v > 0 && v < relu) ? dy : 0.f;
+  }
+};
+
+struct NormTensors {
+  In x, mean, variance, scale, offset;  // the last two may be null
+  PARACORD_HD NormColumn Of(const NormShape& s, int64_t group, int64_t column) const {
     return {mean[group], Factor(variance[group], s.epsilon),
             scale == nullptr ? 1.f : static_cast<float>(scale[column]),
             offset == nullptr ? 0.f : static_cast<float>(offset[column])};
   }
-  PARACORD_HD float Value(const Column& c, float own) const {
-    float v = (own - c.mean) * c.factor;
-    if (!(scale == nullptr)) v *= c.scale;
-    if (!(offset == nullptr)) v += c.offset;
-    return v;
+};
+
+struct NormalizeBody {
+  using Loaded = float;
+  NormShape s;
+  NormTensors of;
+  Out y;
+  PARACORD_HD float Load(int64_t i) const { return of.x[i]; }
+  bool Repeats(int64_t step) const { return s.by_column && step % s.columns == 0; }
+  PARACORD_HD NormColumn Of(int64_t i) const {
+    const int64_t column = i % s.columns;
+    return of.Of(s, s.by_column ? column : i / s.columns, column);
+  }
+  PARACORD_HD float Value(const NormColumn& c, float own) const {
+    const float v = c.Value(own);
+    return s.relu == 0 ? v : v <= 0 ? 0.f : v > s.relu ? s.relu : v;
   }
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
@@ -77,14 +91,16 @@ struct NormColumnSumsBody {
   using Value = SumAndDot;
   static constexpr bool kMaps = false;
   NormShape s;
-  In x, mean, variance, dy;
+  NormTensors of;
+  In dy;
   Out sums, dots;  // may be null
   PARACORD_HD Value Start(int64_t) const { return {}; }
   PARACORD_HD void Add(int64_t c, int64_t r, Value& v) const {
-    const int64_t i = r * s.columns + c, group = s.by_column ? c : r;
-    const float d = dy[i];
+    const int64_t i = r * s.columns + c;
+    const NormColumn column = of.Of(s, s.by_column ? c : r, c);
+    const float x = of.x[i], d = column.Before(s.relu, x, dy[i]);
     v.sum += d;
-    v.dot += d * (x[i] - mean[group]) * Factor(variance[group], s.epsilon);
+    v.dot += d * column.Normal(x);
   }
   PARACORD_HD void Merge(Value& v, const Value& other) const {
     v.sum += other.sum;
@@ -103,24 +119,28 @@ struct NormColumnBackwardBody {
   };
   NormShape s;
   bool constant;
-  In x, mean, variance, scale, dy, sums, dots;
+  NormTensors of;
+  In dy, sums, dots;
   Out dx;
   // dx = whole (dy - sum - (x - mean) dot).
   struct Column {
-    float mean, sum, dot, whole;
+    NormColumn of;
+    float sum, dot, whole;
   };
-  PARACORD_HD Loaded Load(int64_t i) const { return {constant ? 0.f : x[i], dy[i]}; }
+  PARACORD_HD Loaded Load(int64_t i) const {
+    return {constant && s.relu == 0 ? 0.f : static_cast<float>(of.x[i]), dy[i]};
+  }
   bool Repeats(int64_t step) const { return step % s.columns == 0; }
   PARACORD_HD Column Of(int64_t i) const {
     const int64_t c = i % s.columns;
-    const float factor = Factor(variance[c], s.epsilon), n = static_cast<float>(s.rows);
-    const float whole = scale == nullptr ? factor : factor * scale[c];
-    if (constant) return {0, 0, 0, whole};
-    return {mean[c], sums[c] / n, dots[c] * factor / n, whole};
+    const NormColumn column = of.Of(s, c, c);
+    const float n = static_cast<float>(s.rows), whole = column.factor * column.scale;
+    if (constant) return {column, 0, 0, whole};
+    return {column, sums[c] / n, dots[c] * column.factor / n, whole};
   }
   PARACORD_HD float Value(const Column& c, const Loaded& own) const {
-    float d = own.dy;
-    if (!constant) d -= c.sum + (own.x - c.mean) * c.dot;
+    float d = c.of.Before(s.relu, own.x, own.dy);
+    if (!constant) d -= c.sum + (own.x - c.of.mean) * c.dot;
     return c.whole * d;
   }
   PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
@@ -132,14 +152,15 @@ struct NormRowBackwardBody {
   static constexpr bool kMaps = true;
   NormShape s;
   bool constant;
-  In x, mean, variance, scale, dy;
+  NormTensors of;
+  In dy;
   Out dx;
   PARACORD_HD float Scaled(int64_t r, int64_t c) const {
     const float d = dy[r * s.columns + c];
-    return scale == nullptr ? d : d * scale[c];
+    return of.scale == nullptr ? d : d * of.scale[c];
   }
   PARACORD_HD float Normal(int64_t r, int64_t c) const {
-    return (x[r * s.columns + c] - mean[r]) * Factor(variance[r], s.epsilon);
+    return (of.x[r * s.columns + c] - of.mean[r]) * Factor(of.variance[r], s.epsilon);
   }
   PARACORD_HD Value Start(int64_t) const { return {}; }
   PARACORD_HD void Add(int64_t r, int64_t c, Value& v) const {
@@ -156,7 +177,7 @@ struct NormRowBackwardBody {
   PARACORD_HD void Map(int64_t r, int64_t c, const Value& v) const {
     const float n = static_cast<float>(s.columns), sum = s.centred ? v.sum : 0.f;
     const float through = constant ? 0.f : (sum + Normal(r, c) * v.dot) / n;
-    dx[r * s.columns + c] = Factor(variance[r], s.epsilon) * (Scaled(r, c) - through);
+    dx[r * s.columns + c] = Factor(of.variance[r], s.epsilon) * (Scaled(r, c) - through);
   }
 };
 

@@ -142,6 +142,8 @@ PARACORD_HD inline float BinaryOf(BinaryKind kind, float p, float q) {
       return formulas::ModuloOf(p, q);
     case BinaryKind::kKeep:
       return q != 0 ? p : 0.f;
+    case BinaryKind::kAddRelu:
+      return p + q <= 0 ? 0.f : p + q;
   }
   return 0;
 }
