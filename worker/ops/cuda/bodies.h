@@ -29,6 +29,7 @@
   X(CopyWalkBody)             \
   X(TransposeBody)            \
   X(BinaryBody)               \
+  X(FlatBinaryBody)           \
   X(GatherBody)               \
   X(ScatterKeyBody)           \
   X(MergeRunsBody)            \

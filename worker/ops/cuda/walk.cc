@@ -78,6 +78,8 @@ void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, const float* 
   Within(walk, a, b, y, [&](const Walk& few, const float* pa, const float* pb, float* py) {
     Axes axes;
     for (size_t axis = 0; axis < few.dims.size(); ++axis) AddAxis(few, axis, axes);
+    const bool flat = axes.count == 1 && axes.a[0] == 1 && axes.b[0] == 1 && axes.y[0] == 1;
+    if (flat) return engine.Map("binary operation", axes.total, FlatBinaryBody{kind, pa, pb, py});
     engine.Map("binary operation", axes.total, BinaryBody{kind, axes, pa, pb, py});
   });
 }

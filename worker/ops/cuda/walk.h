@@ -159,6 +159,21 @@ struct BinaryBody {
   }
 };
 
+// Of tensors that lie as they are walked.
+struct FlatBinaryBody {
+  struct Loaded {
+    float a, b;
+  };
+  BinaryKind kind;
+  In a, b;
+  Out y;
+  PARACORD_HD Loaded Load(int64_t i) const { return {a[i], b[i]}; }
+  PARACORD_HD float Value(int64_t, const Loaded& own) const {
+    return BinaryOf(kind, own.a, own.b);
+  }
+  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+};
+
 // -1: outside of the table.
 PARACORD_HD inline int64_t RowOf(float id, int64_t rows) {
   return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
