@@ -243,6 +243,7 @@ class CoordinatorCore {
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
+  void Rest(WorkerSession& session);
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
   void ServeParked(bool tick);

@@ -175,12 +175,26 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
       break;
   }
   if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.size() > 1) {
-    Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
-                      " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
-    session.benched_until_ms = now_ms_ + kBenchMs;
-    session.failures_in_a_row = 0;
+    Rest(session);
   }
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
+}
+
+// So that others, who may do better, have the leases: where nobody is left all go on, for it is no
+// worker's fault.
+void CoordinatorCore::Rest(WorkerSession& session) {
+  session.benched_until_ms = now_ms_ + kBenchMs;
+  const bool all = std::all_of(sessions_.begin(), sessions_.end(), [&](const auto& item) {
+    return item.second.benched_until_ms > now_ms_;
+  });
+  if (all) {
+    PROBE("coordinator.rest.nobody");
+    for (auto& [id, other] : sessions_) other.benched_until_ms = now_ms_;
+  } else {
+    Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
+                      " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
+  }
+  session.failures_in_a_row = 0;
 }
 
 // Answers `call` if there is something to do for this worker.

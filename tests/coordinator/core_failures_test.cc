@@ -54,6 +54,32 @@ LeaseReport Unreadable(const Lease& lease) {
   return report;
 }
 
+TEST_CASE("a worker that fails rests while others may do better, and only then") {
+  const bool all_fail = GENERATE(false, true);
+  CoreHarness harness([](Job& job) { job.failures = {true, 3, 0.6}; });
+  const uint64_t sessions[] = {harness.Join("worker:0"), harness.Join("worker:1")};
+  const int64_t begin = harness.now;
+  bool rested = false;
+  while (!harness.exit.has_value() && harness.now - begin < 60000) {
+    for (const uint64_t session : sessions) {
+      const WorkReply reply = harness.Work(session);
+      if (harness.exit.has_value() || !reply.has_lease()) continue;
+      if (!all_fail && session == sessions[1]) continue;  // is at work
+      LeaseReport report = Unreadable(reply.lease());
+      report.set_next(static_cast<uint32_t>(reply.lease().rejected_size()));  // after those
+      const bool through = report.next() == reply.lease().end_batch();
+      harness.Work(session, {through ? CoreHarness::Done(reply.lease()) : report}, false);
+    }
+    harness.Run(kTickMs);
+    rested = rested || harness.core->StatusJson(harness.now).find("\"resting\":true") !=
+                           std::string::npos;
+    if (!all_fail && harness.now - begin > 5000) break;
+  }
+  if (!all_fail) CHECK(rested);
+  CHECK(harness.exit.has_value() == all_fail);
+  if (all_fail) CHECK(harness.now - begin < 5000);
+}
+
 TEST_CASE("a rejection is in job.state before anybody is told, and a later coordinator tells it") {
   const auto job = [](Job& edited) { edited.failures = {true, 1, 1.0}; };
   CoreHarness harness(job);

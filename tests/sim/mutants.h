@@ -19,8 +19,8 @@ inline constexpr KnownMutant kMutants[] = {
     {"progress_believed", 12},         {"state_not_rewritten", 0},
     {"evaluations_not_voided", 0},     {"old_round_is_kept", 814},
     {"loading_is_not_watched", 10002}, {"commit_is_not_repeated", 0},
-    {"lost_grant_is_kept", 20},        {"claim_after_look", 0},
-    {"claim_not_checked", 4096},       {"rejected_by_one_ps", 6},
+    {"lost_grant_is_kept", 89},        {"claim_after_look", 0},
+    {"claim_not_checked", 613},        {"rejected_by_one_ps", 6},
     {"rejected_where_missing", 5437},
 };
 
