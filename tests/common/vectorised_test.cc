@@ -95,7 +95,9 @@ TEST_CASE("both compilers vectorise the loops that are marked, for every width")
     CheckLoops(compiler, "common/half_float.cc", 1);
     CheckLoops(compiler, "net/compression.cc", 1);
     CheckLoops(compiler, "server/update_rules.cc", 15);  // all but FTRL with a power
-    CheckLoops(compiler, "worker/ops/cpu/norm_columns.cc", 1);
+    for (const char* file : {"cell", "loops", "norm_columns", "walk"}) {
+      CheckLoops(compiler, "worker/ops/cpu/" + std::string(file) + ".cc", 1);
+    }
     CheckLoops(compiler, "worker/ops/cpu/winograd.cc", 1);
   }
 }

@@ -1,6 +1,7 @@
 // Steps of recurrent layers, row by row. Formulas: keras/src/layers/rnn/{simple_rnn,lstm,gru}.py.
 #include <algorithm>
 
+#include "common/vector_widths.h"
 #include "worker/ops/cell_widths.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 
@@ -22,6 +23,84 @@ struct Row {
   float *z, *kept, *h, *c;
 };
 
+PARACORD_KERNEL void Product(int64_t n, const float* a, const float* b, float* y) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) y[k] = a[k] * b[k];
+}
+PARACORD_WIDTHS(void, ProductWide, (int64_t n, const float* a, const float* b, float* y),
+                Product(n, a, b, y))
+void Multiply(int64_t n, const float* a, const float* b, float* y) {
+  static const auto product = PICK_WIDTH(ProductWide);
+  product(n, a, b, y);
+}
+
+// y += a b
+PARACORD_KERNEL void AddProduct(int64_t n, const float* a, const float* b, float* y) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) y[k] += a[k] * b[k];
+}
+PARACORD_WIDTHS(void, AddProductWide, (int64_t n, const float* a, const float* b, float* y),
+                AddProduct(n, a, b, y))
+void MultiplyAdd(int64_t n, const float* a, const float* b, float* y) {
+  static const auto add_product = PICK_WIDTH(AddProductWide);
+  add_product(n, a, b, y);
+}
+
+// y = a b + c d
+PARACORD_KERNEL void SumOfProducts(int64_t n, const float* a, const float* b, const float* c,
+                                   const float* d, float* y) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) y[k] = a[k] * b[k] + c[k] * d[k];
+}
+PARACORD_WIDTHS(void, SumOfProductsWide,
+                (int64_t n, const float* a, const float* b, const float* c, const float* d,
+                 float* y),
+                SumOfProducts(n, a, b, c, d, y))
+
+// h = z h0 + (1 - z) candidate
+PARACORD_KERNEL void Mix(int64_t n, const float* z, const float* h0, const float* candidate,
+                         float* h) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) h[k] = z[k] * h0[k] + (1.f - z[k]) * candidate[k];
+}
+PARACORD_WIDTHS(void, MixWide,
+                (int64_t n, const float* z, const float* h0, const float* candidate, float* h),
+                Mix(n, z, h0, candidate, h))
+
+// The gradients by what is mixed; dh becomes that by h0.
+PARACORD_KERNEL void MixSlopes(int64_t n, const float* z, const float* h0, const float* candidate,
+                               float* dh, float* d_update, float* d_candidate) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) {
+    d_update[k] = dh[k] * (h0[k] - candidate[k]);
+    d_candidate[k] = dh[k] * (1.f - z[k]);
+    dh[k] *= z[k];
+  }
+}
+PARACORD_WIDTHS(void, MixSlopesWide,
+                (int64_t n, const float* z, const float* h0, const float* candidate, float* dh,
+                 float* d_update, float* d_candidate),
+                MixSlopes(n, z, h0, candidate, dh, d_update, d_candidate))
+
+// From `dh`, by the state c through h, and `dc`, by it otherwise: the gradients by the values of
+// the gates i, f and g, which lie one after the other as c0's factors do, and by c0.
+PARACORD_KERNEL void LstmSlopes(int64_t n, const float* gates, const float* c0, float* dh,
+                                float* dc, float* d_gates) {
+  PARACORD_INDEPENDENT
+  for (int64_t k = 0; k < n; ++k) {
+    const float all = dc[k] + dh[k];
+    d_gates[k] = all * gates[2 * n + k];
+    d_gates[n + k] = all * c0[k];
+    d_gates[2 * n + k] = all * gates[k];
+    dc[k] = all * gates[n + k];
+    dh[k] = 0;
+  }
+}
+PARACORD_WIDTHS(void, LstmSlopesWide,
+                (int64_t n, const float* gates, const float* c0, float* dh, float* dc,
+                 float* d_gates),
+                LstmSlopes(n, gates, c0, dh, dc, d_gates))
+
 void SimpleForward(const CellShape& s, const Row& at, const float* r) {
   Add(s.units, r, at.z);
   Activate(s.activation, 1, s.units, at.z, at.h);
@@ -34,14 +113,15 @@ void LstmForward(const CellShape& s, const Row& at, const float* r) {
   Activate(s.recurrent_activation, 2, u, at.z, i);
   Activate(s.activation, 1, u, at.z + 2 * u, g);
   Activate(s.recurrent_activation, 1, u, at.z + 3 * u, o);
-  for (int64_t k = 0; k < u; ++k) at.c[k] = f[k] * at.c0[k] + i[k] * g[k];
+  static const auto sum_of_products = PICK_WIDTH(SumOfProductsWide);
+  sum_of_products(u, f, at.c0, i, g, at.c);
   Activate(s.activation, 1, u, at.c, tanh_c);
-  for (int64_t k = 0; k < u; ++k) at.h[k] = o[k] * tanh_c[k];
+  Multiply(u, o, tanh_c, at.h);
 }
 
 void MixGru(int64_t u, const Row& at) {
-  const float *z = at.kept, *candidate = z + 2 * u;
-  for (int64_t k = 0; k < u; ++k) at.h[k] = z[k] * at.h0[k] + (1.f - z[k]) * candidate[k];
+  static const auto mix = PICK_WIDTH(MixWide);
+  mix(u, at.kept, at.h0, at.kept + 2 * u, at.h);
 }
 
 void GruForward(const CellShape& s, const Row& at, const float* r) {
@@ -51,7 +131,7 @@ void GruForward(const CellShape& s, const Row& at, const float* r) {
   Activate(s.recurrent_activation, 2, u, at.z, at.kept);
   std::copy(r + 2 * u, r + 3 * u, product);
   float* z = at.z + 2 * u;
-  for (int64_t k = 0; k < u; ++k) z[k] += reset[k] * product[k];
+  MultiplyAdd(u, reset, product, z);
   Activate(s.activation, 1, u, z, candidate);
   MixGru(u, at);
 }
@@ -60,8 +140,7 @@ void GruGatesForward(const CellShape& s, const Row& at, const float* r) {
   const int64_t u = s.units;
   Add(2 * u, r, at.z);
   Activate(s.recurrent_activation, 2, u, at.z, at.kept);
-  const float* reset = at.kept + u;
-  for (int64_t k = 0; k < u; ++k) at.h[k] = reset[k] * at.h0[k];
+  Multiply(u, at.kept + u, at.h0, at.h);
 }
 
 void GruCandidateForward(const CellShape& s, const Row& at, const float* r) {
@@ -78,22 +157,14 @@ void SimpleBackward(const CellShape& s, const Row& at, float* dh, float* dz) {
 
 void LstmBackward(const CellShape& s, const Row& at, float* dh, float* dc, float* dz) {
   const int64_t u = s.units;
-  const float *i = at.kept, *f = i + u, *g = f + u, *o = g + u, *tanh_c = o + u;
-  float *di = dz, *df = di + u, *dg = df + u, *d_o = dg + u;
-  for (int64_t k = 0; k < u; ++k) {
-    d_o[k] = dh[k] * tanh_c[k];
-    dh[k] *= o[k];
-  }
+  const float *i = at.kept, *g = i + 2 * u, *o = g + u, *tanh_c = o + u;
+  float *dg = dz + 2 * u, *d_o = dg + u;
+  Multiply(u, dh, tanh_c, d_o);
+  Multiply(u, dh, o, dh);
   ActivateBackward(s.activation, 1, u, at.c, tanh_c, dh, dh);
-  for (int64_t k = 0; k < u; ++k) {
-    const float all = dc[k] + dh[k];
-    di[k] = all * g[k];
-    df[k] = all * at.c0[k];
-    dg[k] = all * i[k];
-    dc[k] = all * f[k];
-    dh[k] = 0;
-  }
-  ActivateBackward(s.recurrent_activation, 2, u, at.z, i, di, di);
+  static const auto slopes = PICK_WIDTH(LstmSlopesWide);
+  slopes(u, i, at.c0, dh, dc, dz);
+  ActivateBackward(s.recurrent_activation, 2, u, at.z, i, dz, dz);
   ActivateBackward(s.activation, 1, u, at.z + 2 * u, g, dg, dg);
   ActivateBackward(s.recurrent_activation, 1, u, at.z + 3 * u, o, d_o, d_o);
 }
@@ -102,12 +173,9 @@ void LstmBackward(const CellShape& s, const Row& at, float* dh, float* dc, float
 void MixGruBackward(const CellShape& s, const Row& at, float* dh, float* d_update,
                     float* d_candidate) {
   const int64_t u = s.units;
-  const float *z = at.kept, *candidate = z + 2 * u;
-  for (int64_t k = 0; k < u; ++k) {
-    d_update[k] = dh[k] * (at.h0[k] - candidate[k]);
-    d_candidate[k] = dh[k] * (1.f - z[k]);
-    dh[k] *= z[k];
-  }
+  const float* candidate = at.kept + 2 * u;
+  static const auto slopes = PICK_WIDTH(MixSlopesWide);
+  slopes(u, at.kept, at.h0, candidate, dh, d_update, d_candidate);
   ActivateBackward(s.activation, 1, u, at.z + 2 * u, candidate, d_candidate, d_candidate);
 }
 
@@ -116,10 +184,8 @@ void GruBackward(const CellShape& s, const Row& at, float* dh, float* dz, float*
   const float *reset = at.kept + u, *product = reset + 2 * u;
   float *d_reset = dz + u, *d_candidate = d_reset + u;
   MixGruBackward(s, at, dh, dz, d_candidate);
-  for (int64_t k = 0; k < u; ++k) {
-    d_reset[k] = d_candidate[k] * product[k];
-    dr[2 * u + k] = d_candidate[k] * reset[k];
-  }
+  Multiply(u, d_candidate, product, d_reset);
+  Multiply(u, d_candidate, reset, dr + 2 * u);
   ActivateBackward(s.recurrent_activation, 2, u, at.z, at.kept, dz, dz);
   std::copy(dz, dz + 2 * u, dr);
 }
@@ -134,11 +200,8 @@ void GruCandidateBackward(const CellShape& s, const Row& at, float* dh, float* d
 void GruGatesBackward(const CellShape& s, const Row& at, float* dh, const float* d, float* dz,
                       float* dr) {
   const int64_t u = s.units;
-  const float* reset = at.kept + u;
-  for (int64_t k = 0; k < u; ++k) {
-    dz[u + k] = d[k] * at.h0[k];
-    dh[k] += d[k] * reset[k];
-  }
+  Multiply(u, d, at.h0, dz + u);
+  MultiplyAdd(u, d, at.kept + u, dh);
   ActivateBackward(s.recurrent_activation, 2, u, at.z, at.kept, dz, dz);
   std::copy(dz, dz + 2 * u, dr);
 }

@@ -5,17 +5,37 @@
 
 #include "common/half_float.h"
 #include "common/mix.h"
+#include "common/vector_widths.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 #include "worker/ops/cpu/ranges.h"
 
 namespace paracord::cpu {
 
-void Affine(int64_t n, float scale, float offset, const float* x, float* y) {
+namespace {
+
+PARACORD_KERNEL void AffineOf(int64_t n, float scale, float offset, const float* x, float* y) {
+  PARACORD_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = scale * x[i] + offset;
+}
+PARACORD_WIDTHS(void, AffineWide, (int64_t n, float scale, float offset, const float* x, float* y),
+                AffineOf(n, scale, offset, x, y))
+
+PARACORD_KERNEL void AddTo(int64_t n, const float* x, float* y) {
+  PARACORD_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+PARACORD_WIDTHS(void, AddWide, (int64_t n, const float* x, float* y), AddTo(n, x, y))
+
+}  // namespace
+
+void Affine(int64_t n, float scale, float offset, const float* x, float* y) {
+  static const auto affine = PICK_WIDTH(AffineWide);
+  affine(n, scale, offset, x, y);
 }
 
 void Add(int64_t n, const float* x, float* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+  static const auto add = PICK_WIDTH(AddWide);
+  add(n, x, y);
 }
 
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums) {

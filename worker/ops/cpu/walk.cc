@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/mix.h"
+#include "common/vector_widths.h"
 #include "worker/ops/binary_formulas.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
 
@@ -24,18 +25,68 @@ void ForEach(const Walk& walk, size_t axis, const A* a, const float* b, Y* y, co
   }
 }
 
-template <class Function>
-void BinaryBy(const Walk& walk, const float* a, const float* b, float* y, Function f) {
-  ForEach(walk, 0, a, b, y,
-          [f](int64_t n, const float* pa, int64_t sa, const float* pb, int64_t sb, float* py,
-              int64_t sy) {
-            if (sa == 1 && sb == 1 && sy == 1) {
-              for (int64_t i = 0; i < n; ++i) py[i] = f(pa[i], pb[i]);
-            } else {
-              for (int64_t i = 0; i < n; ++i) py[i * sy] = f(pa[i * sa], pb[i * sb]);
-            }
-          });
+// use(f) with the function of two numbers that `kind` is.
+template <class Use>
+PARACORD_KERNEL void WithFunction(BinaryKind kind, const Use& use) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return use([](float p, float q) __attribute__((always_inline)) { return p + q; });
+    case BinaryKind::kSubtract:
+      return use([](float p, float q) __attribute__((always_inline)) { return p - q; });
+    case BinaryKind::kMultiply:
+      return use([](float p, float q) __attribute__((always_inline)) { return p * q; });
+    case BinaryKind::kDivide:
+      return use([](float p, float q) __attribute__((always_inline)) { return p / q; });
+    case BinaryKind::kMaximum:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p >= q || std::isnan(p) ? p : q; });
+    case BinaryKind::kMinimum:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p <= q || std::isnan(p) ? p : q; });
+    case BinaryKind::kGreaterEqual:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p >= q ? 1.f : 0.f; });
+    case BinaryKind::kLess:
+      return use([](float p, float q) __attribute__((always_inline)) { return p < q ? 1.f : 0.f; });
+    case BinaryKind::kLessEqual:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p <= q ? 1.f : 0.f; });
+    case BinaryKind::kGreater:
+      return use([](float p, float q) __attribute__((always_inline)) { return p > q ? 1.f : 0.f; });
+    case BinaryKind::kEqual:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p == q ? 1.f : 0.f; });
+    case BinaryKind::kNotEqual:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p != q ? 1.f : 0.f; });
+    case BinaryKind::kAnd:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p != 0 && q != 0 ? 1.f : 0.f; });
+    case BinaryKind::kOr:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p != 0 || q != 0 ? 1.f : 0.f; });
+    case BinaryKind::kModulo:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return formulas::ModuloOf(p, q); });
+    case BinaryKind::kKeep:
+      return use([](float p, float q) __attribute__((always_inline)) { return q != 0 ? p : 0.f; });
+    case BinaryKind::kAddRelu:
+      return use([](float p, float q)
+                     __attribute__((always_inline)) { return p + q <= 0 ? 0.f : p + q; });
+  }
 }
+
+PARACORD_KERNEL void BinaryOf(BinaryKind kind, int64_t n, const float* a, const float* b,
+                              float* y) {
+  WithFunction(
+      kind, [&](auto f) __attribute__((always_inline)) {
+        PARACORD_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+      });
+}
+PARACORD_WIDTHS(void, BinaryWide,
+                (BinaryKind kind, int64_t n, const float* a, const float* b, float* y),
+                BinaryOf(kind, n, a, b, y))
 
 // How many elements of `a` each of `y` is given.
 int64_t SummedBy(const Walk& walk) {
@@ -104,43 +155,16 @@ void Copy(const Walk& walk, bool add, const float* a, float* y) {
 }
 
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y) {
-  const auto by = [&](auto f) { BinaryBy(walk, a, b, y, f); };
-  switch (kind) {
-    case BinaryKind::kAdd:
-      return by([](float p, float q) { return p + q; });
-    case BinaryKind::kSubtract:
-      return by([](float p, float q) { return p - q; });
-    case BinaryKind::kMultiply:
-      return by([](float p, float q) { return p * q; });
-    case BinaryKind::kDivide:
-      return by([](float p, float q) { return p / q; });
-    case BinaryKind::kMaximum:
-      return by([](float p, float q) { return p >= q || std::isnan(p) ? p : q; });
-    case BinaryKind::kMinimum:
-      return by([](float p, float q) { return p <= q || std::isnan(p) ? p : q; });
-    case BinaryKind::kGreaterEqual:
-      return by([](float p, float q) { return p >= q ? 1.f : 0.f; });
-    case BinaryKind::kLess:
-      return by([](float p, float q) { return p < q ? 1.f : 0.f; });
-    case BinaryKind::kLessEqual:
-      return by([](float p, float q) { return p <= q ? 1.f : 0.f; });
-    case BinaryKind::kGreater:
-      return by([](float p, float q) { return p > q ? 1.f : 0.f; });
-    case BinaryKind::kEqual:
-      return by([](float p, float q) { return p == q ? 1.f : 0.f; });
-    case BinaryKind::kNotEqual:
-      return by([](float p, float q) { return p != q ? 1.f : 0.f; });
-    case BinaryKind::kAnd:
-      return by([](float p, float q) { return p != 0 && q != 0 ? 1.f : 0.f; });
-    case BinaryKind::kOr:
-      return by([](float p, float q) { return p != 0 || q != 0 ? 1.f : 0.f; });
-    case BinaryKind::kModulo:
-      return by([](float p, float q) { return formulas::ModuloOf(p, q); });
-    case BinaryKind::kKeep:
-      return by([](float p, float q) { return q != 0 ? p : 0.f; });
-    case BinaryKind::kAddRelu:
-      return by([](float p, float q) { return p + q <= 0 ? 0.f : p + q; });
-  }
+  static const auto flat = PICK_WIDTH(BinaryWide);
+  ForEach(walk, 0, a, b, y,
+          [kind](int64_t n, const float* pa, int64_t sa, const float* pb, int64_t sb, float* py,
+                 int64_t sy) {
+            if (sa == 1 && sb == 1 && sy == 1) return flat(kind, n, pa, pb, py);
+            WithFunction(
+                kind, [&](auto f) __attribute__((always_inline)) {
+                  for (int64_t i = 0; i < n; ++i) py[i * sy] = f(pa[i * sa], pb[i * sb]);
+                });
+          });
 }
 
 namespace {
