@@ -30,6 +30,21 @@ class RecurrentKernel : public Kernel {
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
+  // h of all steps as it goes into the product.
+  const DeviceArray& IntoProduct() const {
+    return training_ && p_.recurrent_dropout > 0 ? dropped_ : h_;
+  }
+  static uint16_t* In16(const DeviceArray& rounded) {
+    return reinterpret_cast<uint16_t*>(rounded.get());
+  }
+  // Numbers from `at` on as products take them, and the first time `n` of them are rounded.
+  static Operand Both(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at = 0) {
+    return {numbers.get() + at, rounded == nullptr ? nullptr : In16(rounded) + at};
+  }
+  Operand Rounded(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at, int64_t n) {
+    if (rounded != nullptr) ops_.ToBfloat16(n, numbers.get() + at, In16(rounded) + at);
+    return Both(numbers, rounded, at);
+  }
   // The way between the caller's (batch, steps, width) and ours.
   Walk InWalk() const {
     const int64_t step = p_.go_backwards ? -p_.in : p_.in;
@@ -58,6 +73,9 @@ class RecurrentKernel : public Kernel {
   DeviceArray drop_x_, drop_h_;         // factors (batch, width)
   DeviceArray r_, dh_, dc_, part_;      // one step
   DeviceArray split_;                   // recurrent kernel: gates, candidate, and a gradient
+  // What several products take, as bfloat16, where they do: all steps. h as it goes into them, dr
+  // that of own_product.
+  DeviceArray x16_, h16_, dz16_, dr16_;
   bool masked_ = false, shown_used_ = false, training_ = false;
 };
 
@@ -100,6 +118,15 @@ absl::Status RecurrentKernel::Prepare(bool masked) {
   if (p_.reset_before()) {
     RETURN_IF_ERROR(allocate(reset_, rows * u));
     RETURN_IF_ERROR(allocate(split_, 5 * u * u));
+  }
+  const auto allocate16 = [&](DeviceArray& array, const Matmul& product, int64_t n) {
+    return product.takes_bfloat16() ? allocate(array, (n + 1) / 2) : absl::OkStatus();
+  };
+  RETURN_IF_ERROR(allocate16(x16_, *kernel_, rows * p_.in));
+  RETURN_IF_ERROR(allocate16(h16_, *recurrent_kernel_[0], rows * u));
+  RETURN_IF_ERROR(allocate16(dz16_, *kernel_, rows * wide));
+  if (p_.own_product() && !p_.reset_before()) {
+    RETURN_IF_ERROR(allocate16(dr16_, *recurrent_kernel_[0], rows * wide));
   }
   if (masked) RETURN_IF_ERROR(allocate(mask_, rows));
   if (shown_used_) RETURN_IF_ERROR(allocate(shown_, rows));
@@ -183,22 +210,22 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
     SplitKernel(recurrent.data);
     recurrent = split_.get();
   }
-  input_->Run(x_.get(), call.Parameter(0), bias, z_.get());
+  input_->Run(Rounded(x_, x16_, 0, p_.steps * p_.batch * p_.in), call.Parameter(0), bias, z_.get());
   for (int64_t t = 0; t < p_.steps; ++t) {
     CellStep step = Step(t);
-    const float* h = step.h0;
+    const int64_t at = t * p_.block();
     if (training_ && p_.recurrent_dropout > 0) {
-      float* dropped = dropped_.get() + t * p_.block();
-      ops_.Binary(BinaryKind::kMultiply, {{p_.block()}, {1}, {1}, {1}}, h, drop_h_.get(), dropped);
-      h = dropped;
+      ops_.Binary(BinaryKind::kMultiply, {{p_.block()}, {1}, {1}, {1}}, step.h0, drop_h_.get(),
+                  dropped_.get() + at);
     }
+    const Operand h = Rounded(IntoProduct(), h16_, at, p_.block());
     recurrent_[0]->Run(h, recurrent, recurrent_bias, r_.get());
     if (!p_.reset_before()) {
       ops_.CellForward(cell_, step, r_.get());
       continue;
     }
     CellStep gates = step;
-    gates.h0 = h;
+    gates.h0 = h.data;
     gates.h = reset_.get() + t * p_.block();
     ops_.CellForward(cell_, gates, r_.get());
     recurrent_[1]->Run(gates.h, split_.get() + 2 * p_.units * p_.units, nullptr, r_.get());
@@ -270,8 +297,14 @@ void RecurrentKernel::StepBackward(int64_t t, Operand recurrent, bool first_stat
   } else {
     ops_.CellBackward(shape, step, dh_.get(), dc_.get(), dz, dr);
   }
+  Operand by_r = dr;
+  if (!p_.reset_before()) {
+    const int64_t wide = n * p_.gates;
+    by_r = p_.own_product() ? Rounded(dr_, dr16_, t * wide, wide)
+                            : Rounded(dz_, dz16_, t * wide, wide);
+  }
   if (t == 0 && !first_states) return;
-  recurrent_back_[0]->Run(dr, recurrent, nullptr, part_.get());
+  recurrent_back_[0]->Run(by_r, recurrent, nullptr, part_.get());
   if (p_.reset_before()) ops_.Add(n, r_.get(), part_.get());
   if (training_ && p_.recurrent_dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, {{n}, {1}, {1}, {1}}, part_.get(), drop_h_.get(),
@@ -306,13 +339,16 @@ void RecurrentKernel::Backward(const BackwardCall& call) {
   for (size_t i = 0; i < p_.given_states; ++i) {
     if (float* d = call.d_inputs[1 + i]) ops_.Affine(n, 1, 0, d_states[i]->get(), d);
   }
+  if (p_.own_product()) Rounded(dz_, dz16_, 0, p_.steps * n * p_.gates);
   ParameterGradients(call);
   if (call.d_inputs[0] != nullptr) InputGradient(call);
 }
 
 void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
   const int64_t rows = p_.steps * p_.batch, wide = p_.gates * p_.units;
-  if (float* d = call.d_parameters[0]) kernel_->Run(x_.get(), dz_.get(), nullptr, d);
+  if (float* d = call.d_parameters[0]) {
+    kernel_->Run(Both(x_, x16_), Both(dz_, dz16_), nullptr, d);
+  }
   if (float* d = call.d_parameters[1]) RecurrentGradient(d);
   float* d_bias = p_.bias ? call.d_parameters[2] : nullptr;
   if (d_bias == nullptr) return;
@@ -322,9 +358,12 @@ void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
 
 void RecurrentKernel::RecurrentGradient(float* d_kernel) {
   const int64_t u = p_.units, rows = p_.steps * p_.batch;
-  const float* h = training_ && p_.recurrent_dropout > 0 ? dropped_.get() : h_.get();
-  const float* dr = p_.own_product() ? dr_.get() : dz_.get();
-  if (!p_.reset_before()) return recurrent_kernel_[0]->Run(h, dr, nullptr, d_kernel);
+  const float* dr = dr_.get();
+  const Operand h = Both(IntoProduct(), h16_);
+  if (!p_.reset_before()) {
+    const Operand by_r = p_.own_product() ? Both(dr_, dr16_) : Both(dz_, dz16_);
+    return recurrent_kernel_[0]->Run(h, by_r, nullptr, d_kernel);
+  }
   float* part = split_.get() + 3 * u * u;
   recurrent_kernel_[0]->Run(h, dr, nullptr, part);
   ops_.Copy({{u, 2 * u}, {2 * u, 1}, {}, {3 * u, 1}}, false, part, d_kernel);
@@ -334,7 +373,7 @@ void RecurrentKernel::RecurrentGradient(float* d_kernel) {
 
 void RecurrentKernel::InputGradient(const BackwardCall& call) {
   float* dx = x_.get();  // no longer needed
-  input_back_->Run(dz_.get(), call.Parameter(0), nullptr, dx);
+  input_back_->Run(Both(dz_, dz16_), call.Parameter(0), nullptr, dx);
   if (training_ && p_.dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), dx, drop_x_.get(), dx);
   }

@@ -160,6 +160,8 @@ struct Operand {
 class Matmul {
  public:
   virtual ~Matmul() = default;
+  // Whether it rounds operands to bfloat16 that do not come so.
+  virtual bool takes_bfloat16() const = 0;
   virtual void Run(Operand a, Operand b, const float* bias, float* c) = 0;
 };
 

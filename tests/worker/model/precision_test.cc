@@ -107,5 +107,50 @@ TEST_CASE("the job's precision is the policy of all layers but the last, unless 
   }
 }
 
+// Which round what several of their products take once, step by step.
+TEST_CASE("recurrent layers of a mixed policy are near those without, batch after batch") {
+  struct Case {
+    const char* layer;
+    json config;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"SimpleRNN", json::object()},
+           {"SimpleRNN", {{"recurrent_dropout", 0.25}, {"return_sequences", true}}},
+           {"LSTM", {{"return_sequences", true}}},
+           {"LSTM", {{"go_backwards", true}, {"dropout", 0.25}, {"recurrent_dropout", 0.25}}},
+           {"GRU", {{"return_sequences", true}}},
+           {"GRU", {{"recurrent_dropout", 0.25}}},
+           {"GRU", {{"reset_after", false}, {"recurrent_dropout", 0.25}}}}) {
+    CAPTURE(one.layer, one.config);
+    const auto gradients = [&](const char* policy) {
+      json config = one.config;
+      config.update({{"units", 32}, {"dtype", policy}});
+      const json model =
+          SequentialJson({LayerJson("Masking", {{"mask_value", 0}}), LayerJson(one.layer, config),
+                          LayerJson("Flatten", json::object()),
+                          LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
+      const Batch schema = SchemaOf({4, 32}, {2});
+      const auto program = BuildKerasProgram(JobFor(model, "mse"), schema, TestOps());
+      INFO(program.status());
+      REQUIRE(program.ok());
+      Variables variables(**program);
+      variables.Randomise(1, 0.2f);
+      std::vector<std::vector<float>> all;
+      for (uint32_t batch = 1; batch < 4; ++batch) {
+        REQUIRE((*program)
+                    ->ComputeGradients(RandomBatch(schema, 16, 0, batch), batch,
+                                       variables.value_spans(), variables.gradient_spans())
+                    .ok());
+        all.insert(all.end(), variables.gradients.begin(), variables.gradients.end());
+      }
+      return all;
+    };
+    const auto exact = gradients("float32"), rounded = gradients("mixed_bfloat16");
+    REQUIRE(exact.size() == rounded.size());
+    for (size_t i = 0; i < exact.size(); ++i) CHECK(Apart(rounded[i], exact[i]) < 0.03);
+    CHECK((rounded != exact) == TestOps()->has_bfloat16());
+  }
+}
+
 }  // namespace
 }  // namespace paracord

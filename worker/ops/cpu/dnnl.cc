@@ -148,6 +148,7 @@ class DnnlMatmul : public Matmul {
     }
   }
 
+  bool takes_bfloat16() const override { return reader_.rounds(); }
   void Run(Operand a, Operand b, const float* bias, float* c) override {
     device_.Guard("matmul", [&] {
       Point(a_, Read(0, a, shape_.m));

@@ -16,6 +16,9 @@ class CublasMatmul : public Matmul {
   CublasMatmul(Engine& engine, const MatmulShape& s)
       : engine_(engine), s_(s), operands_(engine.operands()), shorts_(engine, operands_) {}
 
+  bool takes_bfloat16() const override {
+    return operands_ == Operands::kBfloat16 && engine_.runtime().has_bfloat16();
+  }
   void Run(Operand a, Operand b, const float* bias, float* c) override {
     GemmCall call{.transpose_a = s_.transpose_b,
                   .transpose_b = s_.transpose_a,
@@ -50,8 +53,7 @@ class CublasMatmul : public Matmul {
  private:
   // The operands of the call in 16 bits. False: not worth it. (k is a factor of both sides.)
   bool Round(const Operand& a, const Operand& b, GemmCall& call) {
-    const bool given = operands_ == Operands::kBfloat16 && engine_.runtime().has_bfloat16() &&
-                       (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
+    const bool given = takes_bfloat16() && (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
     if (!given && !shorts_.AreWorth(s_.m * s_.n, s_.m + s_.n)) return false;
     call.a = Rounded(1, b, s_.batch * call.stride_a);
     call.b = Rounded(0, a, s_.batch * call.stride_b);
