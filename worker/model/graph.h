@@ -139,11 +139,12 @@ class Graph {
     size_t first_variable = 0;
     uint64_t salt = 0;  // sets the node's random numbers apart
     CallMode mode = CallMode::kOfRun;
+    std::vector<size_t> turn;     // as in NodeSpec
     bool needs_gradient = false;  // a trainable variable lies before it or in it
     bool in_training = false;     // a loss value or a moving average depends on it
     bool in_backward = false;     // its gradient is computed
     bool observes = false;        // that is zero: only moving averages want to know of it
-    int later_calls = 0;          // of its layer
+    int later_calls = 0;          // of its layer, in Keras
   };
   struct PenaltyOn {
     size_t variable = 0;

@@ -221,7 +221,10 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (!InputsKnown(node)) return kUnknown;
   const size_t first = graph_.nodes_.size();
   ASSIGN_OR_RETURN(const Value value, AddNode(node, *layer));
-  for (size_t i = first; i < graph_.nodes_.size(); ++i) graph_.nodes_[i].mode = node.mode;
+  for (size_t i = first; i < graph_.nodes_.size(); ++i) {
+    graph_.nodes_[i].mode = node.mode;
+    graph_.nodes_[i].turn = node.turn;
+  }
   return value;
 }
 

@@ -1,6 +1,7 @@
 // The plan of a graph's memory: which gradients are computed, and which of them share memory.
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "common/status_macros.h"
 #include "worker/layers/layers.h"
@@ -192,9 +193,13 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
       }
     }
   }
+  std::vector<size_t> order(nodes_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return nodes_[a].turn < nodes_[b].turn; });
   std::map<const Layer*, int> calls;
   for (size_t i = nodes_.size(); i-- > 0;) {
-    Node& node = nodes_[i];
+    Node& node = nodes_[order[i]];
     node.later_calls = calls[node.layer]++;
     node.observes = !node.in_backward && Observes(node);
     node.in_backward = node.in_backward || node.observes;

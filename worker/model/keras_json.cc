@@ -96,6 +96,7 @@ class Reader {
   ModelSpec spec_;
   std::map<std::string, size_t> layers_;  // by full name
   CallMode mode_ = CallMode::kOfRun;      // of the call of the model
+  std::vector<size_t> turn_;              // of the call, as NodeSpec has it
   std::vector<bool> steps_of_;            // the TimeDistributed around, and whether each trains
   int depth_ = 0;
   size_t model_calls_ = 0;
@@ -151,6 +152,7 @@ absl::StatusOr<Reader::Nodes> Reader::AddCall(const Listed& layer, const std::st
     }
   }
   node.layer = found->second;
+  node.turn = turn_;
   Nodes nodes{spec_.nodes.size()};
   spec_.nodes.push_back(std::move(node));
   for (size_t i = 1; i < outputs; ++i) {
@@ -292,9 +294,11 @@ absl::StatusOr<std::vector<PendingCall>> Reader::AddCalls(
       continue;
     }
     const auto count = outputs.find(pending.name);
+    turn_.push_back(pending.turn);
     ASSIGN_OR_RETURN(Nodes made,
                      AddCall(layers[pending.layer], prefix, NodeOf(pending.call, results),
                              count == outputs.end() ? 1 : count->second));
+    turn_.pop_back();
     results.Set(pending.name, pending.index, std::move(made));
     const auto called = waiting.extract(results.Written(pending.name, pending.index));
     if (called.empty()) continue;
@@ -348,6 +352,8 @@ absl::StatusOr<Reader::Nodes> Reader::AddFunctional(const json& config, const st
     AddConstants(prefix + pending.name, pending.call, spec_);
   }
   const std::map<std::string, size_t> counts = CountOutputs(calls, outs);
+  const std::vector<size_t> turns = results.KerasTurns(calls, outs);
+  for (size_t i = 0; i < calls.size(); ++i) calls[i].turn = turns[i];
   ASSIGN_OR_RETURN(calls, AddCalls(layers, prefix, std::move(calls), counts, results));
   if (!calls.empty()) {
     const auto [layer, why] = results.WhyStuck(calls, calls_of);

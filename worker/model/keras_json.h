@@ -37,6 +37,7 @@ struct NodeSpec {
   nlohmann::json args;     // a list
   nlohmann::json kwargs;   // what else the call says
   CallMode mode = CallMode::kOfRun;
+  std::vector<size_t> turn;  // when Keras makes the call: of the models around it, then its own
   std::optional<NumberArray> constant;  // set: no call, but these numbers, without a batch
   bool hands_mask = false;              // no call, but inputs[0] with its own mask
   bool unknown = false;  // what it gives cannot be said, because of a problem that is known

@@ -30,6 +30,62 @@ void CallResults::FindCounting(const std::map<std::string, size_t>& inner,
   for (const NamedRef& ref : outputs) look(ref.tensor);
 }
 
+// map_graph of keras/src/ops/function.py, and _map_graph_network of Keras 2's functional.py.
+std::vector<size_t> CallResults::KerasTurns(const std::vector<PendingCall>& calls,
+                                            const std::vector<NamedRef>& outputs) const {
+  std::map<Call, size_t> places;
+  for (size_t i = 0; i < calls.size(); ++i) places[Written(calls[i].name, calls[i].index)] = i;
+  std::vector<std::vector<size_t>> takes(calls.size());
+  const auto add = [&](const TensorRef& ref, std::vector<size_t>& to) {
+    const auto found = places.find({ref.layer, ref.call});
+    if (!ref.node.has_value() && found != places.end()) to.push_back(found->second);
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    VisitRefs(calls[i].call, [&](const TensorRef& ref) { add(ref, takes[i]); });
+  }
+  std::vector<size_t> roots, after_inputs;
+  for (const NamedRef& output : outputs) add(output.tensor, roots);
+  std::vector<bool> met(calls.size(), false);
+  for (const size_t root : roots) {
+    std::vector<std::pair<size_t, size_t>> path;  // a call, and how many of its inputs were met
+    const auto enter = [&](size_t call) {
+      if (!met[call]) path.emplace_back(call, 0);
+      met[call] = true;
+    };
+    for (enter(root); !path.empty();) {
+      const size_t call = path.back().first, input = path.back().second++;
+      if (input < takes[call].size()) {
+        enter(takes[call][input]);
+      } else {
+        after_inputs.push_back(call);
+        path.pop_back();
+      }
+    }
+  }
+  std::vector<size_t> order, depths(calls.size(), 0);
+  std::vector<bool> placed(calls.size(), false);
+  const auto place = [&](size_t call) {
+    if (!placed[call]) order.push_back(call);
+    placed[call] = true;
+  };
+  std::map<size_t, size_t> depth_of;  // of a layer: that of its deepest call so far
+  for (auto call = after_inputs.rbegin(); call != after_inputs.rend(); ++call) {
+    place(*call);
+    size_t& depth = depth_of[calls[*call].layer];
+    depths[*call] = depth = std::max(depth, depths[*call]);
+    for (const size_t taken : takes[*call]) {
+      place(taken);
+      depths[taken] = std::max(depths[taken], depth + 1);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return depths[a] > depths[b]; });
+  for (size_t i = 0; i < calls.size(); ++i) place(i);
+  std::vector<size_t> turns(calls.size());
+  for (size_t i = 0; i < order.size(); ++i) turns[order[i]] = i;
+  return turns;
+}
+
 const size_t* CallResults::Find(const TensorRef& ref) const {
   if (ref.node.has_value()) return &*ref.node;
   const size_t shift = Shift(ref.layer);

@@ -18,6 +18,7 @@ struct PendingCall {
   std::string name;  // the layer's
   size_t index = 0;  // which call of it
   CallSpec call;
+  size_t turn = 0;  // of all, in Keras
 };
 
 class CallResults {
@@ -30,6 +31,10 @@ class CallResults {
   // InputLayer do not): known by references that go past the last of `inner`, calls by model.
   void FindCounting(const std::map<std::string, size_t>& inner,
                     const std::vector<PendingCall>& calls, const std::vector<NamedRef>& outputs);
+  // By call: when Keras makes it, on which the averages of a layer that is called several times
+  // depend. Those that are furthest from an output come first; what no output needs, last.
+  std::vector<size_t> KerasTurns(const std::vector<PendingCall>& calls,
+                                 const std::vector<NamedRef>& outputs) const;
   // Null if there is none (yet).
   const size_t* Find(const TensorRef& ref) const;
   // The first that a call takes and that is not there; null if all are.

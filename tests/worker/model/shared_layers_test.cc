@@ -1,5 +1,6 @@
 // Layers and operations that are called several times, on inputs of other shapes or with other
 // numbers.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -153,6 +154,46 @@ TEST_CASE("an operation that is called with other numbers than before is refused
     CHECK(std::string(status.message()).find("is called with other arguments than before") !=
           std::string::npos);
   }
+}
+
+// Keras makes calls in the order of map_graph, whatever their numbers.
+TEST_CASE(
+    "moving averages take the calls of a shared layer in the order in which Keras makes them") {
+  const bool deeper = GENERATE(false, true);  // the call that would be second
+  json difference = Call("s", 1);             // of a, less that of b
+  difference["args"] = {
+      {Call(deeper ? "more" : "s", deeper ? 0 : 1)["args"][0], Call("s", 0)["args"][0]}};
+  const json model = {{"class_name", "Functional"},
+                      {"config",
+                       {{"name", "m"},
+                        {"layers",
+                         {Named("InputLayer", "a", {{"batch_shape", {nullptr, 2}}}, json::array()),
+                          Named("InputLayer", "b", {{"batch_shape", {nullptr, 2}}}, json::array()),
+                          Named("BatchNormalization", "s", {{"momentum", 0.5}},
+                                {Call(deeper ? "a" : "b"), Call(deeper ? "b" : "a")}),
+                          Named("Dense", "more", {{"units", 2}}, {Call("s", 1)}),
+                          Named("Subtract", "d", json::object(), {difference})}},
+                        {"input_layers", {{"a", 0, 0}, {"b", 0, 0}}},
+                        {"output_layers", {{"d", 0, 0}}}}}};
+  Batch batch = SchemaOf({2}, {2});
+  batch.inputs = {{"a", {2}, {1, 1, 1, 1}}, {"b", {2}, {4, 4, 4, 4}}};
+  batch.targets[0].values = {0, 0, 0, 0};
+  batch.examples = 2;
+  const auto program = BuildKerasProgram(JobFor(model, "mse"), batch, TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  Variables variables(**program);
+  variables.Randomise(1);
+  variables.values[3] = {1, 1};
+  variables.Bind();
+  REQUIRE((*program)
+              ->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+              .ok());
+  const auto mean = std::find(variables.names.begin(), variables.names.end(), "s/moving_mean");
+  REQUIRE(mean != variables.names.end());
+  const auto& seen = variables.gradients[static_cast<size_t>(mean - variables.names.begin())];
+  const float first = deeper ? 4 : 1, second = deeper ? 1 : 4;  // two thirds are of the second
+  CHECK(seen[0] == Approx((first + 2 * second) / 3));
 }
 
 }  // namespace
