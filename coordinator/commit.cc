@@ -14,12 +14,12 @@ namespace {
 
 // An older coordinator may have completed the job after this one had looked. It is done then.
 absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
-                               const CommitRound& effect) {
+                               const CommitRound& round) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
   if (names.empty()) return absl::OkStatus();
   const CheckpointName& newest = names.front();
   const auto order = [](const CheckpointName& n) { return std::pair(n.generation, n.round); };
-  if (order(newest) <= order(effect.newest_known) || newest == effect.manifest.name) {
+  if (order(newest) <= order(round.newest_known) || newest == round.manifest.name) {
     return absl::OkStatus();
   }
   const auto manifest = ReadManifest(files, checkpoints + "/" + newest.ToString());

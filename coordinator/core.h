@@ -119,14 +119,12 @@ class CoordinatorCore {
   struct WorkerSession {
     uint64_t id = 0;
     std::string task;
-    std::string boot_id;
     std::string device;
     int64_t last_seen_ms = 0;
     int64_t joined_ms = 0;
     std::optional<CallId> hold;
     std::optional<CallId> parked;  // a Work call that waits for a task
     int64_t parked_ms = 0;
-    std::string wait_reason;
     uint32_t failures_in_a_row = 0;
     bool misreports = false;  // it reported batches that are not there
     int64_t benched_until_ms = 0;
@@ -238,7 +236,6 @@ class CoordinatorCore {
   void Handle(const WorkEvent& event);
   void Handle(const WorkerHoldEvent& event);
   void Handle(const WorkerHoldLostEvent& event);
-  void AnswerJoinWith(CallId call, JoinReply reply);
   void RefuseJoin(CallId call, ExitCode code, const std::string& reason, std::string logged);
   void OpenSession(CallId call, const JoinRequest& request);
   void FreeLostGrants(const WorkRequest& request);

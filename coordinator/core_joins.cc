@@ -40,14 +40,10 @@ absl::Status CheckIdentity(const JoinRequest& request) {
 
 }  // namespace
 
-void CoordinatorCore::AnswerJoinWith(CallId call, JoinReply reply) {
-  Emit(AnswerJoin{call, std::move(reply)});
-}
-
 // Whoever is refused may ask again as often as it likes.
 void CoordinatorCore::RefuseJoin(CallId call, ExitCode code, const std::string& reason,
                                  std::string logged) {
-  AnswerJoinWith(call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)}));
+  Emit(AnswerJoin{call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)})});
   last_refusal_ = logged;
   if (now_ms_ - refusals_since_ms_ >= 1000) {
     if (refusals_ > kRefusalsLogged) {
@@ -66,21 +62,21 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   if (!request.run_id().empty() && request.run_id() != state_.run_id) {
     JoinReply reply;
     reply.set_other_run(state_.run_id);
-    return AnswerJoinWith(event.call, std::move(reply));
+    return Emit(AnswerJoin{event.call, std::move(reply)});
   }
   if (phase_ == Phase::kEnded) {
     untold_.erase(request.task());
     if (leaves_alone_) {
-      return AnswerJoinWith(event.call, WaitReply("the coordinator is leaving"));
+      return Emit(AnswerJoin{event.call, WaitReply("the coordinator is leaving")});
     }
-    return AnswerJoinWith(event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"}));
+    return Emit(AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
   }
   if (request.protocol() != kProtocol) {
-    return AnswerJoinWith(
+    return Emit(AnswerJoin{
         event.call,
         LeaveReply<JoinReply>({static_cast<int>(ExitCode::kVersion),
                                absl::StrCat("this coordinator speaks protocol ", kProtocol,
-                                            ", the worker ", request.protocol())}));
+                                            ", the worker ", request.protocol())})});
   }
   if (const absl::Status known = CheckIdentity(request); !known.ok()) {
     return RefuseJoin(event.call, ExitCode::kConfiguration, std::string(known.message()),
@@ -105,14 +101,15 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   if (!request.has_facts() || request.facts().job() != job_fingerprint_) {
     JoinReply reply;
     reply.set_job_json(state_.job_json);
-    return AnswerJoinWith(event.call, std::move(reply));
+    return Emit(AnswerJoin{event.call, std::move(reply)});
   }
   if (!job_fixed_) {
     if (state_.run_id.empty()) FixJob(request.facts());
     if (phase_ == Phase::kEnded) {
-      return AnswerJoinWith(event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"}));
+      return Emit(
+          AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
     }
-    return AnswerJoinWith(event.call, WaitReply("the job is being created"));
+    return Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
   }
   if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
@@ -122,7 +119,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     state_.metric_names.assign(request.facts().metric_names().begin(),
                                request.facts().metric_names().end());
   }
-  if (!AllPs(PsStage::kReady)) return AnswerJoinWith(event.call, WaitReply(WaitReason()));
+  if (!AllPs(PsStage::kReady)) return Emit(AnswerJoin{event.call, WaitReply(WaitReason())});
   OpenSession(event.call, request);
 }
 
@@ -142,12 +139,11 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
     EndSession(earlier->second, "the same task joined again", false);
   }
   if (sessions_.size() >= kSessionsMax) {
-    return AnswerJoinWith(call, WaitReply("there are too many workers"));
+    return Emit(AnswerJoin{call, WaitReply("there are too many workers")});
   }
   WorkerSession session;
   session.id = ++last_id_;
   session.task = request.task();
-  session.boot_id = request.boot_id();
   session.device = OneLine(request.device(), kDeviceBytesMax);
   session.joined_ms = session.last_seen_ms = now_ms_;
   JoinReply reply;
@@ -167,7 +163,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   Info(absl::StrCat(session.task, " joined (", session.device, ")"));
   session_of_[session.task] = session.id;
   sessions_.emplace(session.id, std::move(session));
-  AnswerJoinWith(call, std::move(reply));
+  Emit(AnswerJoin{call, std::move(reply)});
 }
 
 }  // namespace paracord

@@ -143,10 +143,7 @@ Manifest CoordinatorCore::RoundManifest() const {
 }
 
 void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
-  if (absl::IsAborted(event.status)) {
-    return Leave(ExitCode::kFenced, std::string(event.status.message()));
-  }
-  if (absl::IsAlreadyExists(event.status)) {
+  if (absl::IsAborted(event.status) || absl::IsAlreadyExists(event.status)) {
     // The next life finds the final checkpoint and writes summary.json, should that be missing.
     return Leave(ExitCode::kFenced, std::string(event.status.message()));
   }

@@ -75,13 +75,7 @@ JobCounters CountersFromJson(const json& value) {
   return counters;
 }
 
-// NaN and infinities have no form in JSON.
-json MetricsToJson(const std::map<std::string, double>& metrics) {
-  json value = json::object();
-  for (const auto& [name, number] : metrics) value[name] = number;
-  return value;
-}
-
+// NaN and infinities have no form in JSON: they are written as null.
 std::map<std::string, double> MetricsFromJson(const json& value) {
   std::map<std::string, double> metrics;
   for (const auto& [name, number] : value.items()) {
@@ -105,7 +99,7 @@ absl::Status Check(const JobState& state) {
 std::string JobStateToText(const JobState& state) {
   json evaluations = json::array();
   for (const EvaluationResult& result : state.evaluations) {
-    evaluations.push_back({{"epoch", result.epoch}, {"metrics", MetricsToJson(result.metrics)}});
+    evaluations.push_back({{"epoch", result.epoch}, {"metrics", result.metrics}});
   }
   json rejected = json::array();  // many, so without names
   for (const RejectedBatch& batch : state.rejected) {

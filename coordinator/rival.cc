@@ -23,9 +23,9 @@ constexpr int64_t kAgainMs = 250;
 
 // By the newest job.state; "" if there is none that can be read.
 std::string RunIdIn(Files& files, const std::string& dir) {
-  const auto states = NumbersOf(files, dir, std::string(kStatePrefix));
+  const auto states = NumbersOf(files, dir, kStatePrefix);
   if (!states.ok() || states->empty()) return "";
-  const std::string path = absl::StrCat(dir, "/", std::string(kStatePrefix), states->back());
+  const std::string path = absl::StrCat(dir, "/", kStatePrefix, states->back());
   const absl::StatusOr<std::string> text = files.ReadWhole(path);
   if (!text.ok()) return "";
   const absl::StatusOr<JobState> state = ParseJobState(*text, path);
