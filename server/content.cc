@@ -2,20 +2,14 @@
 
 namespace paracord {
 
-PartitionDescription DescribeCounts(const Partition::Facts& facts, const PartitionLedger& ledger,
-                                    uint64_t updates, bool healthy, bool intervals) {
+PartitionDescription DescribePartition(const Partition::Facts& facts,
+                                       const Partition::Counts& counts, bool intervals) {
   PartitionDescription description;
   description.set_id(facts.id);
-  description.set_updates(updates);
-  description.set_healthy(healthy);
-  if (facts.trained) *description.mutable_ledger() = ledger.ToProto(intervals);
+  description.set_updates(counts.updates);
+  description.set_healthy(counts.healthy);
+  if (facts.trained) *description.mutable_ledger() = counts.ledger.ToProto(intervals);
   return description;
-}
-
-PartitionDescription DescribePartition(const Partition& partition, bool intervals) {
-  const Partition::Counts counts = partition.GetCounts();
-  return DescribeCounts(partition.facts(), counts.ledger, counts.updates, counts.healthy,
-                        intervals);
 }
 
 }  // namespace paracord

@@ -35,8 +35,7 @@ struct Content {
 };
 
 // As Describe and SnapshotReply give it.
-PartitionDescription DescribePartition(const Partition& partition, bool intervals);
-PartitionDescription DescribeCounts(const Partition::Facts& facts, const PartitionLedger& ledger,
-                                    uint64_t updates, bool healthy, bool intervals);
+PartitionDescription DescribePartition(const Partition::Facts& facts,
+                                       const Partition::Counts& counts, bool intervals);
 
 }  // namespace paracord

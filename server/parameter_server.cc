@@ -258,7 +258,8 @@ PsDescription ParameterServer::Impl::Description(bool intervals) {
   uint64_t bytes = 0;
   for (const auto& partition : content->partitions) {
     bytes += partition->resident_bytes();
-    *description.add_partitions() = DescribePartition(*partition, intervals);
+    *description.add_partitions() =
+        DescribePartition(partition->facts(), partition->GetCounts(), intervals);
   }
   description.set_bytes(bytes);
   return description;

@@ -172,11 +172,8 @@ uint64_t Partition::Pull(ChunkRefs& values) const {
 
 Partition::Image Partition::TakeImage() const {
   MutexLock lock(mu_);
-  Image image{.value = contents_.value.chunks(),
-              .slots = {},
-              .ledger = contents_.ledger,
-              .updates = contents_.updates,
-              .healthy = contents_.healthy};
+  Image image{
+      {contents_.ledger, contents_.updates, contents_.healthy}, contents_.value.chunks(), {}};
   for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
   return image;
 }

@@ -64,17 +64,14 @@ class Partition {
     uint32_t next = 0;
     uint64_t updates = 0;  // after it
   };
-  struct Image {  // everything, of one moment
-    ChunkRefs value;
-    std::vector<ChunkRefs> slots;
-    PartitionLedger ledger;
-    uint64_t updates = 0;
-    bool healthy = true;
-  };
   struct Counts {
     PartitionLedger ledger;
     uint64_t updates = 0;
     bool healthy = true;
+  };
+  struct Image : Counts {  // everything, of one moment
+    ChunkRefs value;
+    std::vector<ChunkRefs> slots;
   };
 
   // `pinned` counts for all partitions of a ps; null: nobody asks.

@@ -182,8 +182,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   reply.set_bytes((*begun)->bytes());
   reply.set_crc32c((*begun)->crc32c());
   for (const Taken& item : taken) {
-    *reply.add_partitions() = DescribeCounts(*item.facts, item.image.ledger, item.image.updates,
-                                             item.image.healthy, /*intervals=*/false);
+    *reply.add_partitions() = DescribePartition(*item.facts, item.image, /*intervals=*/false);
   }
   return reply;
 }
