@@ -1,13 +1,8 @@
 #include "server/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "server/optimizer_options.h"
 
 namespace paracord {
 namespace {
@@ -42,21 +37,6 @@ void NadamScalars(const Optimizer& optimizer, double rate, uint64_t t, UpdateSca
 }
 
 }  // namespace
-
-Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer) {
-  if (variable.moving_average() <= 0) {
-    Optimizer own = optimizer;
-    if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
-    own.non_neg = variable.constraint() == "non_neg";
-    return own;
-  }
-  // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).
-  Optimizer average;
-  average.rule = Optimizer::Rule::kSgd;
-  average.learning_rate = ConstantRate{variable.moving_average() - 1};
-  average.weight_decay = -1;
-  return average;
-}
 
 bool ZeroGradientChangesNothing(const Optimizer& optimizer) {
   const bool plain_sgd = optimizer.rule == Optimizer::Rule::kSgd && optimizer.momentum == 0;

@@ -1,5 +1,5 @@
-#include "server/optimizer_options.h"
-
+// The table of optimizers: their names, defaults, options and slots, as Keras has them, and the
+// ones that cannot be had, with the reason; and what of an optimizer is for which variable.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "config/json_fields.h"
 #include "config/nearest.h"
 #include "re2/re2.h"
+#include "server/optimizer.h"
 #include "server/options_reader.h"
 
 namespace paracord {
@@ -290,6 +291,18 @@ void ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer
   options.Find("name");
 }
 
+// Whether one of the expressions is found in the variable's own name, or in the whole if it has a
+// "/".
+bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) {
+  const std::string whole(variable);
+  const std::string own = whole.substr(whole.rfind('/') + 1);
+  for (const std::string& name : optimizer.exclude_from_weight_decay) {
+    const bool by_path = name.find('/') != std::string::npos;
+    if (RE2::PartialMatch(by_path ? whole : own, RE2(name, RE2::Quiet))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
@@ -307,14 +320,19 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
   return optimizer;
 }
 
-bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) {
-  const std::string whole(variable);
-  const std::string own = whole.substr(whole.rfind('/') + 1);
-  for (const std::string& name : optimizer.exclude_from_weight_decay) {
-    const bool by_path = name.find('/') != std::string::npos;
-    if (RE2::PartialMatch(by_path ? whole : own, RE2(name, RE2::Quiet))) return true;
+Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer) {
+  if (variable.moving_average() <= 0) {
+    Optimizer own = optimizer;
+    if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
+    own.non_neg = variable.constraint() == "non_neg";
+    return own;
   }
-  return false;
+  // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).
+  Optimizer average;
+  average.rule = Optimizer::Rule::kSgd;
+  average.learning_rate = ConstantRate{variable.moving_average() - 1};
+  average.weight_decay = -1;
+  return average;
 }
 
 }  // namespace paracord

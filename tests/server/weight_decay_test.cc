@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "server/optimizer.h"
-#include "server/optimizer_options.h"
 
 namespace paracord {
 namespace {
