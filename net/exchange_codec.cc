@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/status_macros.h"
 #include "net/protocol.h"
 
@@ -24,11 +25,6 @@ constexpr size_t kHeaderBytesMax = 8 << 20;
 
 // Far more than a message of 64 GiB has, and a small part of it in memory.
 constexpr size_t kPiecesMax = 1 << 20;
-
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed exchange: ", what));
@@ -68,7 +64,7 @@ class Reader {
       case 0: {
         ASSIGN_OR_RETURN(const uint64_t value, Varint());
         std::string bytes;
-        AppendVarint(bytes, value);
+        AppendVarint(value, bytes);
         return absl::Cord(bytes);
       }
       case 1:
@@ -76,7 +72,7 @@ class Reader {
       case 2: {
         ASSIGN_OR_RETURN(const uint64_t size, Varint());
         std::string length;
-        AppendVarint(length, size);
+        AppendVarint(size, length);
         ASSIGN_OR_RETURN(const absl::Cord value, Bytes(size));
         absl::Cord all(length);
         all.Append(value);
@@ -134,7 +130,7 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
     if (value.size() > kHeaderBytesMax - std::min(kHeaderBytesMax, header_bytes.size())) {
       return Malformed("a header of more than 8 MiB");
     }
-    AppendVarint(header_bytes, tag);
+    AppendVarint(tag, header_bytes);
     for (const absl::string_view chunk : value.Chunks()) {
       header_bytes.append(chunk.data(), chunk.size());
     }
@@ -150,20 +146,20 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
 std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
-    AppendVarint(fields, kPartitionTag);
-    AppendVarint(fields, piece.partition);
+    AppendVarint(kPartitionTag, fields);
+    AppendVarint(piece.partition, fields);
   }
-  AppendVarint(fields, kOffsetTag);
-  AppendVarint(fields, piece.offset);
+  AppendVarint(kOffsetTag, fields);
+  AppendVarint(piece.offset, fields);
   for (; padding > 0; --padding) {
     fields.back() = static_cast<char>(fields.back() | '\x80');
     fields.push_back('\0');
   }
-  AppendVarint(fields, kDataTag);
-  AppendVarint(fields, data_bytes);
+  AppendVarint(kDataTag, fields);
+  AppendVarint(data_bytes, fields);
   std::string head;
-  AppendVarint(head, kPiecesTag);
-  AppendVarint(head, fields.size() + data_bytes);
+  AppendVarint(kPiecesTag, head);
+  AppendVarint(fields.size() + data_bytes, head);
   return head + fields;
 }
 

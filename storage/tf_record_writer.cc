@@ -2,18 +2,11 @@
 
 #include <string>
 
+#include "common/bytes.h"
 #include "common/status_macros.h"
 #include "storage/crc32c.h"
 
 namespace paracord {
-namespace {
-
-template <class T>
-void AppendRaw(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-}  // namespace
 
 uint32_t MaskedCrc(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
@@ -22,12 +15,12 @@ uint32_t MaskedCrc(std::string_view bytes) {
 
 absl::Status TfRecordWriter::Append(std::string_view data) {
   std::string head;
-  AppendRaw(head, uint64_t{data.size()});
-  AppendRaw(head, MaskedCrc(head));
+  AppendRaw(uint64_t{data.size()}, head);
+  AppendRaw(MaskedCrc(head), head);
   RETURN_IF_ERROR(file_.Append(head));
   RETURN_IF_ERROR(file_.Append(data));
   std::string tail;
-  AppendRaw(tail, MaskedCrc(data));
+  AppendRaw(MaskedCrc(data), tail);
   return file_.Append(tail);
 }
 

@@ -1,11 +1,8 @@
 #include "worker/data/kept_bytes.h"
 
-#include <cstring>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/bytes.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/mix.h"
@@ -21,18 +18,6 @@ constexpr size_t kHeadBytes = 8 + 4 + 8, kTailBytes = 4;
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 constexpr size_t kFilesMax = 256;
 constexpr std::string_view kSuffix = ".kept";
-
-template <class T>
-void Append(T value, std::string& to) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class T>
-T Load(std::string_view bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
 
 }  // namespace
 
@@ -78,10 +63,10 @@ std::optional<std::string> KeptBytes::Load() const {
   if (bytes.size() < before + kTailBytes || !(*file)->ReadAt(0, bytes).ok()) return std::nullopt;
   const std::string_view all = bytes;
   const size_t end = bytes.size() - kTailBytes;
-  if (!all.starts_with(kMagic) || paracord::Load<uint32_t>(all.substr(8)) != kVersion ||
-      paracord::Load<uint64_t>(all.substr(12)) != subject_.size() ||
+  if (!all.starts_with(kMagic) || LoadRaw<uint32_t>(all.substr(8)) != kVersion ||
+      LoadRaw<uint64_t>(all.substr(12)) != subject_.size() ||
       all.substr(kHeadBytes, subject_.size()) != subject_ ||
-      paracord::Load<uint32_t>(all.substr(end)) != Crc32c(all.substr(0, end))) {
+      LoadRaw<uint32_t>(all.substr(end)) != Crc32c(all.substr(0, end))) {
     return std::nullopt;
   }
   bytes.resize(end);
@@ -105,11 +90,11 @@ void KeptBytes::Save(std::string_view body) const {
 
 absl::Status KeptBytes::Write(std::string_view body) const {
   std::string head(kMagic);
-  Append(kVersion, head);
-  Append(uint64_t{subject_.size()}, head);
+  AppendRaw(kVersion, head);
+  AppendRaw(uint64_t{subject_.size()}, head);
   head += subject_;
   std::string tail;
-  Append(Crc32c(body, Crc32c(head)), tail);
+  AppendRaw(Crc32c(body, Crc32c(head)), tail);
 
   RETURN_IF_ERROR(files_->MakeDirectories(place_.directory));
   // Workers of one host start together and may write the same at once.
@@ -146,27 +131,6 @@ void KeptBytes::MakeRoom(const std::string& name) const {
     files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();
     --left;
   }
-}
-
-void PutNumber(uint64_t number, std::string& to) {
-  while (number >= 128) {
-    to.push_back(static_cast<char>(number | 128));
-    number >>= 7;
-  }
-  to.push_back(static_cast<char>(number));
-}
-
-bool TakeNumber(std::string_view& from, uint64_t& number) {
-  number = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    if (from.empty()) return false;
-    const auto byte = static_cast<unsigned char>(from.front());
-    from.remove_prefix(1);
-    if (shift == 63 && byte > 1) return false;
-    number |= uint64_t{byte & 127u} << shift;
-    if (byte < 128) return true;
-  }
-  return false;
 }
 
 }  // namespace paracord

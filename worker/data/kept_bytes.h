@@ -60,9 +60,4 @@ class KeptBytes {
 // In a job's directory; nowhere if that is "".
 KeepPlace PlaceIn(const std::string& dir, Random& random);
 
-// Whole numbers in a body, seven bits a byte, the least first.
-void PutNumber(uint64_t number, std::string& to);
-// False where there is none, or one beyond 64 bits.
-bool TakeNumber(std::string_view& from, uint64_t& number);
-
 }  // namespace paracord

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/json_text.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
@@ -28,15 +29,15 @@ absl::Status At(const std::string& where, const absl::Status& status) {
 
 std::string EncodePlaces(const RecordPlacesOfAll& places) {
   std::string bytes;
-  PutNumber(places.every, bytes);
-  PutNumber(places.files.size(), bytes);
+  AppendVarint(places.every, bytes);
+  AppendVarint(places.files.size(), bytes);
   for (const RecordPlaces& file : places.files) {
     for (const uint64_t number : {file.begin, file.size, file.rows, uint64_t{file.crc}}) {
-      PutNumber(number, bytes);
+      AppendVarint(number, bytes);
     }
     uint64_t before = file.begin;
     for (const uint64_t offset : file.offsets) {
-      PutNumber(offset - before, bytes);
+      AppendVarint(offset - before, bytes);
       before = offset;
     }
   }
@@ -46,12 +47,12 @@ std::string EncodePlaces(const RecordPlacesOfAll& places) {
 std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max) {
   RecordPlacesOfAll places;
   uint64_t files = 0, entries = 0, crc = 0;
-  if (!TakeNumber(bytes, places.every) || !std::has_single_bit(places.every)) return std::nullopt;
-  if (!TakeNumber(bytes, files) || files > bytes.size()) return std::nullopt;
+  if (!TakeVarint(bytes, places.every) || !std::has_single_bit(places.every)) return std::nullopt;
+  if (!TakeVarint(bytes, files) || files > bytes.size()) return std::nullopt;
   for (uint64_t f = 0; f < files; ++f) {
     RecordPlaces& file = places.files.emplace_back();
-    if (!TakeNumber(bytes, file.begin) || !TakeNumber(bytes, file.size) ||
-        !TakeNumber(bytes, file.rows) || !TakeNumber(bytes, crc) || crc > UINT32_MAX ||
+    if (!TakeVarint(bytes, file.begin) || !TakeVarint(bytes, file.size) ||
+        !TakeVarint(bytes, file.rows) || !TakeVarint(bytes, crc) || crc > UINT32_MAX ||
         file.begin > file.size || file.rows > file.size - file.begin) {
       return std::nullopt;
     }
@@ -63,7 +64,7 @@ std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t e
     file.offsets.reserve(static_cast<size_t>(count));
     uint64_t at = file.begin, step = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      if (!TakeNumber(bytes, step) || step >= file.size - at || (i > 0 && step == 0)) {
+      if (!TakeVarint(bytes, step) || step >= file.size - at || (i > 0 && step == 0)) {
         return std::nullopt;
       }
       file.offsets.push_back(at += step);

@@ -6,11 +6,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
 #include "worker/data/data_options.h"
-#include "worker/data/kept_bytes.h"
 
 namespace paracord {
 namespace {
@@ -123,9 +123,9 @@ std::string Vocabulary::Encode() const {
   std::vector<std::string_view> tokens(numbers_.size());
   for (const auto& [token, number] : numbers_) tokens[number - reserved_] = token;
   std::string bytes;
-  PutNumber(reserved_, bytes);
+  AppendVarint(reserved_, bytes);
   for (const std::string_view token : tokens) {
-    PutNumber(token.size(), bytes);
+    AppendVarint(token.size(), bytes);
     bytes += token;
   }
   return bytes;
@@ -133,11 +133,11 @@ std::string Vocabulary::Encode() const {
 
 std::optional<Vocabulary> Vocabulary::Decode(std::string_view bytes) {
   uint64_t reserved = 0, size = 0;
-  if (!TakeNumber(bytes, reserved) || (reserved != 0 && reserved != kReserved)) return std::nullopt;
+  if (!TakeVarint(bytes, reserved) || (reserved != 0 && reserved != kReserved)) return std::nullopt;
   Vocabulary vocabulary;
   vocabulary.reserved_ = static_cast<uint32_t>(reserved);
   while (!bytes.empty()) {
-    if (!TakeNumber(bytes, size) || size > bytes.size()) return std::nullopt;
+    if (!TakeVarint(bytes, size) || size > bytes.size()) return std::nullopt;
     if (vocabulary.numbers_.size() == kVocabularyMax) return std::nullopt;
     if (!vocabulary.Add(bytes.substr(0, static_cast<size_t>(size)))) return std::nullopt;
     bytes.remove_prefix(static_cast<size_t>(size));

@@ -1,11 +1,9 @@
 #include "worker/data/tf_example.h"
 
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -14,8 +12,6 @@ namespace {
 // Of protobuf's encoding: a field is a varint tag, number << 3 | wire type, and a value.
 constexpr int kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5;
 constexpr int64_t kExactMax = 1 << 24;  // integers beyond skip values in float32
-
-static_assert(std::endian::native == std::endian::little);
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("is not a tf.train.Example: ", what));
@@ -83,11 +79,7 @@ class Sink {
  public:
   explicit Sink(std::span<float> out) : out_(out) {}
 
-  void Float(std::string_view bytes) {
-    float value = 0;
-    std::memcpy(&value, bytes.data(), sizeof value);
-    Put(value);
-  }
+  void Float(std::string_view bytes) { Put(LoadRaw<float>(bytes)); }
   void Int(uint64_t bits) {
     const auto value = static_cast<int64_t>(bits);
     if (value > kExactMax || value < -kExactMax) inexact_ = true;
@@ -186,14 +178,9 @@ absl::Status ParseFeatures(std::string_view bytes, std::vector<ExampleFeature>& 
   return absl::OkStatus();
 }
 
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
 void AppendField(std::string& out, int number, std::string_view bytes) {
-  AppendVarint(out, static_cast<uint64_t>(number) << 3 | kLength);
-  AppendVarint(out, bytes.size());
+  AppendVarint(static_cast<uint64_t>(number) << 3 | kLength, out);
+  AppendVarint(bytes.size(), out);
   out.append(bytes);
 }
 
@@ -279,7 +266,7 @@ void ExampleBuilder::Floats(std::string_view name, std::span<const float> values
 
 void ExampleBuilder::Ints(std::string_view name, std::span<const int64_t> values) {
   std::string packed, list;
-  for (const int64_t value : values) AppendVarint(packed, static_cast<uint64_t>(value));
+  for (const int64_t value : values) AppendVarint(static_cast<uint64_t>(value), packed);
   AppendField(list, 1, packed);
   Add(name, static_cast<int>(ExampleFeature::Kind::kInt64), list);
 }

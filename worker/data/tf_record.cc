@@ -1,10 +1,10 @@
 #include "worker/data/tf_record.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/status_macros.h"
 #include "storage/tf_record_writer.h"
 
@@ -14,17 +14,10 @@ namespace {
 constexpr size_t kHeadBytes = 12, kTailBytes = 4;
 constexpr uint64_t kDataBytesMax = uint64_t{1} << 30;
 
-template <class T>
-T Load(std::string_view bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 absl::Status Damaged(const std::string& what) { return absl::DataLossError(what); }
 
 bool IsLength(std::string_view head) {
-  return Load<uint32_t>(head.substr(8)) == MaskedCrc(head.substr(0, 8));
+  return LoadRaw<uint32_t>(head, 8) == MaskedCrc(head.substr(0, 8));
 }
 
 // RFC 1950: deflate of any window, a check of the two bytes, no dictionary. A record's length may
@@ -51,7 +44,7 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
   ASSIGN_OR_RETURN(std::string_view text, cursor.Peek(kHeadBytes));
   if (text.empty()) return false;
   if (text.size() < kHeadBytes) return Damaged("the file ends inside the record's length");
-  const auto length = Load<uint64_t>(text);
+  const auto length = LoadRaw<uint64_t>(text);
   if (!IsLength(text)) {
     return Damaged("the checksum of the record's length is wrong");
   }
@@ -65,7 +58,7 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
     return Damaged(absl::StrCat("the file ends inside the record, whose length is ", length));
   }
   data = text.substr(kHeadBytes, static_cast<size_t>(length));
-  if (Load<uint32_t>(text.substr(whole - kTailBytes)) != MaskedCrc(data)) {
+  if (LoadRaw<uint32_t>(text, whole - kTailBytes) != MaskedCrc(data)) {
     return Damaged("the checksum of the record's data is wrong");
   }
   cursor.Skip(whole);

@@ -1,10 +1,10 @@
 #include "worker/data/zip_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "common/status_macros.h"
 #include "worker/data/data_options.h"
 
@@ -20,13 +20,6 @@ constexpr uint64_t kDirectoryBytesMax = 64 << 20;
 constexpr uint16_t kZip64Extra = 1;
 constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint32_t kIn64 = 0xffffffff;  // the number is in the zip64 record
-
-template <class T>
-T Load(std::string_view bytes, size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
 
 absl::Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
@@ -52,19 +45,19 @@ absl::StatusOr<Directory> FindDirectory(const ReadFile& file, const std::string&
   ASSIGN_OR_RETURN(const std::string bytes, ReadPiece(file, file.size() - tail, tail, path));
   for (size_t back = kEndBytes; back <= bytes.size(); ++back) {
     const size_t at = bytes.size() - back;
-    if (Load<uint32_t>(bytes, at) != kEndMagic) continue;
-    Directory directory{Load<uint32_t>(bytes, at + 16), Load<uint32_t>(bytes, at + 12),
-                        Load<uint16_t>(bytes, at + 10)};
+    if (LoadRaw<uint32_t>(bytes, at) != kEndMagic) continue;
+    Directory directory{LoadRaw<uint32_t>(bytes, at + 16), LoadRaw<uint32_t>(bytes, at + 12),
+                        LoadRaw<uint16_t>(bytes, at + 10)};
     const uint64_t end = file.size() - back;
     if (end < kLocator64Bytes) return directory;
     ASSIGN_OR_RETURN(const std::string locator,
                      ReadPiece(file, end - kLocator64Bytes, kLocator64Bytes, path));
-    if (Load<uint32_t>(locator, 0) != kLocator64Magic) return directory;
+    if (LoadRaw<uint32_t>(locator, 0) != kLocator64Magic) return directory;
     ASSIGN_OR_RETURN(const std::string end64,
-                     ReadPiece(file, Load<uint64_t>(locator, 8), kEnd64Bytes, path));
-    if (Load<uint32_t>(end64, 0) != kEnd64Magic) return Damaged(path, "is not a zip archive");
-    return Directory{Load<uint64_t>(end64, 48), Load<uint64_t>(end64, 40),
-                     Load<uint64_t>(end64, 32)};
+                     ReadPiece(file, LoadRaw<uint64_t>(locator, 8), kEnd64Bytes, path));
+    if (LoadRaw<uint32_t>(end64, 0) != kEnd64Magic) return Damaged(path, "is not a zip archive");
+    return Directory{LoadRaw<uint64_t>(end64, 48), LoadRaw<uint64_t>(end64, 40),
+                     LoadRaw<uint64_t>(end64, 32)};
   }
   return Damaged(path, "is not a zip archive, or is cut off");
 }
@@ -73,8 +66,8 @@ absl::StatusOr<Directory> FindDirectory(const ReadFile& file, const std::string&
 absl::Status ReadExtra(std::string_view extra, bool unpacked_in_64, const std::string& path,
                        ZipMember& member) {
   while (extra.size() >= 4) {
-    const auto type = Load<uint16_t>(extra, 0);
-    const size_t size = Load<uint16_t>(extra, 2);
+    const auto type = LoadRaw<uint16_t>(extra, 0);
+    const size_t size = LoadRaw<uint16_t>(extra, 2);
     extra.remove_prefix(4);
     if (size > extra.size()) break;
     std::string_view numbers = extra.substr(0, size);
@@ -84,7 +77,7 @@ absl::Status ReadExtra(std::string_view extra, bool unpacked_in_64, const std::s
     for (uint64_t* number : {&member.packed_bytes, &member.header_offset}) {
       if (*number != kIn64) continue;
       if (numbers.size() < 8) return Damaged(path, "the zip directory is damaged");
-      *number = Load<uint64_t>(numbers, 0);
+      *number = LoadRaw<uint64_t>(numbers, 0);
       numbers.remove_prefix(8);
     }
   }
@@ -105,18 +98,18 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
   std::string_view rest = bytes;
   for (uint64_t i = 0; i < directory.members; ++i) {
     const std::string wrong = absl::StrCat("entry ", i, " of the zip directory is damaged");
-    if (rest.size() < kDirectoryBytes || Load<uint32_t>(rest, 0) != kDirectoryMagic) {
+    if (rest.size() < kDirectoryBytes || LoadRaw<uint32_t>(rest, 0) != kDirectoryMagic) {
       return Damaged(path, wrong);
     }
     ZipMember member;
-    member.flags = Load<uint16_t>(rest, 8);
-    member.method = Load<uint16_t>(rest, 10);
-    member.crc = Load<uint32_t>(rest, 16);
-    member.packed_bytes = Load<uint32_t>(rest, 20);
-    member.header_offset = Load<uint32_t>(rest, 42);
-    const bool unpacked_in_64 = Load<uint32_t>(rest, 24) == kIn64;
-    const size_t name = Load<uint16_t>(rest, 28), extra = Load<uint16_t>(rest, 30);
-    const size_t comment = Load<uint16_t>(rest, 32);
+    member.flags = LoadRaw<uint16_t>(rest, 8);
+    member.method = LoadRaw<uint16_t>(rest, 10);
+    member.crc = LoadRaw<uint32_t>(rest, 16);
+    member.packed_bytes = LoadRaw<uint32_t>(rest, 20);
+    member.header_offset = LoadRaw<uint32_t>(rest, 42);
+    const bool unpacked_in_64 = LoadRaw<uint32_t>(rest, 24) == kIn64;
+    const size_t name = LoadRaw<uint16_t>(rest, 28), extra = LoadRaw<uint16_t>(rest, 30);
+    const size_t comment = LoadRaw<uint16_t>(rest, 32);
     if (rest.size() - kDirectoryBytes < name + extra + comment) return Damaged(path, wrong);
     member.name = std::string(rest.substr(kDirectoryBytes, name));
     RETURN_IF_ERROR(
@@ -140,10 +133,10 @@ absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const st
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
   ASSIGN_OR_RETURN(const std::string local,
                    ReadPiece(*file, member.header_offset, kLocalBytes, name));
-  if (Load<uint32_t>(local, 0) != kLocalMagic) return Damaged(name, "has no zip header");
+  if (LoadRaw<uint32_t>(local, 0) != kLocalMagic) return Damaged(name, "has no zip header");
   ByteStream::Member place;
-  place.begin =
-      member.header_offset + kLocalBytes + Load<uint16_t>(local, 26) + Load<uint16_t>(local, 28);
+  place.begin = member.header_offset + kLocalBytes + LoadRaw<uint16_t>(local, 26) +
+                LoadRaw<uint16_t>(local, 28);
   if (place.begin > file->size() || member.packed_bytes > file->size() - place.begin) {
     return Damaged(name, "the file ends inside it");
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/bytes.h"
 #include "fakes.h"
 #include "storage/crc32c.h"
 #include "storage/tf_record_writer.h"
@@ -281,18 +282,18 @@ TEST_CASE("numbers of a body come back, and longer ones than 64 bits do not") {
   for (const uint64_t number :
        {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{300}, uint64_t{1} << 63, UINT64_MAX}) {
     std::string bytes;
-    PutNumber(number, bytes);
+    AppendVarint(number, bytes);
     std::string_view from = bytes;
     uint64_t back = 1;
-    REQUIRE(TakeNumber(from, back));
+    REQUIRE(TakeVarint(from, back));
     CHECK(back == number);
     CHECK(from.empty());
     from = std::string_view(bytes).substr(0, bytes.size() - 1);
-    CHECK_FALSE(TakeNumber(from, back));
+    CHECK_FALSE(TakeVarint(from, back));
   }
   std::string_view long_one = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02";
   uint64_t number = 0;
-  CHECK_FALSE(TakeNumber(long_one, number));
+  CHECK_FALSE(TakeVarint(long_one, number));
 }
 
 TEST_CASE("a place that cannot be written to costs nothing but the next start") {
