@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/human_bytes.h"
 #include "common/json_text.h"
+#include "common/steady_ms.h"
 #include "config/flags.h"
 #include "nlohmann/json.hpp"
 

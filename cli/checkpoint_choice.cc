@@ -1,7 +1,6 @@
 #include "cli/checkpoint_choice.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -105,12 +104,6 @@ std::string AgeText(int64_t ms) {
   if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);
   if (seconds < 172800) return absl::StrFormat("%.1f h", seconds / 3600);
   return absl::StrFormat("%.1f days", seconds / 86400);
-}
-
-int64_t UnixMs() {
-  using std::chrono::milliseconds;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<milliseconds>(now).count();
 }
 
 ExitCode ExitCodeOfChoice(const absl::Status& status) {

@@ -40,7 +40,6 @@ std::string PositionText(const Manifest& manifest);
 
 // "12 s", "3.5 min", "2.1 h", "4.0 days".
 std::string AgeText(int64_t ms);
-int64_t UnixMs();
 
 // Of an error of ChooseCheckpoint.
 ExitCode ExitCodeOfChoice(const absl::Status& status);

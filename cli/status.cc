@@ -12,6 +12,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "common/steady_ms.h"
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "coordinator/job_state.h"

@@ -14,6 +14,13 @@ inline int64_t SteadyMs() {
       .count();
 }
 
+// Wall clock since 1970, which may jump.
+inline int64_t UnixMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 // For lines about what a peer can do as often as it likes. Thread-safe.
 class OncePerSecond {
  public:

@@ -8,11 +8,7 @@ namespace paracord {
 
 int64_t ThreadLoop::NowMs() const { return SteadyMs(); }
 
-int64_t ThreadLoop::UnixMs() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+int64_t ThreadLoop::UnixMs() const { return paracord::UnixMs(); }
 
 void ThreadLoop::Post(std::function<void()> fn) {
   MutexLock lock(mu_);
