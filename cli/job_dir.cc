@@ -11,7 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "cli/status_watch.h"
 #include "common/status_macros.h"
@@ -23,9 +22,6 @@
 
 namespace paracord {
 namespace {
-
-constexpr char kAddressName[] = "coordinator.address";
-constexpr std::string_view kGenerationPrefix = "generation-";
 
 absl::StatusOr<int> Lock(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", kLockName);
@@ -53,9 +49,7 @@ absl::Status Probe(Files& files, const std::string& dir) {
 }
 
 absl::Status CheckNobodyLeads(Files& files, Network& network, const std::string& dir) {
-  const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kAddressName));
-  if (!text.ok()) return absl::OkStatus();
-  const std::string address(absl::StripAsciiWhitespace(*text));
+  const std::string address = AddressIn(files, dir);
   if (!CheckAddress(address, kAddressName).ok()) return absl::OkStatus();
   std::error_code error;
   if (address.starts_with("unix:") && !std::filesystem::exists(address.substr(5), error)) {
@@ -107,13 +101,13 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
   ASSIGN_OR_RETURN(const uint64_t newest, NewestGeneration(files, dir));
   std::string claim;
   if (newest == std::numeric_limits<uint64_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(dir, "/", std::string(kGenerationPrefix), newest,
-                                                   " was not made by a coordinator"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir, "/", kGenerationPrefix, newest, " was not made by a coordinator"));
   }
   if (newest > 0) {
     // First, so that what an older one still writes before all is removed goes with it.
     RETURN_IF_ERROR(Claim(files, dir, newest + 1));
-    claim = absl::StrCat(std::string(kGenerationPrefix), newest + 1);
+    claim = absl::StrCat(kGenerationPrefix, newest + 1);
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   if (newest == 0) {
@@ -122,10 +116,9 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
     if (absl::IsNotFound(there.status()) || (there.ok() && there->empty())) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoints, " is there, but no job ran in ", dir, " (there is no ",
-                     std::string(kGenerationPrefix),
-                     "*): it is left as it is. Move it away, or give another --dir"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoints, " is there, but no job ran in ", dir, " (there is no ", kGenerationPrefix,
+        "*): it is left as it is. Move it away, or give another --dir"));
   }
   for (const std::string& name : names) {
     if (IsOfJob(name) && name != claim) RETURN_IF_ERROR(files.RemoveTree(dir + "/" + name));

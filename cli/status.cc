@@ -2,7 +2,6 @@
 #include <optional>
 #include <ostream>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_choice.h"
@@ -212,8 +211,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   PosixFiles files;
   if (!dir.empty()) {
     dir = AbsolutePath(dir);
-    const absl::StatusOr<std::string> found = files.ReadWhole(dir + "/coordinator.address");
-    if (found.ok()) address = std::string(absl::StripAsciiWhitespace(*found));
+    address = AddressIn(files, dir);
     const absl::Status checked =
         address.empty() ? absl::OkStatus() : CheckAddress(address, dir + "/coordinator.address");
     if (!checked.ok()) return ShowDir(files, dir, checked, as_json, out, err);

@@ -269,7 +269,7 @@ absl::Status Coordinator::Begin() {
                                             environment_.loop.NowMs());
   evaluations_charted_ = core_->evaluations();
   if (!address_.empty()) {
-    (void)files.WriteAtomic(Path("coordinator.address"), address_ + "\n");
+    (void)files.WriteAtomic(Path(kAddressName), address_ + "\n");
   }
   Tick();
   return absl::OkStatus();

@@ -13,11 +13,6 @@
 #include "storage/checkpoint.h"
 
 namespace paracord {
-namespace {
-
-constexpr char kPrefix[] = "generation-";
-
-}  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string& dir,
                                                 const std::string& prefix) {
@@ -34,7 +29,7 @@ absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string&
 }
 
 absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, NumbersOf(files, dir, kPrefix));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> claimed, NumbersOf(files, dir, kGenerationPrefix));
   return claimed.empty() ? 0 : claimed.back();
 }
 
@@ -55,7 +50,7 @@ absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir) {
 }
 
 absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
-  const std::string path = absl::StrCat(dir, "/", kPrefix);
+  const std::string path = absl::StrCat(dir, "/", kGenerationPrefix);
   RETURN_IF_ERROR(files.CreateExclusive(absl::StrCat(path, generation),
                                         absl::StrCat("generation ", generation, "\n")));
   FAILPOINT("coordinator.generation.claimed");

@@ -12,6 +12,8 @@
 
 namespace paracord {
 
+inline constexpr char kGenerationPrefix[] = "generation-";
+
 // The n of all names "<prefix><n>" in `dir`, ascending.
 absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string& dir,
                                                 const std::string& prefix);

@@ -14,7 +14,8 @@
 
 namespace paracord {
 
-inline constexpr char kStatePrefix[] = "job.state-";  // and the generation that wrote it
+inline constexpr char kStatePrefix[] = "job.state-";           // and the generation that wrote it
+inline constexpr char kAddressName[] = "coordinator.address";  // of who leads or did
 inline constexpr char kSummaryName[] = "summary.json";
 // The summary of a job that was done, from when somebody went on with it.
 inline constexpr char kDoneSummaryName[] = "summary.done.json";

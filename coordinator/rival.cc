@@ -34,6 +34,11 @@ std::string RunIdIn(Files& files, const std::string& dir) {
 
 }  // namespace
 
+std::string AddressIn(Files& files, const std::string& dir) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(absl::StrCat(dir, "/", kAddressName));
+  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
+}
+
 bool IsStatus(const nlohmann::json& answer) {
   const auto is = [&](const char* key, bool (nlohmann::json::*type)() const) {
     return answer.contains(key) && (answer[key].*type)();
@@ -64,8 +69,7 @@ RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own
 void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
   done_ = std::move(done);
   started_ms_ = environment_.loop.NowMs();
-  const auto text = environment_.files.ReadWhole(dir_ + "/coordinator.address");
-  if (text.ok()) rival_ = std::string(absl::StripAsciiWhitespace(*text));
+  rival_ = AddressIn(environment_.files, dir_);
   const bool socket_gone =
       rival_.starts_with("unix:") && ::access(rival_.substr(5).c_str(), F_OK) != 0;
   if (rival_.empty() || rival_ == own_address_ || socket_gone) return done_(absl::OkStatus());

@@ -18,6 +18,9 @@
 
 namespace paracord {
 
+// Where a coordinator of the job in `dir` listens or did, as it wrote it; "" if none has.
+std::string AddressIn(Files& files, const std::string& dir);
+
 // Whether `answer` is a coordinator's status: an object with phase, run_id and generation, in their
 // types.
 bool IsStatus(const nlohmann::json& answer);
