@@ -52,13 +52,17 @@ std::optional<Role> FindRole(std::string_view name) {
 }
 
 // Digits alone: SimpleAtoi would take "+1" and " 1".
-std::optional<uint32_t> ParseIndex(const std::string& text) {
-  uint32_t index = 0;
+std::optional<uint32_t> ParseDigits(const std::string& text, size_t digits_max, uint32_t max) {
+  uint32_t number = 0;
   const bool digits =
-      !text.empty() && text.size() <= 10 &&
+      !text.empty() && text.size() <= digits_max &&
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
-  if (!digits || !absl::SimpleAtoi(text, &index) || index > kIndexMax) return std::nullopt;
-  return index;
+  if (!digits || !absl::SimpleAtoi(text, &number) || number > max) return std::nullopt;
+  return number;
+}
+
+std::optional<uint32_t> ParseIndex(const std::string& text) {
+  return ParseDigits(text, 10, kIndexMax);
 }
 
 // JSON's number or string; an error names the key.
@@ -108,12 +112,7 @@ std::string AddressProblem(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return "has no port";
   const std::string host = address.substr(0, colon);
-  const std::string port = address.substr(colon + 1);
-  uint32_t number = 0;
-  const bool digits =
-      !port.empty() && port.size() <= 5 &&
-      std::all_of(port.begin(), port.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
-  if (!digits || !absl::SimpleAtoi(port, &number) || number > 65535) {
+  if (!ParseDigits(address.substr(colon + 1), 5, 65535)) {
     return "has a port that is not a number from 0 to 65535";
   }
   if (host.empty()) return "has no host";
@@ -126,8 +125,6 @@ std::string AddressProblem(const std::string& address) {
   if (!IsHostName(host)) return "has a malformed host";
   return "";
 }
-
-std::string Quoted(const std::string& text) { return JsonExcerpt(json(text)); }
 
 struct Entry {
   std::string key;  // "cluster.worker[1]"
@@ -230,7 +227,8 @@ void ClusterReader::AddEntry(JobEntries& job, const std::string& key, uint32_t i
   const absl::Status status = CheckAddress(text, key);
   if (!status.ok()) return problems_.Add("", std::string(status.message()));
   if (absl::EndsWith(text, ":0") && !absl::StartsWith(text, "unix:")) {
-    return problems_.Add(key, absl::StrCat(Quoted(text), " has port 0, which nobody can dial"));
+    return problems_.Add(key,
+                         absl::StrCat(JsonExcerpt(text), " has port 0, which nobody can dial"));
   }
   job.entries.push_back({key, index, text});
 }
@@ -241,7 +239,7 @@ void ClusterReader::CheckDuplicates() {
     for (const Entry& entry : job.entries) {
       const auto [seen, added] = key_of.emplace(entry.address, entry.key);
       if (added) continue;
-      problems_.Add(entry.key, absl::StrCat(Quoted(entry.address), " is the address of `",
+      problems_.Add(entry.key, absl::StrCat(JsonExcerpt(entry.address), " is the address of `",
                                             seen->second, "` too"));
     }
   }
@@ -389,17 +387,17 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
   const std::string name = text.substr(0, colon);
   const std::optional<Role> role = FindRole(name);
   if (!role) {
-    return absl::InvalidArgumentError(absl::StrCat("task: ", Quoted(text), " names no task type",
-                                                   NearestHint(name, JobNameList())));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "task: ", JsonExcerpt(text), " names no task type", NearestHint(name, JobNameList())));
   }
   if (colon == std::string::npos) {
     if (*role == Role::kCoordinator || *role == Role::kEvaluator) return Task{*role, 0};
     return absl::InvalidArgumentError(
-        absl::StrCat("task: ", Quoted(text), " needs an index, such as ", name, ":0"));
+        absl::StrCat("task: ", JsonExcerpt(text), " needs an index, such as ", name, ":0"));
   }
   const std::optional<uint32_t> index = ParseIndex(text.substr(colon + 1));
   if (!index || (*role == Role::kCoordinator && *index != 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("task: ", Quoted(text),
+    return absl::InvalidArgumentError(absl::StrCat("task: ", JsonExcerpt(text),
                                                    " must have an index from 0 to ",
                                                    *role == Role::kCoordinator ? 0 : kIndexMax));
   }
@@ -419,7 +417,7 @@ absl::Status NoAddress(const Cluster& cluster, const std::string& whose, const s
 absl::Status CheckAddress(const std::string& address, const std::string& key) {
   const std::string problem = AddressProblem(address);
   if (problem.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(key, ": ", Quoted(address), " ", problem));
+  return absl::InvalidArgumentError(absl::StrCat(key, ": ", JsonExcerpt(address), " ", problem));
 }
 
 absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std::string& key) {
@@ -429,7 +427,7 @@ absl::Status CheckAddresses(const std::vector<std::string>& addresses, const std
     RETURN_IF_ERROR(CheckAddress(addresses[i], own));
     const auto [seen, added] = key_of.emplace(addresses[i], own);
     if (added) continue;
-    return absl::InvalidArgumentError(absl::StrCat(own, ": ", Quoted(addresses[i]),
+    return absl::InvalidArgumentError(absl::StrCat(own, ": ", JsonExcerpt(addresses[i]),
                                                    " is the address of `", seen->second, "` too"));
   }
   return absl::OkStatus();

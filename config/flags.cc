@@ -12,8 +12,6 @@
 namespace paracord {
 namespace {
 
-std::string Quoted(const std::string& text) { return JsonExcerpt(nlohmann::json(text)); }
-
 // "--ps N" as the left column of help.
 std::string Shown(const std::string& name, const std::string& value) {
   return absl::StrCat("--", name, value.empty() ? "" : " ", value);
@@ -110,7 +108,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
     const std::string& arg = args[i];
     if (flags_ended || !absl::StartsWith(arg, "-") || arg == "-") {
       if (positional == positionals_.size()) {
-        problems.Add("", absl::StrCat("unexpected argument ", Quoted(arg)));
+        problems.Add("", absl::StrCat("unexpected argument ", JsonExcerpt(arg)));
       } else {
         Entry& entry = positionals_[positional++];
         entry.given = true;
@@ -154,7 +152,7 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
       value = args[++i];
     }
     const std::string problem = Set(*entry, value);
-    if (!problem.empty()) problems.Add(shown, absl::StrCat(problem, ", is ", Quoted(value)));
+    if (!problem.empty()) problems.Add(shown, absl::StrCat(problem, ", is ", JsonExcerpt(value)));
   }
   for (; positional < positionals_.size(); ++positional) {
     problems.Add(positionals_[positional].name, "is missing");

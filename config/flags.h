@@ -1,7 +1,6 @@
 // The flags of a program: a table filled in at start, from which both parsing and --help come.
-// Takes
-// `--flag value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; what it
-// points to outlives it.
+// Takes `--flag value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; what
+// it points to outlives it.
 #pragma once
 
 #include <cstdint>
