@@ -196,9 +196,10 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
   return deaths;
 }
 
-void LocalCluster::Signal(Role role, int signal) {
+void LocalCluster::Signal(std::optional<Role> role, int signal) {
   for (const Process& process : processes_) {
-    if (process.pid != 0 && process.task.role == role) kill(process.pid, signal);
+    if (process.pid != 0 && (!role.has_value() || process.task.role == *role))
+      kill(process.pid, signal);
   }
 }
 
@@ -238,14 +239,10 @@ void LocalCluster::WaitAll(int64_t wait_ms) {
   BeginDraining();
   if (WaitFor(std::nullopt, wait_ms)) return;
   if (wait_ms > 0) {  // whom the coordinator could not tell
-    for (const Process& process : processes_) {
-      if (process.pid != 0) kill(process.pid, SIGTERM);
-    }
+    Signal(std::nullopt, SIGTERM);
     if (WaitFor(std::nullopt, wait_ms)) return;
   }
-  for (const Process& process : processes_) {
-    if (process.pid != 0) kill(process.pid, SIGKILL);
-  }
+  Signal(std::nullopt, SIGKILL);
   WaitFor(std::nullopt, 1000);
 }
 

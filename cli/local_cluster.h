@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,7 +94,7 @@ class LocalCluster {
   std::string LogPath(const Task& task) const;
   int OpenLog(const Task& task) const;
   std::vector<std::string> Arguments(const Process& process) const;
-  void Signal(Role role, int signal);
+  void Signal(std::optional<Role> role, int signal);
   bool Running(std::optional<Role> role) const;  // or about to
   bool WaitFor(std::optional<Role> role, int64_t wait_ms);
 
