@@ -82,8 +82,7 @@ void PrintLine(const Seen& seen, std::ostream& out) {
 // `ls` shows them all, `verify` what is wrong with them. The exit code.
 int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const std::string& why, ExitCode code) {
-    err << "paracord checkpoint " << own.what << ": " << why << "\n";
-    return static_cast<int>(code);
+    return Fail("checkpoint " + own.what, why, code, err);
   };
   PosixFiles files;
   const std::string dir = AbsolutePath(own.dir);
@@ -150,20 +149,15 @@ int RunCheckpoint(Args args, std::ostream& out, std::ostream& err) {
   flags.String("dir", "DIR", "the job's directory", &own.dir);
   flags.Integer("step", "N", "only the checkpoint of this step", 0, INT64_MAX, &own.step);
   flags.Switch("json", "one JSON object a checkpoint", &own.json);
-  absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
+  const auto code = flags.ParseOrExit(args, "paracord checkpoint", out, err);
+  if (code.has_value()) return *code;
+  const auto refuse = [&](const std::string& why) {
+    return Fail("checkpoint", why, ExitCode::kConfiguration, err);
+  };
+  if (own.what != "ls" && own.what != "verify") {
+    return refuse(absl::StrCat("`", own.what, "` is neither ls nor verify"));
   }
-  if (parsed.ok() && own.what != "ls" && own.what != "verify") {
-    parsed = absl::InvalidArgumentError(absl::StrCat("`", own.what, "` is neither ls nor verify"));
-  }
-  if (parsed.ok() && own.dir.empty()) parsed = absl::InvalidArgumentError("needs --dir DIR");
-  if (!parsed.ok()) {
-    err << "paracord checkpoint: " << std::string(parsed.message()) << "\n";
-    return static_cast<int>(ExitCode::kConfiguration);
-  }
-  return Show(own, out, err);
+  return own.dir.empty() ? refuse("needs --dir DIR") : Show(own, out, err);
 }
 
 }  // namespace paracord

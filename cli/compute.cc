@@ -2,7 +2,6 @@
 // and for the optimizer steps the parameter servers' partitions. For comparing with Keras.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,7 +13,6 @@
 #include "cli/commands.h"
 #include "cli/out_file.h"
 #include "cli/tensor_file.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/finite.h"
 #include "common/status_macros.h"
@@ -357,25 +355,21 @@ int RunCompute(Args args, std::ostream& out, std::ostream& err) {
   flags.Integer("steps", "N", "optimizer steps on that batch", 0, 1000000, &own.steps);
   flags.String("job", "JOB", "loss and optimizer from this job, not from compile_config", &own.job);
   flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
+  const auto code = flags.ParseOrExit(args, "paracord compute", out, err);
+  if (code.has_value()) return *code;
+  if (own.weights.empty() || own.batch.empty() || own.out.empty()) {
+    return Fail("compute", "needs --weights FILE, --batch FILE and --out FILE",
+                ExitCode::kConfiguration, err);
+  }
+  for (std::string* path : {&own.model, &own.weights, &own.batch, &own.out}) {
+    *path = AbsolutePath(*path);
+  }
+  if (!own.job.empty()) own.job = AbsolutePath(own.job);
   bool diverged = false;
-  absl::Status status = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (status.ok() && (own.weights.empty() || own.batch.empty() || own.out.empty())) {
-    status = absl::InvalidArgumentError("needs --weights FILE, --batch FILE and --out FILE");
-  }
-  if (status.ok()) {
-    for (std::string* path : {&own.model, &own.weights, &own.batch, &own.out}) {
-      *path = AbsolutePath(*path);
-    }
-    if (!own.job.empty()) own.job = AbsolutePath(own.job);
-    status = Run(own, out, err, diverged);
-  }
+  const absl::Status status = Run(own, out, err, diverged);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
-  err << "paracord compute: " << std::string(status.message()) << "\n";
-  return static_cast<int>(diverged ? ExitCode::kDiverged : ExitCodeOfWrite(status));
+  return Fail("compute", status.message(), diverged ? ExitCode::kDiverged : ExitCodeOfWrite(status),
+              err);
 }
 
 }  // namespace paracord

@@ -4,10 +4,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/out_file.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
@@ -65,16 +63,12 @@ int RunConvert(Args args, std::ostream& out, std::ostream& err) {
   flags.String("data", "WHICH", "the job's train or test data", &data);
   flags.String("out", "FILE", "the file to write, replaced as a whole; gzip if it ends in .gz",
                &path);
-  absl::Status status = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (status.ok() && path.empty()) status = absl::InvalidArgumentError("needs --out FILE");
-  if (status.ok()) status = Convert(job, data, path, out);
+  const auto code = flags.ParseOrExit(args, "paracord convert", out, err);
+  if (code.has_value()) return *code;
+  if (path.empty()) return Fail("convert", "needs --out FILE", ExitCode::kConfiguration, err);
+  const absl::Status status = Convert(job, data, path, out);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
-  err << "paracord convert: " << std::string(status.message()) << "\n";
-  return static_cast<int>(ExitCodeOfWrite(status));
+  return Fail("convert", status.message(), ExitCodeOfWrite(status), err);
 }
 
 }  // namespace paracord

@@ -5,7 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "common/files.h"
@@ -61,8 +60,7 @@ void WarnOfOtherData(const Workload& workload, const std::string& trained_with, 
 
 int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const absl::Status& status, ExitCode code) {
-    err << "paracord evaluate: " << std::string(status.message()) << "\n";
-    return static_cast<int>(code);
+    return Fail("evaluate", status.message(), code, err);
   };
   const absl::StatusOr<std::string> device =
       ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
@@ -106,16 +104,9 @@ int RunEvaluate(Args args, std::ostream& out, std::ostream& err) {
                 INT64_MAX, &own.step);
   flags.String("device", "DEVICE", "what to compute on: auto, cpu or cuda:N", &own.device);
   flags.Switch("json", "one JSON object instead of text", &own.json);
-  absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (parsed.ok() && own.dir.empty()) parsed = absl::InvalidArgumentError("needs --dir DIR");
-  if (!parsed.ok()) {
-    err << "paracord evaluate: " << std::string(parsed.message()) << "\n";
-    return static_cast<int>(ExitCode::kConfiguration);
-  }
+  const auto code = flags.ParseOrExit(args, "paracord evaluate", out, err);
+  if (code.has_value()) return *code;
+  if (own.dir.empty()) return Fail("evaluate", "needs --dir DIR", ExitCode::kConfiguration, err);
   return Run(std::move(own), out, err);
 }
 

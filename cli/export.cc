@@ -24,16 +24,11 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
                 INT64_MAX, &step);
   flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
-  const absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  const auto fail = [&](std::string_view why, ExitCode code) {
-    err << "paracord export: " << why << "\n";
-    return static_cast<int>(code);
+  const auto code = flags.ParseOrExit(args, "paracord export", out, err);
+  if (code.has_value()) return *code;
+  const auto fail = [&](absl::string_view why, ExitCode with) {
+    return Fail("export", why, with, err);
   };
-  if (!parsed.ok()) return fail(std::string(parsed.message()), ExitCode::kConfiguration);
   if (dir.empty() || path.empty()) {
     return fail("needs --dir DIR and --out FILE", ExitCode::kConfiguration);
   }
@@ -42,13 +37,13 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   path = AbsolutePath(path);
   absl::Status writable = CheckOutFile(files, path);
   if (writable.ok()) writable = CheckNotOfJob("--out", dir, path);
-  if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
+  if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
   const absl::StatusOr<ChosenCheckpoint> chosen = ChooseCheckpoint(files, dir, step, err);
   if (!chosen.ok()) {
-    return fail(std::string(chosen.status().message()), ExitCodeOfChoice(chosen.status()));
+    return fail(chosen.status().message(), ExitCodeOfChoice(chosen.status()));
   }
   writable = CheckOutFile(files, path);
-  if (!writable.ok()) return fail(std::string(writable.message()), ExitCode::kConfiguration);
+  if (!writable.ok()) return fail(writable.message(), ExitCode::kConfiguration);
   const Manifest& manifest = chosen->manifest;
   std::vector<NamedTensor> tensors;
   uint64_t bytes = 0;
@@ -65,7 +60,7 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
                                              {"step", absl::StrCat(manifest.name.step)},
                                              {"run_id", manifest.run_id}});
   if (!written.ok()) {
-    return fail(std::string(written.message()), ExitCodeOfWrite(written));
+    return fail(written.message(), ExitCodeOfWrite(written));
   }
   out << path << ": " << tensors.size() << " variables, " << HumanBytes(bytes) << ", of checkpoint "
       << manifest.name.ToString() << "\n";

@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/validate.h"
 #include "common/descriptors.h"
-#include "common/exit_code.h"
 #include "common/log.h"
 #include "config/nearest.h"
 #include "net/grpc_daemon.h"

@@ -1,5 +1,4 @@
 // paracord status: what a coordinator is doing, and who waits for whom.
-#include <optional>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
 #include "common/steady_ms.h"
@@ -101,11 +99,6 @@ void Print(const json& status, std::ostream& out) {
   }
 }
 
-int Fail(const std::string& why, ExitCode code, std::ostream& err) {
-  err << "paracord status: " << why << "\n";
-  return static_cast<int>(code);
-}
-
 // Of a summary.json that may come from another version.
 std::string EndText(const std::string& title, const json& summary) {
   const auto text = [&](const char* key) {
@@ -159,7 +152,8 @@ int ShowDir(Files& files, const std::string& dir, const absl::Status& why, bool 
   }
   if (!ended && !newest.has_value() && !known.contains("done_before")) {
     const bool there = files.List(dir).ok();
-    return Fail(absl::StrCat("no coordinator answers (", std::string(why.message()), "), and ", dir,
+    return Fail("status",
+                absl::StrCat("no coordinator answers (", std::string(why.message()), "), and ", dir,
                              there ? " holds neither a summary nor a checkpoint" : " is not there"),
                 there ? ExitCode::kPeerLost : ExitCode::kConfiguration, err);
   }
@@ -194,19 +188,15 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   flags.String("address", "A", "of the coordinator", &address);
   flags.String("dir", "DIR", "the job's directory, instead of an address", &dir);
   flags.Switch("json", "the status as one JSON object", &as_json);
-  const absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return 0;
-  }
-  if (!parsed.ok()) return Fail(std::string(parsed.message()), ExitCode::kConfiguration, err);
+  const auto code = flags.ParseOrExit(args, "paracord status", out, err);
+  if (code.has_value()) return *code;
   if (address.empty() == dir.empty()) {
-    return Fail("give either --address or --dir", ExitCode::kConfiguration, err);
+    return Fail("status", "give either --address or --dir", ExitCode::kConfiguration, err);
   }
   if (const absl::Status checked =
           address.empty() ? absl::OkStatus() : CheckAddress(address, "--address");
       !checked.ok()) {
-    return Fail(std::string(checked.message()), ExitCode::kConfiguration, err);
+    return Fail("status", checked.message(), ExitCode::kConfiguration, err);
   }
   PosixFiles files;
   if (!dir.empty()) {
@@ -224,7 +214,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
   }
   if (!status.ok()) {
     if (!dir.empty()) return ShowDir(files, dir, status.status(), as_json, out, err);
-    return Fail(std::string(status.status().message()), ExitCode::kPeerLost, err);
+    return Fail("status", status.status().message(), ExitCode::kPeerLost, err);
   }
   if (as_json) {
     out << status->dump() << "\n";
@@ -232,7 +222,8 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
     try {
       Print(*status, out);
     } catch (const json::exception& error) {
-      return Fail(absl::StrCat("the coordinator at ", address, " answers as another version does (",
+      return Fail("status",
+                  absl::StrCat("the coordinator at ", address, " answers as another version does (",
                                error.what(), "): --json shows it"),
                   ExitCode::kVersion, err);
     }

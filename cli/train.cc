@@ -56,8 +56,7 @@ struct TrainFlags {
 };
 
 int Fail(const absl::Status& status, ExitCode code) {
-  std::cerr << "paracord train: " << std::string(status.message()) << "\n";
-  return static_cast<int>(code);
+  return Fail("train", status.message(), code, std::cerr);
 }
 
 // What DIR has against it: somebody else, or an error.
@@ -359,12 +358,8 @@ int RunTrain(Args args) {
       "replaced only if it is a trace",
       &own.trace);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
-  const absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    std::cout << flags.Help();
-    return 0;
-  }
-  if (!parsed.ok()) return Fail(parsed, ExitCode::kConfiguration);
+  const auto refused = flags.ParseOrExit(args, "paracord train", std::cout, std::cerr);
+  if (refused.has_value()) return *refused;
   if (const std::string wrong = CheckLogLevel(own.log_level); !wrong.empty()) {
     return Fail(absl::InvalidArgumentError(wrong), ExitCode::kConfiguration);
   }

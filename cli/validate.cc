@@ -1,5 +1,4 @@
-#include "cli/validate.h"
-
+// `paracord validate`: what a job comes to, or everything that is wrong with it.
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -7,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/commands.h"
 #include "cli/plan.h"
 #include "cli/warnings.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "config/cluster.h"
 #include "config/flags.h"
@@ -135,7 +134,7 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
 
 }  // namespace
 
-int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
+int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   std::string job_path;
   std::vector<std::string> set;
   std::optional<std::string> cluster_path;
@@ -147,15 +146,8 @@ int RunValidate(std::span<const std::string> args, std::ostream& out, std::ostre
   flags.String("cluster", "FILE", "the cluster in TF_CONFIG's form, instead of TF_CONFIG",
                &cluster_path);
   flags.Integer("ps", "N", "how many ps where the cluster does not say", 1, 4096, &ps);
-  const absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    out << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (!parsed.ok()) {
-    err << "paracord validate: " << parsed.message() << "\n";
-    return static_cast<int>(ExitCode::kConfiguration);
-  }
+  const auto code = flags.ParseOrExit(args, "paracord validate", out, err);
+  if (code.has_value()) return *code;
 
   Report report;
   PosixFiles files;

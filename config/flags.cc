@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/exit_code.h"
 #include "config/json_fields.h"
 #include "config/nearest.h"
 
@@ -182,6 +183,18 @@ std::string Flags::Help() const {
   }
   line("--help", "print this");
   return text;
+}
+
+std::optional<int> Flags::ParseOrExit(std::span<const std::string> args, const std::string& program,
+                                      std::ostream& out, std::ostream& err) {
+  const absl::Status parsed = Parse(args);
+  if (parsed.ok() && !help_wanted_) return std::nullopt;
+  if (help_wanted_) {
+    out << Help();
+    return static_cast<int>(ExitCode::kDone);
+  }
+  err << program << ": " << parsed.message() << "\n";
+  return static_cast<int>(ExitCode::kConfiguration);
 }
 
 }  // namespace paracord

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <variant>
@@ -41,6 +42,10 @@ class Flags {
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
+  // Parses; prints the help that is wanted, or what is wrong after `program`, and gives the exit
+  // code to leave with.
+  std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
+                                 std::ostream& out, std::ostream& err);
 
  private:
   using Target = std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*,

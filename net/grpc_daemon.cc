@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -125,13 +124,7 @@ absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
 
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  const absl::Status parsed = flags.Parse(args);
-  if (flags.help_wanted()) {
-    std::cout << flags.Help();
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (!parsed.ok()) return Complain(argv[0], parsed, ExitCode::kConfiguration);
-  return std::nullopt;
+  return flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
 }
 
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,

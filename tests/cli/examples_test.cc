@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "cli/validate.h"
+#include "cli/commands.h"
 #include "tests/fakes.h"
 
 namespace paracord {

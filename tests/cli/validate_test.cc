@@ -1,7 +1,5 @@
 // `paracord validate` on small files: what it prints for a good job, and that it says all that is
 // wrong with a bad one.
-#include "cli/validate.h"
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <sstream>
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cli/commands.h"
 #include "cli/plan.h"
 #include "common/human_bytes.h"
 #include "tests/fakes.h"
