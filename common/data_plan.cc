@@ -5,12 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 namespace paracord {
-namespace {
 
-// Not (a + b - 1) / b, which overflows.
 uint64_t DivideUp(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b + (a % b != 0 ? 1 : 0); }
-
-}  // namespace
 
 absl::Status CheckDataPlan(const DataPlan& plan) {
   if (plan.records() == 0) return absl::InvalidArgumentError("data plan: records is 0");

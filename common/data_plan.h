@@ -17,6 +17,9 @@ inline constexpr uint64_t kBatchesMax = uint64_t{1} << 56;
 // What a coordinator and a ledger may have to keep apart.
 inline constexpr uint64_t kSplitsPerEpochMax = uint64_t{1} << 24;
 
+// a / b, rounded up, where a + b may overflow; 0 if b is.
+uint64_t DivideUp(uint64_t a, uint64_t b);
+
 // INVALID_ARGUMENT naming the field that makes the plan unusable: no records, a zero size, or more
 // than the limits above.
 absl::Status CheckDataPlan(const DataPlan& plan);

@@ -132,8 +132,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
 uint64_t CoordinatorCore::TotalEpochs() const {
   uint64_t epochs = job_.epochs;
   if (job_.steps.has_value()) {
-    const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
-    epochs = (*job_.steps + per_epoch - 1) / per_epoch;
+    epochs = DivideUp(*job_.steps, BatchesPerEpoch(state_.plan));
   }
   if (state_.stop.has_value()) epochs = std::min(epochs, state_.stop->epochs);
   return epochs;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
 #include "common/metric.h"
 #include "common/one_line.h"
 #include "common/status_text.h"
@@ -23,7 +24,7 @@ Evaluation::Evaluation(uint64_t generation, uint64_t epoch, uint64_t records,
       records_(records),
       piece_records_(piece_records),
       metric_names_(std::move(metric_names)),
-      pieces_((records + piece_records - 1) / piece_records) {}
+      pieces_(DivideUp(records, piece_records)) {}
 
 bool Evaluation::HasFree() const {
   return std::any_of(pieces_.begin(), pieces_.end(),

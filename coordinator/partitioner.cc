@@ -5,9 +5,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/data_plan.h"
 #include "common/status_macros.h"
 #include "config/limits.h"
 #include "nlohmann/json.hpp"
+#include "storage/checkpoint.h"
 #include "storage/safetensors.h"
 
 namespace paracord {
@@ -27,8 +29,6 @@ uint64_t HeaderBytes(const std::string& name) {
   const uint64_t bytes = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
   return kTensorsMax * (bytes + kTensorTextBytes) + bytes + kCountsTextBytes;
 }
-
-uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
 }  // namespace
 
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
           absl::StrCat("variable ", name, ": names of ", partitions.size() + parts,
                        " partitions do not fit a checkpoint; have fewer, or shorter names"));
     }
-    const uint64_t largest = (size.rows + parts - 1) / parts * size.row_bytes;
+    const uint64_t largest = DivideUp(size.rows, parts) * size.row_bytes;
     if (largest > kPartitionBytesMax) return TooLarge(name, size, largest);
     uint64_t row = 0;
     for (uint64_t part = 0; part < parts; ++part) {
@@ -134,10 +134,7 @@ std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
   std::vector<uint64_t> bytes;
   bytes.reserve(partitions.size());
   for (const PartitionSpec& partition : partitions) {
-    const VariableSpec& variable = variables[partition.variable()];
-    uint64_t row_bytes = kElementBytes;
-    for (int axis = 1; axis < variable.shape_size(); ++axis) row_bytes *= variable.shape(axis);
-    bytes.push_back((partition.row_end() - partition.row_begin()) * row_bytes);
+    bytes.push_back(PartitionElements(variables[partition.variable()], partition) * kElementBytes);
   }
   return bytes;
 }

@@ -8,10 +8,6 @@
 namespace paracord {
 namespace {
 
-uint64_t SplitCount(uint64_t batches, uint32_t split_batches) {
-  return batches / split_batches + (batches % split_batches != 0 ? 1 : 0);
-}
-
 // How many of the first splits after `base` are to be looked at: all later ones are not begun.
 uint64_t Begun(const Ledger& ledger, uint64_t base) {
   uint64_t end = 0;
@@ -26,7 +22,7 @@ SplitTable::SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches)
     : epoch_(epoch),
       batches_(batches),
       split_batches_(split_batches),
-      open_splits_(SplitCount(batches, split_batches)) {}
+      open_splits_(DivideUp(batches, split_batches)) {}
 
 bool SplitTable::Begin() {
   const uint64_t first = splits_.size() * split_batches_;
@@ -142,7 +138,7 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
                                 uint64_t batches, uint32_t split_batches,
                                 uint64_t splits_per_epoch) {
   const uint64_t base = epoch * splits_per_epoch;
-  uint64_t splits = ledgers.empty() ? 0 : SplitCount(batches, split_batches);
+  uint64_t splits = ledgers.empty() ? 0 : DivideUp(batches, split_batches);
   for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
   const uint64_t end = base + splits;
   std::vector<uint32_t> least(splits, split_batches);
@@ -167,7 +163,7 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
 }
 
 bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches) {
-  if (next.size() < SplitCount(batches, split_batches)) return false;
+  if (next.size() < DivideUp(batches, split_batches)) return false;
   for (uint64_t s = 0; s * split_batches < batches; ++s) {
     if (next[s] < std::min<uint64_t>(split_batches, batches - s * split_batches)) return false;
   }
@@ -194,7 +190,7 @@ uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPla
 uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {
   uint64_t splits = 0;
   for (const Ledger* ledger : ledgers) splits = std::max(splits, Begun(*ledger, 0));
-  return (splits + splits_per_epoch - 1) / splits_per_epoch;
+  return DivideUp(splits, splits_per_epoch);
 }
 
 }  // namespace paracord
