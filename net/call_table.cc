@@ -38,11 +38,6 @@ std::optional<std::shared_ptr<Landing>> CallTable::LandingOf(uint64_t call) cons
   return found->second.landing;
 }
 
-bool CallTable::Empty() const {
-  MutexLock lock(mu_);
-  return calls_.empty();
-}
-
 void CallTable::Answer(uint64_t call, absl::StatusOr<absl::Cord> reply) {
   ReplyFn done;
   {

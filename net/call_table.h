@@ -26,7 +26,6 @@ class CallTable {
   // The number of a new call, from 1. After Close it is answered at once, and the number is 0.
   uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
   std::optional<std::shared_ptr<Landing>> LandingOf(uint64_t call) const;  // if it waits
-  bool Empty() const;
   // Nothing if nobody waits for it any more. An error gets the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);
   // Answers those whose deadline has passed with DEADLINE_EXCEEDED, and names them. `moved`: bytes

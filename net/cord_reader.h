@@ -56,8 +56,6 @@ class CordReader {
   absl::string_view rest_;
 };
 
-using FloatReader = CordReader<float>;
-
 // How many floats are read at a time: small enough to stay in the first-level cache.
 inline constexpr size_t kFloatsAtOnce = 4096;
 

@@ -2,7 +2,8 @@
 // a call of one message each way is an ordinary unary call to anybody's generated stub. At the same
 // port it serves our own streams, which peers of ours take for the bulk (DialBoot; net/door.h).
 // Owned by main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port
-// sharing, reconnection on a 5 s grid, unlimited memory): grpc_network.cc says where.
+// sharing, reconnection on a 5 s grid, unlimited memory): the
+// grpc_*.cc files say where.
 #pragma once
 
 #include <memory>

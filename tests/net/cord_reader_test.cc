@@ -23,7 +23,7 @@ TEST_CASE("floats are read in order however their bytes are cut, and in place wh
     cord.Append(absl::MakeCordFromExternal(bytes.substr(at, piece), [](absl::string_view) {}));
   }
   CAPTURE(piece);
-  FloatReader reader(cord);
+  CordReader<float> reader(cord);
   std::vector<float> buffer(kAtOnce);
   size_t in_place = 0;
   for (size_t at = 0; at < kCount; at += kAtOnce) {

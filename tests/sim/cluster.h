@@ -58,7 +58,6 @@ class SimCluster {
   uint32_t AddPs(uint32_t index);
   uint32_t AddCoordinator(uint32_t number);
   uint32_t AddWorker();
-  void Restarted();
   bool MayRestart(uint32_t place, int exit_code);
   void StartFaults();
   void AfterMs(int64_t delay_ms, const char* label, std::function<void()> fn);
