@@ -151,12 +151,12 @@ CheckpointScorer::Look CheckpointScorer::LookOnce(int64_t unix_ms, const std::at
   said_before_ = std::exchange(said_now_, {});
   const absl::Status known = ReadScored();
   const absl::StatusOr<std::vector<CheckpointName>> names =
-      ListCheckpoints(files_, dir_ + "/checkpoints");
+      ListCheckpoints(files_, CheckpointsDirectory(dir_));
   if (!known.ok() || !names.ok()) {
     Say(Text(known.ok() ? names.status() : known));
     return std::exchange(look_, Look());
   }
-  if (names->empty()) Say(absl::StrCat("waits for a checkpoint in ", dir_, "/checkpoints"));
+  if (names->empty()) Say("waits for a checkpoint in " + CheckpointsDirectory(dir_));
   bool newest_complete = false;
   Fate newest = Fate::kFailed;
   Fate fate = Fate::kFailed;

@@ -1,7 +1,6 @@
 #include "worker/data/image_source.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "config/json_fields.h"
-#include "config/nearest.h"
 #include "worker/data/data_options.h"
 #include "worker/data/file_glob.h"
 #include "worker/data/image.h"
@@ -134,7 +132,6 @@ class ImageSource : public RowSource {
     classes_ = options_.classes;
     if (classes_.empty()) {
       ASSIGN_OR_RETURN(classes_, files_.List(options_.folder));
-      std::sort(classes_.begin(), classes_.end());
     }
     std::vector<std::string> found;
     for (const std::string& name : classes_) {

@@ -1,6 +1,6 @@
 // The reader of JPEG and PNG files, each a record: an entry of the table in data_source.cc. What a
 // file holds is decoded when it is read; opening only lists the files and takes their sizes, which
-// with their names are the fingerprint. README ("images") has the keys.
+// with their names are the fingerprint. config/JOB.md has the keys.
 #pragma once
 
 #include <memory>
