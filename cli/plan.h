@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <ostream>
 #include <span>
-#include <string>
 
 #include "absl/status/status.h"
 #include "config/cluster.h"

@@ -2,8 +2,6 @@
 // evaluation may be cut over any number of workers and still be exact. Pure.
 #pragma once
 
-#include <string>
-
 #include "proto/paracord.pb.h"
 
 namespace paracord {

@@ -1,6 +1,5 @@
 #include "config/job_data.h"
 
-#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>

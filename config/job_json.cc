@@ -1,5 +1,4 @@
 // The canonical form of a job, and which of its keys may change on resume.
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"

@@ -1,7 +1,6 @@
 #include "config/named_spec.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/ascii.h"

@@ -1,5 +1,4 @@
 // paracord-coordinator: owns the job.
-#include <iostream>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // Loading the ps: from which checkpoint, and what follows when that cannot be read.
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

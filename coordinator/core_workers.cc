@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
 #include "common/mutant.h"
 #include "common/one_line.h"
 #include "common/probe.h"

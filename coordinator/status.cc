@@ -1,6 +1,5 @@
 // What people are told: `paracord status` and summary.json.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <span>
 

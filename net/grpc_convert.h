@@ -6,7 +6,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

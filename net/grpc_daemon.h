@@ -4,7 +4,6 @@
 
 #include <signal.h>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -26,7 +26,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/rpc.h"
 #include "net/call_table.h"

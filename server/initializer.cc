@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/counter_random.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/paracord.pb.h"
 

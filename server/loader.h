@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
-#include "config/job.h"
 #include "server/content.h"
 
 namespace paracord {

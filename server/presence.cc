@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"

@@ -1,6 +1,5 @@
 // paracord-ps: holds partitions of the variables.
 #include <algorithm>
-#include <iostream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 // MANIFEST.json and the JSON in a ps file.
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

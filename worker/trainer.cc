@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"

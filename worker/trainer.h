@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "common/environment.h"
-#include "common/log.h"
 #include "common/trace.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/failpoint.h"
 #include "common/fingerprint64.h"
 #include "common/one_line.h"
 #include "common/status_text.h"

@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "common/files.h"
 #include "common/log.h"

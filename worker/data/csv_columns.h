@@ -3,7 +3,6 @@
 // the job, then bound to the columns of the file, then constant: many threads convert.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>

@@ -2,7 +2,6 @@
 // A reader fills in the schema and says how a record becomes floats.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 
