@@ -37,18 +37,18 @@ PARACORD_WIDTHS(void, SlopesWide,
                  float* dx),
                 Slopes(activation, n, x, y, dy, dx))
 
-PARACORD_KERNEL void ExpOfDifference(int64_t n, const float* x, float top, float* y) {
+PARACORD_KERNEL void Exponentials(int64_t n, float scale, const float* x, float top, float* y) {
   PARACORD_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = ExpOf(x[i] - top);
+  for (int64_t i = 0; i < n; ++i) y[i] = ExpOf(scale * x[i] - top);
 }
-PARACORD_WIDTHS(void, ExpOfDifferenceWide, (int64_t n, const float* x, float top, float* y),
-                ExpOfDifference(n, x, top, y))
+PARACORD_WIDTHS(void, ExponentialsWide,
+                (int64_t n, float scale, const float* x, float top, float* y),
+                Exponentials(n, scale, x, top, y))
 
 void Softmax(int64_t rows, int64_t columns, const float* x, float* y) {
-  static const auto exp = PICK_WIDTH(ExpOfDifferenceWide);
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const float top = *std::max_element(x, x + columns);
-    exp(columns, x, top, y);
+    ExpOfDifference(columns, 1, x, top, y);
     const float sum = std::accumulate(y, y + columns, 0.f);
     for (int64_t c = 0; c < columns; ++c) y[c] /= sum;
   }
@@ -140,6 +140,11 @@ void SparsemaxBackward(int64_t rows, int64_t columns, const float* x, const floa
 }
 
 }  // namespace
+
+void ExpOfDifference(int64_t n, float scale, const float* x, float top, float* y) {
+  static const auto exponentials = PICK_WIDTH(ExponentialsWide);
+  exponentials(n, scale, x, top, y);
+}
 
 void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y) {
   const int64_t n = rows * columns;

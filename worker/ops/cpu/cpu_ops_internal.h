@@ -52,6 +52,8 @@ void Activate(Activation activation, int64_t rows, int64_t columns, const float*
 void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
                       const float* y, const float* dy, float* dx);
 void Affine(int64_t n, float scale, float offset, const float* x, float* y);
+// y = exp(scale x - top)
+void ExpOfDifference(int64_t n, float scale, const float* x, float top, float* y);
 void Add(int64_t n, const float* x, float* y);
 // Of the first `count` of the columns.
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "worker/ops/cpu/cpu_ops_internal.h"
-#include "worker/ops/vector_math.h"
 
 namespace paracord::cpu {
 namespace {
@@ -31,13 +30,12 @@ void SoftmaxRow(const SoftmaxShape& s, const ScoreRow& row, const float* x, floa
   for (int64_t k = 0; k < row.count; ++k) {
     if (row.mask == nullptr || row.mask[k] != 0) top = std::max(top, s.scale * x[k]);
   }
-  for (int64_t k = 0; k < row.count; ++k) y[k] = formulas::ExpOf(s.scale * x[k] - top);
+  ExpOfDifference(row.count, s.scale, x, top, y);
   for (int64_t k = 0; row.mask != nullptr && k < row.count; ++k) {
     if (row.mask[k] == 0) y[k] = 0;
   }
   const float sum = std::accumulate(y, y + row.count, 0.f);
-  const float factor = 1 / sum;
-  for (int64_t k = 0; k < row.count; ++k) y[k] *= factor;
+  Affine(row.count, 1 / sum, 0, y, y);
   std::fill(y + row.count, y + s.keys, 0.f);
 }
 
