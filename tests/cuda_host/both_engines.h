@@ -33,6 +33,24 @@ class Side {
     arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats + before)).value(), floats});
     return arrays_.back().data.get() + before;
   }
+  // The same of bfloat16, if so; `before` in its elements, which are rounded.
+  Tensor PutTensor(const Floats& values, bool bfloat16, int64_t before = 0) {
+    float* const wide = Put(values);
+    if (!bfloat16) return wide;
+    const Tensor at = NewTensor(values.size(), true, before);
+    ops_->Convert(static_cast<int64_t>(values.size()), wide, at);
+    return at;
+  }
+  Tensor NewTensor(size_t elements, bool bfloat16, int64_t before = 0) {
+    if (!bfloat16) return New(elements);
+    auto* const at = New((elements + static_cast<size_t>(before) + 1) / 2);
+    return Tensor(reinterpret_cast<uint16_t*>(at) + before);
+  }
+  void TakeTensor(ConstTensor at, int64_t elements) {
+    float* const wide = New(static_cast<size_t>(elements));
+    ops_->Convert(elements, at, wide);
+    Take(wide, elements);
+  }
   // A result.
   void Take(const float* at, int64_t floats) {
     Floats& result = results_.emplace_back(static_cast<size_t>(floats));
@@ -61,9 +79,16 @@ class Side {
 
 using Operation = std::function<void(Side&)>;
 
-// 1e-4 relative; what cancels may be off by 5e-6 of the largest. One that fails does not keep the
-// next from being tried.
-inline void Compare(const Operation& operation, bool convolutions = true) try {
+// How far results may be off each other, and, because of what cancels, of the largest.
+struct Tolerance {
+  double relative = 1e-4, of_largest = 5e-6;
+};
+// Of bfloat16, rounded from numbers that are near each other.
+constexpr Tolerance kOneRounding = {1.0 / 128, 5e-6};
+
+// One that fails does not keep the next from being tried.
+inline void Compare(const Operation& operation, bool convolutions = true,
+                    const Tolerance& off = {}) try {
   Side cpu(MakeCpuOps(1));
   operation(cpu);
   Side cuda(CudaUnderTest(convolutions));
@@ -78,8 +103,9 @@ inline void Compare(const Operation& operation, bool convolutions = true) try {
     int64_t wrong = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (std::abs(got[i] - wanted[i]) <= 1e-5f * std::abs(wanted[i])) continue;
-      if (std::isnan(wanted[i]) ? std::isnan(got[i])
-                                : got[i] == Approx(wanted[i]).epsilon(1e-4).margin(5e-6 * largest))
+      if (std::isnan(wanted[i])
+              ? std::isnan(got[i])
+              : got[i] == Approx(wanted[i]).epsilon(off.relative).margin(off.of_largest * largest))
         continue;
       if (++wrong > 3) continue;
       UNSCOPED_INFO("element " << i << " is " << got[i] << " instead of " << wanted[i]);

@@ -399,7 +399,7 @@ TEST_CASE(
     auto* const rounded = reinterpret_cast<uint16_t*>(half.get());
     ops->Fill(n, 1 + 1.f / 1024, a.get());
     ops->Fill(n, 1, b.get());
-    ops->ToBfloat16(n, b.get(), rounded);
+    ops->Convert(n, b.get(), Tensor(rounded));
     ops->AllowOperands(Operands::kBfloat16);
     const auto product = ops->MakeMatmul(shape).value();
     product->Run(a.get(), {b.get(), given ? rounded : nullptr}, nullptr, c.get());

@@ -21,7 +21,9 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr uint32_t kNever = 0x7fbadbad;  // a NaN that no arithmetic gives
+// A NaN that no arithmetic gives, and in either half one of bfloat16.
+constexpr uint16_t kNeverHalf = 0x7fba;
+constexpr uint32_t kNever = kNeverHalf << 16 | kNeverHalf;
 
 void FillNever(char* at, size_t bytes) {
   for (size_t i = 0; i + sizeof(kNever) <= bytes; i += sizeof(kNever)) {
@@ -29,10 +31,10 @@ void FillNever(char* at, size_t bytes) {
   }
 }
 
-bool IsNever(const char* at) {
-  uint32_t word = 0;
-  std::memcpy(&word, at, sizeof(word));
-  return word == kNever;
+bool IsNever(const char* at, size_t bytes = sizeof(kNever)) {
+  uint32_t word = kNever;
+  std::memcpy(&word, at, std::min(bytes, sizeof(word)));
+  return bytes >= sizeof(kNeverHalf) && word == kNever;
 }
 
 }  // namespace
@@ -145,8 +147,8 @@ bool HostMemory::Allows(const void* at, size_t bytes, bool written, const char* 
   if (!written) return true;
   // Of a structure its first word: there may be gaps in it.
   const size_t checked = bytes > 8 && bytes % 4 == 0 && bytes < 128 ? 4 : bytes;
-  for (size_t i = 0; i + 4 <= checked; i += 4) {
-    if (!IsNever(from + i)) continue;
+  for (size_t i = 0; i < checked; i += 4) {
+    if (!IsNever(from + i, checked - i)) continue;
     Note(absl::StrCat(who, ": never written, ", from + i - allocation->begin, " bytes into ",
                       allocation->bytes));
     return false;

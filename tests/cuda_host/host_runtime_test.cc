@@ -51,6 +51,31 @@ TEST_CASE("what a kernel may not do is found") {
     table.Map(10, AffineBody{1, 0, x, y}, table.one);
     has(table.Wrong(table.one), "never written");
   }
+  for (const int64_t from : {0, 1}) {  // bfloat16, in either half of a word
+    Table table;
+    float *x = table.New(10), *y = table.New(10);
+    const Tensor written(reinterpret_cast<uint16_t*>(x));
+    table.Map(10, FillBody{1, y}, table.one);
+    table.Map(9 + from, ConvertBody{ConstTensor(y), written}, table.one);
+    table.Map(9 + from, ConvertBody{ConstTensor(written), Tensor(y)}, table.one);
+    CHECK(table.Wrong(table.one).empty());
+    table.Map(1, ConvertBody{ConstTensor(written + (9 + from)), Tensor(y)}, table.one);
+    has(table.Wrong(table.one), "never written");
+  }
+  {
+    Table table;
+    float* x = table.New(5);
+    const Tensor halves(reinterpret_cast<uint16_t*>(x));
+    table.Map(9, ConvertBody{ConstTensor(halves + 1), halves}, table.one);
+    has(table.Wrong(table.one), "never written");
+  }
+  {
+    Table table;
+    float *x = table.New(11), *y = table.New(5);
+    table.Map(11, FillBody{1, x}, table.one);
+    table.Map(11, ConvertBody{ConstTensor(x), Tensor(reinterpret_cast<uint16_t*>(y))}, table.one);
+    has(table.Wrong(table.one), "not the device's");
+  }
   {
     Table table;
     float* x = table.New(10);
@@ -89,8 +114,8 @@ TEST_CASE("a map does each element once, several at once or one") {
     float *x = table.New(floats), *y = table.New(floats);
     table.Map(n, FillBody{1, x}, table.one);
     table.Map(n, FillBody{2, y}, table.one);
-    table.Map(n, AddBody{x, y}, table.one);
-    table.Map(n, AddBody{y, y}, table.one);  // in place
+    table.Map(n, AddBody{ConstTensor(x), Tensor(y)}, table.one);
+    table.Map(n, AddBody{ConstTensor(y), Tensor(y)}, table.one);  // in place
     std::vector<float> host(floats);
     CHECK(table.runtime->Copy(CopyKind::kToHost, y, host.data(), 4 * floats, table.one).ok());
     CHECK(table.Wrong(table.one).empty());

@@ -1,4 +1,5 @@
-// What becomes of a convolution in 16 bits that cuDNN has not all of.
+// What becomes of a convolution in 16 bits that cuDNN has not all of, and what of tensors that are
+// bfloat16 already.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -106,6 +107,116 @@ TEST_CASE("a convolution in 16 bits rounds what both of its gradients read once"
         }) == 3);  // x, dy and the kernel
 }
 
+// Of tensors that are bfloat16, a convolution there and back: what is launched, in order, and y,
+// dx, dkernel and dbias.
+struct ShortOutcome {
+  std::vector<std::string> launched;
+  std::vector<Floats> results;
+  std::string wrong;
+};
+ShortOutcome ConvolveShort(cuda::HostOptions options, bool short_x, bool short_y,
+                           Operands operands = Operands::kBfloat16, int64_t before = 0) {
+  ConvShape s = Small();
+  s.x_bfloat16 = short_x;
+  s.y_bfloat16 = short_y;
+  Random random(1);
+  const Floats x = random.Numbers(20 * 20 * 64), kernel = random.Numbers(9 * 64 * 64, 0, 0.125f);
+  const Floats bias = random.Numbers(64), dy = random.Numbers(20 * 20 * 64);
+  ShortOutcome outcome;
+  options.at_end = [&](int64_t, const std::string& wrong) { outcome.wrong = wrong; };
+  {
+    Side side(cuda::MakeOps(cuda::MakeHostRuntime(std::move(options))).value());
+    side.ops().AllowOperands(operands);
+    const auto conv = side.ops().MakeConv2D(s).value();
+    const Tensor px = side.PutTensor(x, short_x, before), dx = side.NewTensor(x.size(), short_x);
+    const Tensor pdy = side.PutTensor(dy, short_y), y = side.NewTensor(dy.size(), short_y);
+    const float *pk = side.Put(kernel), *pb = side.Put(bias);
+    float *dk = side.New(kernel.size()), *db = side.New(64);
+    REQUIRE(side.ops().Finish().ok());
+    (void)side.ops().TakeSpans(true);
+    conv->Forward(px, pk, pb, y);
+    conv->Backward({.dy = pdy, .dkernel = dk, .dbias = db, .x = px, .dx = dx, .kernel = pk});
+    REQUIRE(side.ops().Finish().ok());
+    for (const DeviceSpan& span : side.ops().TakeSpans(false)) {
+      outcome.launched.emplace_back(span.name);
+    }
+    side.TakeTensor(y, 20 * 20 * 64);
+    side.TakeTensor(dx, 20 * 20 * 64);
+    side.Take(dk, 9 * 64 * 64);
+    side.Take(db, 64);
+    outcome.results = side.results();
+  }
+  CHECK(outcome.wrong.empty());
+  return outcome;
+}
+using Names = std::vector<std::string>;
+const char* const kForward = "convolution";
+const char* const kOfKernel = "convolution, gradient of the kernel";
+const char* const kOfInput = "convolution, gradient of the input";
+const char* const kOfBias = "gradient of the bias";
+int64_t Count(const Names& names, const char* name) {
+  return std::count(names.begin(), names.end(), name);
+}
+
+TEST_CASE("a convolution of bfloat16 tensors reads and writes them where they lie") {
+  const auto launched = [](bool short_x, bool short_y) {
+    return ConvolveShort({}, short_x, short_y).launched;
+  };
+  // The kernel is rounded, and its gradient converted, on their way to and from cuDNN's layout.
+  const char* const kMoves = "transpose";
+  CHECK(launched(true, true) ==
+        Names{kMoves, kForward, "bias", kOfKernel, kMoves, kOfBias, kOfBias, kMoves, kOfInput});
+  CHECK(launched(false, true) == Names{"to bfloat16", kMoves, kForward, "bias", "to bfloat16",
+                                       kOfKernel, kMoves, kOfBias, kOfBias, kMoves, kOfInput,
+                                       "from 16 bits"});
+  CHECK(launched(true, false) == Names{kMoves, kForward, "from 16 bits", "to bfloat16", kOfKernel,
+                                       kMoves, kOfBias, kOfBias, kMoves, kOfInput});
+}
+
+TEST_CASE("a convolution of bfloat16 tensors that cuDNN has not all of is one of float32") {
+  const ShortOutcome wanted = ConvolveShort({}, true, true);
+  const auto wide = [&](const ShortOutcome& outcome) {
+    CHECK(Count(outcome.launched, "convert") >= 4);
+    CHECK(Count(outcome.launched, "to bfloat16") == 0);
+    for (size_t r = 0; r < 4; ++r) CHECK(Off(outcome.results[r], wanted.results[r]) < 1.0 / 128);
+  };
+  for (const bool none : {false, true}) {
+    const Log log;
+    cuda::HostOptions options;
+    options.directions.data = false;
+    options.convolutions = !none;
+    wide(ConvolveShort(std::move(options), true, true));
+    CHECK(log.lines() == 1);
+  }
+  cuda::HostOptions old;
+  old.bfloat16 = false;
+  wide(ConvolveShort(std::move(old), true, true));
+  for (const Operands other : {Operands::kFloat32, Operands::kTf32, Operands::kFloat16}) {
+    wide(ConvolveShort({}, true, true, other));
+  }
+}
+
+TEST_CASE("what cuDNN refuses of bfloat16 tensors, or begins anywhere, is computed without it") {
+  const ShortOutcome wanted = ConvolveShort({}, true, true);
+  const auto check = [&](const ShortOutcome& outcome) {
+    for (const char* name : {"convert", "to bfloat16", "from 16 bits"}) {
+      CHECK(Count(outcome.launched, name) == 0);
+    }
+    for (size_t r = 0; r < 4; ++r) CHECK(Off(outcome.results[r], wanted.results[r]) < 1.0 / 128);
+  };
+  for (bool cuda::Directions::*way :
+       {&cuda::Directions::forward, &cuda::Directions::filter, &cuda::Directions::data}) {
+    const Log log;
+    cuda::HostOptions options;
+    options.computes.*way = false;
+    check(ConvolveShort(std::move(options), true, true));
+    CHECK(log.lines() == 1);
+  }
+  const Log log;
+  check(ConvolveShort({}, true, true, Operands::kBfloat16, /*before=*/1));
+  CHECK(log.lines() == 1);
+}
+
 TEST_CASE("what cuDNN refuses to compute in 16 bits after all is computed without it") {
   const Outcome wanted = Convolve({}, Operands::kFloat32);
   const auto refused = [&](bool cuda::Directions::*way, size_t result) {
@@ -124,9 +235,10 @@ TEST_CASE("what cuDNN refuses to compute in 16 bits after all is computed withou
 }
 
 TEST_CASE("each call of a convolution in 16 bits may fail, and is reported") {
+  const bool brain = GENERATE(false, true);  // bfloat16 tensors
   int64_t calls = 0;
   const auto run = [&](cuda::HostOptions options) {
-    options.bfloat16 = false;
+    options.bfloat16 = brain;
     std::string wrong;
     options.at_end = [&](int64_t all, const std::string& what) {
       calls = all;
@@ -137,16 +249,19 @@ TEST_CASE("each call of a convolution in 16 bits may fail, and is reported") {
       if (!made.ok()) return made.status();
       Ops& ops = **made;
       ops.Enter();
-      ops.AllowOperands(Operands::kFloat16);
-      auto conv = ops.MakeConv2D(Small());
+      ops.AllowOperands(brain ? Operands::kBfloat16 : Operands::kFloat16);
+      ConvShape shape = Small();
+      shape.x_bfloat16 = shape.y_bfloat16 = brain;
+      auto conv = ops.MakeConv2D(shape);
       if (!conv.ok()) return conv.status();
       auto tensor = ops.Allocate(9 * 64 * 64);
       if (!tensor.ok()) return tensor.status();
       float* const all = tensor->get();
       ops.Fill(9 * 64 * 64, 1, all);
-      (*conv)->Forward(all, all, all, all);
+      const Tensor image = brain ? Tensor(reinterpret_cast<uint16_t*>(all)) : Tensor(all);
+      (*conv)->Forward(image, all, all, image);
       (*conv)->Backward(
-          {.dy = all, .dkernel = all, .dbias = all, .x = all, .dx = all, .kernel = all});
+          {.dy = image, .dkernel = all, .dbias = all, .x = image, .dx = image, .kernel = all});
       return ops.Finish();
     }();
     CHECK(wrong.empty());

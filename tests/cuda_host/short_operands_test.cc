@@ -31,7 +31,7 @@ TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
       float *c = side.New(static_cast<size_t>(s.batch * s.m * s.n)), *pb = side.Put(b);
       float* half = side.New(b.size());
       auto* const rounded = reinterpret_cast<uint16_t*>(half);
-      side.ops().ToBfloat16(n, pb, rounded);
+      side.ops().Convert(n, pb, Tensor(rounded));
       product->Run(side.Put(a), {pb, rounded}, nullptr, c);
       side.Take(c, s.batch * s.m * s.n);
     });
@@ -58,7 +58,7 @@ TEST_CASE("rounding to bfloat16 gives the bits of the CPU") {
     const auto floats = static_cast<size_t>((n + 1) / 2);
     float* const rounded = side.New(floats);
     side.ops().Fill((n + 1) / 2, 0, rounded);
-    side.ops().ToBfloat16(n, side.Put(x), reinterpret_cast<uint16_t*>(rounded));
+    side.ops().Convert(n, side.Put(x), Tensor(reinterpret_cast<uint16_t*>(rounded)));
     side.Take(rounded, (n + 1) / 2);
     std::vector<uint16_t> result(x.size());
     std::memcpy(result.data(), side.results()[0].data(), result.size() * sizeof(uint16_t));

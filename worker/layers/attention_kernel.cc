@@ -28,14 +28,14 @@ class Projection {
     ASSIGN_OR_RETURN(heads_, ops.Allocate(rows_ * columns_));
     return absl::OkStatus();
   }
-  void Forward(const float* x, Operand kernel, const float* bias, float* flat) {
+  void Forward(const float* x, ConstTensor kernel, const float* bias, float* flat) {
     forward_->Run(x, kernel, bias, flat);
     ops_->Copy(to_heads_, false, flat, heads_.get());
   }
   // What Forward gave; afterwards, where its gradient goes.
   float* heads() { return heads_.get(); }
   // Null where a gradient is not wanted. `flat` is scratch.
-  void Backward(const float* x, Operand kernel, float* d_kernel, float* d_bias, float* dx,
+  void Backward(const float* x, ConstTensor kernel, float* d_kernel, float* d_bias, float* dx,
                 float* flat) {
     ops_->Copy({to_heads_.dims, to_heads_.y, {}, to_heads_.a}, false, heads_.get(), flat);
     if (d_kernel != nullptr) kernel_->Run(x, flat, nullptr, d_kernel);
@@ -184,7 +184,7 @@ void AttentionKernel::Forward(const ForwardCall& call) {
   }
   weigh_->Run(Dropped(), projections_[kValue].heads(), nullptr, flat_.get());
   ops_.Copy(from_heads_, false, flat_.get(), weighted_.get());
-  float* output = p_.return_scores ? own_output_.get() : call.output;
+  float* output = p_.return_scores ? own_output_.get() : call.output.float32;
   output_->Run(weighted_.get(), call.Parameter(KernelAt(kOutput)), BiasOf(call.parameters, kOutput),
                output);
   if (!p_.return_scores) return;

@@ -49,7 +49,7 @@ class BidirectionalKernel : public Kernel {
   void Forward(const ForwardCall& call) override {
     for (size_t i = 0; i < 2; ++i) {
       ForwardCall inner = call;
-      const std::vector<const float*> inputs = InputsOf<const float*>(call.inputs, i);
+      const std::vector<ConstTensor> inputs = InputsOf(call.inputs, i);
       inner.inputs = inputs;
       inner.parameters = call.parameters.subspan(i * variables_, variables_);
       if (!call.rounded.empty()) inner.rounded = call.rounded.subspan(i * variables_, variables_);
@@ -68,8 +68,8 @@ class BidirectionalKernel : public Kernel {
     for (size_t i = 0; i < 2; ++i) {
       SplitGradient(call.d_output, i);
       BackwardCall inner = call;
-      const std::vector<const float*> inputs = InputsOf<const float*>(call.inputs, i);
-      std::vector<float*> d_inputs = InputsOf<float*>(call.d_inputs, i);
+      const std::vector<ConstTensor> inputs = InputsOf(call.inputs, i);
+      std::vector<Tensor> d_inputs = InputsOf(call.d_inputs, i);
       const bool add = i == 1 && d_inputs[0] != nullptr;
       if (add) d_inputs[0] = d_input_.get();
       inner.inputs = inputs;
@@ -91,9 +91,9 @@ class BidirectionalKernel : public Kernel {
     return d_.merged() + static_cast<int64_t>(direction) * d_.states;
   }
   // Of (x, states of both, mask of x, ...): (x, own states, mask of x, none for the states).
-  template <class Pointer>
-  std::vector<Pointer> InputsOf(std::span<const Pointer> all, size_t direction) const {
-    std::vector<Pointer> own{all[0]};
+  template <class Of>
+  std::vector<Of> InputsOf(std::span<const Of> all, size_t direction) const {
+    std::vector<Of> own{all[0]};
     for (size_t i = 0; i < d_.given; ++i) own.push_back(all[1 + direction * d_.given + i]);
     own.push_back(all[all.size() / 2]);
     own.resize(2 * (1 + d_.given), nullptr);

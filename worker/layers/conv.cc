@@ -14,11 +14,11 @@ class ConvPart {
   ConvPart(Ops& ops, const ConvShape& shape, std::unique_ptr<Conv2D> conv)
       : ops_(ops), shape_(shape), conv_(std::move(conv)) {}
 
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) {
+  void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) {
     conv_->Forward(x, kernel, bias, y);
   }
   // `y` for the ReLU; any of the results may be null.
-  void Backward(const float* x, const float* kernel, const float* y, float* dy, float* dx,
+  void Backward(ConstTensor x, const float* kernel, ConstTensor y, Tensor dy, Tensor dx,
                 float* dkernel, float* dbias) {
     if (shape_.relu) {
       const int64_t rows = shape_.batch * shape_.height.out * shape_.width.out;
@@ -152,27 +152,25 @@ class ConvLayer : public Layer {
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
+    return MakeKernelOf({}, ops, batch, inputs);
+  }
+  bool TakesBfloat16(Ops& ops, std::span<const Shape> inputs) const override {
+    const absl::StatusOr<Window::Axes> axes = window_.Over(inputs[0]);
+    if (!axes.ok()) return false;
+    const bool whole = kind_ != Kind::kSeparable;
+    return ops.ComputesBfloat16(
+               First({.input_bfloat16 = true, .output_bfloat16 = true}, 1, inputs[0], *axes)) &&
+           (whole || ops.ComputesBfloat16(Second({.output_bfloat16 = true}, 1, inputs[0], *axes)));
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
+                                                       int64_t batch,
+                                                       std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Window::Axes axes, window_.Over(inputs[0]));
-    const int64_t channels = inputs[0].back(), wide = channels * multiplier_;
-    ConvShape shape{.batch = batch,
-                    .in_channels = channels,
-                    .out_channels = kind_ == Kind::kWhole ? filters_ : wide,
-                    .groups = kind_ == Kind::kWhole ? groups_ : channels,
-                    .height = axes.height,
-                    .width = axes.width,
-                    .bias = bias_ && kind_ != Kind::kSeparable,
-                    .relu = fused() && kind_ != Kind::kSeparable};
+    const ConvShape shape = First(form, batch, inputs[0], axes);
     ASSIGN_OR_RETURN(auto conv, ops.MakeConv2D(shape));
     ConvPart part(ops, shape, std::move(conv));
     if (kind_ != Kind::kSeparable) return std::make_unique<ConvKernel>(std::move(part), bias_);
-    const int64_t height = axes.height.out, width = axes.width.out;
-    ConvShape point{.batch = batch,
-                    .in_channels = wide,
-                    .out_channels = filters_,
-                    .height = {.in = height, .out = height},
-                    .width = {.in = width, .out = width},
-                    .bias = bias_,
-                    .relu = fused()};
+    const ConvShape point = Second(form, batch, inputs[0], axes);
     ASSIGN_OR_RETURN(auto point_conv, ops.MakeConv2D(point));
     ASSIGN_OR_RETURN(auto between, ops.Allocate(part.outputs()));
     ASSIGN_OR_RETURN(auto back, ops.Allocate(part.outputs()));
@@ -182,6 +180,34 @@ class ConvLayer : public Layer {
   }
 
  private:
+  // The convolution, or of a separable one the part by channel.
+  ConvShape First(const KernelForm& form, int64_t batch, const Shape& input,
+                  const Window::Axes& axes) const {
+    const int64_t channels = input.back();
+    const bool separable = kind_ == Kind::kSeparable;
+    return {.batch = batch,
+            .in_channels = channels,
+            .out_channels = kind_ == Kind::kWhole ? filters_ : channels * multiplier_,
+            .groups = kind_ == Kind::kWhole ? groups_ : channels,
+            .height = axes.height,
+            .width = axes.width,
+            .bias = bias_ && !separable,
+            .relu = fused() && !separable,
+            .x_bfloat16 = form.input_bfloat16,
+            .y_bfloat16 = form.output_bfloat16 && !separable};
+  }
+  // Of a separable one, the part over the channels.
+  ConvShape Second(const KernelForm& form, int64_t batch, const Shape& input,
+                   const Window::Axes& axes) const {
+    return {.batch = batch,
+            .in_channels = input.back() * multiplier_,
+            .out_channels = filters_,
+            .height = {.in = axes.height.out, .out = axes.height.out},
+            .width = {.in = axes.width.out, .out = axes.width.out},
+            .bias = bias_,
+            .relu = fused(),
+            .y_bfloat16 = form.output_bfloat16};
+  }
   bool fused() const { return activation_.kind == ActivationKind::kRelu; }
 
   const Kind kind_;

@@ -25,6 +25,12 @@ class ActivationLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
   bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
   std::optional<Activation> activation() const override { return activation_; }
+  // What layers of neurons end in; of the other functions the digits may be wanted.
+  bool TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    const ActivationKind kind = activation_.kind;
+    return kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
+           kind == ActivationKind::kHardSilu || kind == ActivationKind::kMish;
+  }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     return std::make_unique<ActivationKernel>(ops, activation_, Rows(batch, inputs[0]));

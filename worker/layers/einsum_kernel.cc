@@ -70,7 +70,7 @@ class EinsumKernel : public Kernel {
 
   void Forward(const ForwardCall& call) override {
     const float* x = x_.In(ops_, call.inputs[0], x_.memory);
-    const float* w = w_.In(ops_, second_ ? call.inputs[1] : call.parameters[0], w_.memory);
+    const float* w = w_.In(ops_, second_ ? call.inputs[1].float32 : call.parameters[0], w_.memory);
     forward_->Run(x, w, nullptr, y_.Place(call.output, y_.memory));
     y_.Out(ops_, y_.memory, call.output);
     if (bias_.dims.empty()) return;
@@ -83,10 +83,10 @@ class EinsumKernel : public Kernel {
       ops_.Fill(bias_elements_, 0, call.d_parameters[1]);
       ops_.Copy(bias_, true, call.d_output, call.d_parameters[1]);
     }
-    const float* x = x_.moved() ? x_.memory.get() : call.inputs[0];
-    const float* own = second_ ? call.inputs[1] : call.parameters[0];
+    const float* x = x_.moved() ? x_.memory.get() : call.inputs[0].float32;
+    const float* own = second_ ? call.inputs[1].float32 : call.parameters[0];
     const float* w = w_.moved() ? w_.memory.get() : own;
-    if (float* d = second_ ? call.d_inputs[1] : call.d_parameters[0]) {
+    if (float* d = second_ ? call.d_inputs[1].float32 : call.d_parameters[0]) {
       to_kernel_->Run(x, dy, nullptr, w_.Place(d, w_.gradient));
       w_.Out(ops_, w_.gradient, d);
     }

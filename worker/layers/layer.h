@@ -46,14 +46,14 @@ absl::Status CheckElements(const Shape& shape);
 
 // One call of a kernel. Pointers are of the device.
 struct ForwardCall {
-  std::span<const float* const> inputs;      // (batch, input shape)
+  std::span<const ConstTensor> inputs;       // (batch, input shape)
   std::span<const float* const> parameters;  // in the order of Layer::variables()
-  // By parameter: what Ops::ToBfloat16 made of it, or null. Or empty.
+  // By parameter: what Ops::Convert made of it, or null. Or empty.
   std::span<const uint16_t* const> rounded;
-  Operand Parameter(size_t i) const {
+  ConstTensor Parameter(size_t i) const {
     return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
   }
-  float* output = nullptr;    // (batch, output shape)
+  Tensor output;              // (batch, output shape)
   bool training = false;      // the run's mode, or what the call asks for instead
   uint64_t key = 0;           // of this batch and this node
   int64_t first_example = 0;  // place within the batch, which may be computed in slices
@@ -61,20 +61,28 @@ struct ForwardCall {
 
 // The gradients a kernel writes; it never adds. Null where one is not wanted.
 struct BackwardCall {
-  std::span<const float* const> inputs;
+  std::span<const ConstTensor> inputs;
   std::span<const float* const> parameters;
   std::span<const uint16_t* const> rounded;
-  Operand Parameter(size_t i) const {
+  ConstTensor Parameter(size_t i) const {
     return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
   }
-  const float* output = nullptr;
-  float* d_output = nullptr;  // may be overwritten
-  std::span<float* const> d_inputs;
+  ConstTensor output;
+  Tensor d_output;  // may be overwritten
+  std::span<const Tensor> d_inputs;
   std::span<float* const> d_parameters;
   uint64_t key = 0;
   int64_t first_example = 0;
   float share = 1;      // of these examples in the batch, which may be computed in slices
   int later_calls = 0;  // of the same layer, in this run
+};
+
+// What else a kernel may be asked to do, and of which type its tensors are.
+struct KernelForm {
+  std::optional<Activation> ends_in =
+      {};                       // computed last, and the gradient that it gets is by that
+  bool input_bfloat16 = false;  // the first
+  bool output_bfloat16 = false;
 };
 
 class Kernel {
@@ -164,13 +172,17 @@ class Layer {
 
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                              std::span<const Shape> inputs) = 0;
-  // Whether there is a kernel, too, that ends in this activation: its output is what comes after
-  // it, and the gradient that it gets is by that.
+  // Whether there are such kernels; that take tensors of bfloat16 for any of their inputs and the
+  // output, and so for the gradients.
   virtual bool ends_in(const Activation& /*activation*/) const { return false; }
-  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
-      const Activation& /*activation*/, Ops& /*ops*/, int64_t /*batch*/,
-      std::span<const Shape> /*inputs*/) {
-    return absl::UnimplementedError("does not end in an activation");
+  virtual bool TakesBfloat16(Ops& /*ops*/, std::span<const Shape> /*inputs*/) const {
+    return false;
+  }
+  // For a layer whose kernels have to know it.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& /*form*/, Ops& ops,
+                                                               int64_t batch,
+                                                               std::span<const Shape> inputs) {
+    return MakeKernel(ops, batch, inputs);
   }
 
   // Multiply-adds of a forward pass over one example.

@@ -35,19 +35,21 @@ class BinaryKernel : public Kernel {
   }
 
   void Backward(const BackwardCall& call) override {
-    if (plan_.kind == BinaryKind::kAddRelu && plan_.a.whole && plan_.b.whole) {
-      for (float* const d : call.d_inputs) {
-        if (d != nullptr) BeforeRelu(call, d);
+    const bool relu = plan_.kind == BinaryKind::kAddRelu;
+    if ((relu || plan_.kind == BinaryKind::kAdd) && plan_.a.whole && plan_.b.whole) {
+      for (const Tensor& d : call.d_inputs) {
+        if (d == nullptr) continue;
+        relu ? BeforeRelu(call, d) : ops_.Convert(plan_.n, call.d_output, d);
       }
       return;
     }
-    if (plan_.kind == BinaryKind::kAddRelu) BeforeRelu(call, call.d_output);
+    if (relu) BeforeRelu(call, call.d_output);
     Left(call);
     Right(call);
   }
 
  private:
-  void BeforeRelu(const BackwardCall& call, float* d) {
+  void BeforeRelu(const BackwardCall& call, Tensor d) {
     ops_.ActivateBackward({ActivationKind::kRelu}, 1, plan_.n, nullptr, call.output, call.d_output,
                           d);
   }
@@ -228,10 +230,15 @@ class BinaryLayer : public Layer {
   bool ends_in(const Activation& activation) const override {
     return kind_ == BinaryKind::kAdd && activation.kind == ActivationKind::kRelu;
   }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
-      const Activation&, Ops& ops, int64_t batch, std::span<const Shape> inputs) override {
+  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
+    return kind_ == BinaryKind::kAdd && inputs[0] == inputs[1];
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
+                                                       int64_t batch,
+                                                       std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Shape output, OutputShape(inputs));
-    return MakeBinaryKernel(ops, BinaryKind::kAddRelu, batch, inputs, output);
+    const BinaryKind kind = form.ends_in.has_value() ? BinaryKind::kAddRelu : kind_;
+    return MakeBinaryKernel(ops, kind, batch, inputs, output);
   }
 
  private:

@@ -49,12 +49,13 @@ Walk Back(const Walk& walk) { return {walk.dims, walk.y, {}, walk.a}; }
 class MovedKernel : public Kernel {
  public:
   // A tensor in both orders.
-  struct Tensor {
+  struct Reordered {
     Walk walk;
     DeviceArray moved, d_moved;
   };
   // `inner`: null where there is nothing but the order. Inputs that are not moved have no memory.
-  MovedKernel(Ops& ops, std::unique_ptr<Kernel> inner, std::vector<Tensor> inputs, Tensor output)
+  MovedKernel(Ops& ops, std::unique_ptr<Kernel> inner, std::vector<Reordered> inputs,
+              Reordered output)
       : ops_(ops),
         inner_(std::move(inner)),
         inputs_(std::move(inputs)),
@@ -101,10 +102,10 @@ class MovedKernel : public Kernel {
  private:
   Ops& ops_;
   const std::unique_ptr<Kernel> inner_;
-  const std::vector<Tensor> inputs_;
-  const Tensor output_;
-  std::vector<const float*> x_;
-  std::vector<float*> d_;
+  const std::vector<Reordered> inputs_;
+  const Reordered output_;
+  std::vector<ConstTensor> x_;
+  std::vector<Tensor> d_;
 };
 
 class MovedLayer : public Layer {
@@ -152,7 +153,7 @@ class MovedLayer : public Layer {
     ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
     const bool view = inner_->is_view();
     if (InOrder(order) && !view) return inner_->MakeKernel(ops, batch, moved);
-    std::vector<MovedKernel::Tensor> tensors(inputs.size());
+    std::vector<MovedKernel::Reordered> tensors(inputs.size());
     // The others are masks, or statistics, and have no gradient.
     const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -165,7 +166,7 @@ class MovedLayer : public Layer {
       if (i >= data) continue;
       ASSIGN_OR_RETURN(tensors[i].d_moved, ops.Allocate(n));
     }
-    MovedKernel::Tensor output;
+    MovedKernel::Reordered output;
     std::unique_ptr<Kernel> kernel;
     if (!view) {
       const Shape& to = outputs_.at(moved[0]);

@@ -190,10 +190,13 @@ class NormLayer : public Layer {
   bool ends_in(const Activation& activation) const override {
     return batch_ && ReluUpTo(activation) > 0;
   }
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelEndingIn(
-      const Activation& activation, Ops& ops, int64_t batch,
-      std::span<const Shape> inputs) override {
-    return Make(ops, batch, inputs, ReluUpTo(activation));
+  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
+    return batch_ && !UsesMask(inputs);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
+                                                       int64_t batch,
+                                                       std::span<const Shape> inputs) override {
+    return Make(ops, batch, inputs, form.ends_in.has_value() ? ReluUpTo(*form.ends_in) : 0);
   }
 
  private:

@@ -32,6 +32,7 @@ class PoolLayer : public Layer {
   int64_t Arithmetic(std::span<const Shape>, const Shape& output) const override {
     return Elements(output) * window_.height.size * window_.width.size;
   }
+  bool TakesBfloat16(Ops&, std::span<const Shape>) const override { return true; }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Window::Axes axes, window_.Over(inputs[0]));
@@ -131,17 +132,20 @@ class GlobalPoolLayer : public Layer {
       return absl::InvalidArgumentError(
           absl::StrCat("needs an input of ", axes_ + 1, " axes, not ", ShapeName(inputs[0])));
     }
-    if (inputs.size() > 1 && !inputs[1].empty() && inputs[1] != Shape{inputs[0][0]}) {
+    if (IsMasked(inputs) && inputs[1] != Shape{inputs[0][0]}) {
       return WrongMask(inputs[1], inputs[0]);
     }
     Shape output = keep_ ? Shape(axes_, 1) : Shape();
     output.push_back(inputs[0].back());
     return output;
   }
+  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
+    return !max_ && !IsMasked(inputs);
+  }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     const Shape& in = inputs[0];
-    if (inputs.size() > 1 && !inputs[1].empty()) {
+    if (IsMasked(inputs)) {
       ASSIGN_OR_RETURN(auto count, ops.Allocate(batch));
       ASSIGN_OR_RETURN(auto wide, ops.Allocate(batch * Elements(in)));
       return std::make_unique<MaskedMeanKernel>(ops, batch, in, std::move(count), std::move(wide));
@@ -161,6 +165,9 @@ class GlobalPoolLayer : public Layer {
   }
 
  private:
+  static bool IsMasked(std::span<const Shape> inputs) {
+    return inputs.size() > 1 && !inputs[1].empty();
+  }
   const size_t axes_;
   const bool max_, keep_;
 };

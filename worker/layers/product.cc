@@ -107,7 +107,7 @@ class ProductOfMadeKernel : public Kernel {
   void Forward(const ForwardCall& call) override {
     for (size_t i = 0; i < 2; ++i) {
       if (made_[i]) made_[i]->Forward(call.inputs[i]);
-      x_[i] = made_[i] ? made_[i]->made() : call.inputs[i];
+      x_[i] = made_[i] ? ConstTensor(made_[i]->made()) : call.inputs[i];
     }
     ForwardCall inner = call;
     inner.inputs = x_;
@@ -115,7 +115,8 @@ class ProductOfMadeKernel : public Kernel {
   }
   void Backward(const BackwardCall& call) override {
     for (size_t i = 0; i < 2; ++i) {
-      d_[i] = call.d_inputs[i] != nullptr && made_[i] ? made_[i]->d_made() : call.d_inputs[i];
+      const bool made = call.d_inputs[i] != nullptr && made_[i];
+      d_[i] = made ? Tensor(made_[i]->d_made()) : call.d_inputs[i];
     }
     BackwardCall inner = call;
     inner.inputs = x_;
@@ -129,8 +130,8 @@ class ProductOfMadeKernel : public Kernel {
  private:
   const std::unique_ptr<Kernel> product_;
   std::optional<Input> made_[2];
-  const float* x_[2] = {};
-  float* d_[2] = {};
+  ConstTensor x_[2];
+  Tensor d_[2];
 };
 
 class ProductLayer : public Layer {

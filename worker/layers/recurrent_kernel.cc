@@ -26,7 +26,7 @@ class RecurrentKernel : public Kernel {
   void SplitKernel(const float* kernel);
   void WriteOutput(float* output);
   void TakeOutputGradient(int64_t t, const float* d_output);
-  void StepBackward(int64_t t, Operand recurrent, bool first_states);
+  void StepBackward(int64_t t, ConstTensor recurrent, bool first_states);
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
@@ -38,11 +38,12 @@ class RecurrentKernel : public Kernel {
     return reinterpret_cast<uint16_t*>(rounded.get());
   }
   // Numbers from `at` on as products take them, and the first time `n` of them are rounded.
-  static Operand Both(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at = 0) {
+  static ConstTensor Both(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at = 0) {
     return {numbers.get() + at, rounded == nullptr ? nullptr : In16(rounded) + at};
   }
-  Operand Rounded(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at, int64_t n) {
-    if (rounded != nullptr) ops_.ToBfloat16(n, numbers.get() + at, In16(rounded) + at);
+  ConstTensor Rounded(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at,
+                      int64_t n) {
+    if (rounded != nullptr) ops_.Convert(n, numbers.get() + at, Tensor(In16(rounded) + at));
     return Both(numbers, rounded, at);
   }
   // The way between the caller's (batch, steps, width) and ours.
@@ -202,12 +203,12 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
   training_ = call.training;
   TakeInput(call);
   if (masked_) TakeMask(call.inputs[1 + p_.given_states]);
-  Operand recurrent = call.Parameter(1);
+  ConstTensor recurrent = call.Parameter(1);
   const float* bias = p_.bias ? call.parameters[2] : nullptr;
   const float* recurrent_bias =
       bias != nullptr && p_.kind == CellKind::kGru ? bias + 3 * p_.units : nullptr;
   if (p_.reset_before()) {
-    SplitKernel(recurrent.data);
+    SplitKernel(recurrent);
     recurrent = split_.get();
   }
   input_->Run(Rounded(x_, x16_, 0, p_.steps * p_.batch * p_.in), call.Parameter(0), bias, z_.get());
@@ -218,14 +219,14 @@ void RecurrentKernel::Forward(const ForwardCall& call) {
       ops_.Binary(BinaryKind::kMultiply, {{p_.block()}, {1}, {1}, {1}}, step.h0, drop_h_.get(),
                   dropped_.get() + at);
     }
-    const Operand h = Rounded(IntoProduct(), h16_, at, p_.block());
+    const ConstTensor h = Rounded(IntoProduct(), h16_, at, p_.block());
     recurrent_[0]->Run(h, recurrent, recurrent_bias, r_.get());
     if (!p_.reset_before()) {
       ops_.CellForward(cell_, step, r_.get());
       continue;
     }
     CellStep gates = step;
-    gates.h0 = h.data;
+    gates.h0 = h;
     gates.h = reset_.get() + t * p_.block();
     ops_.CellForward(cell_, gates, r_.get());
     recurrent_[1]->Run(gates.h, split_.get() + 2 * p_.units * p_.units, nullptr, r_.get());
@@ -276,7 +277,7 @@ void RecurrentKernel::TakeOutputGradient(int64_t t, const float* d_output) {
 }
 
 // dh and dc: from the state after a step to the state before it.
-void RecurrentKernel::StepBackward(int64_t t, Operand recurrent, bool first_states) {
+void RecurrentKernel::StepBackward(int64_t t, ConstTensor recurrent, bool first_states) {
   const int64_t u = p_.units, n = p_.block(), rows = p_.steps * p_.batch;
   const CellStep step = Step(t);
   float* dz = dz_.get() + t * n * p_.gates;
@@ -297,7 +298,7 @@ void RecurrentKernel::StepBackward(int64_t t, Operand recurrent, bool first_stat
   } else {
     ops_.CellBackward(shape, step, dh_.get(), dc_.get(), dz, dr);
   }
-  Operand by_r = dr;
+  ConstTensor by_r = dr;
   if (!p_.reset_before()) {
     const int64_t wide = n * p_.gates;
     by_r = p_.own_product() ? Rounded(dr_, dr16_, t * wide, wide)
@@ -330,7 +331,7 @@ void RecurrentKernel::Backward(const BackwardCall& call) {
   for (size_t i = 0; i < p_.given_states; ++i) {
     first_states = first_states || call.d_inputs[1 + i] != nullptr;
   }
-  const Operand recurrent = p_.reset_before() ? split_.get() : call.Parameter(1);
+  const ConstTensor recurrent = p_.reset_before() ? split_.get() : call.Parameter(1);
   for (int64_t t = p_.steps; t-- > 0;) {
     TakeOutputGradient(t, call.d_output);
     StepBackward(t, recurrent, first_states);
@@ -359,9 +360,9 @@ void RecurrentKernel::ParameterGradients(const BackwardCall& call) {
 void RecurrentKernel::RecurrentGradient(float* d_kernel) {
   const int64_t u = p_.units, rows = p_.steps * p_.batch;
   const float* dr = dr_.get();
-  const Operand h = Both(IntoProduct(), h16_);
+  const ConstTensor h = Both(IntoProduct(), h16_);
   if (!p_.reset_before()) {
-    const Operand by_r = p_.own_product() ? Both(dr_, dr16_) : Both(dz_, dz16_);
+    const ConstTensor by_r = p_.own_product() ? Both(dr_, dr16_) : Both(dz_, dz16_);
     return recurrent_kernel_[0]->Run(h, by_r, nullptr, d_kernel);
   }
   float* part = split_.get() + 3 * u * u;

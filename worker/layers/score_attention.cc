@@ -214,14 +214,14 @@ class ScoreAttentionKernel : public Kernel {
     ops_.MaskedSoftmaxBackward(softmax_, mask_.get(), scores_.get(), d_scores_.get(),
                                d_scores_.get());
     float* const dv = call.d_inputs[1];
-    float* dk = p_.separate_key ? call.d_inputs[2] : dv == nullptr ? nullptr : d_key_.get();
+    float* dk = p_.separate_key ? call.d_inputs[2].float32 : dv == nullptr ? nullptr : d_key_.get();
     scored_.Backward(call, call.inputs[0], Key(call.inputs), d_scores_.get(), call.d_inputs[0], dk);
     if (!p_.separate_key && dv != nullptr) ops_.Add(b * p_.keys * p_.width, dk, dv);
   }
 
  private:
   size_t Inputs() const { return p_.separate_key ? 3 : 2; }
-  const float* Key(std::span<const float* const> inputs) const {
+  const float* Key(std::span<const ConstTensor> inputs) const {
     return inputs[p_.separate_key ? 2 : 1];
   }
 

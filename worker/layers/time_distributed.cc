@@ -126,12 +126,12 @@ class TimeDistributedLayer : public Layer {
       return absl::OkStatus();
     }
     void Forward(const ForwardCall& call) override {
-      const float* mask = call.inputs.size() > 1 ? call.inputs[1] : nullptr;
+      const float* mask = call.inputs.size() > 1 ? call.inputs[1].float32 : nullptr;
       ops_.Copy(ByStep(plan_.each), false, call.inputs[0], x_.get());
       if (mask != nullptr) ops_.Copy(ByStep(plan_.mask_each), false, mask, mask_.get());
       for (size_t i = 0; i < inner_.size(); ++i) {
         ForwardCall inner = call;
-        const float* const inputs[] = {At(x_, i), mask == nullptr ? nullptr : MaskAt(i)};
+        const ConstTensor inputs[] = {At(x_, i), mask == nullptr ? nullptr : MaskAt(i)};
         inner.inputs = std::span(inputs).first(call.inputs.size());
         inner.output = At(y_, i);
         inner_[i]->Forward(inner);
@@ -143,8 +143,8 @@ class TimeDistributedLayer : public Layer {
       ops_.Copy(ByStep(plan_.each), false, call.d_output, dy_.get());
       for (size_t i = 0; i < inner_.size(); ++i) {
         BackwardCall inner = call;
-        const float* const inputs[] = {At(x_, i), masked ? MaskAt(i) : nullptr};
-        float* const d_inputs[] = {call.d_inputs[0] == nullptr ? nullptr : At(dx_, i), nullptr};
+        const ConstTensor inputs[] = {At(x_, i), masked ? MaskAt(i) : nullptr};
+        const Tensor d_inputs[] = {call.d_inputs[0] == nullptr ? nullptr : At(dx_, i), nullptr};
         std::vector<float*> d_variables(call.d_parameters.begin(), call.d_parameters.end());
         for (size_t v = 0; i > 0 && v < d_variables.size(); ++v) {
           if (d_variables[v] != nullptr) d_variables[v] = d_variables_[v].get();

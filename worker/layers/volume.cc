@@ -94,7 +94,7 @@ class VolumeConvKernel : public Kernel {
     for (int64_t k = 0; k < depth_.size; ++k) {
       ops_.Copy(Take(), false, x_.get() + At(k), slices_.get());
       conv_->Forward(slices_.get(), call.parameters[0] + k * tap_, nullptr,
-                     k == 0 ? call.output : part_.get());
+                     k == 0 ? call.output.float32 : part_.get());
       if (k > 0) ops_.Add(out_, part_.get(), call.output);
     }
     if (!bias_) return;

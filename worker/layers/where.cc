@@ -61,10 +61,10 @@ class WhereKernel : public Kernel {
   }
 
  private:
-  static const float* Data(const Side& side, std::span<const float* const> inputs) {
-    return side.input.has_value() ? inputs[*side.input] : side.number.get();
+  static const float* Data(const Side& side, std::span<const ConstTensor> inputs) {
+    return side.input.has_value() ? inputs[*side.input].float32 : side.number.get();
   }
-  void Keep(const Side& side, std::span<const float* const> inputs, const float* where, float* y) {
+  void Keep(const Side& side, std::span<const ConstTensor> inputs, const float* where, float* y) {
     const std::vector<int64_t> dense = RowMajor(dims_);
     ops_.Binary(BinaryKind::kKeep, Shorten({dims_, side.steps, dense, dense}), Data(side, inputs),
                 where, y);

@@ -33,7 +33,7 @@ absl::Status Graph::Reserve(int64_t batch) {
     Storage& storage = storages_[s];
     if (storage.input.has_value()) continue;
     RETURN_IF_ERROR(CheckElements({batch, storage.size}));
-    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.size);
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.floats());
     if (!data.ok()) return NoMemory(data.status(), s, batch);
     storage.data = *std::move(data);
   }
@@ -86,10 +86,12 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
     if (node.layer == nullptr || IsView(node)) continue;
     ops_.AllowOperands(OperandsOf(node));
     const int64_t before = ops_.allocated_bytes();
+    const KernelForm form{.ends_in = node.ends_in,
+                          .input_bfloat16 = !node.inputs.empty() &&
+                                            storages_[nodes_[node.inputs[0]].storage].bfloat16,
+                          .output_bfloat16 = storages_[node.storage].bfloat16};
     absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-        node.ends_in.has_value()
-            ? node.layer->MakeKernelEndingIn(*node.ends_in, ops_, batch, node.input_shapes)
-            : node.layer->MakeKernel(ops_, batch, node.input_shapes);
+        node.layer->MakeKernelOf(form, ops_, batch, node.input_shapes);
     if (!kernel.ok()) {
       return absl::Status(kernel.status().code(),
                           absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
@@ -150,7 +152,7 @@ std::vector<MemoryRow> Graph::Memory() const {
   for (size_t s = 0; s < storages_.size(); ++s) {
     if (storages_[s].data == nullptr) continue;
     rows.push_back({MemoryRow::Kind::kValues, StorageTitle(s, capacity_),
-                    capacity_ * storages_[s].size * kFloat});
+                    capacity_ * storages_[s].floats() * kFloat});
   }
   for (const Slot& slot : slots_) {
     rows.push_back({MemoryRow::Kind::kGradients, kGradientsTitle, capacity_ * slot.size * kFloat});
@@ -187,14 +189,16 @@ void Graph::Release() {
   capacity_ = 0;
 }
 
-const float* Graph::Data(Value value) const {
+ConstTensor Graph::Data(Value value) const {
   if (value == kNone) return nullptr;
   const Storage& storage = storages_[nodes_[value].storage];
-  return storage.input.has_value() ? inputs_[*storage.input] : storage.data.get();
+  if (storage.input.has_value()) return inputs_[*storage.input];
+  return storage.In(storage.data.get());
 }
 
-float* Graph::Gradient(Value value) const {
-  return slots_[*storages_[nodes_[value].storage].gradient_slot].data.get();
+Tensor Graph::Gradient(Value value) const {
+  const Storage& storage = storages_[nodes_[value].storage];
+  return storage.In(slots_[*storage.gradient_slot].data.get());
 }
 
 void Graph::Forward(const GraphCall& call, bool training) {
@@ -215,7 +219,7 @@ void Graph::Forward(const GraphCall& call, bool training) {
         {.inputs = call_inputs_,
          .parameters = Of(parameters_, node),
          .rounded = Of(operands_, node),
-         .output = storages_[node.storage].data.get(),
+         .output = storages_[node.storage].In(storages_[node.storage].data.get()),
          .training = node.mode == CallMode::kOfRun ? training : node.mode == CallMode::kTraining,
          .key = Mix64(call.key, node.salt),
          .first_example = call.first_example});
@@ -229,7 +233,7 @@ void Graph::Need(size_t variable, const GraphCall& call) {
   if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
   if (rounded_.empty() || rounded_[variable] == nullptr) return;
   auto* const rounded = reinterpret_cast<uint16_t*>(rounded_[variable].get());
-  ops_.ToBfloat16(VariableElements(variables_[variable]), call.parameters[variable], rounded);
+  ops_.Convert(VariableElements(variables_[variable]), call.parameters[variable], Tensor(rounded));
   operands_[variable] = rounded;
 }
 
@@ -305,15 +309,16 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   const Node& node = nodes_[index];
   float* scratch = scratch_.get();
   sums_.clear();
-  const auto target = [&](int64_t n, float* to, std::vector<bool>& written, size_t at) {
+  const auto target = [&](int64_t n, Tensor to, std::vector<bool>& written, size_t at) {
     if (to == nullptr) return to;
     if (!written[at]) {
       written[at] = true;
       return to;
     }
-    float* aside = scratch;
+    const bool bfloat16 = to.bfloat16 != nullptr;
+    const Tensor aside = bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(scratch)) : Tensor(scratch);
     sums_.push_back({n, aside, to});
-    scratch += RoundUp(n);
+    scratch += RoundUp(bfloat16 ? (n + 1) / 2 : n);
     return aside;
   };
 
@@ -322,14 +327,17 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value input = node.inputs[i];
     call_inputs_.push_back(Data(input));
-    float* to = nullptr;
+    Tensor to;
     if (i < node.data_inputs && !node.observes && nodes_[input].needs_gradient) {
       const size_t storage = nodes_[input].storage;
       to = target(call.batch * storages_[storage].size, Gradient(input), storage_written_, storage);
     }
     call_d_inputs_.push_back(to);
   }
-  if (node.observes) ops_.Fill(call.batch * Elements(node.shape), 0, Gradient(index));
+  if (node.observes) {  // zeros are the same numbers in either type
+    const Storage& storage = storages_[node.storage];
+    ops_.Fill(call.batch * storage.floats(), 0, slots_[*storage.gradient_slot].data.get());
+  }
   const size_t count = node.layer->variables().size();
   call_d_parameters_.clear();
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {

@@ -110,6 +110,7 @@ class Graph {
   // Inference computes the outputs and all before them, training what the losses and the moving
   // averages need. The batch size must be prepared.
   void Forward(const GraphCall& call, bool training);
+  // Of the outputs and of values that a loss is taken of.
   const float* value(Value value) const { return Data(value); }
   // Where the gradient of the loss by the loss value goes before Backward.
   float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
@@ -155,15 +156,19 @@ class Graph {
     ActivityPenalty penalty;
   };
   class Builder;  // graph_build.cc
-  // Of one storage, in floats an example.
   struct Storage {
-    int64_t size = 0;
+    int64_t size = 0;             // elements of an example
+    bool bfloat16 = false;        // and so is the gradient
     std::optional<size_t> input;  // of the graph: the caller's memory
     DeviceArray data;
     std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
+    int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }  // of memory, an example
+    Tensor In(float* memory) const {
+      return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
+    }
   };
   struct Slot {
-    int64_t size = 0;
+    int64_t size = 0;  // floats an example
     DeviceArray data;
   };
   struct Kernels {
@@ -174,8 +179,8 @@ class Graph {
 
   struct Sum {
     int64_t n = 0;
-    const float* from = nullptr;
-    float* to = nullptr;
+    ConstTensor from;
+    Tensor to;
   };
 
   explicit Graph(Ops& ops) : ops_(ops) {}
@@ -184,6 +189,7 @@ class Graph {
   static bool IsView(const Node& node) { return node.in_place || node.layer->is_view(); }
   static bool Observes(const Node& node);
   void FoldActivations();
+  void ShortenStorages(std::span<const Value> loss_values);
   void MarkTraining(std::span<const Value> loss_values);
   absl::Status Reserve(int64_t batch);
   absl::Status MakeKernels(int64_t batch, Kernels& kernels);
@@ -193,8 +199,8 @@ class Graph {
   void PlanScratch(bool add);
   int64_t PassesOver(const Node& node) const;
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
-  const float* Data(Value value) const;
-  float* Gradient(Value value) const;
+  ConstTensor Data(Value value) const;
+  Tensor Gradient(Value value) const;
   // Those of the job, where the layer's policy says nothing.
   Operands OperandsOf(const Node& node) const {
     return tf32_ && node.operands == Operands::kFloat32 ? Operands::kTf32 : node.operands;
@@ -234,9 +240,11 @@ class Graph {
   std::vector<DeviceArray> rounded_;
   // Of a run.
   std::span<const float* const> inputs_;
-  std::vector<const float*> parameters_, call_inputs_;
+  std::vector<const float*> parameters_;
+  std::vector<ConstTensor> call_inputs_;
   std::vector<const uint16_t*> operands_;  // as rounded_, once it has the numbers
-  std::vector<float*> call_d_inputs_, call_d_parameters_;
+  std::vector<Tensor> call_d_inputs_;
+  std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
   // Gradients to be added to others: of inputs (floats an example), then of variables.

@@ -55,6 +55,30 @@ void Graph::FoldActivations() {
   storages_ = std::move(kept);
 }
 
+// Where products take bfloat16, so do the tensors between layers, if all that write and read one
+// can: half the memory is moved, and products need not round them.
+void Graph::ShortenStorages(std::span<const Value> loss_values) {
+  if (!ops_.has_bfloat16()) return;
+  const auto keep = [&](Value value) {
+    if (value != kNone) storages_[nodes_[value].storage].bfloat16 = false;
+  };
+  for (Storage& storage : storages_) storage.bfloat16 = !storage.input.has_value();
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || IsView(node)) continue;
+    ops_.AllowOperands(OperandsOf(node));
+    const bool takes = OperandsOf(node) == Operands::kBfloat16 &&
+                       node.layer->TakesBfloat16(ops_, node.input_shapes);
+    if (!takes) storages_[node.storage].bfloat16 = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!takes || i >= node.data_inputs) keep(node.inputs[i]);
+    }
+  }
+  std::for_each(outputs_.begin(), outputs_.end(), keep);
+  std::for_each(output_masks_.begin(), output_masks_.end(), keep);
+  std::for_each(loss_values.begin(), loss_values.end(), keep);
+  for (const PenaltyOnValue& on : activities_) keep(on.value);
+}
+
 absl::StatusOr<Graph::Value> Graph::Duplicate(Value value) {
   const Layer* of = nodes_[value].layer;
   if (of == nullptr) return absl::InvalidArgumentError("a loss is taken of an input of the model");
@@ -147,7 +171,7 @@ void Graph::PlanScratch(bool add) {
     for (size_t k = 0; k < node.data_inputs; ++k) {
       const size_t storage = nodes_[node.inputs[k]].storage;
       if (node.observes || !nodes_[node.inputs[k]].needs_gradient) continue;
-      if (storage_written[storage]) inputs += RoundUp(storages_[storage].size);
+      if (storage_written[storage]) inputs += RoundUp(storages_[storage].floats());
       storage_written[storage] = true;
     }
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
@@ -208,12 +232,13 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
 
 void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
   loss_values_.assign(loss_values.begin(), loss_values.end());
+  ShortenStorages(loss_values);
   MarkTraining(loss_values);
   std::vector<size_t> free;
   const auto take = [&](Value value) {
     Storage& storage = storages_[nodes_[value].storage];
     if (!storage.gradient_slot.has_value()) {
-      storage.gradient_slot = TakeSlot(storage.size, free);
+      storage.gradient_slot = TakeSlot(storage.floats(), free);
     }
   };
   for (const Value value : loss_values) take(value);

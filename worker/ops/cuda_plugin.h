@@ -15,7 +15,7 @@
 namespace paracord {
 
 // To be raised with every change of ops.h or of what is below.
-constexpr uint32_t kCudaPluginVersion = 12;
+constexpr uint32_t kCudaPluginVersion = 13;
 
 extern "C" {
 // What the function paracord_cuda_plugin() returns. Functions write why they failed, one line.

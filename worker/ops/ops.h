@@ -1,8 +1,8 @@
 // The tensor operations that layers and losses are written over, for one device. CpuOps
 // (cpu/cpu_ops.h) is the definition of correct; CUDA implements the same declarations. Tensors are
-// float32, row-major, images NHWC, and lie in the device's memory. What has shapes to prepare for
-// (matmul, convolution, pooling) is made once and run often. Operations may be asynchronous: Finish
-// waits. Used by one thread at a time.
+// float32, row-major, images NHWC, and lie in the device's memory; those of type Tensor may be
+// bfloat16. What has shapes to prepare for (matmul, convolution, pooling) is made once and run
+// often. Operations may be asynchronous: Finish waits. Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,36 @@ namespace paracord {
 
 // Memory of the device, freed with its owner, which must not outlive the Ops.
 using DeviceArray = std::unique_ptr<float[], std::function<void(float*)>>;
+
+// Numbers that an operation reads: float32, or bfloat16, of which every one becomes float32 before
+// it computes. As both, where several products take the bfloat16 that Ops::Convert made of them.
+struct ConstTensor {
+  ConstTensor(const float* numbers = nullptr, const uint16_t* rounded = nullptr)  // NOLINT: as it
+      : float32(numbers), bfloat16(rounded) {}
+  operator const float*() const { return float32; }  // NOLINT: where nothing else is taken
+  bool operator==(std::nullptr_t) const { return float32 == nullptr && bfloat16 == nullptr; }
+  // From element n on.
+  ConstTensor operator+(int64_t n) const {
+    return {float32 == nullptr ? nullptr : float32 + n,
+            bfloat16 == nullptr ? nullptr : bfloat16 + n};
+  }
+  const float* float32;      // or null
+  const uint16_t* bfloat16;  // or null
+};
+// And that it writes, as the one or, rounded to the nearest and to even, the other.
+struct Tensor {
+  Tensor(float* numbers = nullptr) : float32(numbers) {}  // NOLINT: as it
+  explicit Tensor(uint16_t* rounded) : bfloat16(rounded) {}
+  operator float*() const { return float32; }                   // NOLINT: as above
+  operator ConstTensor() const { return {float32, bfloat16}; }  // NOLINT
+  bool operator==(std::nullptr_t) const { return float32 == nullptr && bfloat16 == nullptr; }
+  Tensor operator+(int64_t n) const {
+    if (bfloat16 != nullptr) return Tensor(bfloat16 + n);
+    return float32 == nullptr ? nullptr : float32 + n;
+  }
+  float* float32 = nullptr;      // or null
+  uint16_t* bfloat16 = nullptr;  // or null
+};
 
 enum class ActivationKind {
   kLinear,
@@ -149,20 +179,12 @@ enum class Operands {
   kBfloat16,  // 8 may do.
 };
 
-// Of a product: numbers, and what Ops::ToBfloat16 made of them, where several products take them.
-struct Operand {
-  Operand(const float* numbers, const uint16_t* rounded = nullptr)  // NOLINT: as a float*
-      : data(numbers), bfloat16(rounded) {}
-  const float* data;
-  const uint16_t* bfloat16;  // or null
-};
-
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  // Whether it rounds operands to bfloat16 that do not come so.
+  // Whether it rounds operands to bfloat16 that do not come so. Else they are float32, too.
   virtual bool takes_bfloat16() const = 0;
-  virtual void Run(Operand a, Operand b, const float* bias, float* c) = 0;
+  virtual void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) = 0;
 };
 
 // One axis of a window that slides over an image.
@@ -176,16 +198,17 @@ struct ConvShape {
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   WindowAxis height = {}, width = {};
   bool bias = false, relu = false;
+  bool x_bfloat16 = false, y_bfloat16 = false;  // and their gradients
 };
 
 // What is asked for of x (batch, h, w, in_channels), kernel (h, w, in_channels / groups,
 // out_channels) and bias (out_channels), from dy, the gradient before the ReLU.
 struct ConvGradients {
-  const float* dy = nullptr;
+  ConstTensor dy = {};
   float* dkernel = nullptr;       // or null
   float* dbias = nullptr;         // with dkernel, where there is a bias
-  const float* x = nullptr;       // for dkernel
-  float* dx = nullptr;            // or null
+  ConstTensor x = {};             // for dkernel
+  Tensor dx = {};                 // or null
   const float* kernel = nullptr;  // for dx
 };
 
@@ -193,7 +216,7 @@ struct ConvGradients {
 class Conv2D {
  public:
   virtual ~Conv2D() = default;
-  virtual void Forward(const float* x, const float* kernel, const float* bias, float* y) = 0;
+  virtual void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) = 0;
   virtual void Backward(const ConvGradients& gradients) = 0;
 };
 
@@ -206,9 +229,9 @@ struct PoolShape {
 class Pool2D {
  public:
   virtual ~Pool2D() = default;
-  virtual void Forward(const float* x, float* y) = 0;
+  virtual void Forward(ConstTensor x, Tensor y) = 0;
   // Of the last Forward.
-  virtual void Backward(const float* dy, float* dx) = 0;
+  virtual void Backward(ConstTensor dy, Tensor dx) = 0;
 };
 
 enum class LossKind {
@@ -369,19 +392,22 @@ class Ops {
   virtual bool has_bfloat16() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(const MatmulShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) = 0;
+  // Whether a convolution of tensors of bfloat16 is computed as that, and not made of one of
+  // float32. Of a shape with any batch.
+  virtual bool ComputesBfloat16(const ConvShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) = 0;
 
-  // y = activation(x), over (rows, columns). x == y is allowed.
-  virtual void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
-                        float* y) = 0;
+  // y = activation(x), over (rows, columns). x == y is allowed. Those along an axis: float32.
+  virtual void Activate(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                        Tensor y) = 0;
   // dx = dy * activation'(x), where y = activation(x). dy == dx is allowed. x may be null where the
   // slope is a function of y (ReLU, sigmoid, tanh and others).
-  virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns,
-                                const float* x, const float* y, const float* dy, float* dx) = 0;
+  virtual void ActivateBackward(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                                ConstTensor y, ConstTensor dy, Tensor dx) = 0;
   // y = scale * x + offset
   virtual void Affine(int64_t n, float scale, float offset, const float* x, float* y) = 0;
   // y += x
-  virtual void Add(int64_t n, const float* x, float* y) = 0;
+  virtual void Add(int64_t n, ConstTensor x, Tensor y) = 0;
   // sums[c] = sum over rows of x[r, c]
   virtual void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) = 0;
   // Sets an element to zero with probability `rate`, multiplies it by 1 / (1 - rate) otherwise; the
@@ -390,26 +416,26 @@ class Ops {
                        float* y) = 0;
 
   virtual void Fill(int64_t n, float value, float* y) = 0;
-  // y = x, rounded to the nearest and to even.
-  virtual void ToBfloat16(int64_t n, const float* x, uint16_t* y) = 0;
+  // y = x
+  virtual void Convert(int64_t n, ConstTensor x, Tensor y) = 0;
   // y = a, or y += a, along the walk.
   virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
-  // y = a op b along the walk.
-  virtual void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
-                      float* y) = 0;
+  // y = a op b along the walk. bfloat16: along one axis, in steps of 1.
+  virtual void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
+                      Tensor y) = 0;
 
-  // Mean and variance (the mean of squared differences) of each column or row.
-  virtual void Moments(const NormShape& shape, const float* x, float* mean, float* variance) = 0;
+  // Mean and variance (the mean of squared differences) of each column or row. By row: float32.
+  virtual void Moments(const NormShape& shape, ConstTensor x, float* mean, float* variance) = 0;
   // y = (x - mean) / sqrt(variance + epsilon) [* scale] [+ offset], then ReLU if asked; both may be
   // null.
-  virtual void Normalize(const NormShape& shape, const float* x, const float* mean,
+  virtual void Normalize(const NormShape& shape, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
-                         float* y) = 0;
+                         Tensor y) = 0;
   // The gradients of it; `constant`: mean and variance do not depend on x. Outputs may be null. The
   // offset is for the ReLU alone.
-  virtual void NormalizeBackward(const NormShape& shape, bool constant, const float* x,
+  virtual void NormalizeBackward(const NormShape& shape, bool constant, ConstTensor x,
                                  const float* mean, const float* variance, const float* scale,
-                                 const float* offset, const float* dy, float* dx, float* dscale,
+                                 const float* offset, ConstTensor dy, Tensor dx, float* dscale,
                                  float* doffset) = 0;
 
   // y[i, :] = table[ids[i], :]; an id outside of the table gives zeros.

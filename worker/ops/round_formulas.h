@@ -20,9 +20,10 @@ PARACORD_HD float WithoutBits(float x) {
 
 // The upper half of its bits. A NaN stays one.
 PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
-  constexpr uint32_t kQuiet = 0x40;
-  const uint32_t upper = std::bit_cast<uint32_t>(WithoutBits<16>(x)) >> 16;
-  return static_cast<uint16_t>(std::isnan(x) ? upper | kQuiet : upper);
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16;
+  const uint32_t quiet = bits >> 16 | 0x40u;
+  return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 // The power of two that brings numbers of at most this magnitude near float16's largest, 65504, and

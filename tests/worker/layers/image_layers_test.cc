@@ -52,7 +52,7 @@ Floats Output(const std::string& class_name, const json& values, const Shape& sh
   auto in = ops.Allocate(n), out = ops.Allocate(to);
   REQUIRE((in.ok() && out.ok()));
   ops.Upload(n, x.data(), in->get());
-  const float* const all[] = {in->get()};
+  const ConstTensor all[] = {in->get()};
   ForwardCall call;
   call.inputs = all;
   call.output = out->get();

@@ -29,7 +29,7 @@ std::vector<float> Output(const std::string& class_name, const json& values, con
   auto in = ops.Allocate(n), out = ops.Allocate(n);
   REQUIRE((in.ok() && out.ok()));
   ops.Upload(n, x.data(), in->get());
-  const float* const all[] = {in->get()};
+  const ConstTensor all[] = {in->get()};
   ForwardCall call;
   call.inputs = all;
   call.output = out->get();

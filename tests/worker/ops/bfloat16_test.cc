@@ -38,7 +38,7 @@ TEST_CASE("numbers are rounded to the nearest bfloat16, ties to even") {
   const float kInf = std::numeric_limits<float>::infinity();
   const auto rounded = [](float x) {
     uint16_t bits = 0;
-    MakeCpuOps(1)->ToBfloat16(1, &x, &bits);
+    MakeCpuOps(1)->Convert(1, &x, Tensor(&bits));
     return Widened(bits);
   };
   CHECK(rounded(1.00390625f) == 1.f);        // 1 + 2^-8: a tie
@@ -49,7 +49,7 @@ TEST_CASE("numbers are rounded to the nearest bfloat16, ties to even") {
   CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
 }
 
-Floats Product(Ops& ops, const MatmulShape& s, const Operand& a, const Operand& b,
+Floats Product(Ops& ops, const MatmulShape& s, const ConstTensor& a, const ConstTensor& b,
                const Floats& bias) {
   Floats c(static_cast<size_t>(s.batch * s.m * s.n), std::nanf(""));
   ops.MakeMatmul(s).value()->Run(a, b, bias.data(), c.data());
@@ -79,7 +79,7 @@ TEST_CASE("products of bfloat16 are those of float32, from either operand's form
       ops->AllowOperands(Operands::kBfloat16);
       CHECK(Product(*ops, s, a.data(), b.data(), bias) == wanted);
       std::vector<uint16_t> short_b(b.size());
-      ops->ToBfloat16(batch * k * n, b.data(), short_b.data());
+      ops->Convert(batch * k * n, b.data(), Tensor(short_b.data()));
       CHECK(Product(*ops, s, a.data(), {b.data(), short_b.data()}, bias) == wanted);
     }
   }

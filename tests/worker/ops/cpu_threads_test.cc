@@ -65,7 +65,7 @@ TEST_CASE("loops give the same bits with any number of threads") {
   SameForAnyThreads("sum", [&](Ops& ops, float* y) { ops.SumRows(kRows, kColumns, px, y); });
   SameForAnyThreads("dropout", [&](Ops& ops, float* y) { ops.Dropout(5, 0.3f, 11, kAll, px, y); });
   SameForAnyThreads("rounding", [&](Ops& ops, float* y) {
-    ops.ToBfloat16(kAll, px, reinterpret_cast<uint16_t*>(y));
+    ops.Convert(kAll, px, Tensor(reinterpret_cast<uint16_t*>(y)));
   });
   SameForAnyThreads("transpose", [&](Ops& ops, float* y) {
     ops.Copy({{kColumns, kRows}, {1, kColumns}, {}, {kRows, 1}}, false, px, y);

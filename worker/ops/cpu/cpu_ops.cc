@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/elements.h"
 #include "worker/ops/cpu/ranges.h"
+#include "worker/ops/wide_conv.h"
 
 namespace paracord {
 namespace {
@@ -83,36 +85,53 @@ class CpuOps : public Ops {
       if (made.ok()) RETURN_IF_ERROR(Reserve(cpu::ScratchFloats(shape)));
       if (!absl::IsUnimplemented(made.status())) return made;
     }
+    if (shape.x_bfloat16 || shape.y_bfloat16) return MakeWideConv2D(*this, shape);
     const std::array<int64_t, 3> floats = cpu::WinogradFloats(threads_, shape);
     if (floats[0] == 0) return cpu::MakeConv2D(device_, threads_, shape, false);
     RETURN_IF_ERROR(Reserve(floats));
     return cpu::MakeWinograd(device_, threads_, shape);
+  }
+  bool ComputesBfloat16(const ConvShape& shape) override {
+    return bfloat16_ && cpu::MakeConv2D(device_, threads_, shape, true).ok();
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
     const int64_t outputs = shape.batch * shape.height.out * shape.width.out * shape.channels;
     ASSIGN_OR_RETURN(DeviceArray pixels, Allocate(shape.max ? outputs : 0));
     return cpu::MakePool2D(threads_, shape, std::move(pixels));
   }
-  void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
-                float* y) override {
+  void Activate(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                Tensor y) override {
+    if (x.bfloat16 != nullptr || y.bfloat16 != nullptr) {
+      return Elementwise<1>(rows * columns, {x}, y, [=](int64_t n, const auto& in, float* out) {
+        cpu::Activate(activation, 1, n, in[0], out);
+      });
+    }
     InRanges(rows, columns, [=](int64_t first, int64_t count) {
       cpu::Activate(activation, count, columns, x + first * columns, y + first * columns);
     });
   }
-  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
-                        const float* y, const float* dy, float* dx) override {
+  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                        ConstTensor y, ConstTensor dy, Tensor dx) override {
+    if (x.bfloat16 != nullptr || y.bfloat16 != nullptr || dy.bfloat16 != nullptr ||
+        dx.bfloat16 != nullptr) {
+      return Elementwise<3>(rows * columns, {x, y, dy}, dx,
+                            [=](int64_t n, const auto& in, float* out) {
+                              cpu::ActivateBackward(activation, 1, n, in[0], in[1], in[2], out);
+                            });
+    }
     InRanges(rows, columns, [=](int64_t first, int64_t count) {
       const int64_t at = first * columns;
-      cpu::ActivateBackward(activation, count, columns, x == nullptr ? x : x + at, y + at, dy + at,
-                            dx + at);
+      cpu::ActivateBackward(activation, count, columns, x + at, y + at, dy + at, dx + at);
     });
   }
   void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
     InRanges(n, 1,
              [=](int64_t at, int64_t count) { cpu::Affine(count, scale, offset, x + at, y + at); });
   }
-  void Add(int64_t n, const float* x, float* y) override {
-    InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Add(count, x + at, y + at); });
+  void Add(int64_t n, ConstTensor x, Tensor y) override {
+    Elementwise<2>(n, {y, x}, y, [](int64_t count, const auto& in, float* out) {
+      cpu::FlatBinary(BinaryKind::kAdd, count, in[0], in[1], out);
+    });
   }
   void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
     InRanges(columns, rows, [=](int64_t at, int64_t count) {
@@ -125,8 +144,8 @@ class CpuOps : public Ops {
       cpu::Dropout(key, rate, first + at, count, x + at, y + at);
     });
   }
-  void ToBfloat16(int64_t n, const float* x, uint16_t* y) override {
-    cpu::ToBfloat16(threads_, n, x, y);
+  void Convert(int64_t n, ConstTensor x, Tensor y) override {
+    InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Convert(count, x + at, y + at); });
   }
   void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
@@ -135,28 +154,39 @@ class CpuOps : public Ops {
       cpu::Copy(part, add, a + at_a, y + at_y);
     });
   }
-  void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
-              float* y) override {
+  void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y) override {
+    if (a.bfloat16 != nullptr || b.bfloat16 != nullptr || y.bfloat16 != nullptr) {
+      return Elementwise<2>(walk.dims[0], {a, b}, y, [=](int64_t n, const auto& in, float* out) {
+        cpu::FlatBinary(kind, n, in[0], in[1], out);
+      });
+    }
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t at_b, int64_t at_y) {
       cpu::Binary(kind, part, a + at_a, b + at_b, y + at_y);
     });
   }
-  void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
-    const auto moments = [&](int64_t first, int64_t count) {
-      (s.by_column ? cpu::ColumnMoments : cpu::RowMoments)(s, x, mean, variance, first, count);
-    };
-    s.by_column ? InColumns(s, moments) : InRanges(s.rows, s.columns, moments);
-  }
-  void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
-                 const float* scale, const float* offset, float* y) override {
+  void Moments(const NormShape& s, ConstTensor x, float* mean, float* variance) override {
+    if (s.by_column) {
+      return InColumns(s, [&](int64_t first, int64_t count) {
+        cpu::ColumnMoments(s, x, mean, variance, first, count);
+      });
+    }
     InRanges(s.rows, s.columns, [&](int64_t first, int64_t count) {
-      (s.by_column ? cpu::NormalizeColumns : cpu::NormalizeRows)(s, x, mean, variance, scale,
-                                                                 offset, y, first, count);
+      cpu::RowMoments(s, x, mean, variance, first, count);
     });
   }
-  void NormalizeBackward(const NormShape& s, bool constant, const float* x, const float* mean,
+  void Normalize(const NormShape& s, ConstTensor x, const float* mean, const float* variance,
+                 const float* scale, const float* offset, Tensor y) override {
+    InRanges(s.rows, s.columns, [&](int64_t first, int64_t count) {
+      if (s.by_column) {
+        cpu::NormalizeColumns(s, x, mean, variance, scale, offset, y, first, count);
+      } else {
+        cpu::NormalizeRows(s, x, mean, variance, scale, offset, y, first, count);
+      }
+    });
+  }
+  void NormalizeBackward(const NormShape& s, bool constant, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
-                         const float* dy, float* dx, float* dscale, float* doffset) override {
+                         ConstTensor dy, Tensor dx, float* dscale, float* doffset) override {
     if (s.by_column) {
       return InColumns(s, [&](int64_t first, int64_t count) {
         cpu::NormColumnsBackward(s, constant, x, mean, variance, scale, offset, dy, dx, dscale,
@@ -247,6 +277,15 @@ class CpuOps : public Ops {
   template <class Body>
   void InRanges(int64_t n, int64_t each, const Body& body) const {
     cpu::InRanges(threads_, n, cpu::kRange / std::max<int64_t>(each, 1), body);
+  }
+  template <size_t kInputs, class Work>
+  void Elementwise(int64_t n, const std::array<ConstTensor, kInputs>& x, Tensor y,
+                   const Work& work) const {
+    InRanges(n, 1, [&](int64_t at, int64_t count) {
+      std::array<ConstTensor, kInputs> from;
+      for (size_t k = 0; k < kInputs; ++k) from[k] = x[k] + at;
+      cpu::InFloats(count, from, y + at, work);
+    });
   }
   // Of columns, so many together that two threads do not write to one cache line.
   template <class Body>

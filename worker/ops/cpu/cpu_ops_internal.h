@@ -58,30 +58,31 @@ void Add(int64_t n, const float* x, float* y);
 // Of the first `count` of the columns.
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
-void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y);
+void Convert(int64_t n, ConstTensor x, Tensor y);
 void Fill(int64_t n, float value, float* y);
 void Copy(const Walk& walk, bool add, const float* a, float* y);
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);
+void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
 // Of `count` rows.
 void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
                 int64_t count);
 void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
                    const float* scale, const float* offset, float* y, int64_t first, int64_t count);
-void NormalizeColumns(const NormShape& shape, const float* x, const float* mean,
-                      const float* variance, const float* scale, const float* offset, float* y,
+void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
+                      const float* variance, const float* scale, const float* offset, Tensor y,
                       int64_t first, int64_t count);
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
 // Of `count` columns.
-void ColumnMoments(const NormShape& shape, const float* x, float* mean, float* variance,
+void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
                    int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
                           const float* variance, const float* dy, float* dscale, float* doffset,
                           int64_t first, int64_t count);
-void NormColumnsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+void NormColumnsBackward(const NormShape& shape, bool constant, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
-                         const float* dy, float* dx, float* dscale, float* doffset, int64_t first,
+                         ConstTensor dy, Tensor dx, float* dscale, float* doffset, int64_t first,
                          int64_t count);
 void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
             float* y);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/elements.h"
 #include "worker/ops/cpu/ranges.h"
 
 namespace paracord::cpu {
@@ -52,6 +53,9 @@ memory WithoutData(const memory::desc& desc, const dnnl::engine& engine) {
 }
 
 void Point(memory& at, const void* data) { at.set_data_handle(const_cast<void*>(data)); }
+void Point(memory& at, const Tensor& y) {
+  With(y, [&](const auto* data) { Point(at, static_cast<const void*>(data)); });
+}
 
 // As bfloat16 a primitive is only wanted if it is computed by AMX: others may be slower than that
 // of float32, down to loops over single elements.
@@ -68,11 +72,12 @@ class Reader {
   Reader(Device& device, int threads, Type type)
       : device_(device), threads_(threads), rounds_(type != kF32) {}
   bool rounds() const { return rounds_; }
-  const void* Read(const Operand& x, size_t scratch, int64_t n) const {
-    if (!rounds_) return x.data;
+  const void* Read(const ConstTensor& x, size_t scratch, int64_t n) const {
+    if (!rounds_) return x.float32;
     if (x.bfloat16 != nullptr) return x.bfloat16;
     auto* const rounded = reinterpret_cast<uint16_t*>(device_.scratch[scratch].get());
-    ToBfloat16(threads_, n, x.data, rounded);
+    InRanges(threads_, n, kRange,
+             [&](int64_t at, int64_t count) { Convert(count, x + at, Tensor(rounded + at)); });
     return rounded;
   }
 
@@ -149,7 +154,7 @@ class DnnlMatmul : public Matmul {
   }
 
   bool takes_bfloat16() const override { return reader_.rounds(); }
-  void Run(Operand a, Operand b, const float* bias, float* c) override {
+  void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) override {
     device_.Guard("matmul", [&] {
       Point(a_, Read(0, a, shape_.m));
       Point(b_, Read(1, b, shape_.n));
@@ -161,11 +166,11 @@ class DnnlMatmul : public Matmul {
 
  private:
   // `x`, k rows of `width`, or its copy with the rows apart, or rounded.
-  const void* Read(size_t operand, const Operand& all, int64_t width) {
+  const void* Read(size_t operand, const ConstTensor& all, int64_t width) {
     if (apart_[operand] == 0) {
       return reader_.Read(all, operand, shape_.batch * shape_.k * width);
     }
-    const float* const x = all.data;
+    const float* const x = all.float32;
     float* const copy = device_.scratch[operand].get();
     InRanges(threads_, shape_.k, kRange / width + 1, [&](int64_t first, int64_t count) {
       for (int64_t r = first; r < first + count; ++r) {
@@ -231,8 +236,8 @@ memory::desc Result(const ConvShape& s, Type type) {
 struct ConvDescs {
   ConvDescs(const ConvShape& s, Type type)
       : x(Image(s, type)),
-        y(Result(s, kF32)),
-        dx(Image(s, kF32)),
+        y(Result(s, s.y_bfloat16 ? type : kF32)),
+        dx(Image(s, s.x_bfloat16 ? type : kF32)),
         dy(Result(s, type)),
         bias({s.out_channels}, kF32, memory::format_tag::a),
         strides{s.height.stride, s.width.stride},
@@ -341,7 +346,7 @@ class DnnlConv2D : public Conv2D {
     }
   }
 
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
+  void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
     device_.Guard("convolution", [&] {
       Point(x_, reader_.Read(x, 0, inputs_));
       Point(y_, y);

@@ -54,11 +54,17 @@ void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float
   for (size_t i = 0; i < total.size(); ++i) sums[i] = static_cast<float>(total[i]);
 }
 
-void ToBfloat16(int threads, int64_t n, const float* x, uint16_t* y) {
-  InRanges(threads, n, kRange, [=](int64_t at, int64_t count) {
-    FloatsToBf16(std::span(x + at, static_cast<size_t>(count)),
-                 std::span(y + at, static_cast<size_t>(count)));
-  });
+void Convert(int64_t n, ConstTensor x, Tensor y) {
+  const auto count = static_cast<size_t>(n);
+  if (x.bfloat16 != nullptr && y.bfloat16 != nullptr) {
+    std::copy_n(x.bfloat16, count, y.bfloat16);
+  } else if (x.bfloat16 != nullptr) {
+    Bf16ToFloats({x.bfloat16, count}, {y.float32, count});
+  } else if (y.bfloat16 != nullptr) {
+    FloatsToBf16({x.float32, count}, {y.bfloat16, count});
+  } else {
+    std::copy_n(x.float32, count, y.float32);
+  }
 }
 
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y) {

@@ -6,6 +6,7 @@
 
 #include "common/vector_widths.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/elements.h"
 
 namespace paracord::cpu {
 namespace {
@@ -15,97 +16,127 @@ constexpr int64_t kBlock = 256;
 // Rows of x, and what is the same along each column.
 struct Columns {
   int64_t step = 0, count = 0;  // from row to row, and of a row
-  const float* x = nullptr;
+  ConstTensor x = {};
   const float *mean = nullptr, *factor = nullptr;
   const float *whole = nullptr, *offset = nullptr;  // the factor with the scale
   float relu = 0;
 };
 
 // Before the ReLU, there and back the same bits.
-PARACORD_KERNEL float ValueOf(const Columns& c, const float* x, int64_t i) {
-  return (x[i] - c.mean[i]) * c.whole[i] + c.offset[i];
+PARACORD_KERNEL float ValueOf(const Columns& c, float x, int64_t i) {
+  return (x - c.mean[i]) * c.whole[i] + c.offset[i];
 }
 template <bool kRelu>
-PARACORD_KERNEL float SlopeOf(const Columns& c, const float* x, const float* dy, int64_t i) {
-  if constexpr (!kRelu) return dy[i];
+PARACORD_KERNEL float SlopeOf(const Columns& c, float x, float dy, int64_t i) {
+  if constexpr (!kRelu) return dy;
   const float v = ValueOf(c, x, i);
-  return static_cast<int>(v > 0) & static_cast<int>(v < c.relu) ? dy[i] : 0.f;
+  return static_cast<int>(v > 0) & static_cast<int>(v < c.relu) ? dy : 0.f;
 }
 
-PARACORD_KERNEL void AddRows(const Columns c, int64_t rows, float* sum) {
-  const float* x = c.x;
+template <class X>
+PARACORD_KERNEL void AddRows(const Columns c, const X* x, int64_t rows, float* sum) {
   for (int64_t r = 0; r < rows; ++r, x += c.step) {
     PARACORD_INDEPENDENT
-    for (int64_t i = 0; i < c.count; ++i) sum[i] += x[i];
+    for (int64_t i = 0; i < c.count; ++i) sum[i] += At(x, i);
   }
 }
 PARACORD_WIDTHS(void, AddRowsWide, (const Columns& c, int64_t rows, float* sum),
-                AddRows(c, rows, sum))
+                c.x.bfloat16 == nullptr ? AddRows(c, c.x.float32, rows, sum)
+                                        : AddRows(c, c.x.bfloat16, rows, sum))
 
-PARACORD_KERNEL void AddSquares(const Columns c, int64_t rows, float* sum) {
-  const float* x = c.x;
+template <class X>
+PARACORD_KERNEL void AddSquares(const Columns c, const X* x, int64_t rows, float* sum) {
   for (int64_t r = 0; r < rows; ++r, x += c.step) {
     PARACORD_INDEPENDENT
     for (int64_t i = 0; i < c.count; ++i) {
-      const float off = x[i] - c.mean[i];
+      const float off = At(x, i) - c.mean[i];
       sum[i] += off * off;
     }
   }
 }
 PARACORD_WIDTHS(void, AddSquaresWide, (const Columns& c, int64_t rows, float* sum),
-                AddSquares(c, rows, sum))
+                c.x.bfloat16 == nullptr ? AddSquares(c, c.x.float32, rows, sum)
+                                        : AddSquares(c, c.x.bfloat16, rows, sum))
 
-template <bool kRelu>
-PARACORD_KERNEL void AddSlopes(const Columns c, int64_t rows, const float* dy, float* sum,
+template <bool kRelu, class X, class Y>
+PARACORD_KERNEL void AddSlopes(const Columns c, const X* x, int64_t rows, const Y* dy, float* sum,
                                float* dot) {
-  const float* x = c.x;
   for (int64_t r = 0; r < rows; ++r, x += c.step, dy += c.step) {
     PARACORD_INDEPENDENT
     for (int64_t i = 0; i < c.count; ++i) {
-      const float d = SlopeOf<kRelu>(c, x, dy, i);
+      const float own = At(x, i), d = SlopeOf<kRelu>(c, own, At(dy, i), i);
       sum[i] += d;
-      dot[i] += d * (x[i] - c.mean[i]) * c.factor[i];
+      dot[i] += d * (own - c.mean[i]) * c.factor[i];
     }
   }
 }
+PARACORD_KERNEL void AddSlopesOf(const Columns& c, int64_t rows, ConstTensor dy, float* sum,
+                                 float* dot) {
+  With(
+      c.x, [&](const auto* x) __attribute__((always_inline)) {
+        With(
+            dy, [&](const auto* d) __attribute__((always_inline)) {
+              c.relu == 0 ? AddSlopes<false>(c, x, rows, d, sum, dot)
+                          : AddSlopes<true>(c, x, rows, d, sum, dot);
+            });
+      });
+}
 PARACORD_WIDTHS(void, AddSlopesWide,
-                (const Columns& c, int64_t rows, const float* dy, float* sum, float* dot),
-                c.relu == 0 ? AddSlopes<false>(c, rows, dy, sum, dot)
-                            : AddSlopes<true>(c, rows, dy, sum, dot))
+                (const Columns& c, int64_t rows, ConstTensor dy, float* sum, float* dot),
+                AddSlopesOf(c, rows, dy, sum, dot))
 
-PARACORD_KERNEL void Values(const Columns c, int64_t rows, float* y) {
-  const float* x = c.x;
+template <class X, class Y>
+PARACORD_KERNEL void Values(const Columns c, const X* x, int64_t rows, Y* y) {
   for (int64_t r = 0; r < rows; ++r, x += c.step, y += c.step) {
     if (c.relu == 0) {
       PARACORD_INDEPENDENT
-      for (int64_t i = 0; i < c.count; ++i) y[i] = ValueOf(c, x, i);
+      for (int64_t i = 0; i < c.count; ++i) Put(y, i, ValueOf(c, At(x, i), i));
     } else {
       PARACORD_INDEPENDENT
       for (int64_t i = 0; i < c.count; ++i) {
-        const float v = ValueOf(c, x, i), low = v <= 0 ? 0.f : v;  // keeps a NaN
-        y[i] = low > c.relu ? c.relu : low;
+        const float v = ValueOf(c, At(x, i), i), low = v <= 0 ? 0.f : v;  // keeps a NaN
+        Put(y, i, low > c.relu ? c.relu : low);
       }
     }
   }
 }
-PARACORD_WIDTHS(void, ValuesWide, (const Columns& c, int64_t rows, float* y), Values(c, rows, y))
+PARACORD_KERNEL void ValuesOf(const Columns& c, int64_t rows, Tensor y) {
+  With(
+      c.x, [&](const auto* x) __attribute__((always_inline)) {
+        With(
+            y, [&](auto* to) __attribute__((always_inline)) { Values(c, x, rows, to); });
+      });
+}
+PARACORD_WIDTHS(void, ValuesWide, (const Columns& c, int64_t rows, Tensor y), ValuesOf(c, rows, y))
 
-template <bool kRelu>
-PARACORD_KERNEL void Slopes(const Columns c, int64_t rows, const float* sum, const float* dot,
-                            const float* dy, float* dx) {
-  const float* x = c.x;
+template <bool kRelu, class X, class Y>
+PARACORD_KERNEL void Slopes(const Columns c, const X* x, int64_t rows, const float* sum,
+                            const float* dot, const Y* dy, X* dx) {
   for (int64_t r = 0; r < rows; ++r, x += c.step, dy += c.step, dx += c.step) {
     PARACORD_INDEPENDENT
     for (int64_t i = 0; i < c.count; ++i) {
-      dx[i] = c.whole[i] * (SlopeOf<kRelu>(c, x, dy, i) - sum[i] - (x[i] - c.mean[i]) * dot[i]);
+      const float own = At(x, i), d = SlopeOf<kRelu>(c, own, At(dy, i), i);
+      Put(dx, i, c.whole[i] * (d - sum[i] - (own - c.mean[i]) * dot[i]));
     }
   }
 }
+PARACORD_KERNEL void SlopesOf(const Columns& c, int64_t rows, const float* sum, const float* dot,
+                              ConstTensor dy, Tensor dx) {
+  With(
+      dy, [&](const auto* d) __attribute__((always_inline)) {
+        if (dx.bfloat16 == nullptr) {
+          c.relu == 0 ? Slopes<false>(c, c.x.float32, rows, sum, dot, d, dx.float32)
+                      : Slopes<true>(c, c.x.float32, rows, sum, dot, d, dx.float32);
+        } else {
+          c.relu == 0 ? Slopes<false>(c, c.x.bfloat16, rows, sum, dot, d, dx.bfloat16)
+                      : Slopes<true>(c, c.x.bfloat16, rows, sum, dot, d, dx.bfloat16);
+        }
+      });
+}
 PARACORD_WIDTHS(void, SlopesWide,
-                (const Columns& c, int64_t rows, const float* sum, const float* dot,
-                 const float* dy, float* dx),
-                c.relu == 0 ? Slopes<false>(c, rows, sum, dot, dy, dx)
-                            : Slopes<true>(c, rows, sum, dot, dy, dx))
+                (const Columns& c, int64_t rows, const float* sum, const float* dot, ConstTensor dy,
+                 Tensor dx),
+                SlopesOf(c, rows, sum, dot, dy, dx))
 
 // Numbers of columns from `first` on, as Columns points to.
 struct Factors {
@@ -138,16 +169,16 @@ std::vector<double> InBlocks(int64_t rows, int64_t n, const Add& add) {
 
 }  // namespace
 
-void ColumnMoments(const NormShape& s, const float* x, float* mean, float* variance, int64_t first,
+void ColumnMoments(const NormShape& s, ConstTensor x, float* mean, float* variance, int64_t first,
                    int64_t count) {
   static const auto add_rows = PICK_WIDTH(AddRowsWide);
   static const auto add_squares = PICK_WIDTH(AddSquaresWide);
-  x += first, mean += first, variance += first;
+  mean += first, variance += first;
   Columns columns{.step = s.columns, .count = count, .mean = mean};
   const auto of = [&](auto* add, float* moment) {
     const std::vector<double> sum =
         InBlocks(s.rows, count, [&](int64_t begin, int64_t rows, float* part) {
-          columns.x = x + begin * s.columns;
+          columns.x = x + (begin * s.columns + first);
           add(columns, rows, part);
         });
     for (size_t i = 0; i < sum.size(); ++i) {
@@ -158,8 +189,8 @@ void ColumnMoments(const NormShape& s, const float* x, float* mean, float* varia
   of(add_squares, variance);
 }
 
-void NormalizeColumns(const NormShape& s, const float* x, const float* mean, const float* variance,
-                      const float* scale, const float* offset, float* y, int64_t first,
+void NormalizeColumns(const NormShape& s, ConstTensor x, const float* mean, const float* variance,
+                      const float* scale, const float* offset, Tensor y, int64_t first,
                       int64_t count) {
   static const auto values = PICK_WIDTH(ValuesWide);
   const Factors of(s, variance, scale, offset, 0, s.columns);
@@ -168,20 +199,20 @@ void NormalizeColumns(const NormShape& s, const float* x, const float* mean, con
          count, y + at);
 }
 
-void NormColumnsBackward(const NormShape& s, bool constant, const float* x, const float* mean,
+void NormColumnsBackward(const NormShape& s, bool constant, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
-                         const float* dy, float* dx, float* dscale, float* doffset, int64_t first,
+                         ConstTensor dy, Tensor dx, float* dscale, float* doffset, int64_t first,
                          int64_t count) {
   static const auto add_slopes = PICK_WIDTH(AddSlopesWide);
   static const auto slopes = PICK_WIDTH(SlopesWide);
   const Factors of(s, variance, scale, offset, first, count);
-  x += first, dy += first;
-  Columns columns{s.columns,        count, x, mean + first, of.factor.data(), of.whole.data(),
-                  of.offset.data(), s.relu};
+  Columns columns{s.columns,        count,           x + first,        mean + first,
+                  of.factor.data(), of.whole.data(), of.offset.data(), s.relu};
   const std::vector<double> sums =
       InBlocks(s.rows, 2 * count, [&](int64_t begin, int64_t rows, float* part) {
-        columns.x = x + begin * s.columns;
-        add_slopes(columns, rows, dy + begin * s.columns, part, part + count);
+        const int64_t at = begin * s.columns + first;
+        columns.x = x + at;
+        add_slopes(columns, rows, dy + at, part, part + count);
       });
   const auto n = static_cast<float>(s.rows);
   std::vector<float> sum(static_cast<size_t>(count)), dot(sum.size());
@@ -196,8 +227,8 @@ void NormColumnsBackward(const NormShape& s, bool constant, const float* x, cons
     sum[i] = constant ? 0.f : sum[i] / n;
     dot[i] = constant ? 0.f : dot[i] * of.factor[i] / n;
   }
-  columns.x = x;
-  slopes(columns, s.rows, sum.data(), dot.data(), dy, dx + first);
+  columns.x = x + first;
+  slopes(columns, s.rows, sum.data(), dot.data(), dy + first, dx + first);
 }
 
 }  // namespace paracord::cpu

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/elements.h"
 #include "worker/ops/cpu/ranges.h"
 #include "worker/ops/pool_part.h"
 
@@ -31,27 +32,36 @@ Range WindowsOver(const WindowAxis& axis, int64_t pixel) {
 }
 
 // A NaN is the largest, the first of equal maxima the one.
-void TakeLarger(int64_t channels, int32_t pixel, const float* x, float* y, int32_t* pixels) {
+template <class X>
+void TakeLarger(int64_t channels, int32_t pixel, const X* x, float* y, int32_t* pixels) {
   for (int64_t c = 0; c < channels; ++c) {
-    const bool take = (x[c] > y[c]) | (x[c] != x[c]);
-    y[c] = take ? x[c] : y[c];
+    const float own = At(x, c);
+    const bool take = (own > y[c]) | (own != own);
+    y[c] = take ? own : y[c];
     pixels[c] = take ? pixel : pixels[c];
   }
 }
-void TakeFirst(int64_t channels, int32_t pixel, const float* x, float* y, int32_t* pixels) {
-  std::copy_n(x, channels, y);
+template <class X>
+void TakeFirst(int64_t channels, int32_t pixel, const X* x, float* y, int32_t* pixels) {
+  for (int64_t c = 0; c < channels; ++c) y[c] = At(x, c);
   std::fill_n(pixels, channels, pixel);
 }
-void GiveToMaximum(int64_t channels, int32_t pixel, const float* dy, const int32_t* pixels,
-                   bool add, float* dx) {
+template <class X>
+void AddPixel(int64_t channels, const X* x, float* y) {
+  for (int64_t c = 0; c < channels; ++c) y[c] += At(x, c);
+}
+template <class Y>
+void GiveToMaximum(int64_t channels, int32_t pixel, const Y* dy, const int32_t* pixels, bool add,
+                   float* dx) {
   for (int64_t c = 0; c < channels; ++c) {
-    const float all = dy[c];  // read in any case, or the loop is no vector's
+    const float all = At(dy, c);  // read in any case, or the loop is no vector's
     const float d = pixels[c] == pixel ? all : 0.f;
     dx[c] = add ? dx[c] + d : d;
   }
 }
-void GiveShare(int64_t channels, float count, const float* dy, bool add, float* dx) {
-  for (int64_t c = 0; c < channels; ++c) dx[c] = (add ? dx[c] : 0.f) + dy[c] / count;
+template <class Y>
+void GiveShare(int64_t channels, float count, const Y* dy, bool add, float* dx) {
+  for (int64_t c = 0; c < channels; ++c) dx[c] = (add ? dx[c] : 0.f) + At(dy, c) / count;
 }
 
 class CpuPool2D : public Pool2D {
@@ -59,49 +69,60 @@ class CpuPool2D : public Pool2D {
   CpuPool2D(int threads, const PoolShape& s, DeviceArray pixels)
       : threads_(threads), s_(s), part_(PoolPart(s)), memory_(std::move(pixels)) {}
 
-  void Forward(const float* x, float* y) override {
-    const int64_t width = s_.width.out * s_.channels;
-    Rows(s_.height.out, width, [&](int64_t image, int64_t row, int64_t index) {
-      for (int64_t column = 0; column < s_.width.out; ++column) {
-        const int64_t at = index * width + column * s_.channels;
-        const float* from = x + image * s_.height.in * s_.width.in * s_.channels;
-        s_.max ? Maximum(row, column, from, y + at, pixels() + at)
-               : Average(row, column, from, y + at);
-      }
+  void Forward(ConstTensor x, Tensor y) override {
+    With(x, [&](const auto* all) {
+      Pixels(s_.height.out, s_.width.out, y,
+             [&](int64_t image, int64_t row, int64_t column, int64_t at, float* to) {
+               const auto* from = all + image * s_.height.in * s_.width.in * s_.channels;
+               s_.max ? Maximum(row, column, from, to, pixels() + at)
+                      : Average(row, column, from, to);
+             });
     });
   }
-  void Backward(const float* dy, float* dx) override {
-    const int64_t width = s_.width.in * s_.channels;
-    Rows(s_.height.in, width, [&](int64_t image, int64_t row, int64_t index) {
-      for (int64_t column = 0; column < s_.width.in; ++column) {
-        Gather(image, row, column, dy, dx + index * width + column * s_.channels);
-      }
+  void Backward(ConstTensor dy, Tensor dx) override {
+    With(dy, [&](const auto* all) {
+      Pixels(s_.height.in, s_.width.in, dx,
+             [&](int64_t image, int64_t row, int64_t column, int64_t, float* to) {
+               Gather(image, row, column, all, to);
+             });
     });
   }
 
  private:
-  // body(image, row, index of the row among all) for each row of all images.
+  // body(image, row, column, at, to) for each pixel of all images, whose channels lie in y from
+  // `at` on and are to be written to `to`.
   template <class Body>
-  void Rows(int64_t height, int64_t width, const Body& body) const {
-    InRanges(threads_, s_.batch * height, kRange / std::max<int64_t>(width, 1),
+  void Pixels(int64_t height, int64_t width, Tensor y, const Body& body) const {
+    const int64_t each = width * s_.channels;
+    InRanges(threads_, s_.batch * height, kRange / std::max<int64_t>(each, 1),
              [&](int64_t first, int64_t count) {
-               for (int64_t i = first; i < first + count; ++i) body(i / height, i % height, i);
+               std::vector<float> row(y.bfloat16 == nullptr ? 0 : static_cast<size_t>(each));
+               for (int64_t i = first; i < first + count; ++i) {
+                 float* const to = row.empty() ? y.float32 + i * each : row.data();
+                 for (int64_t column = 0; column < width; ++column) {
+                   const int64_t at = column * s_.channels;
+                   body(i / height, i % height, column, i * each + at, to + at);
+                 }
+                 if (!row.empty()) Convert(each, row.data(), y + i * each);
+               }
              });
   }
 
-  void Maximum(int64_t row, int64_t column, const float* x, float* y, int32_t* pixels) const {
-    auto take = TakeFirst;
+  template <class X>
+  void Maximum(int64_t row, int64_t column, const X* x, float* y, int32_t* pixels) const {
+    auto take = TakeFirst<X>;
     const Range rows = PixelsOf(s_.height, row), columns = PixelsOf(s_.width, column);
     for (int64_t v = rows.begin; v < rows.end; ++v) {
       for (int64_t u = columns.begin; u < columns.end; ++u) {
         const int64_t pixel = v * s_.width.in + u;
         take(s_.channels, static_cast<int32_t>(pixel), x + pixel * s_.channels, y, pixels);
-        take = TakeLarger;
+        take = TakeLarger<X>;
       }
     }
   }
   // Of what lies inside the image.
-  void Average(int64_t row, int64_t column, const float* x, float* y) const {
+  template <class X>
+  void Average(int64_t row, int64_t column, const X* x, float* y) const {
     std::fill_n(y, s_.channels, 0.f);
     const Range rows = PixelsOf(s_.height, row), columns = PixelsOf(s_.width, column);
     if (part_ != std::numeric_limits<int64_t>::max()) {
@@ -109,19 +130,20 @@ class CpuPool2D : public Pool2D {
     } else {
       for (int64_t v = rows.begin; v < rows.end; ++v) {
         for (int64_t u = columns.begin; u < columns.end; ++u) {
-          Add(s_.channels, x + (v * s_.width.in + u) * s_.channels, y);
+          AddPixel(s_.channels, x + (v * s_.width.in + u) * s_.channels, y);
         }
       }
     }
     const float count = Inside(row, column);
     for (int64_t c = 0; c < s_.channels; ++c) y[c] /= count;
   }
-  void AddByParts(Range rows, Range columns, const float* x, float* y) const {
+  template <class X>
+  void AddByParts(Range rows, Range columns, const X* x, float* y) const {
     std::vector<float> sum(static_cast<size_t>(s_.channels));
     int64_t left = part_;
     for (int64_t v = rows.begin; v < rows.end; ++v) {
       for (int64_t u = columns.begin; u < columns.end; ++u) {
-        Add(s_.channels, x + (v * s_.width.in + u) * s_.channels, sum.data());
+        AddPixel(s_.channels, x + (v * s_.width.in + u) * s_.channels, sum.data());
         if (--left > 0) continue;
         left = part_;
         Add(s_.channels, sum.data(), y);
@@ -136,7 +158,8 @@ class CpuPool2D : public Pool2D {
   }
 
   // The gradient of a pixel, from the windows over it.
-  void Gather(int64_t image, int64_t row, int64_t column, const float* dy, float* dx) const {
+  template <class Y>
+  void Gather(int64_t image, int64_t row, int64_t column, const Y* dy, float* dx) const {
     bool add = false;
     const Range rows = WindowsOver(s_.height, row), columns = WindowsOver(s_.width, column);
     const auto pixel = static_cast<int32_t>(row * s_.width.in + column);

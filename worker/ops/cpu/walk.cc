@@ -154,12 +154,16 @@ void Copy(const Walk& walk, bool add, const float* a, float* y) {
       });
 }
 
+void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y) {
+  static const auto binary = PICK_WIDTH(BinaryWide);
+  binary(kind, n, a, b, y);
+}
+
 void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y) {
-  static const auto flat = PICK_WIDTH(BinaryWide);
   ForEach(walk, 0, a, b, y,
           [kind](int64_t n, const float* pa, int64_t sa, const float* pb, int64_t sb, float* py,
                  int64_t sy) {
-            if (sa == 1 && sb == 1 && sy == 1) return flat(kind, n, pa, pb, py);
+            if (sa == 1 && sb == 1 && sy == 1) return FlatBinary(kind, n, pa, pb, py);
             WithFunction(
                 kind, [&](auto f) __attribute__((always_inline)) {
                   for (int64_t i = 0; i < n; ++i) py[i * sy] = f(pa[i * sa], pb[i * sb]);

@@ -217,7 +217,7 @@ class Winograd : public Conv2D {
         kernels_(s.in_channels, s.out_channels),
         zeros_(static_cast<size_t>(std::max(s.in_channels, s.out_channels))) {}
 
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
+  void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
     TransformKernels(kernel, shape_.in_channels * shape_.out_channels);
     Convolve(shape_, false, x, bias, y);
   }

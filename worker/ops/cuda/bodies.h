@@ -18,7 +18,7 @@
   X(AffineBody)               \
   X(AddBody)                  \
   X(FillBody)                 \
-  X(ToBfloat16Body)           \
+  X(ConvertBody)              \
   X(ToFloat16Body)            \
   X(ProductFactorsBody)       \
   X(BiasBody)                 \

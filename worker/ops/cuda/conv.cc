@@ -4,7 +4,6 @@
 // into a copy of the image.
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -15,9 +14,6 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr int64_t kTogether = 16;  // bytes
-bool Aligned(const float* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
-
 class CudnnConv2D : public LibraryConv2D {
  public:
   // `theirs`: cuDNN's, whose image is as large as ours with its padding where that is in the copy.
@@ -27,14 +23,14 @@ class CudnnConv2D : public LibraryConv2D {
         theirs_(theirs),
         padded_(Inputs(theirs) != Inputs(s)) {}
 
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
-    if (!can_.forward || !AllAligned({y, bias})) {
+  void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
+    if (!can_.forward || !AllAligned({y.float32, bias})) {
       return OwnConv2D::Forward(x, kernel, bias, y);
     }
     const float* image = Image(x);
     const float* filter = Filter(kernel);
     Call("convolution", can_.forward, filter != nullptr && image != nullptr, [&](void* workspace) {
-      return convolution_->Forward(image, filter, bias, y, workspace, engine_.stream());
+      return convolution_->Forward(image, filter, bias, y.float32, workspace, engine_.stream());
     });
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
     if (!can_.finishes) FinishForward(bias, y);
@@ -46,14 +42,15 @@ class CudnnConv2D : public LibraryConv2D {
 
  private:
   void BackwardInput(const ConvGradients& g) {
-    if (!can_.data || !AllAligned({g.dy, padded_ ? nullptr : g.dx})) {
+    if (!can_.data || !AllAligned({g.dy.float32, padded_ ? nullptr : g.dx.float32})) {
       return OwnConv2D::BackwardInput(g);
     }
     const float* filter = Filter(g.kernel);
-    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : g.dx;
+    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : g.dx.float32;
     Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
          [&](void* workspace) {
-           return convolution_->BackwardData(filter, g.dy, image, workspace, engine_.stream());
+           return convolution_->BackwardData(filter, g.dy.float32, image, workspace,
+                                             engine_.stream());
          });
     if (!can_.data) return OwnConv2D::BackwardInput(g);
     if (!padded_ || image == nullptr) return;
@@ -61,23 +58,19 @@ class CudnnConv2D : public LibraryConv2D {
     CopyWalk(engine_, {out.dims, out.y, {}, out.a}, false, image + Corner(), g.dx);
   }
   void BackwardKernel(const ConvGradients& g) {
-    if (!can_.filter || !AllAligned({g.dy})) return OwnConv2D::BackwardKernel(g);
+    if (!can_.filter || !AllAligned({g.dy.float32})) return OwnConv2D::BackwardKernel(g);
     const float* image = Image(g.x);
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     Call("convolution, gradient of the kernel", can_.filter, filter != nullptr && image != nullptr,
          [&](void* workspace) {
-           return convolution_->BackwardFilter(image, g.dy, filter, workspace, engine_.stream());
+           return convolution_->BackwardFilter(image, g.dy.float32, filter, workspace,
+                                               engine_.stream());
          });
     if (!can_.filter) return OwnConv2D::BackwardKernel(g);
     if (filter != nullptr) FromFilter(filter, g.dkernel);
     BackwardBias(g);
   }
 
-  bool AllAligned(std::initializer_list<const float*> tensors) {
-    if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
-    SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");
-    return false;
-  }
   // Of the image within the padded one.
   int64_t Corner() const {
     return (s_.height.pad_before * theirs_.width.in + s_.width.pad_before) * s_.in_channels;
@@ -142,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
     return std::make_unique<OwnConv2D>(engine, s);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Conv2D> in_16_bits, MakeShortConv2D(engine, s));
-  if (in_16_bits != nullptr) return in_16_bits;
+  if (in_16_bits != nullptr || s.x_bfloat16 || s.y_bfloat16) return in_16_bits;
   const ConvCall call{.shape = theirs,
                       .operands = tf32 ? Operands::kTf32 : Operands::kFloat32,
                       .workspace_max = engine.workspace_max()};

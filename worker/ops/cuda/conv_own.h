@@ -2,7 +2,9 @@
 // all. And what convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits (conv_short.cc).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -28,10 +30,13 @@ inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels;
 // A warning in the log of what `can` not be had from cuDNN, if anything.
 void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
 
+constexpr int64_t kTogether = 16;  // bytes
+inline bool Aligned(const void* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
+
 class OwnConv2D : public Conv2D {
  public:
   OwnConv2D(Engine& engine, const ConvShape& s) : engine_(engine), s_(s) {}
-  void Forward(const float* x, const float* kernel, const float* bias, float* y) override {
+  void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
     engine_.Map("convolution", Outputs(s_), ConvBody{s_, x, kernel, y});
     FinishForward(bias, y);
   }
@@ -51,7 +56,7 @@ class OwnConv2D : public Conv2D {
     engine_.Map("convolution, gradient of the input", Inputs(s_),
                 ConvInputBody{s_, g.kernel, g.dy, g.dx});
   }
-  void FinishForward(const float* bias, float* y) {
+  void FinishForward(const float* bias, Tensor y) {
     if (!s_.bias && !s_.relu) return;
     engine_.Map("bias", Outputs(s_),
                 BiasBody{s_.out_channels, s_.relu, s_.bias ? bias : nullptr, y});
@@ -76,13 +81,20 @@ class LibraryConv2D : public OwnConv2D {
   const float* Filter(const float* kernel) {
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     if (filter == nullptr) return nullptr;
-    const int64_t out = s_.out_channels, taps = Taps(s_);
-    CopyWalk(engine_, {{out, taps}, {1, out}, {}, {taps, 1}}, false, kernel, filter);
+    ToFilter(kernel, filter);
     return filter;
   }
-  void FromFilter(const float* filter, float* kernel) {
-    const int64_t out = s_.out_channels, taps = Taps(s_);
-    CopyWalk(engine_, {{taps, out}, {1, taps}, {}, {out, 1}}, false, filter, kernel);
+  void ToFilter(const float* kernel, Tensor filter) {
+    Transpose(engine_, 1, Taps(s_), s_.out_channels, ConstTensor(kernel), filter);
+  }
+  void FromFilter(ConstTensor filter, float* kernel) {
+    Transpose(engine_, 1, s_.out_channels, Taps(s_), filter, Tensor(kernel));
+  }
+  // Whether all, or null, begin where cuDNN can read or write 16 bytes at once.
+  bool AllAligned(std::initializer_list<const void*> tensors) {
+    if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
+    SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");
+    return false;
   }
   // run(workspace), if all is `ready` for it. `can` is false from then on, and nothing was done, if
   // cuDNN refuses.

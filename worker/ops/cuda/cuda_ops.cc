@@ -10,6 +10,7 @@
 #include "worker/ops/cuda/resample.h"
 #include "worker/ops/cuda/softmax.h"
 #include "worker/ops/cuda/walk.h"
+#include "worker/ops/wide_conv.h"
 
 namespace paracord::cuda {
 namespace {
@@ -51,22 +52,27 @@ class CudaOps : public Ops, public GroupOps {
     return cuda::MakeMatmul(engine_, shape);
   }
   absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(const ConvShape& shape) override {
-    return cuda::MakeConv2D(engine_, shape);
+    ASSIGN_OR_RETURN(std::unique_ptr<Conv2D> conv, cuda::MakeConv2D(engine_, shape));
+    if (conv == nullptr) return MakeWideConv2D(*this, shape);
+    return conv;
+  }
+  bool ComputesBfloat16(const ConvShape&) override {
+    return engine_.operands() == Operands::kBfloat16 && has_bfloat16();
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
     return cuda::MakePool2D(engine_, shape);
   }
 
-  void Activate(Activation activation, int64_t rows, int64_t columns, const float* x,
-                float* y) override;
-  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
-                        const float* y, const float* dy, float* dx) override;
+  void Activate(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                Tensor y) override;
+  void ActivateBackward(Activation activation, int64_t rows, int64_t columns, ConstTensor x,
+                        ConstTensor y, ConstTensor dy, Tensor dx) override;
   void Affine(int64_t n, float scale, float offset, const float* x, float* y) override {
     engine_.Map("affine", n, AffineBody{scale, offset, x, y});
   }
-  void Add(int64_t n, const float* x, float* y) override { engine_.Map("add", n, AddBody{x, y}); }
+  void Add(int64_t n, ConstTensor x, Tensor y) override { engine_.Map("add", n, AddBody{x, y}); }
   void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
-    engine_.Reduce("sum of rows", columns, rows, true, SumRowsBody{columns, x, sums});
+    engine_.Reduce("sum of rows", columns, rows, true, SumRowsBody{columns, ConstTensor(x), sums});
   }
   void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
                float* y) override {
@@ -78,29 +84,28 @@ class CudaOps : public Ops, public GroupOps {
   void Fill(int64_t n, float value, float* y) override {
     engine_.Map("fill", n, FillBody{value, y});
   }
-  void ToBfloat16(int64_t n, const float* x, uint16_t* y) override {
-    engine_.Map("to bfloat16", n, ToBfloat16Body{x, y});
+  void Convert(int64_t n, ConstTensor x, Tensor y) override {
+    engine_.Map("convert", n, ConvertBody{x, y});
   }
   void Copy(const Walk& walk, bool add, const float* a, float* y) override {
     CopyWalk(engine_, walk, add, a, y);
   }
-  void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b,
-              float* y) override {
+  void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y) override {
     BinaryWalk(engine_, kind, walk, a, b, y);
   }
 
-  void Moments(const NormShape& s, const float* x, float* mean, float* variance) override {
+  void Moments(const NormShape& s, ConstTensor x, float* mean, float* variance) override {
     const auto [groups, each] = Groups(s);
     engine_.Reduce("moments", groups, each, s.by_column, MomentsBody{s, x, mean, variance});
   }
-  void Normalize(const NormShape& s, const float* x, const float* mean, const float* variance,
-                 const float* scale, const float* offset, float* y) override {
+  void Normalize(const NormShape& s, ConstTensor x, const float* mean, const float* variance,
+                 const float* scale, const float* offset, Tensor y) override {
     engine_.Map("normalize", s.rows * s.columns,
                 NormalizeBody{s, {x, mean, variance, scale, offset}, y});
   }
-  void NormalizeBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+  void NormalizeBackward(const NormShape& shape, bool constant, ConstTensor x, const float* mean,
                          const float* variance, const float* scale, const float* offset,
-                         const float* dy, float* dx, float* dscale, float* doffset) override;
+                         ConstTensor dy, Tensor dx, float* dscale, float* doffset) override;
 
   void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
               const float* table, float* y) override {
@@ -178,36 +183,38 @@ class CudaOps : public Ops, public GroupOps {
   Engine engine_;
 };
 
-void CudaOps::Activate(Activation p, int64_t rows, int64_t columns, const float* x, float* y) {
+void CudaOps::Activate(Activation p, int64_t rows, int64_t columns, ConstTensor x, Tensor y) {
   if (p.kind == ActivationKind::kSparsemax) {
-    return engine_.Map("sparsemax", rows, SparsemaxBody{columns, x, y});
+    return engine_.Map("sparsemax", rows, SparsemaxBody{columns, x.float32, y.float32});
   }
   if (OfRows(p)) {
     const bool log = p.kind == ActivationKind::kLogSoftmax;
-    return engine_.Reduce("softmax", rows, columns, false, SoftmaxBody{columns, log, x, y});
+    return engine_.Reduce("softmax", rows, columns, false,
+                          SoftmaxBody{columns, log, x.float32, y.float32});
   }
   engine_.Map("activation", rows * columns, ActivateBody{p, x, y});
 }
 
-void CudaOps::ActivateBackward(Activation p, int64_t rows, int64_t columns, const float* x,
-                               const float* y, const float* dy, float* dx) {
+void CudaOps::ActivateBackward(Activation p, int64_t rows, int64_t columns, ConstTensor x,
+                               ConstTensor y, ConstTensor dy, Tensor dx) {
   if (p.kind == ActivationKind::kSparsemax) {
-    return engine_.Map("sparsemax, gradient", rows, SparsemaxBackwardBody{columns, x, y, dy, dx});
+    return engine_.Map(
+        "sparsemax, gradient", rows,
+        SparsemaxBackwardBody{columns, x.float32, y.float32, dy.float32, dx.float32});
   }
   if (OfRows(p)) {
     const bool log = p.kind == ActivationKind::kLogSoftmax;
     return engine_.Reduce("softmax, gradient", rows, columns, false,
-                          SoftmaxBackwardBody{columns, log, y, dy, dx});
+                          SoftmaxBackwardBody{columns, log, y.float32, dy.float32, dx.float32});
   }
   // Slopes that are a function of y alone take x == null.
   engine_.Map("activation, gradient", rows * columns,
               ActivateBackwardBody{p, x == nullptr ? y : x, y, dy, dx});
 }
 
-void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* x,
-                                const float* mean, const float* variance, const float* scale,
-                                const float* offset, const float* dy, float* dx, float* dscale,
-                                float* doffset) {
+void CudaOps::NormalizeBackward(const NormShape& s, bool constant, ConstTensor x, const float* mean,
+                                const float* variance, const float* scale, const float* offset,
+                                ConstTensor dy, Tensor dx, float* dscale, float* doffset) {
   const char* const what = "normalize, gradient";
   const NormTensors of{x, mean, variance, scale, offset};
   float *sums = doffset, *dots = dscale;
@@ -222,7 +229,8 @@ void CudaOps::NormalizeBackward(const NormShape& s, bool constant, const float* 
     engine_.Map(what, s.rows * s.columns,
                 NormColumnBackwardBody{s, constant, of, dy, sums, dots, dx});
   } else {
-    engine_.Reduce(what, s.rows, s.columns, false, NormRowBackwardBody{s, constant, of, dy, dx});
+    engine_.Reduce(what, s.rows, s.columns, false,
+                   NormRowBackwardBody{s, constant, of, dy.float32, dx.float32});
   }
 }
 

@@ -18,25 +18,27 @@ PARACORD_HD inline float SlopeOf(const Activation& p, float x, float y) {
 }
 
 struct ActivateBody {
-  using Loaded = float;
+  using Loaded = Bits;
   Activation p;
-  In x;
-  Out y;
-  PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  PARACORD_HD float Value(int64_t, float v) const { return ValueOf(p, v); }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  AnyIn x;
+  AnyOut y;
+  PARACORD_HD Bits Load(int64_t i) const { return x.Load(i); }
+  PARACORD_HD float Value(int64_t, Bits v) const { return ValueOf(p, x.Of(v)); }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 struct ActivateBackwardBody {
   struct Loaded {
-    float x, y, dy;
+    Bits x, y, dy;
   };
   Activation p;
-  In x, y, dy;
-  Out dx;
-  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], y[i], dy[i]}; }
-  PARACORD_HD float Value(int64_t, const Loaded& v) const { return v.dy * SlopeOf(p, v.x, v.y); }
-  PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
+  AnyIn x, y, dy;
+  AnyOut dx;
+  PARACORD_HD Loaded Load(int64_t i) const { return {x.Load(i), y.Load(i), dy.Load(i)}; }
+  PARACORD_HD float Value(int64_t, const Loaded& v) const {
+    return dy.Of(v.dy) * SlopeOf(p, x.Of(v.x), y.Of(v.y));
+  }
+  PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
 struct AffineBody {
@@ -51,13 +53,13 @@ struct AffineBody {
 
 struct AddBody {
   struct Loaded {
-    float x, y;
+    Bits x, y;
   };
-  In x;
-  Out y;
-  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], y[i]}; }
-  PARACORD_HD float Value(int64_t, const Loaded& v) const { return v.y + v.x; }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  AnyIn x;
+  AnyOut y;
+  PARACORD_HD Loaded Load(int64_t i) const { return {x.Load(i), y.Load(i)}; }
+  PARACORD_HD float Value(int64_t, const Loaded& v) const { return y.Of(v.y) + x.Of(v.x); }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 struct FillBody {
@@ -66,13 +68,13 @@ struct FillBody {
   PARACORD_HD void operator()(int64_t i) const { y[i] = value; }
 };
 
-struct ToBfloat16Body {
-  using Loaded = float;
-  In x;
-  Ptr<uint16_t> y;
-  PARACORD_HD float Load(int64_t i) const { return x[i]; }
-  PARACORD_HD uint16_t Value(int64_t, float v) const { return formulas::Bfloat16Bits(v); }
-  PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
+struct ConvertBody {
+  using Loaded = Bits;
+  AnyIn x;
+  AnyOut y;
+  PARACORD_HD Bits Load(int64_t i) const { return x.Load(i); }
+  PARACORD_HD float Value(int64_t, Bits v) const { return x.Of(v); }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 // The largest magnitude.
@@ -118,21 +120,21 @@ struct ProductFactorsBody {
 
 // After a product or a convolution.
 struct BiasBody {
-  using Loaded = float;
+  using Loaded = Bits;
   int64_t columns;
   bool relu;
   In bias;  // or null
-  Out y;
-  PARACORD_HD float Load(int64_t i) const { return y[i]; }
+  AnyOut y;
+  PARACORD_HD Bits Load(int64_t i) const { return y.Load(i); }
   bool Repeats(int64_t step) const { return step % columns == 0; }
   PARACORD_HD float Of(int64_t i) const {
     return bias == nullptr ? 0.f : static_cast<float>(bias[i % columns]);
   }
-  PARACORD_HD float Value(float column, float own) const {
-    const float v = bias == nullptr ? own : own + column;
+  PARACORD_HD float Value(float column, Bits own) const {
+    const float v = bias == nullptr ? y.Of(own) : y.Of(own) + column;
     return relu && v <= 0 ? 0.f : v;
   }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 // Of a convolution in 16 bits: the numbers, with the scales of its operands off, and bias and ReLU.
@@ -245,12 +247,14 @@ struct SumBody {
 
 struct SumRowsBody {
   using Value = float;
+  using Loaded = Bits;
   static constexpr bool kMaps = false;
   int64_t columns;
-  In x;
+  AnyIn x;
   Out sums;
   PARACORD_HD float Start(int64_t) const { return 0; }
-  PARACORD_HD void Add(int64_t c, int64_t r, float& value) const { value += x[r * columns + c]; }
+  PARACORD_HD Bits Load(int64_t c, int64_t r) const { return x.Load(r * columns + c); }
+  PARACORD_HD void Take(int64_t, int64_t, Bits own, float& value) const { value += x.Of(own); }
   PARACORD_HD void Merge(float& value, float other) const { value += other; }
   PARACORD_HD void Finish(int64_t c, float value) const { sums[c] = value; }
 };

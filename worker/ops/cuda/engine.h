@@ -216,15 +216,19 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
        static_cast<uint32_t>((outputs + join.width() - 1) / join.width()), 1);
 }
 
-// Made for a shape, run often (matmul.cc, conv.cc, pool.cc).
+// Made for a shape, run often (matmul.cc, conv.cc, pool.cc). A convolution of bfloat16 is null
+// where it is to be computed by one of float32 (wide_conv.h).
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Engine& engine, const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
 
 // Along a walk (walk.cc).
 void CopyWalk(Engine& engine, const Walk& walk, bool add, const float* a, float* y);
-void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, const float* a, const float* b,
-                float* y);
+// y (columns, rows) = a (rows, columns) of each of the matrices.
+void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
+               Tensor y);
+void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
+                Tensor y);
 void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,
                 const float* dy, float* dtable);
 

@@ -31,6 +31,12 @@ concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
+// The same of a reduction: Loaded = Load(i, k), Take(i, k, loaded, value), in place of Add.
+template <class Body>
+concept LoadsAhead = requires(const Body& body) {
+  body.Load(0, 0);
+};
+
 template <class Body>
 struct MapArgs {
   Body body;
@@ -96,8 +102,21 @@ struct ReduceArgs {
   // What a thread adds up.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
-    const int64_t end = Begin(part + 1);
-    for (int64_t k = Begin(part) + lane; k < end; k += lanes()) body.Add(i, k, value);
+    const int64_t end = Begin(part + 1), step = lanes();
+    int64_t k = Begin(part) + lane;
+    if constexpr (LoadsAhead<Body>) {
+      for (; k < end; k += kAtOnce * step) {
+        typename Body::Loaded loaded[kAtOnce];
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (k + j * step < end) loaded[j] = body.Load(i, k + j * step);
+        }
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (k + j * step < end) body.Take(i, k + j * step, loaded[j], value);
+        }
+      }
+    } else {
+      for (; k < end; k += step) body.Add(i, k, value);
+    }
     return value;
   }
   PARACORD_HD void Write(int64_t i, int part, const Value& value) const {

@@ -19,16 +19,16 @@ class CublasMatmul : public Matmul {
   bool takes_bfloat16() const override {
     return operands_ == Operands::kBfloat16 && engine_.runtime().has_bfloat16();
   }
-  void Run(Operand a, Operand b, const float* bias, float* c) override {
+  void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) override {
     GemmCall call{.transpose_a = s_.transpose_b,
                   .transpose_b = s_.transpose_a,
                   .m = s_.n,
                   .n = s_.m,
                   .k = s_.k,
-                  .a = b.data,
+                  .a = b.float32,
                   .lda = s_.transpose_b ? s_.k : s_.n,
                   .stride_a = s_.k * s_.n,
-                  .b = a.data,
+                  .b = a.float32,
                   .ldb = s_.transpose_a ? s_.m : s_.k,
                   .stride_b = s_.m * s_.k,
                   .c = c,
@@ -52,7 +52,7 @@ class CublasMatmul : public Matmul {
 
  private:
   // The operands of the call in 16 bits. False: not worth it. (k is a factor of both sides.)
-  bool Round(const Operand& a, const Operand& b, GemmCall& call) {
+  bool Round(ConstTensor a, ConstTensor b, GemmCall& call) {
     const bool given = takes_bfloat16() && (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
     if (!given && !shorts_.AreWorth(s_.m * s_.n, s_.m + s_.n)) return false;
     call.a = Rounded(1, b, s_.batch * call.stride_a);
@@ -60,9 +60,9 @@ class CublasMatmul : public Matmul {
     call.factors = shorts_.Factors();
     return call.a != nullptr && call.b != nullptr;
   }
-  const uint16_t* Rounded(int operand, const Operand& x, int64_t n) {
+  const uint16_t* Rounded(int operand, ConstTensor x, int64_t n) {
     const bool given = operands_ == Operands::kBfloat16 && x.bfloat16 != nullptr;
-    return given ? x.bfloat16 : shorts_.Round(operand, n, x.data);
+    return given ? x.bfloat16 : shorts_.Round(operand, n, x.float32);
   }
 
   Engine& engine_;

@@ -14,13 +14,17 @@ struct MomentsBody {
   struct Value {
     float n = 0, mean = 0, squares = 0;
   };
+  using Loaded = Bits;
   static constexpr bool kMaps = false;
   NormShape s;
-  In x;
+  AnyIn x;
   Out mean, variance;
   PARACORD_HD Value Start(int64_t) const { return {}; }
-  PARACORD_HD void Add(int64_t group, int64_t k, Value& v) const {
-    const float at = x[s.by_column ? k * s.columns + group : group * s.columns + k];
+  PARACORD_HD Bits Load(int64_t group, int64_t k) const {
+    return x.Load(s.by_column ? k * s.columns + group : group * s.columns + k);
+  }
+  PARACORD_HD void Take(int64_t, int64_t, Bits own, Value& v) const {
+    const float at = x.Of(own);
     v.n += 1;
     const float before = s.centred ? at - v.mean : at;
     if (s.centred) v.mean += before / v.n;
@@ -56,7 +60,8 @@ struct NormColumn {
 };
 
 struct NormTensors {
-  In x, mean, variance, scale, offset;  // the last two may be null
+  AnyIn x;
+  In mean, variance, scale, offset;  // the last two may be null
   PARACORD_HD NormColumn Of(const NormShape& s, int64_t group, int64_t column) const {
     return {mean[group], Factor(variance[group], s.epsilon),
             scale == nullptr ? 1.f : static_cast<float>(scale[column]),
@@ -65,40 +70,47 @@ struct NormTensors {
 };
 
 struct NormalizeBody {
-  using Loaded = float;
+  using Loaded = Bits;
   NormShape s;
   NormTensors of;
-  Out y;
-  PARACORD_HD float Load(int64_t i) const { return of.x[i]; }
+  AnyOut y;
+  PARACORD_HD Bits Load(int64_t i) const { return of.x.Load(i); }
   bool Repeats(int64_t step) const { return s.by_column && step % s.columns == 0; }
   PARACORD_HD NormColumn Of(int64_t i) const {
     const int64_t column = i % s.columns;
     return of.Of(s, s.by_column ? column : i / s.columns, column);
   }
-  PARACORD_HD float Value(const NormColumn& c, float own) const {
-    const float v = c.Value(own);
+  PARACORD_HD float Value(const NormColumn& c, Bits own) const {
+    const float v = c.Value(of.x.Of(own));
     return s.relu == 0 ? v : v <= 0 ? 0.f : v > s.relu ? s.relu : v;
   }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 struct SumAndDot {
   float sum = 0, dot = 0;
 };
+struct XAndDy {
+  Bits x, dy;
+};
 
 // Of each column: the sums of dy, and of dy times the normalised x.
 struct NormColumnSumsBody {
   using Value = SumAndDot;
+  using Loaded = XAndDy;
   static constexpr bool kMaps = false;
   NormShape s;
   NormTensors of;
-  In dy;
+  AnyIn dy;
   Out sums, dots;  // may be null
   PARACORD_HD Value Start(int64_t) const { return {}; }
-  PARACORD_HD void Add(int64_t c, int64_t r, Value& v) const {
+  PARACORD_HD Loaded Load(int64_t c, int64_t r) const {
     const int64_t i = r * s.columns + c;
+    return {of.x.Load(i), dy.Load(i)};
+  }
+  PARACORD_HD void Take(int64_t c, int64_t r, const Loaded& own, Value& v) const {
     const NormColumn column = of.Of(s, s.by_column ? c : r, c);
-    const float x = of.x[i], d = column.Before(s.relu, x, dy[i]);
+    const float x = of.x.Of(own.x), d = column.Before(s.relu, x, dy.Of(own.dy));
     v.sum += d;
     v.dot += d * column.Normal(x);
   }
@@ -114,21 +126,20 @@ struct NormColumnSumsBody {
 
 // dx by columns, from those sums.
 struct NormColumnBackwardBody {
-  struct Loaded {
-    float x, dy;
-  };
+  using Loaded = XAndDy;
   NormShape s;
   bool constant;
   NormTensors of;
-  In dy, sums, dots;
-  Out dx;
+  AnyIn dy;
+  In sums, dots;
+  AnyOut dx;
   // dx = whole (dy - sum - (x - mean) dot).
   struct Column {
     NormColumn of;
     float sum, dot, whole;
   };
   PARACORD_HD Loaded Load(int64_t i) const {
-    return {constant && s.relu == 0 ? 0.f : static_cast<float>(of.x[i]), dy[i]};
+    return {constant && s.relu == 0 ? 0 : of.x.Load(i), dy.Load(i)};
   }
   bool Repeats(int64_t step) const { return step % s.columns == 0; }
   PARACORD_HD Column Of(int64_t i) const {
@@ -139,11 +150,12 @@ struct NormColumnBackwardBody {
     return {column, sums[c] / n, dots[c] * column.factor / n, whole};
   }
   PARACORD_HD float Value(const Column& c, const Loaded& own) const {
-    float d = c.of.Before(s.relu, own.x, own.dy);
-    if (!constant) d -= c.sum + (own.x - c.of.mean) * c.dot;
+    const float x = of.x.Of(own.x);
+    float d = c.of.Before(s.relu, x, dy.Of(own.dy));
+    if (!constant) d -= c.sum + (x - c.of.mean) * c.dot;
     return c.whole * d;
   }
-  PARACORD_HD void Store(int64_t i, float v) const { dx[i] = v; }
+  PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
 // dx by rows: the row's sums, then its elements.

@@ -3,10 +3,13 @@
 // of an allocation that lives, and nothing read that was never written.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "worker/ops/host_device.h"
+#include "worker/ops/ops.h"
+#include "worker/ops/round_formulas.h"
 
 namespace paracord::cuda {
 
@@ -73,5 +76,38 @@ class Ptr {
 
 using In = Ptr<const float>;
 using Out = Ptr<float>;
+
+// A number as it is loaded: what it is of is only asked when it is used, so that a thread has
+// several loads under way whatever they are of.
+using Bits = uint32_t;
+
+// Numbers that are float32 or bfloat16: the same for a whole kernel, of which there is but one.
+template <class Float, class Short>
+struct AnyOf {
+  PARACORD_HD Bits Load(int64_t i) const {
+    if (bfloat16 == nullptr) return std::bit_cast<Bits>(static_cast<float>(float32[i]));
+    return static_cast<uint16_t>(bfloat16[i]);
+  }
+  PARACORD_HD float Of(Bits bits) const {
+    return std::bit_cast<float>(bfloat16 == nullptr ? bits : bits << 16);
+  }
+  Ptr<Float> float32;
+  Ptr<Short> bfloat16;  // or null
+};
+struct AnyIn : AnyOf<const float, const uint16_t> {
+  AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}  // NOLINT: as a ConstTensor
+  PARACORD_HD float operator[](int64_t i) const { return Of(Load(i)); }
+};
+// That are written, too.
+struct AnyOut : AnyOf<float, uint16_t> {
+  AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}  // NOLINT: as a Tensor
+  PARACORD_HD void Store(int64_t i, float v) const {
+    if (bfloat16 == nullptr) {
+      float32[i] = v;
+    } else {
+      bfloat16[i] = formulas::Bfloat16Bits(v);
+    }
+  }
+};
 
 }  // namespace paracord::cuda

@@ -12,11 +12,11 @@ class OwnPool2D : public Pool2D {
   OwnPool2D(Engine& engine, const PoolShape& s, DeviceArray taps)
       : engine_(engine), s_(s), memory_(std::move(taps)) {}
 
-  void Forward(const float* x, float* y) override {
+  void Forward(ConstTensor x, Tensor y) override {
     engine_.Map("pooling", s_.batch * s_.height.out * s_.width.out * Channels(),
                 PoolBody{s_, x, y, taps(), PoolPart(s_)});
   }
-  void Backward(const float* dy, float* dx) override {
+  void Backward(ConstTensor dy, Tensor dx) override {
     engine_.Map("pooling, gradient", s_.batch * s_.height.in * s_.width.in * Channels(),
                 PoolBackwardBody{s_, dy, taps(), dx});
   }

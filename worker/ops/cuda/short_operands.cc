@@ -23,11 +23,15 @@ bool ShortOperands::AreWorth(int64_t multiplications, int64_t numbers) const {
          multiplications >= numbers * kWorthBfloat16;
 }
 
+uint16_t* ShortOperands::Room(int operand, int64_t n) {
+  return engine_.Work<uint16_t>(operand == 0 ? Scratch::kLeft : Scratch::kRight, n);
+}
+
 const uint16_t* ShortOperands::Round(int operand, int64_t n, const float* x) {
-  auto* const rounded = engine_.Work<uint16_t>(operand == 0 ? Scratch::kLeft : Scratch::kRight, n);
+  uint16_t* const rounded = Room(operand, n);
   if (rounded == nullptr) return nullptr;
   if (operands_ == Operands::kBfloat16) {
-    engine_.Map("to bfloat16", n, ToBfloat16Body{x, rounded});
+    engine_.Map("to bfloat16", n, ConvertBody{ConstTensor(x), Tensor(rounded)});
     return rounded;
   }
   float* const largest = Largest();

@@ -16,7 +16,9 @@ class ShortOperands {
 
   // Whether so many multiplications are worth the rounding of so many numbers.
   bool AreWorth(int64_t multiplications, int64_t numbers) const;
-  // Of the operand 0 or 1. Null after an error.
+  // For so many of the operand 0 or 1. Null after an error.
+  uint16_t* Room(int operand, int64_t n);
+  // The operand, there.
   const uint16_t* Round(int operand, int64_t n, const float* x);
   // Of float16, once both are rounded: on the device, what takes the scales off a result, and 0.
   // Null for bfloat16, and after an error.

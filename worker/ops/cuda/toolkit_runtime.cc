@@ -290,7 +290,7 @@ class ToolkitRuntime : public Runtime {
   absl::Status AddBias(const GemmCall& call, Stream stream) {
     if (call.bias == nullptr && !call.relu) return absl::OkStatus();
     const int64_t n = call.batch * call.m * call.n;
-    const MapArgs<BiasBody> args{{call.m, call.relu, call.bias, call.c}, n};
+    const MapArgs<BiasBody> args{{call.m, call.relu, call.bias, Tensor(call.c)}, n};
     const int64_t blocks = std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, 1 << 13);
     return Launch({"bias", MapKernel<BiasBody>(), &args, sizeof(args),
                    static_cast<uint32_t>(blocks), 1, kThreads},

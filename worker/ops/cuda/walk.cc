@@ -55,8 +55,7 @@ void CopyFew(Engine& engine, const Walk& walk, bool add, const float* a, float* 
   if (outer.total * inner.total == 0) return;
   if (!add && Transposes(outer)) {
     const int64_t rows = outer.dims[outer.count - 1], columns = outer.dims[outer.count - 2];
-    const TransposeBody body{rows, columns, a, y};
-    return engine.Map("transpose", body.Threads(outer.total / (rows * columns)), body);
+    return Transpose(engine, outer.total / (rows * columns), rows, columns, ConstTensor(a), y);
   }
   if (inner.total == 1) return engine.Map("copy", outer.total, CopyWalkBody{outer, add, a, y});
   // Neighbouring threads read neighbouring numbers.
@@ -73,14 +72,22 @@ void CopyWalk(Engine& engine, const Walk& walk, bool add, const float* a, float*
   });
 }
 
-void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, const float* a, const float* b,
-                float* y) {
+void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
+               Tensor y) {
+  const TransposeBody body{rows, columns, a, y};
+  engine.Map("transpose", body.Threads(matrices), body);
+}
+
+void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
+                Tensor y) {
+  const char* const what = "binary operation";
+  if (walk.dims.size() == 1 && walk.a[0] == 1 && walk.b[0] == 1 && walk.y[0] == 1) {
+    return engine.Map(what, walk.dims[0], FlatBinaryBody{kind, a, b, y});
+  }
   Within(walk, a, b, y, [&](const Walk& few, const float* pa, const float* pb, float* py) {
     Axes axes;
     for (size_t axis = 0; axis < few.dims.size(); ++axis) AddAxis(few, axis, axes);
-    const bool flat = axes.count == 1 && axes.a[0] == 1 && axes.b[0] == 1 && axes.y[0] == 1;
-    if (flat) return engine.Map("binary operation", axes.total, FlatBinaryBody{kind, pa, pb, py});
-    engine.Map("binary operation", axes.total, BinaryBody{kind, axes, pa, pb, py});
+    engine.Map(what, axes.total, BinaryBody{kind, axes, pa, pb, py});
   });
 }
 

@@ -61,8 +61,8 @@ struct CopyWalkBody {
 struct TransposeBody {
   static constexpr int kTile = 8, kTiles = 4, kRows = kTile * kTiles;
   int64_t rows, columns;
-  In a;
-  Out y;
+  AnyIn a;
+  AnyOut y;
   PARACORD_HD int64_t Down() const { return (rows + kRows - 1) / kRows; }
   PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
   // Of so many matrices.
@@ -75,14 +75,14 @@ struct TransposeBody {
     const int64_t column = static_cast<int64_t>(tile % across * kTile + i % kTile);
     const int64_t matrix = static_cast<int64_t>(line / down) * rows * columns;
     if (column >= columns) return;
-    float taken[kTiles];
+    Bits taken[kTiles];
     for (int k = 0; k < kTiles; ++k) {
       const int64_t row = first + k * kTile;
-      if (row < rows) taken[k] = a[matrix + row * columns + column];
+      if (row < rows) taken[k] = a.Load(matrix + row * columns + column);
     }
     for (int k = 0; k < kTiles; ++k) {
       const int64_t row = first + k * kTile;
-      if (row < rows) y[matrix + column * rows + row] = taken[k];
+      if (row < rows) y.Store(matrix + column * rows + row, a.Of(taken[k]));
     }
   }
   PARACORD_HD void operator()(int64_t i) const {
@@ -162,16 +162,16 @@ struct BinaryBody {
 // Of tensors that lie as they are walked.
 struct FlatBinaryBody {
   struct Loaded {
-    float a, b;
+    Bits a, b;
   };
   BinaryKind kind;
-  In a, b;
-  Out y;
-  PARACORD_HD Loaded Load(int64_t i) const { return {a[i], b[i]}; }
+  AnyIn a, b;
+  AnyOut y;
+  PARACORD_HD Loaded Load(int64_t i) const { return {a.Load(i), b.Load(i)}; }
   PARACORD_HD float Value(int64_t, const Loaded& own) const {
-    return BinaryOf(kind, own.a, own.b);
+    return BinaryOf(kind, a.Of(own.a), b.Of(own.b));
   }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 // -1: outside of the table.

@@ -51,8 +51,8 @@ PARACORD_HD inline int PoolTogether(int64_t channels) {
 
 struct PoolBody {
   PoolShape s;
-  In x;
-  Out y;
+  AnyIn x;
+  AnyOut y;
   Ptr<int> taps;  // of a maximum: where it was; of an average: how many lie inside
   int64_t part;   // PoolPart
   PARACORD_HD void operator()(int64_t i) const {
@@ -68,12 +68,16 @@ struct PoolBody {
       for (int64_t u = 0; u < s.width.size && row >= 0; ++u) {
         const int64_t column = TapOf(s.width, at.x, u);
         if (column < 0) continue;
-        const In pixel =
-            x + (((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel);
+        const int64_t pixel =
+            ((at.batch * s.height.in + row) * s.width.in + column) * s.channels + at.channel;
+        Bits loaded[kPoolTogether];
+        for (int c = 0; c < kPoolTogether; ++c) {
+          if (c < together) loaded[c] = x.Load(pixel + c * apart);
+        }
         ++count;
         for (int c = 0; c < kPoolTogether; ++c) {
           if (c >= together) continue;
-          const float value = pixel[c * apart];
+          const float value = x.Of(loaded[c]);
           sum[c] += value;
           if (tap[c] >= 0 && !(value > best[c] || value != value)) continue;
           best[c] = value;
@@ -91,7 +95,7 @@ struct PoolBody {
         ((at.batch * s.height.out + at.y) * s.width.out + at.x) * s.channels + at.channel;
     for (int c = 0; c < kPoolTogether; ++c) {
       if (c >= together) continue;
-      y[out + c * apart] = s.max ? best[c] : (parts[c] + sum[c]) / static_cast<float>(count);
+      y.Store(out + c * apart, s.max ? best[c] : (parts[c] + sum[c]) / static_cast<float>(count));
       taps[out + c * apart] = s.max ? tap[c] : count;
     }
   }
@@ -99,9 +103,9 @@ struct PoolBody {
 
 struct PoolBackwardBody {
   PoolShape s;
-  In dy;
+  AnyIn dy;
   Ptr<const int> taps;
-  Out dx;
+  AnyOut dx;
   PARACORD_HD void operator()(int64_t i) const {
     const int together = PoolTogether(s.channels);
     const int64_t apart = s.channels / together;
@@ -129,7 +133,7 @@ struct PoolBackwardBody {
     const int64_t in =
         ((at.batch * s.height.in + at.y) * s.width.in + at.x) * s.channels + at.channel;
     for (int c = 0; c < kPoolTogether; ++c) {
-      if (c < together) dx[in + c * apart] = sum[c];
+      if (c < together) dx.Store(in + c * apart, sum[c]);
     }
   }
 };
@@ -137,8 +141,9 @@ struct PoolBackwardBody {
 // kernel (h, w, in / groups, out).
 struct ConvBody {
   ConvShape s;
-  In x, kernel;
-  Out y;
+  AnyIn x;
+  In kernel;
+  AnyOut y;
   PARACORD_HD void operator()(int64_t i) const {
     const Pixel at = PixelOf(i, s.height.out, s.width.out, s.out_channels);
     const int64_t in = s.in_channels / s.groups;
@@ -149,20 +154,21 @@ struct ConvBody {
       for (int64_t u = 0; u < s.width.size && row >= 0; ++u) {
         const int64_t column = TapOf(s.width, at.x, u);
         if (column < 0) continue;
-        const In pixel =
-            x + (((at.batch * s.height.in + row) * s.width.in + column) * s.in_channels + first);
+        const int64_t pixel =
+            ((at.batch * s.height.in + row) * s.width.in + column) * s.in_channels + first;
         const In tap = kernel + ((v * s.width.size + u) * in * s.out_channels + at.channel);
-        for (int64_t c = 0; c < in; ++c) sum += pixel[c] * tap[c * s.out_channels];
+        for (int64_t c = 0; c < in; ++c) sum += x[pixel + c] * tap[c * s.out_channels];
       }
     }
-    y[i] = sum;
+    y.Store(i, sum);
   }
 };
 
 struct ConvInputBody {
   ConvShape s;
-  In kernel, dy;
-  Out dx;
+  In kernel;
+  AnyIn dy;
+  AnyOut dx;
   PARACORD_HD void operator()(int64_t i) const {
     const Pixel at = PixelOf(i, s.height.in, s.width.in, s.in_channels);
     const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
@@ -173,15 +179,14 @@ struct ConvInputBody {
       for (int64_t column = columns.begin; column < columns.end; ++column) {
         const int64_t v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
         if (v < 0 || u < 0) continue;
-        const In pixel =
-            dy +
-            (((at.batch * s.height.out + row) * s.width.out + column) * s.out_channels + first);
+        const int64_t pixel =
+            ((at.batch * s.height.out + row) * s.width.out + column) * s.out_channels + first;
         const In tap =
             kernel + (((v * s.width.size + u) * in + at.channel % in) * s.out_channels + first);
-        for (int64_t o = 0; o < out; ++o) sum += pixel[o] * tap[o];
+        for (int64_t o = 0; o < out; ++o) sum += dy[pixel + o] * tap[o];
       }
     }
-    dx[i] = sum;
+    dx.Store(i, sum);
   }
 };
 
@@ -190,7 +195,7 @@ struct ConvKernelBody {
   using Value = float;
   static constexpr bool kMaps = false;
   ConvShape s;
-  In x, dy;
+  AnyIn x, dy;
   Out dkernel;
   PARACORD_HD float Start(int64_t) const { return 0; }
   PARACORD_HD void Add(int64_t i, int64_t k, float& sum) const {
