@@ -254,7 +254,7 @@ struct SumRowsBody {
   Out sums;
   PARACORD_HD float Start(int64_t) const { return 0; }
   PARACORD_HD Bits Load(int64_t c, int64_t r) const { return x.Load(r * columns + c); }
-  PARACORD_HD void Take(int64_t, int64_t, Bits own, float& value) const { value += x.Of(own); }
+  PARACORD_HD void Take(Bits own, float& value) const { value += x.Of(own); }
   PARACORD_HD void Merge(float& value, float other) const { value += other; }
   PARACORD_HD void Finish(int64_t c, float value) const { sums[c] = value; }
 };

@@ -1,8 +1,8 @@
 // The two forms of our kernels. A map's body is a functor: index in, element out; or that in three
 // steps, so that a thread has the loads of several elements under way at once: one load a thread is
-// too little to keep the memory of large GPUs at work. A reduction's
-// body says how an output is summed over `count` elements; blocks share the outputs and, where
-// there are few of them, the elements too. The order of every sum is a function of the shape, so
+// too little to keep the memory of large GPUs at work. A reduction's body says how an output is
+// summed over `count` elements, and may load several ahead, too; blocks share the outputs and,
+// where there are few of them, the elements. The order of every sum is a function of the shape, so
 // that results are the same in each run. Kernels are these bodies compiled by nvcc (kernels.cu), or
 // by the C++ compiler for tests/cuda_host.
 #pragma once
@@ -31,10 +31,17 @@ concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
-// The same of a reduction: Loaded = Load(i, k), Take(i, k, loaded, value), in place of Add.
+// The same of a reduction, in place of Add: Loaded = Load(i, k), Take(loaded, value). It writes
+// next to nothing, so that more loads are needed: of 2 bytes, eight of a thread's are.
+constexpr int kAhead = 8;
 template <class Body>
 concept LoadsAhead = requires(const Body& body) {
   body.Load(0, 0);
+};
+// Where it is Take(of, loaded, value), of what Of(i, k) gives: once an output if Repeats().
+template <class Body>
+concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
+  body.Of(0, 0);
 };
 
 template <class Body>
@@ -102,22 +109,34 @@ struct ReduceArgs {
   // What a thread adds up.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
-    const int64_t end = Begin(part + 1), step = lanes();
-    int64_t k = Begin(part) + lane;
-    if constexpr (LoadsAhead<Body>) {
-      for (; k < end; k += kAtOnce * step) {
-        typename Body::Loaded loaded[kAtOnce];
-        for (int j = 0; j < kAtOnce; ++j) {
-          if (k + j * step < end) loaded[j] = body.Load(i, k + j * step);
-        }
-        for (int j = 0; j < kAtOnce; ++j) {
-          if (k + j * step < end) body.Take(i, k + j * step, loaded[j], value);
-        }
-      }
+    const int64_t end = Begin(part + 1), begin = Begin(part) + lane;
+    if (begin >= end) return value;
+    if constexpr (OfOutputs<Body>) {
+      auto of = body.Of(i, begin);
+      Ahead(i, begin, end, [&](int64_t k, const auto& loaded) {
+        if (!body.Repeats()) of = body.Of(i, k);
+        body.Take(of, loaded, value);
+      });
+    } else if constexpr (LoadsAhead<Body>) {
+      Ahead(i, begin, end, [&](int64_t, const auto& loaded) { body.Take(loaded, value); });
     } else {
-      for (; k < end; k += step) body.Add(i, k, value);
+      for (int64_t k = begin; k < end; k += lanes()) body.Add(i, k, value);
     }
     return value;
+  }
+  template <class Take>
+  PARACORD_HD void Ahead(int64_t i, int64_t k, int64_t end, const Take& take) const {
+    const int step = lanes();
+    for (; k < end; k += kAhead * step) {
+      const int left = end - k < kAhead * step ? static_cast<int>(end - k) : kAhead * step;
+      typename Body::Loaded loaded[kAhead];
+      for (int j = 0; j < kAhead; ++j) {
+        if (j * step < left) loaded[j] = body.Load(i, k + j * step);
+      }
+      for (int j = 0; j < kAhead; ++j) {
+        if (j * step < left) take(k + j * step, loaded[j]);
+      }
+    }
   }
   PARACORD_HD void Write(int64_t i, int part, const Value& value) const {
     if (parts == 1) {

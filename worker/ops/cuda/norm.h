@@ -23,7 +23,7 @@ struct MomentsBody {
   PARACORD_HD Bits Load(int64_t group, int64_t k) const {
     return x.Load(s.by_column ? k * s.columns + group : group * s.columns + k);
   }
-  PARACORD_HD void Take(int64_t, int64_t, Bits own, Value& v) const {
+  PARACORD_HD void Take(Bits own, Value& v) const {
     const float at = x.Of(own);
     v.n += 1;
     const float before = s.centred ? at - v.mean : at;
@@ -108,8 +108,9 @@ struct NormColumnSumsBody {
     const int64_t i = r * s.columns + c;
     return {of.x.Load(i), dy.Load(i)};
   }
-  PARACORD_HD void Take(int64_t c, int64_t r, const Loaded& own, Value& v) const {
-    const NormColumn column = of.Of(s, s.by_column ? c : r, c);
+  PARACORD_HD bool Repeats() const { return s.by_column; }
+  PARACORD_HD NormColumn Of(int64_t c, int64_t r) const { return of.Of(s, s.by_column ? c : r, c); }
+  PARACORD_HD void Take(const NormColumn& column, const Loaded& own, Value& v) const {
     const float x = of.x.Of(own.x), d = column.Before(s.relu, x, dy.Of(own.dy));
     v.sum += d;
     v.dot += d * column.Normal(x);

@@ -23,22 +23,23 @@ PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at
   return in >= 0 && in < axis.in ? in : -1;
 }
 
-// The windows that may have `in` under one of their taps.
+// The windows that may have `in` under one of their taps. Those of an axis are counted in an int,
+// as its taps are, which leaves registers to a loop over both axes.
 struct Windows {
-  int64_t begin, end;
+  int begin, end;
 };
 PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
   const int64_t at = in + axis.pad_before, reach = (axis.size - 1) * axis.dilation;
   const int64_t begin = at <= reach ? 0 : (at - reach + axis.stride - 1) / axis.stride;
   const int64_t end = at / axis.stride + 1;
-  return {begin, end < axis.out ? end : axis.out};
+  return {static_cast<int>(begin), static_cast<int>(end < axis.out ? end : axis.out)};
 }
 
 // Which tap of window `out` lies on `in`, or -1.
-PARACORD_HD inline int64_t TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
+PARACORD_HD inline int TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
   const int64_t from = in + axis.pad_before - out * axis.stride;
   const int64_t tap = axis.dilation == 1 ? from : from / axis.dilation;
-  return from >= 0 && tap * axis.dilation == from && tap < axis.size ? tap : -1;
+  return from >= 0 && tap * axis.dilation == from && tap < axis.size ? static_cast<int>(tap) : -1;
 }
 
 // So many channels of a pixel are a thread's, where that leaves neighbours enough: to find out
@@ -112,21 +113,26 @@ struct PoolBackwardBody {
     const Pixel at = PixelOf(i, s.height.in, s.width.in, apart);
     const Windows rows = WindowsOver(s.height, at.y), columns = WindowsOver(s.width, at.x);
     float sum[kPoolTogether] = {};
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const int64_t v = TapOn(s.height, row, at.y);
-      for (int64_t column = columns.begin; column < columns.end && v >= 0; ++column) {
-        const int64_t u = TapOn(s.width, column, at.x);
+    const int64_t image = at.batch * s.height.out * s.width.out * s.channels + at.channel;
+    for (int row = rows.begin; row < rows.end; ++row) {
+      const int v = TapOn(s.height, row, at.y);
+      for (int column = columns.begin; column < columns.end && v >= 0; ++column) {
+        const int u = TapOn(s.width, column, at.x);
         if (u < 0) continue;
-        const int64_t out =
-            ((at.batch * s.height.out + row) * s.width.out + column) * s.channels + at.channel;
+        const int64_t out = image + (row * s.width.out + column) * s.channels;
+        Bits loaded[kPoolTogether];
+        int tap[kPoolTogether];
         for (int c = 0; c < kPoolTogether; ++c) {
           if (c >= together) continue;
-          const int tap = taps[out + c * apart];
-          if (!s.max) {
-            sum[c] += dy[out + c * apart] / static_cast<float>(tap);
-          } else if (tap == static_cast<int>(v * s.width.size + u)) {
-            sum[c] += dy[out + c * apart];
-          }
+          tap[c] = taps[out + c * apart];
+          loaded[c] = dy.Load(out + c * apart);
+        }
+        const int own = static_cast<int>(v * s.width.size + u);
+        for (int c = 0; c < kPoolTogether; ++c) {
+          if (c >= together) continue;
+          const float d = dy.Of(loaded[c]);
+          if (!s.max) sum[c] += d / static_cast<float>(tap[c]);
+          if (s.max && tap[c] == own) sum[c] += d;
         }
       }
     }
@@ -175,9 +181,9 @@ struct ConvInputBody {
     const int64_t first = at.channel / in * out;
     const Windows rows = WindowsOver(s.height, at.y), columns = WindowsOver(s.width, at.x);
     float sum = 0;
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      for (int64_t column = columns.begin; column < columns.end; ++column) {
-        const int64_t v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
+    for (int row = rows.begin; row < rows.end; ++row) {
+      for (int column = columns.begin; column < columns.end; ++column) {
+        const int v = TapOn(s.height, row, at.y), u = TapOn(s.width, column, at.x);
         if (v < 0 || u < 0) continue;
         const int64_t pixel =
             ((at.batch * s.height.out + row) * s.width.out + column) * s.out_channels + first;
