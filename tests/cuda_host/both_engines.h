@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -135,6 +136,20 @@ class Random {
     Floats ids(static_cast<size_t>(n));
     for (float& v : ids) v = static_cast<float>(random_() % static_cast<uint64_t>(below));
     return ids;
+  }
+  // Of a row-major tensor whose axes are in another order; some stand still, if they may.
+  std::vector<int64_t> Steps(const std::vector<int64_t>& dims, bool still) {
+    std::vector<size_t> order(dims.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::shuffle(order.begin(), order.end(), random_);
+    std::vector<int64_t> steps(dims.size());
+    int64_t step = 1;
+    for (const size_t axis : order) {
+      if (still && Coin()) continue;
+      steps[axis] = step;
+      step *= dims[axis];
+    }
+    return steps;
   }
   std::mt19937& engine() { return random_; }
 

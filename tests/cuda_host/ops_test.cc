@@ -196,30 +196,16 @@ TEST_CASE("walks are those of the CPU: transposes, broadcasts, sums, many axes")
     Walk walk;
     int64_t all = 1;
     for (size_t i = 0; i < axes; ++i) {
-      walk.dims.push_back(random.Size(axes == 10 ? 2 : (seed == 3 ? 60 : 7)));
+      walk.dims.push_back(axes == 10 ? 2 : random.Size(seed == 3 ? 60 : 7));
       all *= walk.dims.back();
     }
     if (all > 200000) continue;
-    // Steps of a row-major tensor whose axes are in another order; some stand still.
-    const auto steps = [&](bool still) {
-      std::vector<size_t> order(axes);
-      for (size_t i = 0; i < axes; ++i) order[i] = i;
-      std::shuffle(order.begin(), order.end(), random.engine());
-      std::vector<int64_t> result(axes);
-      int64_t step = 1;
-      for (const size_t axis : order) {
-        const bool stands = still && random.Coin();
-        result[axis] = stands ? 0 : step;
-        if (!stands) step *= walk.dims[axis];
-      }
-      return result;
-    };
-    walk.a = steps(true);
-    walk.b = steps(true);
-    walk.y = steps(false);
+    walk.a = random.Steps(walk.dims, true);
+    walk.b = random.Steps(walk.dims, true);
+    walk.y = random.Steps(walk.dims, false);
     Walk sum = walk;
     sum.b.clear();
-    sum.y = steps(true);
+    sum.y = random.Steps(walk.dims, true);
     const Floats a = random.Numbers(all, 0.5f, 2), b = random.Numbers(all, 0.5f, 2);
     const Floats y = random.Numbers(all), around_zero = random.Numbers(all);
     Floats mask = b;

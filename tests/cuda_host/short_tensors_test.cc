@@ -4,6 +4,9 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_host/both_engines.h"
@@ -150,6 +153,185 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
           ops.NormalizeBackward(s, constant, px, mean, variance, ps, po, pdy, no, nullptr, d_o);
           side.Take(d_o, columns);
           if (!null_dx) side.TakeTensor(dx, n);
+        },
+        true, kOneRounding);
+  }
+}
+
+// More axes than a kernel takes now and then.
+std::vector<int64_t> Dims(uint32_t seed, Random& random) {
+  std::vector<int64_t> dims(seed % 5 == 4 ? 10 : static_cast<size_t>(random.Size(5)));
+  for (int64_t& dim : dims) dim = dims.size() == 10 ? 2 : random.Size(seed % 8 == 3 ? 12 : 7);
+  return dims;
+}
+int64_t Product(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+TEST_CASE("copies of bfloat16 are those of the CPU, in any order, and nothing beside them") {
+  for (uint32_t seed = 0; seed < 96; ++seed) {
+    const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0;
+    INFO("seed " << seed << " a " << short_a << " y " << short_y);
+    Random random(seed);
+    Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
+    const int64_t all = Product(walk.dims), from = random.Size(9), to = random.Size(9);
+    if (seed < 8) {  // as it lies
+      walk = {{all}, {1}, {}, {1}};
+    } else {
+      walk.a = random.Steps(walk.dims, random.Coin());
+      walk.y = random.Steps(walk.dims, false);
+    }
+    const Floats a = random.Numbers(all + from), y = random.Numbers(all + to + 5, 2, 4);
+    Compare(
+        [&](Side& side) {
+          const Tensor pa = side.PutTensor(a, short_a), py = side.PutTensor(y, short_y);
+          side.ops().Copy(walk, false, pa + from, py + to);
+          side.TakeTensor(py, all + to + 5);
+        },
+        true, {0, 0});
+    Compare(
+        [&](Side& side) {
+          const Tensor pa = side.PutTensor(a, short_a), py = side.PutTensor(y, short_y);
+          side.ops().Copy(walk, true, pa + from, py + to);
+          side.TakeTensor(py, all + to + 5);
+        },
+        true, kOneRounding);
+  }
+}
+
+TEST_CASE("transposes of bfloat16 are those of the CPU, whichever side is in order") {
+  for (uint32_t seed = 0; seed < 32; ++seed) {
+    const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0, back = (seed & 4) != 0;
+    Random random(seed);
+    const int64_t count = random.Size(3), rows = random.Size(40), columns = random.Size(40);
+    CAPTURE(short_a, short_y, back, count, rows, columns);
+    const int64_t each = rows * columns, all = count * each;
+    Walk walk{{count, columns, rows}, {each, 1, columns}, {}, {each, rows, 1}};
+    if (back) std::swap(walk.a, walk.y);
+    const Floats a = random.Numbers(all), y = random.Numbers(all + 4);
+    Compare(
+        [&](Side& side) {
+          const Tensor py = side.PutTensor(y, short_y);
+          side.ops().Copy(walk, false, side.PutTensor(a, short_a), py + 1);
+          side.TakeTensor(py, all + 4);
+        },
+        true, {0, 0});
+  }
+}
+
+TEST_CASE("sums of bfloat16 along walks are those of the CPU, rounded once") {
+  for (uint32_t seed = 0; seed < 96; ++seed) {
+    const bool short_a = (seed & 1) != 0, short_y = (seed & 2) != 0;
+    INFO("seed " << seed << " a " << short_a << " y " << short_y);
+    Random random(seed);
+    Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
+    walk.a = random.Steps(walk.dims, random.Coin());
+    walk.y = random.Steps(walk.dims, true);
+    if (seed < 4) walk = {{3000, 7}, {7, 1}, {}, {0, 1}};        // by neighbours, in parts
+    if (seed / 4 == 1) walk = {{3, 900}, {900, 1}, {}, {1, 0}};  // side by side
+    if (seed / 4 == 2) {  // along more axes than a kernel takes, none of which joins another
+      walk = {std::vector<int64_t>(12, 2), {}, {}, std::vector<int64_t>(12)};
+      for (int64_t axis = 0; axis < 12; ++axis) walk.a.push_back(int64_t{1} << axis);
+      walk.y[0] = 1, walk.y[7] = 2;
+    }
+    const int64_t all = Product(walk.dims);
+    const Floats a = random.Numbers(all, 0.5f, 1), y = random.Numbers(all, 100, 200);
+    Compare(
+        [&](Side& side) {
+          const Tensor py = side.PutTensor(y, short_y);
+          side.ops().Copy(walk, true, side.PutTensor(a, short_a), py);
+          side.TakeTensor(py, all);
+        },
+        true, kOneRounding);
+  }
+}
+
+TEST_CASE("a sum along a walk into bfloat16 keeps what single roundings would lose") {
+  // 4096 of 1/16 on 256, whose neighbours in bfloat16 are 2 apart; along few axes and many.
+  const Walk few{{4096}, {1}, {}, {0}};
+  Walk many{std::vector<int64_t>(12, 2), {}, {}, std::vector<int64_t>(12)};
+  for (int64_t axis = 0; axis < 12; ++axis) many.a.push_back(int64_t{1} << axis);
+  for (const Walk& walk : {few, many}) {
+    Compare([&](Side& side) {
+      const Tensor y = side.PutTensor({256}, true);
+      side.ops().Copy(walk, true, side.PutTensor(Floats(4096, 1.f / 16), true), y);
+      side.TakeTensor(y, 1);
+      CHECK(side.results().back()[0] == 512);
+    });
+  }
+}
+
+TEST_CASE("pairs of bfloat16 along any walk are those of the CPU, either side broadcast") {
+  for (uint32_t seed = 0; seed < 120; ++seed) {
+    const bool short_a = (seed & 1) != 0, short_b = (seed & 2) != 0, short_y = (seed & 4) != 0;
+    INFO("seed " << seed << " a " << short_a << " b " << short_b << " y " << short_y);
+    Random random(seed);
+    Walk walk{.dims = Dims(seed / 8, random), .a = {}, .b = {}, .y = {}};
+    walk.a = random.Steps(walk.dims, random.Coin());
+    walk.b = random.Steps(walk.dims, random.Coin());
+    walk.y = random.Steps(walk.dims, false);
+    // Squeeze and excitation's, either way round.
+    if (seed < 8) walk = {{3, 35, 9}, {315, 9, 1}, {9, 0, 1}, {315, 9, 1}};
+    if (seed / 8 == 1) walk = {{3, 35, 9}, {9, 0, 1}, {315, 9, 1}, {315, 9, 1}};
+    const int64_t all = Product(walk.dims);
+    const Floats a = random.Numbers(all + 1, 0.5f, 2), b = random.Numbers(all + 3, 0.5f, 2);
+    const Floats y = random.Numbers(all + 5);
+    Compare(
+        [&](Side& side) {
+          const Tensor pa = side.PutTensor(a, short_a), pb = side.PutTensor(b, short_b);
+          const Tensor py = side.PutTensor(y, short_y);
+          for (const BinaryKind kind :
+               {BinaryKind::kAdd, BinaryKind::kMultiply, BinaryKind::kDivide, BinaryKind::kMaximum,
+                BinaryKind::kLess, BinaryKind::kKeep, BinaryKind::kAddRelu}) {
+            side.ops().Binary(kind, walk, pa + 1, pb + 3, py + 2);
+            side.TakeTensor(py, all + 5);
+          }
+        },
+        true, kOneRounding);
+  }
+}
+
+TEST_CASE("bfloat16 is filled to the element") {
+  for (const int64_t n : {0, 1, 2, 5, 255, 1001}) {
+    for (const int64_t from : {0, 1, 2}) {
+      Compare(
+          [&](Side& side) {
+            const Tensor y = side.PutTensor(Floats(static_cast<size_t>(n) + 4, 7), true);
+            side.ops().Fill(n, 1.f / 3, y + from);
+            side.TakeTensor(y, n + 4);
+            const Floats& got = side.results().back();
+            CHECK(std::count(got.begin(), got.end(), 7.f) == 4);
+          },
+          true, {0, 0});
+    }
+  }
+}
+
+TEST_CASE("dropout of bfloat16 drops what that of float32 does, in place too") {
+  for (uint32_t types = 0; types < 4; ++types) {
+    const bool short_x = (types & 1) != 0, short_y = (types & 2) != 0;
+    Random random(types);
+    const int64_t n = 1001 + random.Size(3000), first = random.Size(1000);
+    INFO("x " << short_x << " y " << short_y);
+    const Floats x = Rounded(random.Numbers(n, 1, 2));
+    Compare(
+        [&](Side& side) {
+          Ops& ops = side.ops();
+          const Tensor px = side.PutTensor(x, short_x), y = side.NewTensor(x.size(), short_y);
+          float* const wide = side.New(x.size());
+          ops.Dropout(types + 3, 0.4f, first, n, side.Put(x), wide);
+          side.Take(wide, n);
+          ops.Dropout(types + 3, 0.4f, first, n, px, y);
+          side.TakeTensor(y, n);
+          ops.Dropout(types + 3, 0.4f, first, n, px, px);
+          side.TakeTensor(px, n);
+          const std::vector<Floats>& got = side.results();
+          for (size_t i = 0; i < x.size(); ++i) {
+            if ((got[0][i] == 0) == (got[1][i] == 0) && (got[0][i] == 0) == (got[2][i] == 0)) {
+              continue;
+            }
+            FAIL_CHECK("element " << i);
+          }
         },
         true, kOneRounding);
   }

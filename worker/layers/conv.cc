@@ -154,13 +154,13 @@ class ConvLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     return MakeKernelOf({}, ops, batch, inputs);
   }
-  bool TakesBfloat16(Ops& ops, std::span<const Shape> inputs) const override {
+  Bfloat16 TakesBfloat16(Ops& ops, std::span<const Shape> inputs) const override {
     const absl::StatusOr<Window::Axes> axes = window_.Over(inputs[0]);
-    if (!axes.ok()) return false;
-    const bool whole = kind_ != Kind::kSeparable;
-    return ops.ComputesBfloat16(
-               First({.input_bfloat16 = true, .output_bfloat16 = true}, 1, inputs[0], *axes)) &&
-           (whole || ops.ComputesBfloat16(Second({.output_bfloat16 = true}, 1, inputs[0], *axes)));
+    const KernelForm form{.input_bfloat16 = true, .output_bfloat16 = true};
+    const bool takes =
+        axes.ok() && ops.ComputesBfloat16(First(form, 1, inputs[0], *axes)) &&
+        (kind_ != Kind::kSeparable || ops.ComputesBfloat16(Second(form, 1, inputs[0], *axes)));
+    return takes ? Bfloat16::kTaken : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
                                                        int64_t batch,

@@ -140,6 +140,9 @@ class ConcatenateLayer : public Layer {
       : Layer(config), axis_(config.AnyInteger("axis", stack ? 0 : -1)), stack_(stack) {}
 
   size_t most_inputs() const override { return SIZE_MAX; }
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    return Bfloat16::kPassedOn;
+  }
 
   // Along another axis a step counts if any input has it, and one without a mask has all; in Keras
   // 2 if all have it.

@@ -13,7 +13,7 @@
 
 namespace paracord {
 
-// The way of one input; offsets are in floats.
+// The way of one input; offsets are in elements.
 struct Way {
   Walk walk;
   int64_t from = 0, to = 0;
@@ -70,6 +70,9 @@ class CopyLayer : public Layer {
   static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    return Bfloat16::kPassedOn;
+  }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(Plan plan, PlanFor(inputs[0]));
     return std::move(plan.output);

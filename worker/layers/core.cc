@@ -26,10 +26,11 @@ class ActivationLayer : public Layer {
   bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
   std::optional<Activation> activation() const override { return activation_; }
   // What layers of neurons end in; of the other functions the digits may be wanted.
-  bool TakesBfloat16(Ops&, std::span<const Shape>) const override {
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     const ActivationKind kind = activation_.kind;
-    return kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
-           kind == ActivationKind::kHardSilu || kind == ActivationKind::kMish;
+    const bool takes = kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
+                       kind == ActivationKind::kHardSilu || kind == ActivationKind::kMish;
+    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

@@ -79,8 +79,8 @@ struct BackwardCall {
 
 // What else a kernel may be asked to do, and of which type its tensors are.
 struct KernelForm {
-  std::optional<Activation> ends_in =
-      {};                       // computed last, and the gradient that it gets is by that
+  // Computed last, and the gradient that it gets is by that.
+  std::optional<Activation> ends_in = {};
   bool input_bfloat16 = false;  // the first
   bool output_bfloat16 = false;
 };
@@ -172,11 +172,13 @@ class Layer {
 
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                              std::span<const Shape> inputs) = 0;
-  // Whether there are such kernels; that take tensors of bfloat16 for any of their inputs and the
-  // output, and so for the gradients.
+  // Whether there is such a kernel.
   virtual bool ends_in(const Activation& /*activation*/) const { return false; }
-  virtual bool TakesBfloat16(Ops& /*ops*/, std::span<const Shape> /*inputs*/) const {
-    return false;
+  // Whether kernels take any of their inputs as bfloat16, and give the output so. Those that do not
+  // compute much only pass it on: what they are given may be numbers of another kind.
+  enum class Bfloat16 { kNever, kPassedOn, kTaken };
+  virtual Bfloat16 TakesBfloat16(Ops& /*ops*/, std::span<const Shape> /*inputs*/) const {
+    return Bfloat16::kNever;
   }
   // For a layer whose kernels have to know it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& /*form*/, Ops& ops,

@@ -54,10 +54,13 @@ class BinaryKernel : public Kernel {
                           d);
   }
   // Where an operand's gradient may be written in the shape of the output.
-  float* Wide(const Operand& operand, float* d) { return operand.whole ? d : scratch_.get(); }
-  void Reduce(const Operand& operand, const float* wide, float* d) {
+  Tensor Wide(const Operand& operand, Tensor d) {
+    return operand.whole ? d : Tensor(scratch_.get());
+  }
+  // `made`: by Wide.
+  void Reduce(const Operand& operand, ConstTensor wide, Tensor d, bool made = true) {
     if (operand.whole) {
-      if (wide != d) ops_.Affine(operand.n, 1, 0, wide, d);
+      if (!made) ops_.Convert(operand.n, wide, d);
       return;
     }
     ops_.Fill(operand.n, 0, d);
@@ -71,9 +74,9 @@ class BinaryKernel : public Kernel {
   Walk Same() const { return {{plan_.n}, {1}, {1}, {1}}; }
 
   void Left(const BackwardCall& call) {
-    float* d = call.d_inputs[0];
+    const Tensor d = call.d_inputs[0];
     if (d == nullptr) return;
-    float* wide = Wide(plan_.a, d);
+    const Tensor wide = Wide(plan_.a, d);
     switch (plan_.kind) {
       case BinaryKind::kMultiply:
       case BinaryKind::kDivide:
@@ -86,17 +89,17 @@ class BinaryKernel : public Kernel {
         Select(BinaryKind::kLessEqual, call, wide);
         return Reduce(plan_.a, wide, d);
       default:
-        return Reduce(plan_.a, call.d_output, d);
+        return Reduce(plan_.a, call.d_output, d, false);
     }
   }
 
   void Right(const BackwardCall& call) {
-    float* d = call.d_inputs[1];
+    const Tensor d = call.d_inputs[1];
     if (d == nullptr) return;
-    float* wide = Wide(plan_.b, d);
+    const Tensor wide = Wide(plan_.b, d);
     switch (plan_.kind) {
       case BinaryKind::kSubtract:
-        Reduce(plan_.b, call.d_output, d);
+        Reduce(plan_.b, call.d_output, d, false);
         return ops_.Affine(plan_.b.n, -1, 0, d, d);
       case BinaryKind::kMultiply:
         ops_.Binary(BinaryKind::kMultiply, plan_.a_with_y, call.d_output, call.inputs[0], wide);
@@ -119,7 +122,7 @@ class BinaryKernel : public Kernel {
         Select(BinaryKind::kGreater, call, wide);
         return Reduce(plan_.b, wide, d);
       default:
-        return Reduce(plan_.b, call.d_output, d);
+        return Reduce(plan_.b, call.d_output, d, false);
     }
   }
 
@@ -230,8 +233,9 @@ class BinaryLayer : public Layer {
   bool ends_in(const Activation& activation) const override {
     return kind_ == BinaryKind::kAdd && activation.kind == ActivationKind::kRelu;
   }
-  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
-    return kind_ == BinaryKind::kAdd && inputs[0] == inputs[1];
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    const bool takes = kind_ == BinaryKind::kAdd || kind_ == BinaryKind::kMultiply;
+    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
                                                        int64_t batch,

@@ -190,8 +190,8 @@ class NormLayer : public Layer {
   bool ends_in(const Activation& activation) const override {
     return batch_ && ReluUpTo(activation) > 0;
   }
-  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
-    return batch_ && !UsesMask(inputs);
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
+    return batch_ && !UsesMask(inputs) ? Bfloat16::kTaken : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
                                                        int64_t batch,

@@ -32,7 +32,9 @@ class PoolLayer : public Layer {
   int64_t Arithmetic(std::span<const Shape>, const Shape& output) const override {
     return Elements(output) * window_.height.size * window_.width.size;
   }
-  bool TakesBfloat16(Ops&, std::span<const Shape>) const override { return true; }
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    return Bfloat16::kPassedOn;
+  }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const Window::Axes axes, window_.Over(inputs[0]));
@@ -139,8 +141,8 @@ class GlobalPoolLayer : public Layer {
     output.push_back(inputs[0].back());
     return output;
   }
-  bool TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
-    return !max_ && !IsMasked(inputs);
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
+    return !max_ && !IsMasked(inputs) ? Bfloat16::kPassedOn : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

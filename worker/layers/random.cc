@@ -30,6 +30,10 @@ class RandomLayer : public Layer {
 
   MaskRule mask_rule() const override { return MaskRule::kPass; }
   bool is_view() const override { return amount_ == 0; }
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    const bool takes = kind_ == Kind::kDropout || kind_ == Kind::kDropoutAlong;
+    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
+  }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (spatial_ && inputs[0].size() < 2) {
       return absl::InvalidArgumentError("needs an input of steps or an image, and channels");
@@ -74,7 +78,7 @@ class RandomKernel : public Kernel {
   void Forward(const ForwardCall& call) override {
     const int64_t n = plan_.batch * plan_.each;
     drew_ = call.training;
-    if (!drew_) return ops_.Affine(n, 1, 0, call.inputs[0], call.output);
+    if (!drew_) return ops_.Convert(n, call.inputs[0], call.output);
     const int64_t first = plan_.together ? 0 : call.first_example * plan_.drawn;
     switch (plan_.kind) {
       case Kind::kDropout:
@@ -96,10 +100,10 @@ class RandomKernel : public Kernel {
     }
   }
   void Backward(const BackwardCall& call) override {
-    float* d = call.d_inputs[0];
+    const Tensor d = call.d_inputs[0];
     if (d == nullptr) return;
     const int64_t n = plan_.batch * plan_.each;
-    if (!drew_) return ops_.Affine(n, 1, 0, call.d_output, d);
+    if (!drew_) return ops_.Convert(n, call.d_output, d);
     switch (plan_.kind) {
       case Kind::kDropout:
         return ops_.Dropout(call.key, plan_.amount, call.first_example * plan_.drawn, n,

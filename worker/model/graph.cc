@@ -334,10 +334,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
     }
     call_d_inputs_.push_back(to);
   }
-  if (node.observes) {  // zeros are the same numbers in either type
-    const Storage& storage = storages_[node.storage];
-    ops_.Fill(call.batch * storage.floats(), 0, slots_[*storage.gradient_slot].data.get());
-  }
+  if (node.observes) ops_.Fill(call.batch * Elements(node.shape), 0, Gradient(index));
   const size_t count = node.layer->variables().size();
   call_d_parameters_.clear();
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {

@@ -63,20 +63,33 @@ void Graph::ShortenStorages(std::span<const Value> loss_values) {
     if (value != kNone) storages_[nodes_[value].storage].bfloat16 = false;
   };
   for (Storage& storage : storages_) storage.bfloat16 = !storage.input.has_value();
-  for (const Node& node : nodes_) {
+  std::vector<Layer::Bfloat16> takes(nodes_.size(), Layer::Bfloat16::kNever);
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
     if (node.layer == nullptr || IsView(node)) continue;
     ops_.AllowOperands(OperandsOf(node));
-    const bool takes = OperandsOf(node) == Operands::kBfloat16 &&
-                       node.layer->TakesBfloat16(ops_, node.input_shapes);
-    if (!takes) storages_[node.storage].bfloat16 = false;
+    if (OperandsOf(node) == Operands::kBfloat16) {
+      takes[n] = node.layer->TakesBfloat16(ops_, node.input_shapes);
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!takes || i >= node.data_inputs) keep(node.inputs[i]);
+      if (takes[n] == Layer::Bfloat16::kNever || i >= node.data_inputs) keep(node.inputs[i]);
     }
   }
   std::for_each(outputs_.begin(), outputs_.end(), keep);
   std::for_each(output_masks_.begin(), output_masks_.end(), keep);
   std::for_each(loss_values.begin(), loss_values.end(), keep);
   for (const PenaltyOnValue& on : activities_) keep(on.value);
+  // From the inputs on: what is only passed on has to come so.
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    if (node.layer == nullptr || IsView(node)) continue;
+    const auto inputs = std::span(node.inputs).first(node.data_inputs);
+    const bool comes_so = std::any_of(inputs.begin(), inputs.end(), [&](Value input) {
+      return storages_[nodes_[input].storage].bfloat16;
+    });
+    if (takes[n] == Layer::Bfloat16::kTaken) continue;
+    if (takes[n] == Layer::Bfloat16::kNever || !comes_so) storages_[node.storage].bfloat16 = false;
+  }
 }
 
 absl::StatusOr<Graph::Value> Graph::Duplicate(Value value) {

@@ -35,7 +35,8 @@ struct ConstTensor {
   const float* float32;      // or null
   const uint16_t* bfloat16;  // or null
 };
-// And that it writes, as the one or, rounded to the nearest and to even, the other.
+// And that it writes, as the one or, rounded to the nearest and to even, the other. A gradient
+// comes as its tensor does.
 struct Tensor {
   Tensor(float* numbers = nullptr) : float32(numbers) {}  // NOLINT: as it
   explicit Tensor(uint16_t* rounded) : bfloat16(rounded) {}
@@ -124,7 +125,7 @@ struct Activation {
   float alpha = 0, beta = 0, gamma = 0;
 };
 
-// Indices over a few axes, and how far one step along each goes in the operands (in floats): a
+// Indices over a few axes, and how far one step along each goes in the operands (in elements): a
 // broadcast is a step of 0, a transpose another order, a slice an offset and a step. Steps of an
 // output may be 0 where values are added.
 struct Walk {
@@ -412,15 +413,15 @@ class Ops {
   virtual void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) = 0;
   // Sets an element to zero with probability `rate`, multiplies it by 1 / (1 - rate) otherwise; the
   // choice is a pure function of (key, first + its index). x == y is allowed.
-  virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
-                       float* y) = 0;
+  virtual void Dropout(uint64_t key, float rate, int64_t first, int64_t n, ConstTensor x,
+                       Tensor y) = 0;
 
-  virtual void Fill(int64_t n, float value, float* y) = 0;
+  virtual void Fill(int64_t n, float value, Tensor y) = 0;
   // y = x
   virtual void Convert(int64_t n, ConstTensor x, Tensor y) = 0;
   // y = a, or y += a, along the walk.
-  virtual void Copy(const Walk& walk, bool add, const float* a, float* y) = 0;
-  // y = a op b along the walk. bfloat16: along one axis, in steps of 1.
+  virtual void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) = 0;
+  // y = a op b along the walk.
   virtual void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
                       Tensor y) = 0;
 

@@ -114,6 +114,66 @@ TEST_CASE("operations by element take bfloat16") {
   }
 }
 
+// y, of which some elements are not walked over.
+TEST_CASE("operations along a walk take bfloat16") {
+  const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
+  constexpr int64_t kRows = 37, kColumns = 2049;
+  constexpr size_t kAll = kRows * kColumns;
+  const Floats a = WithOddOnes(Numbers(kAll, 1)), b = Numbers(kAll, 2), before = Numbers(kAll, 3);
+  const std::vector<int64_t> all{kRows, kColumns}, dense{kColumns, 1};
+  const std::vector<Walk> walks = {
+      {all, dense, dense, dense},                                     // as it lies
+      {{kRows, kColumns - 5}, dense, {0, 1}, dense},                  // a part; a row for all
+      {all, dense, {1, 0}, dense},                                    // a number a row
+      {{kColumns, kRows}, {1, kColumns}, {1, kColumns}, {kRows, 1}},  // transposed
+      {{3, kRows, 2, 5}, {0, kColumns, 7, 1}, {5, kColumns, 0, 2}, {900, 20, 10, 2}},
+  };
+  for (const Walk& walk : walks) {
+    for (int form = 0; form < 8; ++form) {
+      const bool first = (form & 1) != 0, second = (form & 2) != 0, result = (form & 4) != 0;
+      CAPTURE(walk.dims, first, second, result);
+      Either x(first, a), z(second, b), y(result, before);
+      Floats wanted = before;
+      ops->Binary(BinaryKind::kMultiply, walk, a.data(), b.data(), wanted.data());
+      ops->Binary(BinaryKind::kMultiply, walk, x.in(), z.in(), y.out());
+      y.Check(wanted);
+      const Walk copy{walk.dims, walk.a, {}, walk.y};
+      Floats copied = before;
+      ops->Copy(copy, false, a.data(), copied.data());
+      Either to(result, before);
+      ops->Copy(copy, false, x.in(), to.out());
+      to.Check(copied);
+    }
+  }
+  // Sums by row, and by column, which are rounded at their end alone.
+  for (const Walk& walk : {Walk{all, dense, {}, {1, 0}}, Walk{all, dense, {}, {0, 1}}}) {
+    Floats sums = before;
+    ops->Copy(walk, true, b.data(), sums.data());
+    for (int form = 0; form < 4; ++form) {
+      Either x((form & 1) != 0, b), y((form & 2) != 0, before);
+      ops->Copy(walk, true, x.in(), y.out());
+      y.Check(sums);
+    }
+  }
+  for (const bool bfloat16 : {false, true}) {
+    Either filled(bfloat16, before);
+    ops->Fill(1001, 0.3f, filled.out() + 3);
+    Floats wanted = before;
+    std::fill_n(wanted.begin() + 3, 1001, 0.3f);
+    filled.Check(wanted);
+    for (const bool from : {false, true}) {
+      Floats dropped(kAll);
+      ops->Dropout(7, 0.25f, 5, kAll, b.data(), dropped.data());
+      Either x(from, b), y(bfloat16, kAll);
+      ops->Dropout(7, 0.25f, 5, kAll, x.in(), y.out());
+      y.Check(dropped);
+      ops->Dropout(7, 0.25f, 5, kAll, x.in(), x.out());
+      x.Check(dropped);
+    }
+  }
+  REQUIRE(ops->Finish().ok());
+}
+
 TEST_CASE("normalisations of columns take bfloat16") {
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   for (const auto& [rows, columns, relu] :

@@ -138,28 +138,27 @@ class CpuOps : public Ops {
       cpu::SumRows(rows, columns, count, x + at, sums + at);
     });
   }
-  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
-               float* y) override {
+  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, ConstTensor x,
+               Tensor y) override {
     InRanges(n, 1, [=](int64_t at, int64_t count) {
-      cpu::Dropout(key, rate, first + at, count, x + at, y + at);
+      int64_t from = first + at;
+      cpu::InFloats<1>(count, {x + at}, y + at, [&](int64_t part, const auto& in, float* out) {
+        cpu::Dropout(key, rate, from, part, in[0], out);
+        from += part;
+      });
     });
   }
   void Convert(int64_t n, ConstTensor x, Tensor y) override {
     InRanges(n, 1, [=](int64_t at, int64_t count) { cpu::Convert(count, x + at, y + at); });
   }
-  void Fill(int64_t n, float value, float* y) override { cpu::Fill(n, value, y); }
-  void Copy(const Walk& walk, bool add, const float* a, float* y) override {
+  void Fill(int64_t n, float value, Tensor y) override { cpu::Fill(n, value, y); }
+  void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) override {
     if (add) return cpu::Copy(walk, add, a, y);  // several steps may end in one place
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t, int64_t at_y) {
       cpu::Copy(part, add, a + at_a, y + at_y);
     });
   }
   void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y) override {
-    if (a.bfloat16 != nullptr || b.bfloat16 != nullptr || y.bfloat16 != nullptr) {
-      return Elementwise<2>(walk.dims[0], {a, b}, y, [=](int64_t n, const auto& in, float* out) {
-        cpu::FlatBinary(kind, n, in[0], in[1], out);
-      });
-    }
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t at_b, int64_t at_y) {
       cpu::Binary(kind, part, a + at_a, b + at_b, y + at_y);
     });

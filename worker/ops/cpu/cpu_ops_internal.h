@@ -59,9 +59,9 @@ void Add(int64_t n, const float* x, float* y);
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
 void Convert(int64_t n, ConstTensor x, Tensor y);
-void Fill(int64_t n, float value, float* y);
-void Copy(const Walk& walk, bool add, const float* a, float* y);
-void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y);
+void Fill(int64_t n, float value, Tensor y);
+void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y);
+void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y);
 void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
 // Of `count` rows.
 void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,

@@ -8,13 +8,15 @@
 #include "common/vector_widths.h"
 #include "worker/ops/binary_formulas.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/elements.h"
 
 namespace paracord::cpu {
 namespace {
 
-// Calls inner(n, a, step_a, b, step_b, y, step_y) for each run along the last axis.
-template <class A, class Y, class Inner>
-void ForEach(const Walk& walk, size_t axis, const A* a, const float* b, Y* y, const Inner& inner) {
+// Calls inner(n, a, step_a, b, step_b, y, step_y) for each run along the last axis, of pointers or
+// tensors.
+template <class A, class B, class Y, class Inner>
+void ForEach(const Walk& walk, size_t axis, A a, B b, Y y, const Inner& inner) {
   const bool has_b = !walk.b.empty();
   if (walk.dims.empty()) return inner(1, a, 0, b, 0, y, 0);
   const int64_t n = walk.dims[axis];
@@ -96,7 +98,7 @@ int64_t SummedBy(const Walk& walk) {
 }
 
 // y += a where each element of y is given many: their sums are in double.
-void AddMany(const Walk& walk, const float* a, float* y) {
+void AddMany(const Walk& walk, ConstTensor a, Tensor y) {
   Walk to_sums = walk, from_sums;
   int64_t sums = 1;
   for (size_t i = walk.dims.size(); i-- > 0;) {
@@ -109,35 +111,59 @@ void AddMany(const Walk& walk, const float* a, float* y) {
   }
   std::vector<double> sum(static_cast<size_t>(sums));
   ForEach(
-      to_sums, 0, a, nullptr, sum.data(),
-      [](int64_t n, const float* pa, int64_t sa, const float*, int64_t, double* py, int64_t sy) {
-        if (sy == 0) {
-          double total = 0;
-          for (int64_t i = 0; i < n; ++i) total += static_cast<double>(pa[i * sa]);
-          *py += total;
-        } else if (sa == 1 && sy == 1) {
-          for (int64_t i = 0; i < n; ++i) py[i] += static_cast<double>(pa[i]);
-        } else {
-          for (int64_t i = 0; i < n; ++i) py[i * sy] += static_cast<double>(pa[i * sa]);
-        }
+      to_sums, 0, a, ConstTensor(), sum.data(),
+      [](int64_t n, ConstTensor from, int64_t sa, ConstTensor, int64_t, double* py, int64_t sy) {
+        With(from, [&](const auto* pa) {
+          if (sy == 0) {
+            double total = 0;
+            for (int64_t i = 0; i < n; ++i) total += static_cast<double>(At(pa, i * sa));
+            *py += total;
+          } else if (sa == 1 && sy == 1) {
+            for (int64_t i = 0; i < n; ++i) py[i] += static_cast<double>(At(pa, i));
+          } else {
+            for (int64_t i = 0; i < n; ++i) py[i * sy] += static_cast<double>(At(pa, i * sa));
+          }
+        });
       });
-  ForEach(
-      from_sums, 0, sum.data(), nullptr, y,
-      [](int64_t n, const double* pa, int64_t sa, const float*, int64_t, float* py, int64_t sy) {
-        for (int64_t i = 0; i < n; ++i) py[i * sy] += static_cast<float>(pa[i * sa]);
-      });
+  ForEach(from_sums, 0, sum.data(), ConstTensor(), y,
+          [](int64_t n, const double* pa, int64_t sa, ConstTensor, int64_t, Tensor to, int64_t sy) {
+            With(to, [&](auto* py) {
+              for (int64_t i = 0; i < n; ++i) {
+                Put(py, i * sy, At(py, i * sy) + static_cast<float>(pa[i * sa]));
+              }
+            });
+          });
 }
 
 }  // namespace
 
-void Fill(int64_t n, float value, float* y) { std::fill(y, y + n, value); }
+void Fill(int64_t n, float value, Tensor y) {
+  if (y.bfloat16 != nullptr) {
+    std::fill_n(y.bfloat16, n, formulas::Bfloat16Bits(value));
+  } else {
+    std::fill_n(y.float32, n, value);
+  }
+}
 
-void Copy(const Walk& walk, bool add, const float* a, float* y) {
+void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) {
   constexpr int64_t kFew = 256;
-  if (add && SummedBy(walk) > kFew) return AddMany(walk, a, y);
+  const bool converts = a.bfloat16 != nullptr || y.bfloat16 != nullptr;
+  if (add && (converts || SummedBy(walk) > kFew)) return AddMany(walk, a, y);
+  if (converts) {
+    return ForEach(
+        walk, 0, a, ConstTensor(), y,
+        [](int64_t n, ConstTensor from, int64_t sa, ConstTensor, int64_t, Tensor to, int64_t sy) {
+          if (sa == 1 && sy == 1) return Convert(n, from, to);
+          With(from, [&](const auto* pa) {
+            With(to, [&](auto* py) {
+              for (int64_t i = 0; i < n; ++i) Put(py, i * sy, At(pa, i * sa));
+            });
+          });
+        });
+  }
   ForEach(
-      walk, 0, a, nullptr, y,
-      [add](int64_t n, const float* pa, int64_t sa, const float*, int64_t, float* py, int64_t sy) {
+      walk, 0, a.float32, ConstTensor(), y.float32,
+      [add](int64_t n, const float* pa, int64_t sa, ConstTensor, int64_t, float* py, int64_t sy) {
         if (!add && sa == 1 && sy == 1) {
           std::memcpy(py, pa, static_cast<size_t>(n) * sizeof(float));
         } else if (!add) {
@@ -159,8 +185,46 @@ void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, floa
   binary(kind, n, a, b, y);
 }
 
-void Binary(BinaryKind kind, const Walk& walk, const float* a, const float* b, float* y) {
-  ForEach(walk, 0, a, b, y,
+namespace {
+
+// The numbers of a run, one behind the other.
+const float* Gathered(int64_t n, ConstTensor x, int64_t step, float* room) {
+  if (x.bfloat16 == nullptr && step == 1) return x.float32;
+  With(x, [&](const auto* from) {
+    for (int64_t i = 0; i < n; ++i) room[i] = At(from, i * step);
+  });
+  return room;
+}
+
+// In parts that stay in the cache.
+void BinaryOfEither(BinaryKind kind, int64_t n, ConstTensor a, int64_t sa, ConstTensor b,
+                    int64_t sb, Tensor y, int64_t sy) {
+  constexpr int64_t kPart = 1024;
+  float room_a[kPart], room_b[kPart], result[kPart];
+  for (int64_t at = 0; at < n; at += kPart) {
+    const int64_t count = std::min(kPart, n - at);
+    FlatBinary(kind, count, Gathered(count, a + at * sa, sa, room_a),
+               Gathered(count, b + at * sb, sb, room_b), result);
+    if (sy == 1) {
+      Convert(count, result, y + at);
+      continue;
+    }
+    With(y + at * sy, [&](auto* to) {
+      for (int64_t i = 0; i < count; ++i) Put(to, i * sy, result[i]);
+    });
+  }
+}
+
+}  // namespace
+
+void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y) {
+  if (a.bfloat16 != nullptr || b.bfloat16 != nullptr || y.bfloat16 != nullptr) {
+    return ForEach(
+        walk, 0, a, b, y,
+        [kind](int64_t n, ConstTensor pa, int64_t sa, ConstTensor pb, int64_t sb, Tensor py,
+               int64_t sy) { BinaryOfEither(kind, n, pa, sa, pb, sb, py, sy); });
+  }
+  ForEach(walk, 0, a.float32, b.float32, y.float32,
           [kind](int64_t n, const float* pa, int64_t sa, const float* pb, int64_t sb, float* py,
                  int64_t sy) {
             if (sa == 1 && sb == 1 && sy == 1) return FlatBinary(kind, n, pa, pb, py);

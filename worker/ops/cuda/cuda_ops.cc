@@ -74,20 +74,20 @@ class CudaOps : public Ops, public GroupOps {
   void SumRows(int64_t rows, int64_t columns, const float* x, float* sums) override {
     engine_.Reduce("sum of rows", columns, rows, true, SumRowsBody{columns, ConstTensor(x), sums});
   }
-  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x,
-               float* y) override {
+  void Dropout(uint64_t key, float rate, int64_t first, int64_t n, ConstTensor x,
+               Tensor y) override {
     const auto dropped = static_cast<uint64_t>(static_cast<double>(rate) * 4294967296.0);
     const uint64_t* const mixed = engine_.Key(Mix64(key));
     if (mixed == nullptr) return;
     engine_.Map("dropout", n, DropoutBody{mixed, dropped, 1.f / (1.f - rate), first, x, y});
   }
-  void Fill(int64_t n, float value, float* y) override {
+  void Fill(int64_t n, float value, Tensor y) override {
     engine_.Map("fill", n, FillBody{value, y});
   }
   void Convert(int64_t n, ConstTensor x, Tensor y) override {
     engine_.Map("convert", n, ConvertBody{x, y});
   }
-  void Copy(const Walk& walk, bool add, const float* a, float* y) override {
+  void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) override {
     CopyWalk(engine_, walk, add, a, y);
   }
   void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y) override {

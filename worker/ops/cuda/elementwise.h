@@ -64,8 +64,8 @@ struct AddBody {
 
 struct FillBody {
   float value;
-  Out y;
-  PARACORD_HD void operator()(int64_t i) const { y[i] = value; }
+  AnyOut y;
+  PARACORD_HD void operator()(int64_t i) const { y.Store(i, value); }
 };
 
 struct ConvertBody {
@@ -174,21 +174,21 @@ PARACORD_HD inline uint64_t MixBits(uint64_t x) {
 
 struct DropoutBody {
   struct Loaded {
-    float x;
+    Bits x;
     uint64_t mixed;
   };
   Ptr<const uint64_t> mixed;  // Mix64 of the key
   uint64_t dropped;           // of 2^32 values of the hash, so many drop the element
   float scale;
   int64_t first;
-  In x;
-  Out y;
-  PARACORD_HD Loaded Load(int64_t i) const { return {x[i], mixed[0]}; }
+  AnyIn x;
+  AnyOut y;
+  PARACORD_HD Loaded Load(int64_t i) const { return {x.Load(i), mixed[0]}; }
   PARACORD_HD float Value(int64_t i, const Loaded& own) const {
     const uint64_t hash = MixBits(own.mixed ^ static_cast<uint64_t>(first + i)) >> 32;
-    return hash < dropped ? 0.f : own.x * scale;
+    return hash < dropped ? 0.f : x.Of(own.x) * scale;
   }
-  PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
+  PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
 // Box and Muller's transform of two uniform numbers from one hash.

@@ -223,7 +223,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
 absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
 
 // Along a walk (walk.cc).
-void CopyWalk(Engine& engine, const Walk& walk, bool add, const float* a, float* y);
+void CopyWalk(Engine& engine, const Walk& walk, bool add, ConstTensor a, Tensor y);
 // y (columns, rows) = a (rows, columns) of each of the matrices.
 void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
                Tensor y);

@@ -43,6 +43,11 @@ template <class Body>
 concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.Of(0, 0);
 };
+// Where it is Load(From(i), k): what is worked out once an output.
+template <class Body>
+concept FromOutputs = LoadsAhead<Body> && requires(const Body& body) {
+  body.From(0);
+};
 
 template <class Body>
 struct MapArgs {
@@ -117,6 +122,9 @@ struct ReduceArgs {
         if (!body.Repeats()) of = body.Of(i, k);
         body.Take(of, loaded, value);
       });
+    } else if constexpr (FromOutputs<Body>) {
+      Ahead(body.From(i), begin, end,
+            [&](int64_t, const auto& loaded) { body.Take(loaded, value); });
     } else if constexpr (LoadsAhead<Body>) {
       Ahead(i, begin, end, [&](int64_t, const auto& loaded) { body.Take(loaded, value); });
     } else {

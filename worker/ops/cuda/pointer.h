@@ -100,7 +100,8 @@ struct AnyIn : AnyOf<const float, const uint16_t> {
 };
 // That are written, too.
 struct AnyOut : AnyOf<float, uint16_t> {
-  AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}  // NOLINT: as a Tensor
+  AnyOut(float* numbers = nullptr) : AnyOf{numbers, nullptr} {}  // NOLINT: as a float*
+  AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}      // NOLINT: as a Tensor
   PARACORD_HD void Store(int64_t i, float v) const {
     if (bfloat16 == nullptr) {
       float32[i] = v;

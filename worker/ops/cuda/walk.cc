@@ -1,7 +1,10 @@
 // Operations along a walk: walks of few axes become one launch.
 #include "worker/ops/cuda/walk.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "worker/ops/cuda/elementwise.h"
@@ -10,27 +13,58 @@
 namespace paracord::cuda {
 namespace {
 
-void AddAxis(const Walk& walk, size_t axis, Axes& to) {
-  const int at = to.count++;
-  to.dims[at] = walk.dims[axis];
-  to.a[at] = walk.a[axis];
-  to.b[at] = walk.b.empty() ? 0 : walk.b[axis];
-  to.y[at] = walk.y[axis];
-  to.total *= walk.dims[axis];
+int64_t Elements(const Walk& walk) {
+  int64_t elements = 1;
+  for (const int64_t dim : walk.dims) elements *= dim;
+  return elements;
 }
 
-// Calls work(walk, a, b, y) for walks of at most kAxesMax axes: outer ones are walked here.
+// Those axes of a walk that are taken(step of y), in the order in which y lies, unless it stands
+// still; such as can be walked as one are one.
+template <class Taken>
+Walk Joined(const Walk& walk, const Taken& taken) {
+  std::vector<size_t> axes;
+  for (size_t axis = 0; axis < walk.dims.size(); ++axis) {
+    if (walk.dims[axis] != 1 && taken(walk.y[axis])) axes.push_back(axis);
+  }
+  std::stable_sort(axes.begin(), axes.end(), [&](size_t one, size_t other) {
+    return std::abs(walk.y[one]) > std::abs(walk.y[other]);
+  });
+  Walk to;
+  for (const size_t axis : axes) {
+    const int64_t dim = walk.dims[axis], a = walk.a[axis], y = walk.y[axis];
+    const int64_t b = walk.b.empty() ? 0 : walk.b[axis];
+    if (to.dims.empty() || to.a.back() != dim * a || to.b.back() != dim * b ||
+        to.y.back() != dim * y) {
+      to.dims.push_back(dim), to.a.push_back(a), to.b.push_back(b), to.y.push_back(y);
+    } else {
+      to.dims.back() *= dim, to.a.back() = a, to.b.back() = b, to.y.back() = y;
+    }
+  }
+  return to;
+}
+
+Axes AxesOf(const Walk& walk) {
+  Axes axes;
+  axes.count = std::max(1, static_cast<int>(walk.dims.size()));
+  std::copy(walk.dims.begin(), walk.dims.end(), axes.dims);
+  std::copy(walk.a.begin(), walk.a.end(), axes.a);
+  std::copy(walk.b.begin(), walk.b.end(), axes.b);
+  std::copy(walk.y.begin(), walk.y.end(), axes.y);
+  axes.total = Elements(walk);
+  return axes;
+}
+
+// Calls work(axes, a, b, y) for walks of at most kAxesMax axes: outer ones are walked here.
 template <class Work>
-void Within(const Walk& walk, const float* a, const float* b, float* y, const Work& work) {
-  if (walk.dims.size() <= kAxesMax) return work(walk, a, b, y);
-  Walk inner{{walk.dims.begin() + 1, walk.dims.end()},
-             {walk.a.begin() + 1, walk.a.end()},
-             {},
-             {walk.y.begin() + 1, walk.y.end()}};
-  if (!walk.b.empty()) inner.b.assign(walk.b.begin() + 1, walk.b.end());
+void Within(const Walk& walk, ConstTensor a, ConstTensor b, Tensor y, const Work& work) {
+  if (walk.dims.size() <= kAxesMax) return work(AxesOf(walk), a, b, y);
+  const Walk inner{{walk.dims.begin() + 1, walk.dims.end()},
+                   {walk.a.begin() + 1, walk.a.end()},
+                   {walk.b.begin() + 1, walk.b.end()},
+                   {walk.y.begin() + 1, walk.y.end()}};
   for (int64_t i = 0; i < walk.dims[0]; ++i) {
-    Within(inner, a + i * walk.a[0], walk.b.empty() ? b : b + i * walk.b[0], y + i * walk.y[0],
-           work);
+    Within(inner, a + i * walk.a[0], b + i * walk.b[0], y + i * walk.y[0], work);
   }
 }
 
@@ -47,29 +81,57 @@ bool Transposes(const Axes& y) {
   return whole;
 }
 
-void CopyFew(Engine& engine, const Walk& walk, bool add, const float* a, float* y) {
-  Axes outer, inner;  // inner: along which y stands still
-  for (size_t axis = 0; axis < walk.dims.size(); ++axis) {
-    AddAxis(walk, axis, add && walk.y[axis] == 0 ? inner : outer);
+// Of a sum, y moves along the outer axes; one rounding of all of it.
+void SumWalk(Engine& engine, const Walk& outer, const Walk& inner, bool across, ConstTensor a,
+             Tensor y) {
+  if (inner.dims.size() <= kAxesMax) {
+    const Axes each = AxesOf(inner);
+    return Within(outer, a, {}, y,
+                  [&](const Axes& axes, const ConstTensor& pa, const ConstTensor&, Tensor py) {
+                    engine.Reduce("sum along a walk", axes.total, each.total, across,
+                                  SumWalkBody{axes, each, pa, py});
+                  });
   }
-  if (outer.total * inner.total == 0) return;
-  if (!add && Transposes(outer)) {
-    const int64_t rows = outer.dims[outer.count - 1], columns = outer.dims[outer.count - 2];
-    return Transpose(engine, outer.total / (rows * columns), rows, columns, ConstTensor(a), y);
+  // More than a kernel takes: what is added up is laid side by side first.
+  const int64_t outputs = Elements(outer), count = Elements(inner);
+  float* const beside = engine.Work<float>(Scratch::kMore, outputs * count);
+  if (beside == nullptr) return;
+  Walk all = outer, sums = outer;
+  int64_t step = outputs * count;
+  for (size_t axis = 0; axis < outer.dims.size(); ++axis) {
+    step /= outer.dims[axis];
+    all.y[axis] = sums.a[axis] = step;
   }
-  if (inner.total == 1) return engine.Map("copy", outer.total, CopyWalkBody{outer, add, a, y});
-  // Neighbouring threads read neighbouring numbers.
-  const bool across = walk.y.back() != 0;
-  engine.Reduce("sum along a walk", outer.total, inner.total, across,
-                SumWalkBody{outer, inner, a, y});
+  for (size_t axis = 0; axis < inner.dims.size(); ++axis) {
+    step /= inner.dims[axis];
+    all.dims.push_back(inner.dims[axis]);
+    all.a.push_back(inner.a[axis]);
+    all.b.push_back(0);
+    all.y.push_back(step);
+  }
+  CopyWalk(engine, all, false, a, beside);
+  SumWalk(engine, sums, {{count}, {1}, {0}, {0}}, false, beside, y);
 }
 
 }  // namespace
 
-void CopyWalk(Engine& engine, const Walk& walk, bool add, const float* a, float* y) {
-  Within(walk, a, nullptr, y, [&](const Walk& few, const float* pa, const float*, float* py) {
-    CopyFew(engine, few, add, pa, py);
-  });
+void CopyWalk(Engine& engine, const Walk& walk, bool add, ConstTensor a, Tensor y) {
+  if (Elements(walk) == 0) return;
+  const Walk outer = Joined(walk, [&](int64_t step) { return !add || step != 0; });
+  const Walk inner = Joined(walk, [&](int64_t step) { return add && step == 0; });
+  if (!inner.dims.empty()) {
+    // Neighbouring threads read neighbouring numbers.
+    const bool across = !outer.dims.empty() && std::abs(outer.a.back()) < std::abs(inner.a.back());
+    return SumWalk(engine, outer, inner, across, a, y);
+  }
+  Within(outer, a, {}, y,
+         [&](const Axes& axes, const ConstTensor& pa, const ConstTensor&, Tensor py) {
+           if (!add && Transposes(axes)) {
+             const int64_t rows = axes.dims[axes.count - 1], columns = axes.dims[axes.count - 2];
+             return Transpose(engine, axes.total / (rows * columns), rows, columns, pa, py);
+           }
+           engine.Map("copy", axes.Threads(), CopyWalkBody{axes, add, pa, py});
+         });
 }
 
 void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
@@ -81,14 +143,14 @@ void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, 
 void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
                 Tensor y) {
   const char* const what = "binary operation";
-  if (walk.dims.size() == 1 && walk.a[0] == 1 && walk.b[0] == 1 && walk.y[0] == 1) {
-    return engine.Map(what, walk.dims[0], FlatBinaryBody{kind, a, b, y});
-  }
-  Within(walk, a, b, y, [&](const Walk& few, const float* pa, const float* pb, float* py) {
-    Axes axes;
-    for (size_t axis = 0; axis < few.dims.size(); ++axis) AddAxis(few, axis, axes);
-    engine.Map(what, axes.total, BinaryBody{kind, axes, pa, pb, py});
-  });
+  if (Elements(walk) == 0) return;
+  Within(Joined(walk, [](int64_t) { return true; }), a, b, y,
+         [&](const Axes& axes, const ConstTensor& pa, const ConstTensor& pb, Tensor py) {
+           if (axes.count == 1 && axes.a[0] == 1 && axes.b[0] == 1 && axes.y[0] == 1) {
+             return engine.Map(what, axes.total, FlatBinaryBody{kind, pa, pb, py});
+           }
+           engine.Map(what, axes.Threads(), BinaryBody{kind, axes, pa, pb, py});
+         });
 }
 
 void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,

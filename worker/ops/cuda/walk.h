@@ -11,19 +11,26 @@ namespace paracord::cuda {
 
 constexpr int kAxesMax = 8;
 
-// A Walk of few axes, as a kernel gets it.
+// A Walk of few axes, as a kernel gets it: at least one.
 struct Axes {
-  int count = 0;
-  int64_t dims[kAxesMax] = {}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
+  // So many elements of the outermost axis may be a thread's, as far apart as they can be:
+  // neighbouring threads keep neighbours, and where they lie is worked out once.
+  static constexpr int kTogether = 4;
+  int count = 1;
+  int64_t dims[kAxesMax] = {1}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
   int64_t total = 1;
 
   struct At {
     int64_t a = 0, b = 0, y = 0;
+    int64_t first = 0;  // along the outermost axis
   };
   template <class Index>
   PARACORD_HD At By(Index i) const {
     At at;
-    for (int axis = count; axis-- > 0;) {
+#ifdef __CUDACC__
+#pragma unroll 1  // several of this function are in a kernel
+#endif
+    for (int axis = count; axis-- > 1;) {
       const auto dim = static_cast<Index>(dims[axis]);
       const auto index = static_cast<int64_t>(i % dim);
       i /= dim;
@@ -31,27 +38,44 @@ struct Axes {
       at.b += index * b[axis];
       at.y += index * y[axis];
     }
-    return at;
+    at.first = static_cast<int64_t>(i);
+    return Further(at, at.first);
   }
   // Division of 32 bits is several times faster.
   PARACORD_HD At Of(int64_t i) const {
     return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
+  }
+  PARACORD_HD At Further(const At& at, int64_t steps) const {
+    return {at.a + steps * a[0], at.b + steps * b[0], at.y + steps * y[0], at.first};
+  }
+  PARACORD_HD int64_t Apart() const { return (dims[0] + kTogether - 1) / kTogether; }
+  int64_t Threads() const { return total == 0 ? 0 : total / dims[0] * Apart(); }
+  // work(k, At) for each of thread i's, which are At.
+  template <class Work>
+  PARACORD_HD void Together(const At& at, const Work& work) const {
+    const int64_t apart = Apart();
+    for (int k = 0; k < kTogether; ++k) {
+      if (at.first + k * apart < dims[0]) work(k, Further(at, k * apart));
+    }
   }
 };
 
 struct CopyWalkBody {
   Axes axes;
   bool add;
-  In a;
-  Out y;
+  AnyIn a;
+  AnyOut y;
   PARACORD_HD void operator()(int64_t i) const {
-    const Axes::At at = axes.Of(i);
-    const float v = a[at.a];
-    if (add) {
-      y[at.y] += v;
-    } else {
-      y[at.y] = v;
-    }
+    const Axes::At first = axes.Of(i);
+    Bits taken[Axes::kTogether], there[Axes::kTogether];
+    axes.Together(first, [&](int k, const Axes::At& at) {
+      taken[k] = a.Load(at.a);
+      if (add) there[k] = y.Load(at.y);
+    });
+    axes.Together(first, [&](int k, const Axes::At& at) {
+      const float v = a.Of(taken[k]);
+      y.Store(at.y, add ? y.Of(there[k]) + v : v);
+    });
   }
 };
 
@@ -93,18 +117,19 @@ struct TransposeBody {
 // Adds over the axes along which y does not move.
 struct SumWalkBody {
   using Value = double;
+  using Loaded = Bits;
   static constexpr bool kMaps = false;
   Axes outer, inner;
-  In a;
-  Out y;
+  AnyIn a;
+  AnyOut y;
   PARACORD_HD double Start(int64_t) const { return 0; }
-  PARACORD_HD void Add(int64_t i, int64_t k, double& value) const {
-    const float v = a[outer.Of(i).a + inner.Of(k).a];
-    value += static_cast<double>(v);
-  }
+  PARACORD_HD int64_t From(int64_t i) const { return outer.Of(i).a; }
+  PARACORD_HD Bits Load(int64_t from, int64_t k) const { return a.Load(from + inner.Of(k).a); }
+  PARACORD_HD void Take(Bits own, double& value) const { value += static_cast<double>(a.Of(own)); }
   PARACORD_HD void Merge(double& value, double other) const { value += other; }
   PARACORD_HD void Finish(int64_t i, double value) const {
-    y[outer.Of(i).y] += static_cast<float>(value);
+    const int64_t at = outer.Of(i).y;
+    y.Store(at, y.Of(y.Load(at)) + static_cast<float>(value));
   }
 };
 
@@ -151,11 +176,18 @@ PARACORD_HD inline float BinaryOf(BinaryKind kind, float p, float q) {
 struct BinaryBody {
   BinaryKind kind;
   Axes axes;
-  In a, b;
-  Out y;
+  AnyIn a, b;
+  AnyOut y;
   PARACORD_HD void operator()(int64_t i) const {
-    const Axes::At at = axes.Of(i);
-    y[at.y] = BinaryOf(kind, a[at.a], b[at.b]);
+    const Axes::At first = axes.Of(i);
+    Bits p[Axes::kTogether], q[Axes::kTogether];
+    axes.Together(first, [&](int k, const Axes::At& at) {
+      p[k] = a.Load(at.a);
+      q[k] = b.Load(at.b);
+    });
+    axes.Together(first, [&](int k, const Axes::At& at) {
+      y.Store(at.y, BinaryOf(kind, a.Of(p[k]), b.Of(q[k])));
+    });
   }
 };
 
