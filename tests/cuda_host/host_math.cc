@@ -81,10 +81,12 @@ HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
       inputs_(s_.batch * s_.height.in * s_.width.in * s_.in_channels),
       outputs_(s_.batch * s_.height.out * s_.width.out * s_.out_channels),
       taps_(s_.height.size * s_.width.size * (s_.in_channels / s_.groups)),
+      adds_(finishes && s_.bias),
       cpu_(MakeCpuOps(1)) {
   ConvShape shape = s_;
-  shape.bias = finishes && s_.bias;
+  shape.bias = adds_;
   shape.relu = finishes && s_.relu;
+  shape.x_bfloat16 = shape.y_bfloat16 = false;  // here they are read into float32
   conv_ = cpu_->MakeConv2D(shape).value();
 }
 
@@ -131,9 +133,10 @@ HostConvMath::Floats HostConvMath::Filter(const Floats& kernel) const {
   return filter;
 }
 
-void HostConvMath::Forward(const void* x, const void* w, const float* bias, void* y) {
+void HostConvMath::Forward(const void* x, const void* w, const void* bias, void* y) {
   Floats result(static_cast<size_t>(outputs_));
-  conv_->Forward(Read(x, inputs_).data(), Kernel(w).data(), bias, result.data());
+  const Floats added = adds_ ? Read(bias, s_.out_channels) : Floats();
+  conv_->Forward(Read(x, inputs_).data(), Kernel(w).data(), added.data(), result.data());
   Write(result, y);
 }
 

@@ -23,7 +23,7 @@ class HostConvMath {
  public:
   // `finishes`: the way forward adds the bias and has its ReLU.
   HostConvMath(const ConvCall& call, bool finishes);
-  void Forward(const void* x, const void* w, const float* bias, void* y);
+  void Forward(const void* x, const void* w, const void* bias, void* y);
   void BackwardData(const void* w, const void* dy, void* dx);
   void BackwardFilter(const void* x, const void* dy, void* dw);
 
@@ -38,6 +38,7 @@ class HostConvMath {
   const ConvShape s_;
   const Operands operands_;
   const int64_t inputs_, outputs_, taps_;
+  const bool adds_;
   const std::unique_ptr<Ops> cpu_;
   std::unique_ptr<Conv2D> conv_;
 };

@@ -402,11 +402,11 @@ class HostConvolution : public Convolution {
         each_(OperandBytes(call.operands)),
         workspace_(workspace),
         can_(runtime.options().directions),
-        math_(call, can_.finishes = can_.finishes && each_ == 4) {}
+        math_(call, can_.finishes = can_.finishes && (each_ == 4 || s_.y_bfloat16)) {}
 
   Directions can() const override { return can_; }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const void* bias, void* y, void* workspace,
                        Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionForward", &Directions::forward));
     return runtime_.Ask(stream, "convolution", [this, x, w, bias, y, workspace] {

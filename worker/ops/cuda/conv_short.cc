@@ -31,11 +31,13 @@ class ShortConv2D : public LibraryConv2D {
     ShortOperands shorts = Shorts(Taps(s_));
     const uint16_t* image = Rounded(shorts, 0, Inputs(s_), x);
     const uint16_t* filter = RoundFilter(shorts, 1, kernel);
+    const uint16_t* added = can_.finishes && s_.bias ? RoundBias(bias) : nullptr;
     uint16_t* result = Result(Outputs(s_), y);
     Call("convolution", can_.forward, image && filter && result, [&](void* workspace) {
-      return convolution_->Forward(image, filter, nullptr, result, workspace, engine_.stream());
+      return convolution_->Forward(image, filter, added, result, workspace, engine_.stream());
     });
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
+    if (can_.finishes) return;
     if (y.bfloat16 != nullptr) return FinishForward(bias, y);
     engine_.Map("from 16 bits", Outputs(s_),
                 FromShortBody{s_.out_channels, s_.relu, shorts.Factors(), s_.bias ? bias : nullptr,
@@ -102,6 +104,14 @@ class ShortConv2D : public LibraryConv2D {
     }
     const float* filter = Filter(kernel);
     return filter == nullptr ? nullptr : shorts.Round(operand, KernelSize(s_), filter);
+  }
+  // Null after an error, of which there is another.
+  const uint16_t* RoundBias(const float* bias) {
+    auto* const rounded = engine_.Work<uint16_t>(Scratch::kFactors, s_.out_channels);
+    if (rounded == nullptr) return nullptr;
+    engine_.Map("bias to bfloat16", s_.out_channels,
+                ConvertBody{ConstTensor(bias), Tensor(rounded)});
+    return rounded;
   }
   uint16_t* Result(int64_t n, Tensor to = {}) {
     return to.bfloat16 != nullptr ? to.bfloat16 : engine_.Work<uint16_t>(Scratch::kRows, n);

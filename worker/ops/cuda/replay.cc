@@ -237,7 +237,7 @@ class ReplayConvolution : public Convolution {
 
   Directions can() const override { return convolution_->can(); }
   size_t workspace_bytes() const override { return convolution_->workspace_bytes(); }
-  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const void* bias, void* y, void* workspace,
                        Stream stream) override {
     return Ask(&Convolution::Forward, Key(Kind::kConvolution, serial_, 0, x, w, bias, y), workspace,
                stream, x, w, bias, y);

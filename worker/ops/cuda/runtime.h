@@ -66,8 +66,9 @@ struct GemmCall {
 // groups), cross-correlation. Padding may differ between both ends.
 struct ConvCall {
   ConvShape shape;
-  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits they must, x, w, y and their
-  // gradients are of that type, and bias and ReLU are not computed.
+  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits they must, and x, w, y and
+  // their gradients are of that type; bias and ReLU are computed only where shape.y_bfloat16, and
+  // the bias is bfloat16, too.
   Operands operands = Operands::kFloat32;
   size_t workspace_max = 0;  // bytes that an engine may ask for
 };
@@ -86,7 +87,7 @@ class Convolution {
   virtual ~Convolution() = default;
   virtual Directions can() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  virtual absl::Status Forward(const void* x, const void* w, const float* bias, void* y,
+  virtual absl::Status Forward(const void* x, const void* w, const void* bias, void* y,
                                void* workspace, Stream stream) = 0;
   virtual absl::Status BackwardData(const void* w, const void* dy, void* dx, void* workspace,
                                     Stream stream) = 0;

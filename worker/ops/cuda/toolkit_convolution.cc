@@ -44,7 +44,7 @@ class ToolkitConvolution : public Convolution {
     return {forward_.has_value(), data_.has_value(), filter_.has_value(), finishes_};
   }
   size_t workspace_bytes() const override { return workspace_; }
-  absl::Status Forward(const void* x, const void* w, const float* bias, void* y, void* workspace,
+  absl::Status Forward(const void* x, const void* w, const void* bias, void* y, void* workspace,
                        Stream stream) override {
     const std::array<Bound, 4> bound{{{kX, x}, {kFilter, w}, {kY, y}, {kBias, bias}}};
     const bool biased = finishes_ && s_.bias;
@@ -71,7 +71,7 @@ class ToolkitConvolution : public Convolution {
   Image filter() const {
     return {s_.out_channels, s_.in_channels / s_.groups, s_.height.size, s_.width.size};
   }
-  absl::StatusOr<Descriptor> Described(Tensor name, const Image& shape, bool inside = false) const;
+  absl::StatusOr<Descriptor> Described(Tensor name, const Image& shape) const;
   absl::StatusOr<Descriptor> Convolved(const Names& names, const Descriptor& x, const Descriptor& w,
                                        const Descriptor& y) const;
   absl::StatusOr<Descriptor> Pointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
@@ -92,12 +92,12 @@ class ToolkitConvolution : public Convolution {
   size_t workspace_ = 0;
 };
 
-absl::StatusOr<Descriptor> ToolkitConvolution::Described(Tensor name, const Image& shape,
-                                                         bool inside) const {
+absl::StatusOr<Descriptor> ToolkitConvolution::Described(Tensor name, const Image& shape) const {
+  const bool inside = name == kConvolved || name == kBiased;
   const auto& [n, c, h, w] = shape;
   const int64_t dims[] = {n, c, h, w}, steps[] = {h * w * c, 1, w * c, c};
   Descriptor tensor(libraries_, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type_)
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, inside ? CUDNN_DATA_FLOAT : type_)
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const int64_t>(dims))
       .Set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const int64_t>(steps))
       .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{name})
@@ -169,8 +169,8 @@ absl::StatusOr<Plan> ToolkitConvolution::ForwardPlan(bool finishes,
   ASSIGN_OR_RETURN(const Descriptor w, Described(kFilter, filter()));
   // What the last operation gives is y, the others' is inside the graph.
   ASSIGN_OR_RETURN(const Descriptor to, Described(kY, y()));
-  ASSIGN_OR_RETURN(const Descriptor convolved, Described(kConvolved, y(), /*inside=*/true));
-  ASSIGN_OR_RETURN(const Descriptor biased, Described(kBiased, y(), /*inside=*/true));
+  ASSIGN_OR_RETURN(const Descriptor convolved, Described(kConvolved, y()));
+  ASSIGN_OR_RETURN(const Descriptor biased, Described(kBiased, y()));
   std::vector<Descriptor> operations;
   ASSIGN_OR_RETURN(Descriptor convolve, Convolved(kNames, from, w, adds || cuts ? convolved : to));
   operations.push_back(std::move(convolve));
@@ -221,7 +221,7 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
   // A ReLU without a bias has engines that are compiled when they are asked for, and no others.
-  const bool asks = (s_.bias || !s_.relu) && type_ == CUDNN_DATA_FLOAT;
+  const bool asks = (s_.bias || !s_.relu) && (type_ == CUDNN_DATA_FLOAT || s_.y_bfloat16);
   absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
   finishes_ = forward.ok() && asks;
   if (asks && s_.bias && absl::IsUnimplemented(forward.status()))
