@@ -141,7 +141,7 @@ class ConcatenateLayer : public Layer {
 
   size_t most_inputs() const override { return SIZE_MAX; }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
-    return Bfloat16::kPassedOn;
+    return Bfloat16::kIfComputed;
   }
 
   // Along another axis a step counts if any input has it, and one without a mask has all; in Keras

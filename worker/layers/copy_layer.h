@@ -71,7 +71,7 @@ class CopyLayer : public Layer {
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
-    return Bfloat16::kPassedOn;
+    return Bfloat16::kIfComputed;
   }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(Plan plan, PlanFor(inputs[0]));

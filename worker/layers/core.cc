@@ -30,7 +30,7 @@ class ActivationLayer : public Layer {
     const ActivationKind kind = activation_.kind;
     const bool takes = kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
                        kind == ActivationKind::kHardSilu || kind == ActivationKind::kMish;
-    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
+    return takes ? Bfloat16::kIfComputed : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

@@ -174,9 +174,9 @@ class Layer {
                                                              std::span<const Shape> inputs) = 0;
   // Whether there is such a kernel.
   virtual bool ends_in(const Activation& /*activation*/) const { return false; }
-  // Whether kernels take any of their inputs as bfloat16, and give the output so. Those that do not
-  // compute much only pass it on: what they are given may be numbers of another kind.
-  enum class Bfloat16 { kNever, kPassedOn, kTaken };
+  // Whether kernels take any of their inputs as bfloat16, and give the output so. kIfComputed: of
+  // what was computed with variables; what the model is given may be numbers of another kind.
+  enum class Bfloat16 { kNever, kIfComputed, kTaken };
   virtual Bfloat16 TakesBfloat16(Ops& /*ops*/, std::span<const Shape> /*inputs*/) const {
     return Bfloat16::kNever;
   }

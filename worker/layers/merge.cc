@@ -235,7 +235,7 @@ class BinaryLayer : public Layer {
   }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     const bool takes = kind_ == BinaryKind::kAdd || kind_ == BinaryKind::kMultiply;
-    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
+    return takes ? Bfloat16::kIfComputed : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
                                                        int64_t batch,

@@ -33,7 +33,7 @@ class PoolLayer : public Layer {
     return Elements(output) * window_.height.size * window_.width.size;
   }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
-    return Bfloat16::kPassedOn;
+    return Bfloat16::kIfComputed;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
@@ -142,7 +142,7 @@ class GlobalPoolLayer : public Layer {
     return output;
   }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape> inputs) const override {
-    return !max_ && !IsMasked(inputs) ? Bfloat16::kPassedOn : Bfloat16::kNever;
+    return !max_ && !IsMasked(inputs) ? Bfloat16::kIfComputed : Bfloat16::kNever;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {

@@ -32,7 +32,7 @@ class RandomLayer : public Layer {
   bool is_view() const override { return amount_ == 0; }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     const bool takes = kind_ == Kind::kDropout || kind_ == Kind::kDropoutAlong;
-    return takes ? Bfloat16::kPassedOn : Bfloat16::kNever;
+    return takes ? Bfloat16::kIfComputed : Bfloat16::kNever;
   }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (spatial_ && inputs[0].size() < 2) {

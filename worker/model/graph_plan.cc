@@ -79,16 +79,16 @@ void Graph::ShortenStorages(std::span<const Value> loss_values) {
   std::for_each(output_masks_.begin(), output_masks_.end(), keep);
   std::for_each(loss_values.begin(), loss_values.end(), keep);
   for (const PenaltyOnValue& on : activities_) keep(on.value);
-  // From the inputs on: what is only passed on has to come so.
+  std::vector<bool> computed(nodes_.size(), false);  // with variables
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
-    if (node.layer == nullptr || IsView(node)) continue;
+    if (node.layer == nullptr) continue;
     const auto inputs = std::span(node.inputs).first(node.data_inputs);
-    const bool comes_so = std::any_of(inputs.begin(), inputs.end(), [&](Value input) {
-      return storages_[nodes_[input].storage].bfloat16;
-    });
-    if (takes[n] == Layer::Bfloat16::kTaken) continue;
-    if (takes[n] == Layer::Bfloat16::kNever || !comes_so) storages_[node.storage].bfloat16 = false;
+    computed[n] = !node.layer->variables().empty() ||
+                  std::any_of(inputs.begin(), inputs.end(), [&](Value v) { return computed[v]; });
+    const bool may = takes[n] == Layer::Bfloat16::kTaken ||
+                     (takes[n] == Layer::Bfloat16::kIfComputed && computed[n]);
+    if (!IsView(node) && !may) storages_[node.storage].bfloat16 = false;
   }
 }
 
@@ -134,7 +134,7 @@ std::vector<LayerRow> Graph::Describe() const {
     if (!IsView(node)) {
       row.multiply_adds = node.layer->Arithmetic(node.input_shapes, node.shape);
       row.training_multiply_adds = row.multiply_adds * PassesOver(node);
-      row.floats = Elements(node.shape);
+      row.floats = storages_[node.storage].floats();
     }
     // An activation is part of the layer that asked for it.
     if (!rows.empty() && rows.back().name == row.name && row.parameters == 0) {
