@@ -128,6 +128,13 @@ class MovedLayer : public Layer {
     return in_order_ ? inner_->activation() : std::nullopt;
   }
 
+  bool ends_in(const Activation& activation) const override {
+    return in_order_ && inner_->ends_in(activation);
+  }
+  Bfloat16 TakesBfloat16(Ops& ops, std::span<const Shape> inputs) const override {
+    return in_order_ ? inner_->TakesBfloat16(ops, inputs) : Bfloat16::kNever;
+  }
+
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const AxisOrder order, OrderFor(inputs[0]));
     in_order_ = in_order_ && InOrder(order);
@@ -149,10 +156,15 @@ class MovedLayer : public Layer {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
+    return MakeKernelOf({}, ops, batch, inputs);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& form, Ops& ops,
+                                                       int64_t batch,
+                                                       std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const AxisOrder order, OrderFor(inputs[0]));
     ASSIGN_OR_RETURN(const std::vector<Shape> moved, InputsFor(inputs, order));
     const bool view = inner_->is_view();
-    if (InOrder(order) && !view) return inner_->MakeKernel(ops, batch, moved);
+    if (InOrder(order) && !view) return inner_->MakeKernelOf(form, ops, batch, moved);
     std::vector<MovedKernel::Reordered> tensors(inputs.size());
     // The others are masks, or statistics, and have no gradient.
     const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;

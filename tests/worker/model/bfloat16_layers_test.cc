@@ -43,7 +43,7 @@ std::vector<Case> Cases() {
   return {
       {"a residual block",
        {{conv, "c1", Conv({{"use_bias", false}})},
-        {norm, "n1"},
+        {norm, "n1", {{"axis", 3}}},
         {relu, "r1"},
         {conv, "c2", Conv()},
         {norm, "n2"},
