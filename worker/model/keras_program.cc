@@ -281,11 +281,13 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
   return divisors;
 }
 
-// oneDNN's fused ReLU and its max-pooling take a NaN for a small number: what goes into a forward
-// pass has to be looked at before. (In training the gradients of the first layer keep it.)
-bool KerasProgram::InputsFinite(const Batch& batch) const {
-  return std::all_of(input_columns_.begin(), input_columns_.end(),
-                     [&](size_t column) { return AllFinite(batch.inputs[column].values); });
+// A loss over an input that is not finite is none, as in Keras. oneDNN's fused ReLU takes a NaN for
+// a small number, so that what goes into the model has to be looked at.
+double KerasProgram::NanUnlessFinite(const Batch& batch) const {
+  const bool finite = std::all_of(input_columns_.begin(), input_columns_.end(), [&](size_t column) {
+    return AllFinite(batch.inputs[column].values);
+  });
+  return finite ? 0 : std::numeric_limits<double>::quiet_NaN();
 }
 
 // What an input that is not finite leads to is not known.
@@ -356,7 +358,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
     TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
   }
-  return loss.Total();
+  return NanUnlessFinite(batch) + loss.Total();
 }
 
 // The states of a head's metrics get the call's examples, from `at` on.
@@ -426,8 +428,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
     added[i].add_values(value * static_cast<double>(examples));
     added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);  // once
   };
-  // A loss over an input that is not finite is none, as in Keras; a prediction still counts.
-  const double unless_nan = InputsFinite(batch) ? 0 : std::numeric_limits<double>::quiet_NaN();
+  const double unless_nan = NanUnlessFinite(batch);  // a prediction still counts
   double loss = unless_nan + penalties.Total();
   size_t at = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {

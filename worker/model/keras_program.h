@@ -135,7 +135,7 @@ class KerasProgram : public GradientProgram {
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
   absl::Status BindBatch(const Batch& batch, bool with_targets);
-  bool InputsFinite(const Batch& batch) const;
+  double NanUnlessFinite(const Batch& batch) const;
   void HideRows(const Batch& batch, std::vector<float>& values) const;
   // A run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "common/files.h"
-#include "common/finite.h"
 #include "common/metric.h"
 #include "tests/worker/graph_json.h"
 #include "tests/worker/model_testing.h"
@@ -147,9 +146,7 @@ TEST_CASE(
     const auto loss =
         (*program)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
     REQUIRE(loss.ok());
-    bool seen = !std::isfinite(*loss);
-    for (const auto gradient : variables.gradient_spans()) seen = seen || !AllFinite(gradient);
-    CHECK(seen);
+    CHECK(std::isnan(*loss));  // gradients may not show it: layers that read it may be frozen
   }
 }
 
