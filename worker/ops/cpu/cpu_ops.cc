@@ -92,7 +92,7 @@ class CpuOps : public Ops {
     return cpu::MakeWinograd(device_, threads_, shape);
   }
   bool ComputesBfloat16(const ConvShape& shape) override {
-    return bfloat16_ && cpu::MakeConv2D(device_, threads_, shape, true).ok();
+    return bfloat16_ && cpu::ComputesBfloat16(device_, shape);
   }
   absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(const PoolShape& shape) override {
     const int64_t outputs = shape.batch * shape.height.out * shape.width.out * shape.channels;

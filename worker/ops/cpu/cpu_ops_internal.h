@@ -39,6 +39,8 @@ std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
                                                    const MatmulShape& shape, bool bfloat16);
 std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // of bfloat16
+// Whether MakeConv2D has something for it.
+bool ComputesBfloat16(const Device& device, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
                                                    const ConvShape& shape, bool bfloat16);
 // Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.

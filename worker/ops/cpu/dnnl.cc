@@ -291,47 +291,58 @@ bool HasIdleTap(const WindowAxis& axis) {
   return false;
 }
 
+// How oneDNN would compute a convolution and its gradients.
+struct ConvPlans {
+  using Forward = dnnl::convolution_forward;
+  using Input = dnnl::convolution_backward_data;
+  using Kernel = dnnl::convolution_backward_weights;
+  ConvPlans(const Device& device, const ConvShape& s, Type type) : tensors(s, type) {
+    if (type != kF32 && (HasIdleTap(s.height) || HasIdleTap(s.width))) {
+      throw dnnl::error(dnnl_unimplemented, "a tap meets no pixel");
+    }
+    const ConvDescs& d = tensors;
+    const auto direct = dnnl::algorithm::convolution_direct;
+    const auto training = dnnl::prop_kind::forward_training;
+    const auto relu = ReluAfter(s.relu);
+    const auto choose = [&](const auto& desc) { return Fast(Sound(desc, s), type); };
+    const auto describe_forward = [&](const auto&... all) {
+      return Describe<Forward>(device.engine, choose, relu, training, direct, all..., d.strides,
+                               d.dilations, d.pad_before, d.pad_after);
+    };
+    forward = s.bias ? describe_forward(d.x, d.kernel_any, d.bias, d.y)
+                     : describe_forward(d.x, d.kernel_any, d.y);
+    input = Describe<Input>(device.engine, choose, forward, direct, d.dx, d.kernel_any, d.dy,
+                            d.strides, d.dilations, d.pad_before, d.pad_after);
+    const auto describe_kernel = [&](const auto&... all) {
+      return Describe<Kernel>(device.engine, choose, forward, direct, all..., d.strides,
+                              d.dilations, d.pad_before, d.pad_after);
+    };
+    kernel = s.bias ? describe_kernel(d.x, d.d_kernel_any, d.bias, d.dy)
+                    : describe_kernel(d.x, d.d_kernel_any, d.dy);
+  }
+  const ConvDescs tensors;
+  Forward::primitive_desc forward;
+  Input::primitive_desc input;
+  Kernel::primitive_desc kernel;
+};
+
 class DnnlConv2D : public Conv2D {
  public:
   DnnlConv2D(Device& device, int threads, const ConvShape& s, Type type)
       : device_(device), reader_(device, threads, type), inputs_(Inputs(s)), outputs_(Outputs(s)) {
-    if (type != kF32 && (HasIdleTap(s.height) || HasIdleTap(s.width))) {
-      throw dnnl::error(dnnl_unimplemented, "a tap meets no pixel");
-    }
-    const ConvDescs d(s, type);
+    const ConvPlans plans(device, s, type);
+    const ConvDescs& d = plans.tensors;
     const auto& engine = device.engine;
-    const auto direct = dnnl::algorithm::convolution_direct;
-    using Forward = dnnl::convolution_forward;
-    using Input = dnnl::convolution_backward_data;
-    using Kernel = dnnl::convolution_backward_weights;
-    const auto training = dnnl::prop_kind::forward_training;
-    const auto relu = ReluAfter(s.relu);
-    const auto choose = [&](const auto& desc) { return Fast(Sound(desc, s), type); };
-    const auto describe_forward = [&](const auto&... tensors) {
-      return Describe<Forward>(engine, choose, relu, training, direct, tensors..., d.strides,
-                               d.dilations, d.pad_before, d.pad_after);
-    };
-    const auto forward = s.bias ? describe_forward(d.x, d.kernel_any, d.bias, d.y)
-                                : describe_forward(d.x, d.kernel_any, d.y);
-    const auto input = Describe<Input>(engine, choose, forward, direct, d.dx, d.kernel_any, d.dy,
-                                       d.strides, d.dilations, d.pad_before, d.pad_after);
-    const auto describe_kernel = [&](const auto&... tensors) {
-      return Describe<Kernel>(engine, choose, forward, direct, tensors..., d.strides, d.dilations,
-                              d.pad_before, d.pad_after);
-    };
-    const auto kernel = s.bias ? describe_kernel(d.x, d.d_kernel_any, d.bias, d.dy)
-                               : describe_kernel(d.x, d.d_kernel_any, d.dy);
-
-    forward_ = Forward(forward);
-    input_ = Input(input);
-    kernel_ = Kernel(kernel);
+    forward_ = ConvPlans::Forward(plans.forward);
+    input_ = ConvPlans::Input(plans.input);
+    kernel_ = ConvPlans::Kernel(plans.kernel);
     x_ = WithoutData(d.x, engine);
     y_ = WithoutData(d.y, engine);
     dx_ = WithoutData(d.dx, engine);
     dy_ = WithoutData(d.dy, engine);
-    forward_kernel_ = Adapter(d.kernel_ours, forward.weights_desc(), true, device);
-    input_kernel_ = Adapter(d.kernel_ours, input.weights_desc(), true, device);
-    d_kernel_ = Adapter(d.kernel_ours, kernel.diff_weights_desc(), false, device);
+    forward_kernel_ = Adapter(d.kernel_ours, plans.forward.weights_desc(), true, device);
+    input_kernel_ = Adapter(d.kernel_ours, plans.input.weights_desc(), true, device);
+    d_kernel_ = Adapter(d.kernel_ours, plans.kernel.diff_weights_desc(), false, device);
     forward_args_ = {
         {DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, forward_kernel_.wanted()}, {DNNL_ARG_DST, y_}};
     input_args_ = {{DNNL_ARG_DIFF_DST, dy_},
@@ -415,6 +426,15 @@ std::array<int64_t, 3> ScratchFloats(const MatmulShape& s, bool bfloat16) {
 }
 std::array<int64_t, 3> ScratchFloats(const ConvShape& s) {
   return {RoundedFloats(Inputs(s)), RoundedFloats(Outputs(s)), 0};
+}
+
+bool ComputesBfloat16(const Device& device, const ConvShape& shape) {
+  try {
+    ConvPlans(device, shape, Type::bf16);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
