@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <span>
 
-#include "common/half_float.h"
 #include "common/vector_widths.h"
-#include "worker/ops/ops.h"
+#include "worker/ops/cpu/cpu_ops_internal.h"
 #include "worker/ops/round_formulas.h"
 
 namespace paracord::cpu {
@@ -25,10 +23,6 @@ PARACORD_KERNEL void With(TensorType x, const Use& use) {
   x.bfloat16 != nullptr ? use(x.bfloat16) : use(x.float32);
 }
 
-inline std::span<const float> Floats(const float* x, int64_t n) {
-  return {x, static_cast<size_t>(n)};
-}
-
 // work(n, inputs, output), of float32, until all of it is done; of bfloat16 a part at a time that
 // stays in the cache.
 template <size_t kInputs, class Work>
@@ -43,18 +37,13 @@ void InFloats(int64_t n, const std::array<ConstTensor, kInputs>& x, Tensor y, co
     const int64_t count = std::min(part, n - at);
     std::array<const float*, kInputs> from;
     for (size_t k = 0; k < kInputs; ++k) {
-      from[k] = x[k] == nullptr ? nullptr : (x[k] + at).float32;
+      from[k] = (x[k] + at).float32;
       if (x[k].bfloat16 == nullptr) continue;
-      Bf16ToFloats({x[k].bfloat16 + at, static_cast<size_t>(count)},
-                   {in[k], static_cast<size_t>(count)});
+      Convert(count, x[k] + at, in[k]);
       from[k] = in[k];
     }
-    if (y.bfloat16 == nullptr) {
-      work(count, from, y.float32 + at);
-      continue;
-    }
-    work(count, from, static_cast<float*>(out));
-    FloatsToBf16(Floats(out, count), {y.bfloat16 + at, static_cast<size_t>(count)});
+    work(count, from, y.bfloat16 == nullptr ? y.float32 + at : out);
+    if (y.bfloat16 != nullptr) Convert(count, out, y + at);
   }
 }
 
