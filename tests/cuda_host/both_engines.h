@@ -151,6 +151,15 @@ class Random {
     }
     return steps;
   }
+  MatmulShape Product() {
+    MatmulShape s{Size(20), Size(30), Size(25)};
+    s.transpose_a = Coin();
+    s.transpose_b = Coin();
+    s.bias = Coin();
+    s.relu = Coin();
+    s.batch = Coin() ? 1 : Size(4);
+    return s;
+  }
   std::mt19937& engine() { return random_; }
 
  private:

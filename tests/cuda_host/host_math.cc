@@ -78,8 +78,8 @@ void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b,
 HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
     : s_(call.shape),
       operands_(call.operands),
-      inputs_(s_.batch * s_.height.in * s_.width.in * s_.in_channels),
-      outputs_(s_.batch * s_.height.out * s_.width.out * s_.out_channels),
+      inputs_(s_.inputs()),
+      outputs_(s_.outputs()),
       taps_(s_.height.size * s_.width.size * (s_.in_channels / s_.groups)),
       adds_(finishes && s_.bias),
       cpu_(MakeCpuOps(1)) {

@@ -410,10 +410,9 @@ class HostConvolution : public Convolution {
                        Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionForward", &Directions::forward));
     return runtime_.Ask(stream, "convolution", [this, x, w, bias, y, workspace] {
-      const bool adds = can_.finishes && s_.bias;
-      if (May(workspace,
-              {{x, Inputs(s_)}, {w, KernelSize(s_)}, {adds ? bias : w, adds ? s_.out_channels : 0}},
-              {y, Outputs(s_)})) {
+      const int64_t added = can_.finishes && s_.bias ? s_.out_channels : 0;
+      if (May(workspace, {{x, s_.inputs()}, {w, KernelSize(s_)}, {added > 0 ? bias : w, added}},
+              {y, s_.outputs()})) {
         math_.Forward(x, w, bias, y);
       }
     });
@@ -422,7 +421,7 @@ class HostConvolution : public Convolution {
                             Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardData", &Directions::data));
     return runtime_.Ask(stream, "convolution", [this, w, dy, dx, workspace] {
-      if (May(workspace, {{w, KernelSize(s_)}, {dy, Outputs(s_)}}, {dx, Inputs(s_)})) {
+      if (May(workspace, {{w, KernelSize(s_)}, {dy, s_.outputs()}}, {dx, s_.inputs()})) {
         math_.BackwardData(w, dy, dx);
       }
     });
@@ -431,7 +430,7 @@ class HostConvolution : public Convolution {
                               Stream stream) override {
     RETURN_IF_ERROR(Call("cudnnConvolutionBackwardFilter", &Directions::filter));
     return runtime_.Ask(stream, "convolution", [this, x, dy, dw, workspace] {
-      if (May(workspace, {{x, Inputs(s_)}, {dy, Outputs(s_)}}, {dw, KernelSize(s_)})) {
+      if (May(workspace, {{x, s_.inputs()}, {dy, s_.outputs()}}, {dw, KernelSize(s_)})) {
         math_.BackwardFilter(x, dy, dw);
       }
     });

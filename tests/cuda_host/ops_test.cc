@@ -39,12 +39,7 @@ TEST_CASE("products are those of the CPU, transposed, in batches, with bias and 
   for (uint32_t seed = 0; seed < 4 * kRounds; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
-    s.transpose_a = random.Coin();
-    s.transpose_b = random.Coin();
-    s.bias = random.Coin();
-    s.relu = random.Coin();
-    s.batch = random.Coin() ? 1 : random.Size(4);
+    const MatmulShape s = random.Product();
     const Floats a = random.Numbers(s.batch * s.m * s.k), b = random.Numbers(s.batch * s.k * s.n);
     const Floats bias = random.Numbers(s.n);
     Compare([&](Side& side) {
@@ -87,8 +82,8 @@ TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
     s.width = RandomAxis(random, true);
     s.bias = random.Coin();
     s.relu = random.Coin();
-    const int64_t in = s.batch * s.height.in * s.width.in * s.in_channels;
-    const int64_t out = s.batch * s.height.out * s.width.out * s.out_channels;
+    const int64_t in = s.inputs();
+    const int64_t out = s.outputs();
     const int64_t size = s.height.size * s.width.size * s.in_channels / s.groups * s.out_channels;
     const Floats x = random.Numbers(in), kernel = random.Numbers(size), dy = random.Numbers(out);
     const Floats bias = random.Numbers(s.out_channels);

@@ -19,10 +19,8 @@ TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
-    s.transpose_a = random.Coin();
-    s.transpose_b = random.Coin();
-    s.batch = random.Coin() ? 1 : random.Size(4);
+    MatmulShape s = random.Product();
+    s.bias = s.relu = false;
     const int64_t n = s.batch * s.k * s.n;
     const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);  // exact
     Compare([&](Side& side) {
@@ -205,9 +203,8 @@ void Convolve(Side& side, Operands operands, const ConvShape& s, const ConvTenso
   side.Take(dx, static_cast<int64_t>(of.x.size()));
 }
 ConvTensors TensorsFor(const ConvShape& s, const std::function<Floats(int64_t n)>& draw) {
-  return {draw(s.batch * s.height.in * s.width.in * s.in_channels),
-          draw(s.height.size * s.width.size * s.in_channels * s.out_channels), draw(s.out_channels),
-          draw(s.batch * s.height.out * s.width.out * s.out_channels)};
+  return {draw(s.inputs()), draw(s.height.size * s.width.size * s.in_channels * s.out_channels),
+          draw(s.out_channels), draw(s.outputs())};
 }
 constexpr Operands kShort[] = {Operands::kFloat16, Operands::kBfloat16};
 

@@ -376,8 +376,8 @@ TEST_CASE("pooling of bfloat16 is that of the CPU, of what is not finite too") {
 
 struct Elements {
   explicit Elements(const ConvShape& s)
-      : in(s.batch * s.height.in * s.width.in * s.in_channels),
-        out(s.batch * s.height.out * s.width.out * s.out_channels),
+      : in(s.inputs()),
+        out(s.outputs()),
         kernel(s.height.size * s.width.size * s.in_channels / s.groups * s.out_channels) {}
   int64_t in, out, kernel;
 };
@@ -452,12 +452,7 @@ TEST_CASE("products of operands that are bfloat16 alone are those of the CPU") {
   for (uint32_t seed = 0; seed < 2 * kRounds; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    MatmulShape s{random.Size(20), random.Size(30), random.Size(25)};
-    s.transpose_a = random.Coin();
-    s.transpose_b = random.Coin();
-    s.bias = random.Coin();
-    s.relu = random.Coin();
-    s.batch = random.Coin() ? 1 : random.Size(4);
+    const MatmulShape s = random.Product();
     const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(s.batch * s.k * s.n, 200);
     const Floats bias = random.Numbers(s.n);
     Compare([&](Side& side) {

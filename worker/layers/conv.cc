@@ -27,9 +27,7 @@ class ConvPart {
     conv_->Backward(
         {.dy = dy, .dkernel = dkernel, .dbias = dbias, .x = x, .dx = dx, .kernel = kernel});
   }
-  int64_t outputs() const {
-    return shape_.batch * shape_.height.out * shape_.width.out * shape_.out_channels;
-  }
+  int64_t outputs() const { return shape_.outputs(); }
 
  private:
   Ops& ops_;

@@ -35,15 +35,13 @@ class BinaryKernel : public Kernel {
   }
 
   void Backward(const BackwardCall& call) override {
-    const bool relu = plan_.kind == BinaryKind::kAddRelu;
-    if ((relu || plan_.kind == BinaryKind::kAdd) && plan_.a.whole && plan_.b.whole) {
+    if (plan_.kind == BinaryKind::kAddRelu && plan_.a.whole && plan_.b.whole) {
       for (const Tensor& d : call.d_inputs) {
-        if (d == nullptr) continue;
-        relu ? BeforeRelu(call, d) : ops_.Convert(plan_.n, call.d_output, d);
+        if (d != nullptr) BeforeRelu(call, d);
       }
       return;
     }
-    if (relu) BeforeRelu(call, call.d_output);
+    if (plan_.kind == BinaryKind::kAddRelu) BeforeRelu(call, call.d_output);
     Left(call);
     Right(call);
   }
@@ -57,14 +55,16 @@ class BinaryKernel : public Kernel {
   Tensor Wide(const Operand& operand, Tensor d) {
     return operand.whole ? d : Tensor(scratch_.get());
   }
-  // `made`: by Wide.
-  void Reduce(const Operand& operand, ConstTensor wide, Tensor d, bool made = true) {
-    if (operand.whole) {
-      if (!made) ops_.Convert(operand.n, wide, d);
-      return;
-    }
+  // What Wide gave has the gradient.
+  void Reduce(const Operand& operand, ConstTensor wide, Tensor d) {
+    if (operand.whole) return;
     ops_.Fill(operand.n, 0, d);
     ops_.Copy(operand.reduce, true, wide, d);
+  }
+  // It is that by the output.
+  void Pass(const Operand& operand, const BackwardCall& call, Tensor d) {
+    if (operand.whole) return ops_.Convert(operand.n, call.d_output, d);
+    Reduce(operand, call.d_output, d);
   }
   // wide = dy where the comparison holds.
   void Select(BinaryKind comparison, const BackwardCall& call, float* wide) {
@@ -89,7 +89,7 @@ class BinaryKernel : public Kernel {
         Select(BinaryKind::kLessEqual, call, wide);
         return Reduce(plan_.a, wide, d);
       default:
-        return Reduce(plan_.a, call.d_output, d, false);
+        return Pass(plan_.a, call, d);
     }
   }
 
@@ -99,7 +99,7 @@ class BinaryKernel : public Kernel {
     const Tensor wide = Wide(plan_.b, d);
     switch (plan_.kind) {
       case BinaryKind::kSubtract:
-        Reduce(plan_.b, call.d_output, d, false);
+        Pass(plan_.b, call, d);
         return ops_.Affine(plan_.b.n, -1, 0, d, d);
       case BinaryKind::kMultiply:
         ops_.Binary(BinaryKind::kMultiply, plan_.a_with_y, call.d_output, call.inputs[0], wide);
@@ -122,7 +122,7 @@ class BinaryKernel : public Kernel {
         Select(BinaryKind::kGreater, call, wide);
         return Reduce(plan_.b, wide, d);
       default:
-        return Reduce(plan_.b, call.d_output, d, false);
+        return Pass(plan_.b, call, d);
     }
   }
 

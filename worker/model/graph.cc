@@ -316,7 +316,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
       return to;
     }
     const bool bfloat16 = to.bfloat16 != nullptr;
-    const Tensor aside = bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(scratch)) : Tensor(scratch);
+    const Tensor aside = TensorIn(scratch, bfloat16);
     sums_.push_back({n, aside, to});
     scratch += RoundUp(bfloat16 ? (n + 1) / 2 : n);
     return aside;

@@ -156,6 +156,9 @@ class Graph {
     ActivityPenalty penalty;
   };
   class Builder;  // graph_build.cc
+  static Tensor TensorIn(float* memory, bool bfloat16) {
+    return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
+  }
   struct Storage {
     int64_t size = 0;             // elements of an example
     bool bfloat16 = false;        // and so is the gradient
@@ -163,9 +166,7 @@ class Graph {
     DeviceArray data;
     std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
     int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }  // of memory, an example
-    Tensor In(float* memory) const {
-      return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
-    }
+    Tensor In(float* memory) const { return TensorIn(memory, bfloat16); }
   };
   struct Slot {
     int64_t size = 0;  // floats an example

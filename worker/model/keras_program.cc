@@ -352,13 +352,14 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
   }
+  const double unless_nan = NanUnlessFinite(batch);  // while the device computes
   part.End();
   while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
   for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
     TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
   }
-  return NanUnlessFinite(batch) + loss.Total();
+  return unless_nan + loss.Total();
 }
 
 // The states of a head's metrics get the call's examples, from `at` on.

@@ -200,6 +200,8 @@ struct ConvShape {
   WindowAxis height = {}, width = {};
   bool bias = false, relu = false;
   bool x_bfloat16 = false, y_bfloat16 = false;  // and their gradients
+  int64_t inputs() const { return batch * height.in * width.in * in_channels; }  // elements of x
+  int64_t outputs() const { return batch * height.out * width.out * out_channels; }
 };
 
 // What is asked for of x (batch, h, w, in_channels), kernel (h, w, in_channels / groups,

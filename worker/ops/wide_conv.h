@@ -18,17 +18,10 @@ class WideConv2D : public Conv2D {
              DeviceArray y)
       : ops_(ops),
         conv_(std::move(conv)),
-        inputs_(Inputs(s)),
-        outputs_(Outputs(s)),
+        inputs_(s.inputs()),
+        outputs_(s.outputs()),
         x_(std::move(x)),
         y_(std::move(y)) {}
-
-  static int64_t Inputs(const ConvShape& s) {
-    return s.batch * s.height.in * s.width.in * s.in_channels;
-  }
-  static int64_t Outputs(const ConvShape& s) {
-    return s.batch * s.height.out * s.width.out * s.out_channels;
-  }
 
   void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
     conv_->Forward(Wide(x, inputs_, x_), kernel, bias, Room(y, y_));
@@ -70,10 +63,10 @@ inline absl::StatusOr<std::unique_ptr<Conv2D>> MakeWideConv2D(Ops& ops, const Co
   ASSIGN_OR_RETURN(auto conv, ops.MakeConv2D(wide));
   DeviceArray x, y;
   if (shape.x_bfloat16) {
-    ASSIGN_OR_RETURN(x, ops.Allocate(WideConv2D::Inputs(shape)));
+    ASSIGN_OR_RETURN(x, ops.Allocate(shape.inputs()));
   }
   if (shape.y_bfloat16) {
-    ASSIGN_OR_RETURN(y, ops.Allocate(WideConv2D::Outputs(shape)));
+    ASSIGN_OR_RETURN(y, ops.Allocate(shape.outputs()));
   }
   return std::make_unique<WideConv2D>(ops, shape, std::move(conv), std::move(x), std::move(y));
 }

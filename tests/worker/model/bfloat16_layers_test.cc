@@ -123,15 +123,9 @@ json ModelOf(const Case& of, const char* policy) {
   for (const Case::Entry& entry : of.layers) {
     const std::vector<std::string> from =
         entry.from.empty() ? std::vector<std::string>{before} : entry.from;
-    json call = Call(from[0]);
-    if (from.size() > 1) {
-      json list = json::array();
-      for (const std::string& name : from) list.push_back(Call(name)["args"][0]);
-      call["args"] = {list};
-    }
     json config = entry.config;
     if (!config.contains("dtype")) config["dtype"] = policy;
-    layers.push_back(Named(entry.class_name, entry.name, config, {call}));
+    layers.push_back(Named(entry.class_name, entry.name, config, {CallWith(from)}));
     before = entry.name;
   }
   layers.push_back(Named("Dense", "head", {{"units", 2}}, {Call("last")}));
@@ -148,12 +142,7 @@ constexpr int64_t kExamples = 5;
 // The bytes of an output's elements, by layer.
 std::map<std::string, int64_t> Widths(const json& model) {
   const auto ops = TestOps();
-  const ModelSpec spec = ReadKerasModel(model).value();
-  const std::vector<std::optional<Shape>> shapes = {Shape{8, 8, 16}};
-  Problems problems;
-  const auto graph = Graph::Build(*ops, spec, shapes, problems);
-  INFO(problems.ToStatus());
-  REQUIRE(graph != nullptr);
+  const auto graph = GraphOf(*ops, model, {8, 8, 16});
   graph->PlanTraining(graph->outputs(), false);
   REQUIRE(graph->Prepare(kExamples).ok());
   std::map<std::string, int64_t> elements, widths;

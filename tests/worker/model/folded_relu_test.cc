@@ -14,15 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-json Tensors(const std::vector<std::string>& from) {
-  json call = Call(from[0]);
-  if (from.size() == 1) return {call};
-  json list = json::array();
-  for (const std::string& name : from) list.push_back(Call(name)["args"][0]);
-  call["args"] = {list};
-  return {call};
-}
-
 // Layers between an input (3, 4) and a head; {"relu", name} stands for the ReLU.
 struct Case {
   std::string what;
@@ -118,7 +109,7 @@ json ModelOf(const Case& of, bool apart) {
     json config = entry.config;
     if (entry.class_name == "relu" && apart) config["negative_slope"] = 1e-30;
     const std::string class_name = entry.class_name == "relu" ? "ReLU" : entry.class_name;
-    layers.push_back(Named(class_name, entry.name, config, Tensors(entry.from)));
+    layers.push_back(Named(class_name, entry.name, config, {CallWith(entry.from)}));
   }
   layers.push_back(Named("Dense", "head", {{"units", 2}}, {Call(of.layers.back().name)}));
   return {{"class_name", "Functional"},
@@ -131,12 +122,7 @@ json ModelOf(const Case& of, bool apart) {
 
 int Folded(const json& model) {
   const auto ops = TestOps();
-  const ModelSpec spec = ReadKerasModel(model).value();
-  const std::vector<std::optional<Shape>> shapes = {Shape{3, 4}};
-  Problems problems;
-  const auto graph = Graph::Build(*ops, spec, shapes, problems);
-  INFO(problems.ToStatus());
-  REQUIRE(graph != nullptr);
+  const auto graph = GraphOf(*ops, model, {3, 4});
   int folded = 0;
   for (const LayerRow& row : graph->Describe())
     folded += row.class_name == "ReLU" && row.floats == 0;

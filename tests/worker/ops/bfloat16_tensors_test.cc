@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/worker/ops/threads.h"
 #include "worker/ops/cpu/cpu_ops.h"
 #include "worker/ops/round_formulas.h"
 
@@ -14,12 +15,6 @@ namespace paracord {
 namespace {
 
 using Floats = std::vector<float>;
-
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadsMost = 1;  // it does not see how libgomp's threads wait for each other
-#else
-constexpr int kThreadsMost = 2;
-#endif
 
 // A tensor of either type.
 class Either {

@@ -10,18 +10,13 @@
 #include <limits>
 #include <vector>
 
+#include "tests/worker/ops/threads.h"
 #include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {
 
 using Floats = std::vector<float>;
-
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadsMost = 1;  // it does not see how libgomp's threads wait for each other
-#else
-constexpr int kThreadsMost = 2;
-#endif
 
 float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
@@ -100,8 +95,8 @@ TEST_CASE("where the processor has products of bfloat16 they are taken, and only
 std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
   constexpr size_t kGuard = 256;
   constexpr float kMark = 12345;
-  const auto in = static_cast<size_t>(s.batch * s.height.in * s.width.in * s.in_channels);
-  const auto out = static_cast<size_t>(s.batch * s.height.out * s.width.out * s.out_channels);
+  const auto in = static_cast<size_t>(s.inputs());
+  const auto out = static_cast<size_t>(s.outputs());
   const auto size =
       static_cast<size_t>(s.height.size * s.width.size * s.in_channels / s.groups * s.out_channels);
   const Floats x = Numbers(static_cast<int64_t>(in), 1);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/worker/ops/threads.h"
 #include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
@@ -49,12 +50,6 @@ struct Product {
   std::vector<float> a, b, c;
   std::unique_ptr<Matmul> matmul;
 };
-
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadsMost = 1;  // it does not see how libgomp's threads wait for each other
-#else
-constexpr int kThreadsMost = 2;
-#endif
 
 TEST_CASE("products with rows of a power of two are right, also one after the other") {
   const int threads = GENERATE(range(1, kThreadsMost + 1));

@@ -220,10 +220,6 @@ class Adapter {
   Args args_;
 };
 
-int64_t Inputs(const ConvShape& s) { return s.batch * s.height.in * s.width.in * s.in_channels; }
-int64_t Outputs(const ConvShape& s) {
-  return s.batch * s.height.out * s.width.out * s.out_channels;
-}
 memory::desc Image(const ConvShape& s, Type type) {
   return memory::desc({s.batch, s.in_channels, s.height.in, s.width.in}, type,
                       memory::format_tag::nhwc);
@@ -329,7 +325,10 @@ struct ConvPlans {
 class DnnlConv2D : public Conv2D {
  public:
   DnnlConv2D(Device& device, int threads, const ConvShape& s, Type type)
-      : device_(device), reader_(device, threads, type), inputs_(Inputs(s)), outputs_(Outputs(s)) {
+      : device_(device),
+        reader_(device, threads, type),
+        inputs_(s.inputs()),
+        outputs_(s.outputs()) {
     const ConvPlans plans(device, s, type);
     const ConvDescs& d = plans.tensors;
     const auto& engine = device.engine;
@@ -425,7 +424,7 @@ std::array<int64_t, 3> ScratchFloats(const MatmulShape& s, bool bfloat16) {
   return {a ? s.k * (s.m + kGap) : 0, b ? s.k * (s.n + kGap) : 0, 0};
 }
 std::array<int64_t, 3> ScratchFloats(const ConvShape& s) {
-  return {RoundedFloats(Inputs(s)), RoundedFloats(Outputs(s)), 0};
+  return {RoundedFloats(s.inputs()), RoundedFloats(s.outputs()), 0};
 }
 
 bool ComputesBfloat16(const Device& device, const ConvShape& shape) {

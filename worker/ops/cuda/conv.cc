@@ -21,7 +21,7 @@ class CudnnConv2D : public LibraryConv2D {
               std::unique_ptr<Convolution> convolution)
       : LibraryConv2D(engine, s, std::move(convolution)),
         theirs_(theirs),
-        padded_(Inputs(theirs) != Inputs(s)) {}
+        padded_(theirs.inputs() != s.inputs()) {}
 
   void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
     if (!can_.forward || !AllAligned({y.float32, bias})) {
@@ -46,7 +46,7 @@ class CudnnConv2D : public LibraryConv2D {
       return OwnConv2D::BackwardInput(g);
     }
     const float* filter = Filter(g.kernel);
-    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, Inputs(theirs_)) : g.dx.float32;
+    float* image = padded_ ? engine_.Work<float>(Scratch::kRows, theirs_.inputs()) : g.dx.float32;
     Call("convolution, gradient of the input", can_.data, filter != nullptr && image != nullptr,
          [&](void* workspace) {
            return convolution_->BackwardData(filter, g.dy.float32, image, workspace,
@@ -84,15 +84,15 @@ class CudnnConv2D : public LibraryConv2D {
   }
   const float* Image(const float* x) {
     if (!padded_) return AlignedImage(x);
-    float* image = engine_.Work<float>(Scratch::kRows, Inputs(theirs_));
+    float* image = engine_.Work<float>(Scratch::kRows, theirs_.inputs());
     if (image == nullptr) return nullptr;
-    engine_.Map("fill", Inputs(theirs_), FillBody{0, image});
+    engine_.Map("fill", theirs_.inputs(), FillBody{0, image});
     CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
     return image;
   }
   // A plan of memory has a place for the copy wherever examples are such that one may be needed.
   const float* AlignedImage(const float* x) {
-    const int64_t all = Inputs(s_);
+    const int64_t all = s_.inputs();
     const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
     if (!copied && !slices_may_be) return x;
     float* image = engine_.Work<float>(Scratch::kRows, all);
@@ -130,8 +130,8 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
   const bool tf32 = engine.operands() != Operands::kFloat32 && engine.runtime().has_bfloat16();
   const ConvShape theirs = Theirs(s, tf32);
   // It has no empty tensors, and many of its engines count no further.
-  const int64_t most = std::max(Inputs(theirs), Outputs(s));
-  if (std::min(Inputs(s), Outputs(s)) == 0 || most > std::numeric_limits<int32_t>::max()) {
+  const int64_t most = std::max(theirs.inputs(), s.outputs());
+  if (std::min(s.inputs(), s.outputs()) == 0 || most > std::numeric_limits<int32_t>::max()) {
     return std::make_unique<OwnConv2D>(engine, s);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Conv2D> in_16_bits, MakeShortConv2D(engine, s));

@@ -15,12 +15,6 @@
 
 namespace paracord::cuda {
 
-inline int64_t Inputs(const ConvShape& s) {
-  return s.batch * s.height.in * s.width.in * s.in_channels;
-}
-inline int64_t Outputs(const ConvShape& s) {
-  return s.batch * s.height.out * s.width.out * s.out_channels;
-}
 // Of an output.
 inline int64_t Taps(const ConvShape& s) {
   return s.height.size * s.width.size * (s.in_channels / s.groups);
@@ -37,7 +31,7 @@ class OwnConv2D : public Conv2D {
  public:
   OwnConv2D(Engine& engine, const ConvShape& s) : engine_(engine), s_(s) {}
   void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
-    engine_.Map("convolution", Outputs(s_), ConvBody{s_, x, kernel, y});
+    engine_.Map("convolution", s_.outputs(), ConvBody{s_, x, kernel, y});
     FinishForward(bias, y);
   }
   void Backward(const ConvGradients& g) override {
@@ -53,17 +47,17 @@ class OwnConv2D : public Conv2D {
     BackwardBias(g);
   }
   void BackwardInput(const ConvGradients& g) {
-    engine_.Map("convolution, gradient of the input", Inputs(s_),
+    engine_.Map("convolution, gradient of the input", s_.inputs(),
                 ConvInputBody{s_, g.kernel, g.dy, g.dx});
   }
   void FinishForward(const float* bias, Tensor y) {
     if (!s_.bias && !s_.relu) return;
-    engine_.Map("bias", Outputs(s_),
+    engine_.Map("bias", s_.outputs(),
                 BiasBody{s_.out_channels, s_.relu, s_.bias ? bias : nullptr, y});
   }
   void BackwardBias(const ConvGradients& g) {
     if (!s_.bias) return;
-    engine_.Reduce("gradient of the bias", s_.out_channels, Outputs(s_) / s_.out_channels, true,
+    engine_.Reduce("gradient of the bias", s_.out_channels, s_.outputs() / s_.out_channels, true,
                    SumRowsBody{s_.out_channels, g.dy, g.dbias});
   }
 

@@ -29,17 +29,17 @@ class ShortConv2D : public LibraryConv2D {
       return OwnConv2D::Forward(x, kernel, bias, y);
     }
     ShortOperands shorts = Shorts(Taps(s_));
-    const uint16_t* image = Rounded(shorts, 0, Inputs(s_), x);
+    const uint16_t* image = Rounded(shorts, 0, s_.inputs(), x);
     const uint16_t* filter = RoundFilter(shorts, 1, kernel);
     const uint16_t* added = can_.finishes && s_.bias ? RoundBias(bias) : nullptr;
-    uint16_t* result = Result(Outputs(s_), y);
+    uint16_t* result = Result(s_.outputs(), y);
     Call("convolution", can_.forward, image && filter && result, [&](void* workspace) {
       return convolution_->Forward(image, filter, added, result, workspace, engine_.stream());
     });
     if (!can_.forward) return OwnConv2D::Forward(x, kernel, bias, y);
     if (can_.finishes) return;
     if (y.bfloat16 != nullptr) return FinishForward(bias, y);
-    engine_.Map("from 16 bits", Outputs(s_),
+    engine_.Map("from 16 bits", s_.outputs(),
                 FromShortBody{s_.out_channels, s_.relu, shorts.Factors(), s_.bias ? bias : nullptr,
                               result, y.float32});
   }
@@ -49,7 +49,7 @@ class ShortConv2D : public LibraryConv2D {
     ShortOperands shorts =
         Shorts(std::max(s_.batch * s_.height.out * s_.width.out,
                         s_.height.size * s_.width.size * (s_.out_channels / s_.groups)));
-    const uint16_t* gradient = Rounded(shorts, 1, Outputs(s_), g.dy);
+    const uint16_t* gradient = Rounded(shorts, 1, s_.outputs(), g.dy);
     if (g.dkernel != nullptr) BackwardKernel(shorts, gradient, g);
     if (g.dx != nullptr) BackwardInput(shorts, gradient, g);
   }
@@ -57,7 +57,7 @@ class ShortConv2D : public LibraryConv2D {
  private:
   void BackwardKernel(ShortOperands& shorts, const uint16_t* gradient, const ConvGradients& g) {
     if (!can_.filter) return OwnConv2D::BackwardKernel(g);
-    const uint16_t* image = Rounded(shorts, 0, Inputs(s_), g.x);
+    const uint16_t* image = Rounded(shorts, 0, s_.inputs(), g.x);
     uint16_t* result = Result(KernelSize(s_));
     Call("convolution, gradient of the kernel", can_.filter, image && gradient && result,
          [&](void* workspace) {
@@ -77,14 +77,14 @@ class ShortConv2D : public LibraryConv2D {
   void BackwardInput(ShortOperands& shorts, const uint16_t* gradient, const ConvGradients& g) {
     if (!can_.data) return OwnConv2D::BackwardInput(g);
     const uint16_t* filter = RoundFilter(shorts, 0, g.kernel);
-    uint16_t* result = Result(Inputs(s_), g.dx);
+    uint16_t* result = Result(s_.inputs(), g.dx);
     Call("convolution, gradient of the input", can_.data, gradient && filter && result,
          [&](void* workspace) {
            return convolution_->BackwardData(filter, gradient, result, workspace, engine_.stream());
          });
     if (!can_.data) return OwnConv2D::BackwardInput(g);
     if (g.dx.bfloat16 != nullptr) return;
-    engine_.Map("from 16 bits", Inputs(s_), Plain(shorts, result, g.dx.float32));
+    engine_.Map("from 16 bits", s_.inputs(), Plain(shorts, result, g.dx.float32));
   }
 
   // For sums of so many products: no operand is 2^15 before, and no sum after.
@@ -127,10 +127,10 @@ bool AreWorth(Engine& engine, const ConvShape& s) {
   if (s.x_bfloat16 || s.y_bfloat16) {  // any other way would convert them
     return engine.operands() == Operands::kBfloat16 && engine.runtime().has_bfloat16();
   }
-  const int64_t multiplications = Outputs(s) * Taps(s);
+  const int64_t multiplications = s.outputs() * Taps(s);
   if (engine.runtime().has_bfloat16() && multiplications < kMultiplicationsLeast) return false;
   return ShortOperands(engine, engine.operands())
-      .AreWorth(multiplications, Inputs(s) + KernelSize(s) + Outputs(s));
+      .AreWorth(multiplications, s.inputs() + KernelSize(s) + s.outputs());
 }
 
 }  // namespace
