@@ -139,6 +139,7 @@ TEST_CASE("convolutions of bfloat16 are those of float32, and write nothing else
                         {32, 32, 32, 8, 3, 1, 1, true},
                         {64, 32, 2, 8, 3, 1, 1, true},
                         {17, 33, 1, 7, 3, 1, 2, true},
+                        {40, 24, 1, 9, 3, 1, 2, true},
                         {32, 64, 1, 9, 1, 2, 1, true},
                         {17, 31, 1, 9, 1, 2, 1, false},
                         {40, 24, 1, 6, 1, 1, 1, true},

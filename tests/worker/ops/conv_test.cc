@@ -165,6 +165,14 @@ TEST_CASE("convolutions of 3 x 3 are right with any padding, size and number of 
   CheckConv(Shape(36, 32, Axis(37, 3, 1, 1, 1), Axis(33, 3, 1, 1, 1)));
 }
 
+TEST_CASE("convolutions whose kernel is wider than the image are right, and those of half of it") {
+  for (const auto& [in, size] : {std::pair{7, 8}, {7, 9}, {9, 11}, {11, 13}, {15, 17}, {30, 17}}) {
+    for (const int64_t out : {32, 48, 64, 96, 128}) {
+      CheckConv(Shape(16, out, Axis(1, 1, 1, 0, 0), Axis(in, size, 1, (size - 1) / 2, size / 2)));
+    }
+  }
+}
+
 // As in TensorFlow; that of oneDNN's products and convolutions makes it 0.
 TEST_CASE("a NaN goes through the ReLU of our own code") {
   const auto ops = MakeCpuOps(1);

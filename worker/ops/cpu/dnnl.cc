@@ -256,15 +256,21 @@ struct ConvDescs {
   memory::dims strides, dilations, pad_before, pad_after;
 };
 
-// What of oneDNN 2.6 goes beyond its memory. Its own code for kernels of one pixel with strides
-// writes whole vectors of channels, also after the last pixel where there are fewer. Its AMX code
-// for blocks of rows is made by reading one number after a table of rows, which glibc's malloc
-// always bears and other allocators do not; oneDNN 3.1 has it mended.
+// What of oneDNN 2.6 is wrong, or goes beyond its memory:
+// - Its own code for kernels of one pixel with strides writes whole vectors of channels, also after
+//   the last pixel where there are fewer.
+// - Its convolutions by blocks of rows, "brgconv", take what lies behind the image where it is
+//   padded by more columns than the last block of them has, if that is not full. The first has at
+//   least four (3.3 has it mended).
+// - Of these, those for AMX are made by reading one number after a table of rows, which glibc's
+//   malloc always bears and other allocators do not (3.1 has it mended).
 bool IsUnsound(std::string_view implementation, const ConvShape& s) {
   const auto has = [&](const char* part) {
     return implementation.find(part) != std::string_view::npos;
   };
-  if (DNNL_VERSION_MAJOR < 3 && has("brgconv:") && has("amx")) return true;
+  constexpr int64_t kBlockLeast = 4;
+  const bool far = std::max(s.width.pad_before, s.width.pad_after) >= kBlockLeast;
+  if (DNNL_VERSION_MAJOR < 3 && has("brgconv:") && (far || has("amx"))) return true;
   const bool pixel = s.height.size == 1 && s.width.size == 1;
   const bool strided = s.height.stride > 1 || s.width.stride > 1;
   constexpr int64_t kVector = 16;
@@ -277,7 +283,7 @@ template <class Desc>
 Desc Sound(Desc desc, const ConvShape& s) {
   while (IsUnsound(desc.impl_info_str(), s)) {
     if (!desc.next_impl()) {  // there has always been one: the error names the layer
-      throw dnnl::error(dnnl_unimplemented, "every implementation goes beyond its memory");
+      throw dnnl::error(dnnl_unimplemented, "every implementation is unsound");
     }
   }
   return desc;
@@ -297,6 +303,14 @@ bool HasIdleTap(const WindowAxis& axis) {
   return false;
 }
 
+// Whether the kernel's rows are apart and the last of several blocks of channels is not full. The
+// AMX code of oneDNN 2.6 then steps over the rows between twice, in all blocks before the last two.
+bool HasPartBelowGap(const ConvShape& s) {
+  constexpr int64_t kBlock = 16;
+  const int64_t in = s.in_channels / s.groups;
+  return s.height.dilation > 1 && in > kBlock && in % kBlock != 0;
+}
+
 // How oneDNN would compute a convolution and its gradients.
 struct ConvPlans {
   using Forward = dnnl::convolution_forward;
@@ -305,6 +319,9 @@ struct ConvPlans {
   ConvPlans(const Device& device, const ConvShape& s, Type type) : tensors(s, type) {
     if (type != kF32 && (HasIdleTap(s.height) || HasIdleTap(s.width))) {
       throw dnnl::error(dnnl_unimplemented, "a tap meets no pixel");
+    }
+    if (type != kF32 && HasPartBelowGap(s)) {
+      throw dnnl::error(dnnl_unimplemented, "dilated rows of channels in blocks that are not full");
     }
     const ConvDescs& d = tensors;
     const auto direct = dnnl::algorithm::convolution_direct;
