@@ -17,6 +17,15 @@ std::atomic<bool> guards{false};
 std::atomic<char*> region{nullptr};
 std::atomic<size_t> used{0};
 
+// Each has two of the process' mappings, of which Linux gives 65,530; the library keeps some.
+constexpr int kLiveMost = 20000;
+std::atomic<int> live{0};
+
+void* Reserve(void* at, size_t length, int flags) {
+  const int kept = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  return mmap(at, length, PROT_NONE, kept | flags, -1, 0);
+}
+
 bool IsGuarded(const void* at) {
   const char* begin = region.load();
   return begin != nullptr && at >= begin && at < begin + kRegion;
@@ -26,6 +35,7 @@ bool IsGuarded(const void* at) {
 uint64_t* LengthOf(void* at) { return static_cast<uint64_t*>(at) - 1; }
 
 void* Guarded(size_t bytes) {
+  if (live.load() >= kLiveMost) return nullptr;
   const size_t length = (bytes + sizeof(uint64_t) + kPage - 1) / kPage * kPage;
   const size_t offset = used.fetch_add(length + kPage);
   char* pages = region.load() + offset;
@@ -34,6 +44,7 @@ void* Guarded(size_t bytes) {
   }
   void* at = pages + length - bytes;
   *LengthOf(at) = length;
+  ++live;
   return at;
 }
 
@@ -51,16 +62,15 @@ void Delete(void* at) {
   const size_t length = *LengthOf(at);
   const uintptr_t before = reinterpret_cast<uintptr_t>(LengthOf(at));
   void* pages = reinterpret_cast<void*>(before / kPage * kPage);
-  madvise(pages, length, MADV_DONTNEED);
-  mprotect(pages, length, PROT_NONE);
+  Reserve(pages, length, MAP_FIXED);  // pages that were written do not join their neighbours
+  --live;
 }
 
 }  // namespace
 
 GuardedNew::GuardedNew() {
   if (region.load() == nullptr) {
-    void* at =
-        mmap(nullptr, kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = Reserve(nullptr, kRegion, 0);
     if (at == MAP_FAILED) throw std::bad_alloc();
     region = static_cast<char*>(at);
   }

@@ -140,6 +140,8 @@ class DnnlMatmul : public Matmul {
                                   : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
     const auto& engine = device.engine;
     const auto relu = ReluAfter(s.relu);
+    // The AMX code of oneDNN 2.6 for a whole block of 32 and one of 31 ends with SIGILL.
+    if (type != kF32 && s.k == 63) throw dnnl::error(dnnl_unimplemented, "63 products a sum");
     const auto fast = [&](const auto& desc) { return Fast(desc, type); };
     matmul_ = dnnl::matmul(s.bias ? Describe<dnnl::matmul>(engine, fast, relu, a, b, bias, c)
                                   : Describe<dnnl::matmul>(engine, fast, relu, a, b, c));
