@@ -1,6 +1,7 @@
 #include "steady/guarded_new.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -10,7 +11,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kPage = 4096, kLeast = 64, kMost = size_t{16} << 20;
+const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+constexpr size_t kLeast = 64, kMost = size_t{16} << 20;
 constexpr size_t kRegion = size_t{1} << 40;  // addresses, each given out once
 
 std::atomic<bool> guards{false};
