@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -217,6 +218,42 @@ TEST_CASE("a convolution of 3 x 3 has the same bits with any number of threads")
     CHECK(one.dx == more.dx);
     CHECK(one.dw == more.dw);
     CHECK(one.db == more.db);
+  }
+}
+
+TEST_CASE("a convolution may be computed by another thread than it was made by") {
+  const Operands operands = GENERATE(Operands::kFloat32, Operands::kBfloat16);
+  for (const int64_t channels : {3, 32, 40}) {
+    const ConvShape shape = Shape(channels, 48, Axis(9, 3, 1, 1, 1), Axis(9, 3, 1, 1, 1));
+    CAPTURE(operands, channels);
+    const auto ops = MakeCpuOps(1);
+    ops->AllowOperands(operands);
+    const auto conv = ops->MakeConv2D(shape);
+    REQUIRE(conv.ok());
+    const std::vector<float> x(static_cast<size_t>(shape.inputs()), 1);
+    const std::vector<float> kernel(static_cast<size_t>(9 * channels * 48), 1);
+    const std::vector<float> dy(static_cast<size_t>(shape.outputs()), 1);
+    struct Computed {
+      std::vector<float> y, dx, dkernel;
+      bool operator==(const Computed&) const = default;
+    };
+    const auto compute = [&](Computed& to) {
+      ops->Enter();
+      to = {std::vector<float>(dy.size()), std::vector<float>(x.size()),
+            std::vector<float>(kernel.size())};
+      (*conv)->Forward(x.data(), kernel.data(), nullptr, to.y.data());
+      (*conv)->Backward({.dy = dy.data(),
+                         .dkernel = to.dkernel.data(),
+                         .x = x.data(),
+                         .dx = to.dx.data(),
+                         .kernel = kernel.data()});
+    };
+    Computed here, elsewhere;
+    std::thread([&] { compute(elsewhere); }).join();
+    REQUIRE(ops->Finish().ok());
+    compute(here);
+    REQUIRE(ops->Finish().ok());
+    CHECK(here == elsewhere);
   }
 }
 

@@ -1,6 +1,7 @@
 // Products of shapes whose operands are copied before (cpu/dnnl.cc) and of such that are not.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <thread>
 #include <vector>
 
 #include "tests/worker/ops/threads.h"
@@ -71,6 +72,31 @@ TEST_CASE("products with rows of a power of two are right, also one after the ot
   }
   REQUIRE(ops->Finish().ok());
   for (const Product& product : products) product.Check();
+}
+
+TEST_CASE("a product may be computed by another thread than it was made by") {
+  const Operands operands = GENERATE(Operands::kFloat32, Operands::kBfloat16);
+  for (int transposed = 0; transposed < 4; ++transposed) {
+    const MatmulShape s{.m = 70,
+                        .k = 1100,
+                        .n = 130,
+                        .transpose_a = (transposed & 1) != 0,
+                        .transpose_b = (transposed & 2) != 0};
+    CAPTURE(operands, transposed);
+    const auto ops = MakeCpuOps(1);
+    ops->AllowOperands(operands);
+    const auto matmul = ops->MakeMatmul(s);
+    REQUIRE(matmul.ok());
+    const std::vector<float> a(static_cast<size_t>(s.m * s.k), 1);
+    const std::vector<float> b(static_cast<size_t>(s.k * s.n), 1);
+    std::vector<float> c(static_cast<size_t>(s.m * s.n));
+    std::thread([&] {
+      ops->Enter();
+      (*matmul)->Run(a.data(), b.data(), nullptr, c.data());
+    }).join();
+    REQUIRE(ops->Finish().ok());
+    CHECK(c == std::vector<float>(c.size(), 1100));
+  }
 }
 
 }  // namespace

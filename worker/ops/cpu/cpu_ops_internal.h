@@ -18,6 +18,7 @@ struct Device {
   absl::Status error;
   // What a product or convolution needs while it runs, one memory for all of them.
   std::array<DeviceArray, 3> scratch;
+  dnnl::memory scratchpad;  // and what oneDNN does for itself
 
   // oneDNN reports by exceptions; they end here.
   template <class Work>

@@ -7,9 +7,11 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/ops/cpu/cpu_ops_internal.h"
+#include "worker/ops/cpu/dnnl_defects.h"
 #include "worker/ops/cpu/elements.h"
 #include "worker/ops/cpu/ranges.h"
 
@@ -22,20 +24,26 @@ using Type = memory::data_type;
 constexpr auto kF32 = Type::f32;
 
 // A primitive is described by its arguments (oneDNN 3) or by a desc of them (2), which must live
-// while `choose` goes from one implementation to the next. `last` is the attributes or, for a
-// gradient, the description of the forward primitive.
-template <class Primitive, class Choose, class Last, class... Arguments>
-auto Describe(const dnnl::engine& engine, const Choose& choose, const Last& last,
-              const Arguments&... arguments) {
+// while `choose` goes from one implementation to the next. `hint` describes the forward primitive
+// of a gradient.
+struct NoHint {};
+template <class Primitive, class Choose, class Hint, class... Arguments>
+auto Describe(const dnnl::engine& engine, const Choose& choose, const dnnl::primitive_attr& attr,
+              const Hint& hint, const Arguments&... arguments) {
   using Described = typename Primitive::primitive_desc;
+  constexpr bool kForward = std::is_same_v<Hint, NoHint>;
 #if DNNL_VERSION_MAJOR >= 3
-  return choose(Described(engine, arguments..., last));
+  if constexpr (kForward) {
+    return choose(Described(engine, arguments..., attr));
+  } else {
+    return choose(Described(engine, arguments..., hint, attr));
+  }
 #else
   const typename Primitive::desc desc(arguments...);
-  if constexpr (std::is_same_v<Last, dnnl::primitive_attr>) {
-    return choose(Described(desc, last, engine));
+  if constexpr (kForward) {
+    return choose(Described(desc, attr, engine));
   } else {
-    return choose(Described(desc, engine, last));
+    return choose(Described(desc, attr, engine, hint));
   }
 #endif
 }
@@ -89,9 +97,11 @@ class Reader {
 
 int64_t RoundedFloats(int64_t n) { return (n + 1) / 2; }
 
-// It makes a NaN 0. So do all its kin but a slope below zero, which would leave -inf what it is.
-dnnl::primitive_attr ReluAfter(bool relu) {
+// Scratch memory is the device's: oneDNN's own belongs to the thread that made the primitive. The
+// ReLU makes a NaN 0. So do all its kin but a slope below zero, which would leave -inf what it is.
+dnnl::primitive_attr Attributes(bool relu = false) {
   dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
     dnnl::post_ops ops;
     AppendRelu(ops);
@@ -99,6 +109,33 @@ dnnl::primitive_attr ReluAfter(bool relu) {
   }
   return attr;
 }
+
+// A primitive with what it is run on.
+class Runnable {
+ public:
+  Runnable() = default;
+  Runnable(Device& device, const dnnl::primitive_desc_base& described, Args args)
+      : primitive_(described.get()), args_(std::move(args)) {
+    const memory::desc needed = described.scratchpad_desc();
+    if (needed.get_size() == 0) return;
+    memory& scratchpad = device.scratchpad;
+    if (!scratchpad || scratchpad.get_desc().get_size() < needed.get_size()) {
+      scratchpad = memory(needed, device.engine);
+    }
+    scratchpad_ = WithoutData(needed, device.engine);
+    args_.emplace(DNNL_ARG_SCRATCHPAD, scratchpad_);
+  }
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  void Run(Device& device) {
+    if (scratchpad_) Point(scratchpad_, device.scratchpad.get_data_handle());
+    primitive_.execute(device.stream, args_);
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  Args args_;
+  memory scratchpad_;
+};
 
 // A product that is narrow in m or n is computed by oneDNN (gemm's nocopy_checker_avx2) from its
 // operands where they lie. If k steps from row to row, and rows are 2 KiB or a multiple of it, then
@@ -139,20 +176,21 @@ class DnnlMatmul : public Matmul {
                                   ? memory::desc({1, 1, s.n}, kF32, memory::dims{s.n, s.n, 1})
                                   : memory::desc({1, s.n}, kF32, memory::dims{s.n, 1});
     const auto& engine = device.engine;
-    const auto relu = ReluAfter(s.relu);
-    // The AMX code of oneDNN 2.6 for a whole block of 32 and one of 31 ends with SIGILL.
-    if (type != kF32 && s.k == 63) throw dnnl::error(dnnl_unimplemented, "63 products a sum");
+    const auto attr = Attributes(s.relu);
+    if (type != kF32 && IsWrongByAmx(s)) throw dnnl::error(dnnl_unimplemented, "wrong by AMX");
     const auto fast = [&](const auto& desc) { return Fast(desc, type); };
-    matmul_ = dnnl::matmul(s.bias ? Describe<dnnl::matmul>(engine, fast, relu, a, b, bias, c)
-                                  : Describe<dnnl::matmul>(engine, fast, relu, a, b, c));
+    const auto described = s.bias
+                               ? Describe<dnnl::matmul>(engine, fast, attr, NoHint(), a, b, bias, c)
+                               : Describe<dnnl::matmul>(engine, fast, attr, NoHint(), a, b, c);
     a_ = WithoutData(a, engine);
     b_ = WithoutData(b, engine);
     c_ = WithoutData(c, engine);
-    args_ = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
+    Args args = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
     if (s.bias) {
       bias_ = WithoutData(bias, engine);
-      args_.emplace(DNNL_ARG_BIAS, bias_);
+      args.emplace(DNNL_ARG_BIAS, bias_);
     }
+    matmul_ = Runnable(device, described, std::move(args));
   }
 
   bool takes_bfloat16() const override { return reader_.rounds(); }
@@ -162,7 +200,7 @@ class DnnlMatmul : public Matmul {
       Point(b_, Read(1, b, shape_.n));
       Point(c_, c);
       if (bias_) Point(bias_, bias);
-      matmul_.execute(device_.stream, args_);
+      matmul_.Run(device_);
     });
   }
 
@@ -187,9 +225,8 @@ class DnnlMatmul : public Matmul {
   const MatmulShape shape_;
   const Reader reader_;
   const std::array<int64_t, 3> apart_;
-  dnnl::matmul matmul_;
+  Runnable matmul_;
   memory a_, b_, bias_, c_;
-  Args args_;
 };
 
 // A tensor between our layout and the one a primitive wants: the same memory where they are one,
@@ -206,20 +243,19 @@ class Adapter {
     wanted_ = memory(wanted, device.engine);
     memory& from = inward ? ours_ : wanted_;
     memory& to = inward ? wanted_ : ours_;
-    reorder_ = dnnl::reorder(from, to);
-    args_ = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    const dnnl::reorder::primitive_desc described(from, to, Attributes());
+    reorder_ = Runnable(device, described, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
   const memory& wanted() const { return wanted_; }
   void Point(const float* data) { cpu::Point(ours_, data); }
   void Convert(Device& device) {
-    if (reorder_) reorder_.execute(device.stream, args_);
+    if (reorder_) reorder_.Run(device);
   }
 
  private:
   memory ours_, wanted_;
-  dnnl::reorder reorder_;
-  Args args_;
+  Runnable reorder_;
 };
 
 memory::desc Image(const ConvShape& s, Type type) {
@@ -258,59 +294,15 @@ struct ConvDescs {
   memory::dims strides, dilations, pad_before, pad_after;
 };
 
-// What of oneDNN 2.6 is wrong, or goes beyond its memory:
-// - Its own code for kernels of one pixel with strides writes whole vectors of channels, also after
-//   the last pixel where there are fewer.
-// - Its convolutions by blocks of rows, "brgconv", take what lies behind the image where it is
-//   padded by more columns than the last block of them has, if that is not full. The first has at
-//   least four (3.3 has it mended).
-// - Of these, those for AMX are made by reading one number after a table of rows, which glibc's
-//   malloc always bears and other allocators do not (3.1 has it mended).
-bool IsUnsound(std::string_view implementation, const ConvShape& s) {
-  const auto has = [&](const char* part) {
-    return implementation.find(part) != std::string_view::npos;
-  };
-  constexpr int64_t kBlockLeast = 4;
-  const bool far = std::max(s.width.pad_before, s.width.pad_after) >= kBlockLeast;
-  if (DNNL_VERSION_MAJOR < 3 && has("brgconv:") && (far || has("amx"))) return true;
-  const bool pixel = s.height.size == 1 && s.width.size == 1;
-  const bool strided = s.height.stride > 1 || s.width.stride > 1;
-  constexpr int64_t kVector = 16;
-  const bool whole = s.in_channels % kVector == 0 && s.out_channels % kVector == 0;
-  return has("1x1") && pixel && strided && (!whole || s.groups > 1);
-}
-
-// The first implementation that is sound.
+// The first implementation that is right.
 template <class Desc>
-Desc Sound(Desc desc, const ConvShape& s) {
-  while (IsUnsound(desc.impl_info_str(), s)) {
+Desc Right(Desc desc, const ConvShape& s) {
+  while (IsWrong(desc.impl_info_str(), s)) {
     if (!desc.next_impl()) {  // there has always been one: the error names the layer
-      throw dnnl::error(dnnl_unimplemented, "every implementation is unsound");
+      throw dnnl::error(dnnl_unimplemented, "every implementation is wrong");
     }
   }
   return desc;
-}
-
-// Whether a tap of the kernel meets no pixel anywhere. The gradient by it is zero, but what oneDNN
-// 2.6 computes by AMX is whatever its memory had.
-bool HasIdleTap(const WindowAxis& axis) {
-  for (int64_t tap = 0; tap < axis.size; ++tap) {
-    bool idle = true;
-    for (int64_t out = 0; idle && out < axis.out; ++out) {
-      const int64_t at = out * axis.stride + tap * axis.dilation - axis.pad_before;
-      idle = at < 0 || at >= axis.in;
-    }
-    if (idle) return true;
-  }
-  return false;
-}
-
-// Whether the kernel's rows are apart and the last of several blocks of channels is not full. The
-// AMX code of oneDNN 2.6 then steps over the rows between twice, in all blocks before the last two.
-bool HasPartBelowGap(const ConvShape& s) {
-  constexpr int64_t kBlock = 16;
-  const int64_t in = s.in_channels / s.groups;
-  return s.height.dilation > 1 && in > kBlock && in % kBlock != 0;
 }
 
 // How oneDNN would compute a convolution and its gradients.
@@ -319,27 +311,22 @@ struct ConvPlans {
   using Input = dnnl::convolution_backward_data;
   using Kernel = dnnl::convolution_backward_weights;
   ConvPlans(const Device& device, const ConvShape& s, Type type) : tensors(s, type) {
-    if (type != kF32 && (HasIdleTap(s.height) || HasIdleTap(s.width))) {
-      throw dnnl::error(dnnl_unimplemented, "a tap meets no pixel");
-    }
-    if (type != kF32 && HasPartBelowGap(s)) {
-      throw dnnl::error(dnnl_unimplemented, "dilated rows of channels in blocks that are not full");
-    }
+    if (type != kF32 && IsWrongByAmx(s)) throw dnnl::error(dnnl_unimplemented, "wrong by AMX");
     const ConvDescs& d = tensors;
     const auto direct = dnnl::algorithm::convolution_direct;
     const auto training = dnnl::prop_kind::forward_training;
-    const auto relu = ReluAfter(s.relu);
-    const auto choose = [&](const auto& desc) { return Fast(Sound(desc, s), type); };
+    const auto attr = Attributes();
+    const auto choose = [&](const auto& desc) { return Fast(Right(desc, s), type); };
     const auto describe_forward = [&](const auto&... all) {
-      return Describe<Forward>(device.engine, choose, relu, training, direct, all..., d.strides,
-                               d.dilations, d.pad_before, d.pad_after);
+      return Describe<Forward>(device.engine, choose, Attributes(s.relu), NoHint(), training,
+                               direct, all..., d.strides, d.dilations, d.pad_before, d.pad_after);
     };
     forward = s.bias ? describe_forward(d.x, d.kernel_any, d.bias, d.y)
                      : describe_forward(d.x, d.kernel_any, d.y);
-    input = Describe<Input>(device.engine, choose, forward, direct, d.dx, d.kernel_any, d.dy,
+    input = Describe<Input>(device.engine, choose, attr, forward, direct, d.dx, d.kernel_any, d.dy,
                             d.strides, d.dilations, d.pad_before, d.pad_after);
     const auto describe_kernel = [&](const auto&... all) {
-      return Describe<Kernel>(device.engine, choose, forward, direct, all..., d.strides,
+      return Describe<Kernel>(device.engine, choose, attr, forward, direct, all..., d.strides,
                               d.dilations, d.pad_before, d.pad_after);
     };
     kernel = s.bias ? describe_kernel(d.x, d.d_kernel_any, d.bias, d.dy)
@@ -361,9 +348,6 @@ class DnnlConv2D : public Conv2D {
     const ConvPlans plans(device, s, type);
     const ConvDescs& d = plans.tensors;
     const auto& engine = device.engine;
-    forward_ = ConvPlans::Forward(plans.forward);
-    input_ = ConvPlans::Input(plans.input);
-    kernel_ = ConvPlans::Kernel(plans.kernel);
     x_ = WithoutData(d.x, engine);
     y_ = WithoutData(d.y, engine);
     dx_ = WithoutData(d.dx, engine);
@@ -371,18 +355,21 @@ class DnnlConv2D : public Conv2D {
     forward_kernel_ = Adapter(d.kernel_ours, plans.forward.weights_desc(), true, device);
     input_kernel_ = Adapter(d.kernel_ours, plans.input.weights_desc(), true, device);
     d_kernel_ = Adapter(d.kernel_ours, plans.kernel.diff_weights_desc(), false, device);
-    forward_args_ = {
+    Args forward_args = {
         {DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, forward_kernel_.wanted()}, {DNNL_ARG_DST, y_}};
-    input_args_ = {{DNNL_ARG_DIFF_DST, dy_},
-                   {DNNL_ARG_WEIGHTS, input_kernel_.wanted()},
-                   {DNNL_ARG_DIFF_SRC, dx_}};
-    kernel_args_ = {
+    Args input_args = {{DNNL_ARG_DIFF_DST, dy_},
+                       {DNNL_ARG_WEIGHTS, input_kernel_.wanted()},
+                       {DNNL_ARG_DIFF_SRC, dx_}};
+    Args kernel_args = {
         {DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, dy_}, {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.wanted()}};
     if (s.bias) {
       bias_ = WithoutData(d.bias, engine);
-      forward_args_.emplace(DNNL_ARG_BIAS, bias_);
-      kernel_args_.emplace(DNNL_ARG_DIFF_BIAS, bias_);
+      forward_args.emplace(DNNL_ARG_BIAS, bias_);
+      kernel_args.emplace(DNNL_ARG_DIFF_BIAS, bias_);
     }
+    forward_ = Runnable(device, plans.forward, std::move(forward_args));
+    input_ = Runnable(device, plans.input, std::move(input_args));
+    kernel_ = Runnable(device, plans.kernel, std::move(kernel_args));
   }
 
   void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) override {
@@ -392,7 +379,7 @@ class DnnlConv2D : public Conv2D {
       if (bias_) Point(bias_, bias);
       forward_kernel_.Point(kernel);
       forward_kernel_.Convert(device_);
-      forward_.execute(device_.stream, forward_args_);
+      forward_.Run(device_);
     });
   }
   void Backward(const ConvGradients& g) override {
@@ -402,14 +389,14 @@ class DnnlConv2D : public Conv2D {
         Point(x_, reader_.Read(g.x, 0, inputs_));
         if (bias_) Point(bias_, g.dbias);
         d_kernel_.Point(g.dkernel);
-        kernel_.execute(device_.stream, kernel_args_);
+        kernel_.Run(device_);
         d_kernel_.Convert(device_);
       }
       if (g.dx != nullptr) {
         Point(dx_, g.dx);
         input_kernel_.Point(g.kernel);
         input_kernel_.Convert(device_);
-        input_.execute(device_.stream, input_args_);
+        input_.Run(device_);
       }
     });
   }
@@ -418,12 +405,9 @@ class DnnlConv2D : public Conv2D {
   Device& device_;
   const Reader reader_;
   const int64_t inputs_, outputs_;
-  dnnl::convolution_forward forward_;
-  dnnl::convolution_backward_data input_;
-  dnnl::convolution_backward_weights kernel_;
+  Runnable forward_, input_, kernel_;
   memory x_, y_, dx_, dy_, bias_;
   Adapter forward_kernel_, input_kernel_, d_kernel_;
-  Args forward_args_, input_args_, kernel_args_;
 };
 
 template <class Interface, class Implementation, class Shape>

@@ -1,0 +1,60 @@
+#include "worker/ops/cpu/dnnl_defects.h"
+
+#include <algorithm>
+
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace paracord::cpu {
+namespace {
+
+constexpr bool kIs2 = DNNL_VERSION_MAJOR < 3;  // 2.6 is Debian 12's
+constexpr int64_t kVector = 16;                // channels
+
+// Whether a tap of the kernel meets no pixel anywhere. The gradient by it is zero, but what is
+// computed is whatever the memory had.
+bool HasIdleTap(const WindowAxis& axis) {
+  for (int64_t tap = 0; tap < axis.size; ++tap) {
+    bool idle = true;
+    for (int64_t out = 0; idle && out < axis.out; ++out) {
+      const int64_t at = out * axis.stride + tap * axis.dilation - axis.pad_before;
+      idle = at < 0 || at >= axis.in;
+    }
+    if (idle) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsWrong(std::string_view implementation, const ConvShape& s) {
+  const auto has = [&](const char* part) {
+    return implementation.find(part) != std::string_view::npos;
+  };
+  // By blocks of rows. It takes what lies behind the image where that is padded by more columns
+  // than the last block of them has, if that is not full; the first has at least four (3.3 has it
+  // mended). That for AMX is made by reading one number after a table of rows, which glibc's malloc
+  // always bears and other allocators do not (3.1 has it mended).
+  constexpr int64_t kBlockLeast = 4;
+  const bool far = std::max(s.width.pad_before, s.width.pad_after) >= kBlockLeast;
+  if (kIs2 && has("brgconv:") && (far || has("amx"))) return true;
+  // Its own code for kernels of one pixel with strides writes whole vectors of channels, also after
+  // the last pixel where there are fewer.
+  const bool pixel = s.height.size == 1 && s.width.size == 1;
+  const bool strided = s.height.stride > 1 || s.width.stride > 1;
+  const bool whole = s.in_channels % kVector == 0 && s.out_channels % kVector == 0;
+  return has("1x1") && pixel && strided && (!whole || s.groups > 1);
+}
+
+bool IsWrongByAmx(const ConvShape& s) {
+  if (HasIdleTap(s.height) || HasIdleTap(s.width)) return true;
+  // The gradient by a kernel whose rows are apart, in all blocks of channels before the last two if
+  // the last is not full: it steps over the rows between twice.
+  const int64_t in = s.in_channels / s.groups;
+  return s.height.dilation > 1 && in > kVector && in % kVector != 0;
+}
+
+bool IsWrongByAmx(const MatmulShape& s) {
+  return s.k == 63;  // a whole block of 32 and one of 31: ends with SIGILL
+}
+
+}  // namespace paracord::cpu
