@@ -1,4 +1,4 @@
-// The operations of ops.h on the processor: oneDNN for matmul, convolution and pooling, plain loops
+// The operations of ops.h on the processor: oneDNN for products and convolutions, our own loops
 // for the rest. Device memory is host memory; everything is done when a call returns.
 #pragma once
 

@@ -1,14 +1,12 @@
 #include "worker/ops/cpu/dnnl_defects.h"
 
 #include <algorithm>
-
-#include "oneapi/dnnl/dnnl.hpp"
+#include <cstdint>
 
 namespace paracord::cpu {
 namespace {
 
-constexpr bool kIs2 = DNNL_VERSION_MAJOR < 3;  // 2.6 is Debian 12's
-constexpr int64_t kVector = 16;                // channels
+constexpr int64_t kVector = 16;  // channels
 
 // Whether a tap of the kernel meets no pixel anywhere. The gradient by it is zero, but what is
 // computed is whatever the memory had.
@@ -30,13 +28,16 @@ bool IsWrong(std::string_view implementation, const ConvShape& s) {
   const auto has = [&](const char* part) {
     return implementation.find(part) != std::string_view::npos;
   };
-  // By blocks of rows. It takes what lies behind the image where that is padded by more columns
-  // than the last block of them has, if that is not full; the first has at least four (3.3 has it
-  // mended). That for AMX is made by reading one number after a table of rows, which glibc's malloc
-  // always bears and other allocators do not (3.1 has it mended).
+  // By blocks of rows, as 2.6 and 3.7 name it. 2.6 takes what lies behind the image where that is
+  // padded by more columns than the last block has, if that is not full; the first has at least
+  // four. 3.7 is wrong in some results of one column with a stride. By AMX, 2.6 is made by reading
+  // one number after a table of rows, which glibc's malloc always bears and other allocators do
+  // not, and 3.7 is wrong in many more: one column, kernels of eight, dilations of three.
+  const bool rows = has("brgconv:") || has("brg_conv_fwd:");
   constexpr int64_t kBlockLeast = 4;
   const bool far = std::max(s.width.pad_before, s.width.pad_after) >= kBlockLeast;
-  if (kIs2 && has("brgconv:") && (far || has("amx"))) return true;
+  const bool column = s.width.out == 1 && s.width.stride > 1;
+  if (rows && (has("amx") || far || column)) return true;
   // Its own code for kernels of one pixel with strides writes whole vectors of channels, also after
   // the last pixel where there are fewer.
   const bool pixel = s.height.size == 1 && s.width.size == 1;

@@ -1,5 +1,6 @@
-// What oneDNN computes wrongly, so that something else is asked for it. Found by random shapes
-// beside plain sums (tests/steady/library_sums_test.cc). Private to the CPU's operations.
+// What oneDNN 2.6 (Debian 12) and 3.7 (Debian 13) compute wrongly, so that something else is asked
+// for it. Found by random shapes beside plain sums (tests/steady/library_sums_test.cc). Private to
+// the CPU's operations.
 #pragma once
 
 #include <string_view>
