@@ -240,6 +240,7 @@ void CheckProducts(uint32_t first, uint32_t end) {
       return random() % 2 == 0 ? UpTo(random, 100) : OneOf(random, {1, 2, 16, 32, 64, 128, 256});
     };
     MatmulShape s{.m = side(), .k = side(), .n = side()};
+    if (random() % 4 == 0) s.k = UpTo(random, 2200);
     s.transpose_a = random() % 2 == 0;
     s.transpose_b = random() % 2 == 0;
     s.batch = random() % 4 == 0 ? UpTo(random, 4) : 1;

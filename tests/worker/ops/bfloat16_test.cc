@@ -59,6 +59,7 @@ TEST_CASE("products of bfloat16 are those of float32, from either operand's form
                                        {64, 10, 96, 1},
                                        {33, 65, 17, 1},
                                        {33, 63, 65, 1},
+                                       {130, 2079, 10, 1},
                                        {32, 48, 1, 1},
                                        {16, 32, 64, 6},
                                        {3, 1, 5, 1}}) {
