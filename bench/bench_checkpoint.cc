@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "measure.h"
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 #include "ps_client.h"
 #include "storage/checkpoint.h"
 

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
 #include "config/flags.h"
-#include "coordinator/core.h"
+#include "coordinator/core/core.h"
 #include "measure.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 
 namespace paracord::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "measure.h"
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 #include "ps_client.h"
 
 namespace paracord::bench {

@@ -9,11 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "config/job.h"
+#include "data/data_source.h"
+#include "keras/build.h"
 #include "measure.h"
-#include "server/initializer.h"
-#include "worker/data/data_source.h"
-#include "worker/model/gradient_program.h"
-#include "worker/ops/device.h"
+#include "program/gradient_program.h"
+#include "store/initializer.h"
+#include "tensor/device.h"
 
 namespace paracord::bench {
 namespace {

@@ -13,10 +13,10 @@
 #include "common/fingerprint64.h"
 #include "common/json_text.h"
 #include "measure.h"
-#include "net/grpc_daemon.h"
-#include "net/protocol.h"
+#include "net/grpc/daemon_process.h"
 #include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 #include "ps_client.h"
 
 namespace paracord::bench {

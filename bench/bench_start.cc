@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "measure.h"
-#include "net/grpc_daemon.h"
-#include "net/protocol.h"
+#include "net/grpc/daemon_process.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 #include "ps_client.h"
 
 namespace paracord::bench {

@@ -13,7 +13,7 @@
 #include "common/parallel.h"
 #include "config/flags.h"
 #include "measure.h"
-#include "server/partition.h"
+#include "store/partition.h"
 
 namespace paracord::bench {
 namespace {

@@ -26,14 +26,14 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/parallel.h"
+#include "common/shared_memory.h"
 #include "config/flags.h"
+#include "exchange/codec.h"
+#include "exchange/encoding.h"
+#include "exchange/reply_landing.h"
 #include "measure.h"
-#include "net/encoding.h"
-#include "net/exchange_codec.h"
-#include "net/exchange_landing.h"
-#include "net/grpc_daemon.h"
-#include "net/shared_memory.h"
-#include "server/exchange.h"
+#include "net/grpc/daemon_process.h"
+#include "store/exchange.h"
 
 namespace paracord::bench {
 namespace {

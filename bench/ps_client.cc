@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "config/job.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
 namespace paracord::bench {

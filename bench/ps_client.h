@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/rpc.h"
-#include "net/exchange_codec.h"
-#include "net/shared_memory.h"
+#include "common/shared_memory.h"
+#include "exchange/codec.h"
 #include "processes.h"
 #include "proto/paracord.pb.h"
 

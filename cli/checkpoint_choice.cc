@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/data_plan.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 
 namespace paracord {
 namespace {

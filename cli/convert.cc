@@ -11,8 +11,8 @@
 #include "common/status_macros.h"
 #include "config/flags.h"
 #include "config/job.h"
-#include "worker/data/example_writer.h"
-#include "worker/data/gzip_file.h"
+#include "data/example_writer.h"
+#include "data/gzip_file.h"
 
 namespace paracord {
 namespace {

@@ -14,12 +14,12 @@
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_settings.h"
+#include "data/kept_bytes.h"
+#include "keras/device_program.h"
 #include "nlohmann/json.hpp"
-#include "worker/data/kept_bytes.h"
-#include "worker/model/device_program.h"
-#include "worker/ops/device.h"
+#include "program/workload.h"
+#include "tensor/device.h"
 #include "worker/score.h"
-#include "worker/workload.h"
 
 namespace paracord {
 namespace {

@@ -15,8 +15,8 @@
 #include "cli/status_watch.h"
 #include "common/status_macros.h"
 #include "config/cluster.h"
+#include "coordinator/core/job_state.h"
 #include "coordinator/generations.h"
-#include "coordinator/job_state.h"
 #include "coordinator/rival.h"
 #include "storage/checkpoint.h"
 

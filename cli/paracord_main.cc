@@ -7,8 +7,8 @@
 #include "common/descriptors.h"
 #include "common/log.h"
 #include "config/nearest.h"
-#include "net/grpc_daemon.h"
-#include "net/protocol.h"
+#include "net/grpc/daemon_process.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "common/human_bytes.h"
 #include "common/status_macros.h"
-#include "coordinator/partitioner.h"
-#include "coordinator/placement.h"
+#include "coordinator/core/partitioner.h"
+#include "coordinator/core/placement.h"
 
 namespace paracord {
 namespace {

@@ -12,9 +12,9 @@
 #include "common/steady_ms.h"
 #include "config/cluster.h"
 #include "config/flags.h"
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 #include "coordinator/rival.h"
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 #include "nlohmann/json.hpp"
 #include "storage/checkpoint.h"
 

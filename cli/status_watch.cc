@@ -6,9 +6,9 @@
 #include "common/json_text.h"
 #include "common/status_macros.h"
 #include "coordinator/rival.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 

@@ -29,10 +29,10 @@
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_settings.h"
-#include "coordinator/job_state.h"
-#include "net/grpc_daemon.h"
-#include "net/grpc_network.h"
-#include "worker/ops/device.h"
+#include "coordinator/core/job_state.h"
+#include "net/grpc/daemon_process.h"
+#include "net/grpc/network.h"
+#include "tensor/device.h"
 
 namespace paracord {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/checkpoint_choice.h"
 #include "common/exit_code.h"
 #include "common/json_text.h"
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 
 namespace paracord {
 namespace {

@@ -15,14 +15,16 @@
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "config/json_fields.h"
-#include "server/initial_weights.h"
-#include "server/initializer.h"
-#include "server/optimizer.h"
+#include "config/partitions.h"
+#include "data/data_source.h"
+#include "keras/build.h"
+#include "program/gradient_program.h"
+#include "program/workload.h"
 #include "storage/checkpoint.h"
-#include "worker/data/data_source.h"
-#include "worker/model/gradient_program.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/workload.h"
+#include "store/initial_weights.h"
+#include "store/initializer.h"
+#include "store/optimizer.h"
+#include "tensor/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "config/json_fields.h"
-#include "worker/layers/layer_config.h"
-#include "worker/model/keras_json.h"
+#include "keras/json.h"
+#include "keras/layers/layer_config.h"
 
 namespace paracord {
 namespace {

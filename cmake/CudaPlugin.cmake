@@ -20,8 +20,8 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/worker/ops/cuda/*.cc
-    ${PROJECT_SOURCE_DIR}/worker/ops/cuda/*.cu)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tensor/cuda/*.cc
+    ${PROJECT_SOURCE_DIR}/tensor/cuda/*.cu)
   add_library(paracord_cuda MODULE ${cuda_sources})
   target_include_directories(paracord_cuda PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(paracord_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}

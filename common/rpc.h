@@ -1,5 +1,5 @@
 // The network seam: calls with a request and a reply made of bytes. gRPC implements it
-// (net/grpc_network.h), so does the simulator, and so does a direct link for tests.
+// (net/grpc/network.h), so does the simulator, and so does a direct link for tests.
 //
 // A message is a list of parts. Each part is a valid protobuf message of the call's type, and the
 // parts one after another are the whole message: that is how a message larger than gRPC likes

@@ -20,7 +20,7 @@ class Files;
 class Problems;
 
 // Where a process may keep what it found out about data files for its next start, and for other
-// processes: worker/data/kept_bytes.h. It is the process's own and no part of the job.
+// processes: data/kept_bytes.h. It is the process's own and no part of the job.
 struct KeepPlace {
   std::string directory = "";               // empty: nowhere
   std::string writer = "";                  // one of its own for every process

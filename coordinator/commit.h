@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/files.h"
-#include "coordinator/events.h"
+#include "coordinator/core/events.h"
 
 namespace paracord {
 

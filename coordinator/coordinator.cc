@@ -10,8 +10,8 @@
 #include "coordinator/commit.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {

@@ -14,7 +14,8 @@
 #include "common/environment.h"
 #include "common/log.h"
 #include "common/rpc.h"
-#include "coordinator/core.h"
+#include "coordinator/core/core.h"
+#include "coordinator/event_file.h"
 
 namespace paracord {
 

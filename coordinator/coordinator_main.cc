@@ -9,7 +9,7 @@
 #include "config/job_settings.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/rival.h"
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 
 namespace paracord {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
 #include "common/json_text.h"
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"

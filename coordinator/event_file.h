@@ -14,13 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "coordinator/core/events.h"
 
 namespace paracord {
-
-struct Chart {
-  int64_t step = 0;  // batches done
-  std::vector<std::pair<std::string, double>> values;
-};
 
 class EventFile {
  public:

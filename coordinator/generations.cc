@@ -8,7 +8,7 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 #include "coordinator/leftovers.h"
 #include "storage/checkpoint.h"
 

@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
+#include "coordinator/core/job_state.h"
 #include "coordinator/generations.h"
-#include "coordinator/job_state.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {

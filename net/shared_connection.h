@@ -28,9 +28,9 @@
 
 #include "common/mutex.h"
 #include "common/rpc.h"
+#include "common/shared_memory.h"
 #include "net/call_table.h"
 #include "net/intake.h"
-#include "net/shared_memory.h"
 #include "proto/shared_memory.pb.h"
 
 namespace paracord {

@@ -11,9 +11,9 @@
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "net/rpc_proto.h"
-#include "server/loader.h"
 #include "server/parameter_server_impl.h"
-#include "server/snapshot.h"
+#include "store/loader.h"
+#include "store/snapshot.h"
 
 namespace paracord {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
 
 namespace paracord {

@@ -14,10 +14,10 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
-#include "server/content.h"
-#include "server/exchange.h"
 #include "server/parameter_server.h"
-#include "server/staged.h"
+#include "store/exchange.h"
+#include "store/partition_set.h"
+#include "store/staged_pushes.h"
 
 namespace paracord {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/parallel.h"
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 #include "server/parameter_server.h"
 
 namespace paracord {

@@ -13,13 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 
 namespace paracord {
 namespace {
 
-constexpr int kRankMax = 8;
 constexpr std::string_view kRoundPrefix = "round-";
-constexpr char kSlotMark[] = "/.slot/";
 constexpr char kLedgerMark[] = "/.ledger";
 
 // Takes "<digits>" off the front; decimal as we print it, so that no number has two names.
@@ -238,67 +237,6 @@ std::string SlotTensorName(const std::string& partition, const std::string& slot
 }
 
 std::string LedgerTensorName(const std::string& partition) { return partition + kLedgerMark; }
-
-uint64_t RowElements(const VariableSpec& variable) {
-  uint64_t elements = 1;
-  for (int i = 1; i < variable.shape_size(); ++i) elements *= variable.shape(i);
-  return elements;
-}
-
-uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition) {
-  return (partition.row_end() - partition.row_begin()) * RowElements(variable);
-}
-
-std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition) {
-  std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
-  if (!shape.empty()) shape[0] = partition.row_end() - partition.row_begin();
-  return shape;
-}
-
-absl::Status CheckVariables(std::span<const VariableSpec> variables) {
-  absl::flat_hash_set<std::string> names;
-  for (const VariableSpec& variable : variables) {
-    const auto refuse = [&](const std::string& what) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable \"", OneLine(variable.name(), 200), "\" ", what));
-    };
-    const double keeps = variable.moving_average();
-    const std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
-    if (variable.name().empty()) return refuse("has no name");
-    if (!IsName(variable.name())) return refuse("has a control character in its name, or is long");
-    if (variable.name().find(kSlotMark) != std::string::npos) return refuse("is named like a slot");
-    if (!names.insert(variable.name()).second) return refuse("stands twice");
-    if (variable.dtype() != FLOAT32) return refuse("is not float32");
-    if (shape.size() > kRankMax) return refuse("has more than 8 dimensions");
-    const std::optional<uint64_t> bytes = TensorBytes(shape, sizeof(float));
-    if (!bytes.has_value() || *bytes >> 56 != 0) return refuse("is too large");
-    if (*bytes == 0) return refuse("has a dimension of 0");
-    if (!(keeps >= 0 && keeps < 1)) return refuse("has a moving average that is not in [0, 1)");
-    if (!variable.constraint().empty() && variable.constraint() != "non_neg") {
-      return refuse("has a constraint that is not known");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPartition(std::span<const VariableSpec> variables,
-                            const PartitionSpec& partition) {
-  const auto refuse = [&](const std::string& what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("partition ", partition.id(), " \"", partition.name(), "\" ", what));
-  };
-  if (partition.variable() >= variables.size()) return refuse("is of no known variable");
-  const VariableSpec& variable = variables[partition.variable()];
-  if (!partition.name().starts_with(absl::StrCat(variable.name(), "/part_"))) {
-    return refuse("is not named after its variable");
-  }
-  const uint64_t rows = variable.shape_size() == 0 ? 1 : variable.shape(0);
-  if (partition.row_begin() >= partition.row_end() || partition.row_end() > rows) {
-    return refuse(absl::StrCat("has rows [", partition.row_begin(), ", ", partition.row_end(),
-                               ") of ", rows));
-  }
-  return absl::OkStatus();
-}
 
 bool Manifest::healthy() const {
   return std::all_of(partitions.begin(), partitions.end(),

@@ -149,19 +149,6 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Files& files,
                                                               const std::string& directory,
                                                               const Manifest& manifest);
 
-// The elements of one row of a variable: the product of its shape without axis 0.
-uint64_t RowElements(const VariableSpec& variable);
-uint64_t PartitionElements(const VariableSpec& variable, const PartitionSpec& partition);
-// Of a partition: the variable's shape with axis 0 cut; empty for a scalar.
-std::vector<uint64_t> PartitionShape(const VariableSpec& variable, const PartitionSpec& partition);
-// Names are names and unique, float32, no dimension is 0, sizes do not overflow, what becomes of
-// the values is known. INVALID_ARGUMENT names the variable.
-absl::Status CheckVariables(std::span<const VariableSpec> variables);
-// Against checked variables: the index, the name and the rows. INVALID_ARGUMENT names the
-// partition.
-absl::Status CheckPartition(std::span<const VariableSpec> variables,
-                            const PartitionSpec& partition);
-
 // ---- what a ps file holds beside values and slots
 
 struct PsFileIdentity {

@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/data_plan.h"
 #include "common/json_text.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "config/partitions.h"
 #include "storage/checkpoint.h"
 #include "storage/sealed_json.h"
 

@@ -13,6 +13,7 @@
 #include "common/mutant.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
+#include "config/partitions.h"
 #include "nlohmann/json.hpp"
 #include "storage/crc32c.h"
 #include "storage/tensor_numbers.h"
@@ -167,16 +168,6 @@ const TensorInfo* SafetensorsHeader::Find(std::string_view name) const {
     if (tensor.name == name) return &tensor;
   }
   return nullptr;
-}
-
-std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
-  uint64_t bytes = element_bytes;
-  bool empty = false;
-  for (const uint64_t dimension : shape) {
-    empty = empty || dimension == 0;
-    if (dimension != 0 && __builtin_mul_overflow(bytes, dimension, &bytes)) return std::nullopt;
-  }
-  return empty ? 0 : bytes;
 }
 
 std::string ShapeText(std::span<const uint64_t> shape) {

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "config/partitions.h"
 
 namespace paracord {
 
@@ -39,9 +40,6 @@ struct SafetensorsHeader {
 
   const TensorInfo* Find(std::string_view name) const;  // null if there is none
 };
-
-// Product of the dimensions; nullopt on overflow of `size * element_bytes`.
-std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes);
 
 std::string ShapeText(std::span<const uint64_t> shape);  // "(3, 4)"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/job.h"
+#include "config/partitions.h"
 #include "storage/checkpoint.h"
 #include "storage/safetensors.h"
 #include "tests/fakes.h"

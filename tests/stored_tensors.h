@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/partitions.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {

@@ -15,8 +15,8 @@
 
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "program/workload.h"
 #include "storage/checkpoint.h"
-#include "worker/workload.h"
 
 namespace paracord {
 

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/early_push.h"
 #include "worker/parameter_copy.h"
-#include "worker/workload.h"
 
 namespace paracord {
 
@@ -32,7 +32,7 @@ struct Computation {
   Problem problem(std::string& message) const;
 };
 
-// On the executor. `key` is the batch's (worker/batch_plan.h).
+// On the executor. `key` is the batch's (data/batch_plan.h).
 void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
                     uint64_t key);
 // What was left for later of it.

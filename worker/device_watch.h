@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "worker/model/gradient_program.h"
+#include "program/gradient_program.h"
 
 namespace paracord {
 

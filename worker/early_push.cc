@@ -5,7 +5,7 @@
 
 #include "common/probe.h"
 #include "common/trace.h"
-#include "net/protocol.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {

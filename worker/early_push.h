@@ -1,8 +1,8 @@
 // The gradients of one batch on their way to the ps while others are still computed: those that are
-// final, the last layers' first, are sent as soon as they are worth a call (server/staged.h), and
-// the exchange carries the rest. What becomes of the batch is decided as always, by the exchange.
-// Made on the loop for each batch; Add runs on the executor while the batch is computed, everything
-// else on the loop.
+// final, the last layers' first, are sent as soon as they are worth a call (store/staged_pushes.h),
+// and the exchange carries the rest. What becomes of the batch is decided as always, by the
+// exchange. Made on the loop for each batch; Add runs on the executor while the batch is computed,
+// everything else on the loop.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "program/workload.h"
 #include "proto/paracord.pb.h"
-#include "worker/workload.h"
 
 namespace paracord {
 

@@ -10,10 +10,11 @@
 #include "common/half_float.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
-#include "net/compression.h"
-#include "net/encoding.h"
-#include "net/exchange_codec.h"
-#include "net/protocol.h"
+#include "config/partitions.h"
+#include "exchange/codec.h"
+#include "exchange/compression.h"
+#include "exchange/encoding.h"
+#include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {

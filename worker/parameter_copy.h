@@ -20,9 +20,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "common/rpc.h"
+#include "common/shared_memory.h"
 #include "config/job.h"
-#include "net/exchange_codec.h"
-#include "net/shared_memory.h"
+#include "exchange/codec.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -35,7 +35,7 @@ struct TransferOptions {
   bool keeps_residuals() const { return compression.kind != CompressionSpec::Kind::kNone; }
 };
 
-// Whose memory the values are in: a device copies by itself what is shared (worker/model/
+// Whose memory the values are in: a device copies by itself what is shared (keras/
 // device_copy.h); the processor may have the rest in large pages.
 enum class ValuesIn { kOrdinary, kShared };
 

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "program/workload.h"
 #include "storage/checkpoint.h"
-#include "worker/workload.h"
 
 namespace paracord {
 

@@ -8,9 +8,9 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_text.h"
-#include "net/exchange_landing.h"
-#include "net/protocol.h"
-#include "worker/batch_plan.h"
+#include "data/batch_plan.h"
+#include "exchange/reply_landing.h"
+#include "proto/protocol.h"
 #include "worker/evaluate.h"
 
 namespace paracord {

@@ -18,11 +18,11 @@
 
 #include "common/environment.h"
 #include "common/trace.h"
+#include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"
 #include "worker/early_push.h"
 #include "worker/parameter_copy.h"
-#include "worker/workload.h"
 
 namespace paracord {
 

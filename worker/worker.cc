@@ -7,9 +7,9 @@
 #include "common/fingerprint64.h"
 #include "common/one_line.h"
 #include "common/status_text.h"
-#include "net/encoding.h"
-#include "net/protocol.h"
+#include "exchange/encoding.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {

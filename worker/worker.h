@@ -14,9 +14,9 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "config/job.h"
+#include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/trainer.h"
-#include "worker/workload.h"
 
 namespace paracord {
 

@@ -13,14 +13,14 @@
 #include "common/log.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
-#include "net/grpc_daemon.h"
-#include "worker/data/kept_bytes.h"
+#include "data/kept_bytes.h"
+#include "keras/device_program.h"
+#include "net/grpc/daemon_process.h"
+#include "program/workload.h"
+#include "tensor/device.h"
 #include "worker/device_watch.h"
 #include "worker/evaluator.h"
-#include "worker/model/device_program.h"
-#include "worker/ops/device.h"
 #include "worker/worker.h"
-#include "worker/workload.h"
 
 namespace paracord {
 namespace {

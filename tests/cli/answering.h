@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "common/rpc.h"
-#include "net/protocol.h"
 #include "proto/paracord.pb.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 

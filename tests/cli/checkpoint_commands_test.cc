@@ -9,7 +9,7 @@
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "common/json_text.h"
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
 

@@ -12,8 +12,8 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json_text.h"
+#include "tests/data/source_testing.h"
 #include "tests/fakes.h"
-#include "tests/worker/data/source_testing.h"
 
 namespace paracord {
 namespace {

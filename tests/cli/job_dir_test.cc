@@ -12,8 +12,8 @@
 #include "cli/answering.h"
 #include "common/json_text.h"
 #include "coordinator/generations.h"
-#include "coordinator/job_state.h"
-#include "net/grpc_network.h"
+#include "coordinator/core/job_state.h"
+#include "net/grpc/network.h"
 #include "tests/fakes.h"
 
 namespace paracord {

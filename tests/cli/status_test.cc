@@ -4,7 +4,7 @@
 
 #include "cli/answering.h"
 #include "cli/commands.h"
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 #include "tests/coordinator/core_harness.h"
 #include "tests/fakes.h"
 

@@ -116,37 +116,64 @@ TEST_CASE("every test file is in a folder that the build names") {
   }
 }
 
-// The folder of `#include "folder/file"`, and of proto's import; "" for any other line.
-std::string IncludedFolder(const std::string& line) {
+// The file of `#include "folder/file"`, and of proto's import; "" for any other line.
+std::string Included(const std::string& line) {
   for (const std::string word : {"#include \"", "import \""}) {
-    if (!line.starts_with(word)) continue;
-    const size_t slash = line.find('/');
-    if (slash != std::string::npos) return line.substr(word.size(), slash - word.size());
+    if (!line.starts_with(word) || line.find('/') == std::string::npos) continue;
+    return line.substr(word.size(), line.find('"', word.size()) - word.size());
   }
   return "";
 }
 
-TEST_CASE("includes point one way: proto, common, its three neighbours, a role, then cli") {
-  const std::set<std::string> base = {"proto", "common", "config", "storage", "net"};
-  const std::set<std::string> roles = {"server", "worker", "coordinator"};
-  std::map<std::string, std::set<std::string>> may = {
+using Rooms = std::map<std::string, std::set<std::string>>;
+
+// The room of a file: its folder, or the inner folder that is a room of its own.
+std::string RoomOf(const std::string& path) {
+  for (const std::string inner : {"net/grpc", "coordinator/core"}) {
+    if (path.starts_with(inner + "/")) return inner;
+  }
+  return Top(path);
+}
+
+// Whether a room may include from another, directly or through others.
+bool MayUse(const Rooms& rooms, const std::string& from, const std::string& to) {
+  const std::set<std::string>& direct = rooms.at(from);
+  return direct.contains(to) || std::any_of(direct.begin(), direct.end(), [&](const auto& room) {
+           return MayUse(rooms, room, to);
+         });
+}
+
+TEST_CASE("includes between rooms point one way") {
+  // Each room over those that it stands on; what those stand on, it may use too. A daemon's main
+  // may also use what the program links beside the room.
+  const Rooms rooms = {
       {"proto", {}},
       {"common", {"proto"}},
-      {"config", {"proto", "common"}},
-      {"storage", {"proto", "common"}},
-      {"net", {"proto", "common", "config"}},  // the daemons' frame reads flags and TF_CONFIG
-      {"cli", roles},
-      {"bench", roles},
+      {"config", {"common"}},
+      {"exchange", {"common"}},
+      {"net", {"common"}},
+      {"net/grpc", {"net", "config"}},
+      {"storage", {"config"}},
+      {"store", {"exchange", "storage"}},
+      {"server", {"store", "net"}},
+      {"tensor", {"config"}},
+      {"data", {"storage"}},
+      {"program", {"data"}},
+      {"keras", {"program", "tensor"}},
+      {"worker", {"program", "exchange", "net"}},
+      {"coordinator/core", {"storage"}},
+      {"coordinator", {"coordinator/core", "net"}},
+      {"main", {"net/grpc", "server", "worker", "keras", "coordinator"}},
+      {"cli", {"main"}},
+      {"bench", {"main"}},
   };
-  for (const std::string& role : roles) may[role] = base;
-  for (const std::string top : {"cli", "bench"}) may[top].insert(base.begin(), base.end());
   for (const SourceFile& file : Files()) {
-    const auto folder = may.find(Top(file.path));
-    if (folder == may.end()) continue;
+    const std::string room = file.path.ends_with("_main.cc") ? "main" : RoomOf(file.path);
+    if (!rooms.contains(room)) continue;
     for (const std::string& line : file.lines) {
-      const std::string target = IncludedFolder(line);
-      const bool ours = may.contains(target) || target == "tests";
-      if (ours && target != folder->first && !folder->second.contains(target))
+      const std::string target = RoomOf(Included(line));
+      const bool ours = rooms.contains(target) || target == "tests";
+      if (ours && target != room && !MayUse(rooms, room, target))
         FAIL_CHECK(file.path << ": " << line);
     }
   }

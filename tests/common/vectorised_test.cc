@@ -93,12 +93,12 @@ TEST_CASE("both compilers vectorise the loops that are marked, for every width")
   for (const Compiler& compiler : compilers) {
     CheckLoops(compiler, "common/finite.cc", 1);
     CheckLoops(compiler, "common/half_float.cc", 1);
-    CheckLoops(compiler, "net/compression.cc", 1);
-    CheckLoops(compiler, "server/update_rules.cc", 15);  // all but FTRL with a power
+    CheckLoops(compiler, "exchange/compression.cc", 1);
+    CheckLoops(compiler, "store/update_rules.cc", 15);  // all but FTRL with a power
     for (const char* file : {"cell", "loops", "norm_columns", "walk"}) {
-      CheckLoops(compiler, "worker/ops/cpu/" + std::string(file) + ".cc", 1);
+      CheckLoops(compiler, "tensor/cpu/" + std::string(file) + ".cc", 1);
     }
-    CheckLoops(compiler, "worker/ops/cpu/winograd.cc", 1);
+    CheckLoops(compiler, "tensor/cpu/winograd.cc", 1);
   }
 }
 #endif

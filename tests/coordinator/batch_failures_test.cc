@@ -1,4 +1,4 @@
-#include "coordinator/batch_failures.h"
+#include "coordinator/core/batch_failures.h"
 
 #include <catch2/catch.hpp>
 

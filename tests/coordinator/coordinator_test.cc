@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "coordinator/job_state.h"
-#include "net/protocol.h"
+#include "coordinator/core/job_state.h"
+#include "proto/protocol.h"
 #include "storage/sealed_json.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/fingerprint64.h"
-#include "coordinator/core.h"
-#include "net/protocol.h"
+#include "coordinator/core/core.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 
 namespace paracord {
 

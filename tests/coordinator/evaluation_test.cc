@@ -1,4 +1,4 @@
-#include "coordinator/evaluation.h"
+#include "coordinator/core/evaluation.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // TensorFlow's partitioning rules, with the cases of its own tests, and placement.
-#include "coordinator/partitioner.h"
+#include "coordinator/core/partitioner.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "config/limits.h"
-#include "coordinator/placement.h"
+#include "coordinator/core/placement.h"
 
 namespace paracord {
 namespace {

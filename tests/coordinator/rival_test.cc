@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/json_text.h"
-#include "coordinator/job_state.h"
+#include "coordinator/core/job_state.h"
 #include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "proto/paracord.pb.h"

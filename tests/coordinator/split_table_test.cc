@@ -1,4 +1,4 @@
-#include "coordinator/split_table.h"
+#include "coordinator/core/split_table.h"
 
 #include <catch2/catch.hpp>
 #include <random>

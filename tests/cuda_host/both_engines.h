@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
-#include "worker/ops/cpu/cpu_ops.h"
 
 namespace paracord {
 

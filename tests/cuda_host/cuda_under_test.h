@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "worker/ops/group_ops.h"
+#include "tensor/group_ops.h"
 
 namespace paracord {
 

@@ -1,5 +1,5 @@
 // What --device comes to where a GPU is there and something of it fails.
-#include "worker/model/device_program.h"
+#include "keras/device_program.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

@@ -5,10 +5,11 @@
 #include <thread>
 #include <vector>
 
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/cuda_host/page_floats.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "common/metric.h"
+#include "keras/build.h"
 #include "spdlog/spdlog.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

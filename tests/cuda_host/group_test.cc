@@ -4,10 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "keras/build.h"
+#include "keras/replicas.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
-#include "tests/worker/model_testing.h"
-#include "worker/model/replicas.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

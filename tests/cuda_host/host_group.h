@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "worker/ops/group_ops.h"
+#include "tensor/group_ops.h"
 
 namespace paracord::cuda {
 

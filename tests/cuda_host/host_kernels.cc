@@ -1,9 +1,9 @@
-// The bodies compiled by the C++ compiler: the same two forms as in worker/ops/cuda/kernels.cu.
+// The bodies compiled by the C++ compiler: the same two forms as in tensor/cuda/kernels.cu.
 #include "tests/cuda_host/host_kernels.h"
 
 #include <vector>
 
-#include "worker/ops/cuda/bodies.h"
+#include "tensor/cuda/bodies.h"
 
 namespace paracord::cuda {
 namespace {

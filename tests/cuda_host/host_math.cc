@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "common/half_float.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/round_formulas.h"
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/round_formulas.h"
 
 namespace paracord::cuda {
 namespace {

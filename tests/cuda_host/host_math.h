@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "worker/ops/cuda/runtime.h"
-#include "worker/ops/ops.h"
+#include "tensor/cuda/runtime.h"
+#include "tensor/ops.h"
 
 namespace paracord::cuda {
 

@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "tensor/cuda/conv_own.h"
+#include "tensor/cuda/pointer.h"
 #include "tests/cuda_host/host_kernels.h"
 #include "tests/cuda_host/host_math.h"
 #include "tests/cuda_host/host_memory.h"
 #include "tests/cuda_host/host_streams.h"
 #include "tests/cuda_host/page_floats.h"
-#include "worker/ops/cuda/conv_own.h"
-#include "worker/ops/cuda/pointer.h"
 
 namespace paracord::cuda {
 namespace {

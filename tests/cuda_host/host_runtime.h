@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "tensor/cuda/runtime.h"
 #include "tests/cuda_host/host_group.h"
-#include "worker/ops/cuda/runtime.h"
 
 namespace paracord::cuda {
 

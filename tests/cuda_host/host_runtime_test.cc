@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/cuda/bodies.h"
 #include "tests/cuda_host/page_floats.h"
-#include "worker/ops/cuda/bodies.h"
 
 namespace paracord::cuda {
 namespace {

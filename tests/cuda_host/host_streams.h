@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensor/cuda/runtime.h"
 #include "tests/cuda_host/host_memory.h"
-#include "worker/ops/cuda/runtime.h"
 
 namespace paracord::cuda {
 

@@ -1,5 +1,5 @@
 // Where the device's memory is given out.
-#include "worker/ops/cuda/memory.h"
+#include "tensor/cuda/memory.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

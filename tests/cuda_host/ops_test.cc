@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/cuda_host/both_engines.h"
-#include "tests/worker/model_testing.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

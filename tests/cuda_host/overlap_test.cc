@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "net/shared_memory.h"
+#include "common/shared_memory.h"
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

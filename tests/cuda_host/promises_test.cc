@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/cuda_host/log_text.h"
 #include "tests/cuda_host/page_floats.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

@@ -1,17 +1,18 @@
 // Steps that repeat, launched as one.
-#include "worker/ops/cuda/replay.h"
+#include "tensor/cuda/replay.h"
 
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "keras/build.h"
+#include "tensor/cuda/bodies.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/log_text.h"
 #include "tests/cuda_host/page_floats.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cuda/bodies.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

@@ -1,5 +1,5 @@
 // One program on several devices, each of which computes a part of every batch.
-#include "worker/model/replicas.h"
+#include "keras/replicas.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "common/metric.h"
+#include "keras/build.h"
+#include "keras/part_sum.h"
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
-#include "tests/worker/model_testing.h"
-#include "worker/model/part_sum.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

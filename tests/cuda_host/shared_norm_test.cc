@@ -4,11 +4,11 @@
 #include <random>
 #include <vector>
 
+#include "keras/graph.h"
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/host_runtime.h"
-#include "tests/worker/graph_json.h"
-#include "worker/model/graph.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/graph_json.h"
 
 namespace paracord {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/both_engines.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/log_text.h"
-#include "worker/ops/cuda/cuda_ops.h"
 
 namespace paracord {
 namespace {

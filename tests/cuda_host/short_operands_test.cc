@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/half_float.h"
+#include "tensor/round_formulas.h"
 #include "tests/cuda_host/both_engines.h"
-#include "worker/ops/round_formulas.h"
 
 namespace paracord {
 namespace {

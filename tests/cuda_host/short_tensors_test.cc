@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/round_formulas.h"
 #include "tests/cuda_host/both_engines.h"
-#include "worker/ops/round_formulas.h"
 
 namespace paracord {
 namespace {

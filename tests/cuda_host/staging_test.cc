@@ -1,12 +1,12 @@
 // The host's pinned memory.
-#include "worker/ops/cuda/staging.h"
+#include "tensor/cuda/staging.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "tensor/cuda/host_pins.h"
 #include "tests/cuda_host/host_runtime.h"
 #include "tests/cuda_host/page_floats.h"
-#include "worker/ops/cuda/host_pins.h"
 
 namespace paracord::cuda {
 namespace {

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "tensor/cuda/cuda_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/cuda_host/host_runtime.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cuda/cuda_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

@@ -2,7 +2,7 @@
 // by cuDNN itself, which needs no GPU to say what it would take on one that is described to it.
 // Only where cuDNN's header is.
 #ifdef PARACORD_CUDNN
-#include "worker/ops/cuda/toolkit_convolution.h"
+#include "tensor/cuda/toolkit_convolution.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

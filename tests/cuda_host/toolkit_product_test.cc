@@ -1,7 +1,7 @@
 // What cuBLASLt is asked for a product: its own descriptors, which need no GPU and refuse what is
 // wrong, and a choice and a product that look at them. Only where the toolkit's headers are.
 #ifdef PARACORD_CUDNN
-#include "worker/ops/cuda/toolkit_product.h"
+#include "tensor/cuda/toolkit_product.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -1,10 +1,11 @@
 // The same training as on the CPU.
 #include <catch2/catch.hpp>
 
+#include "keras/build.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/cuda_host/log_text.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 namespace {

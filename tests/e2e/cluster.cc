@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "e2e/counting_job.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
+#include "proto/protocol.h"
 
 namespace paracord::e2e {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "e2e/process.h"
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes.h"
 

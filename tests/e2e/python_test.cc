@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "config/job.h"
 #include "e2e/process.h"
-#include "net/exchange_codec.h"
+#include "exchange/codec.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
 

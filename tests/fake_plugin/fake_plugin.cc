@@ -1,10 +1,10 @@
-// Plug-ins that fail in every way (tests/worker/ops/device_test.cc), by how they are compiled.
+// Plug-ins that fail in every way (tests/tensor/device_test.cc), by how they are compiled.
 #include <unistd.h>
 
 #include <cstring>
 #include <thread>
 
-#include "worker/ops/cuda_plugin.h"
+#include "tensor/cuda_plugin.h"
 
 #ifdef FAKE_NULL
 extern "C" const paracord::CudaPluginTable* paracord_cuda_plugin() { return nullptr; }

@@ -10,9 +10,10 @@
 #include <utility>
 
 #include "common/exit_code.h"
-#include "tests/worker/model_testing.h"
+#include "keras/build.h"
+#include "tensor/device.h"
+#include "tests/keras/model_testing.h"
 #include "worker/device_watch.h"
-#include "worker/ops/device.h"
 
 namespace paracord {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "tensor/cuda_plugin.h"
+#include "tensor/device.h"
 #include "tests/cuda_host/cuda_under_test.h"
 #include "tests/gpu/lost_device.h"
-#include "tests/worker/model_testing.h"
-#include "worker/ops/cuda_plugin.h"
-#include "worker/ops/device.h"
+#include "tests/keras/model_testing.h"
 
 namespace paracord {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 
 namespace paracord {
 namespace {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 #include "tests/fakes.h"
 
 namespace paracord {

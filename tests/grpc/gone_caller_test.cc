@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 
 namespace paracord {
 namespace {

@@ -1,5 +1,3 @@
-#include "net/grpc_network.h"
-
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +5,7 @@
 #include <future>
 #include <string>
 
+#include "net/grpc/network.h"
 #include "net/name_lookup.h"
 
 namespace paracord {

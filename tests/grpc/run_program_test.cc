@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "net/grpc_daemon.h"
+#include "net/grpc/daemon_process.h"
 
 namespace paracord {
 namespace {

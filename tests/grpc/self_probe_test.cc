@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/thread_loop.h"
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 
 namespace paracord {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <future>
 
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {

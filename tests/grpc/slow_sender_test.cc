@@ -8,7 +8,7 @@
 #include <future>
 #include <thread>
 
-#include "net/grpc_network.h"
+#include "net/grpc/network.h"
 
 namespace paracord {
 namespace {

@@ -17,10 +17,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/mutex.h"
+#include "common/shared_memory.h"
 #include "fakes.h"
 #include "net/echo.h"
 #include "net/shared_connection.h"
-#include "net/shared_memory.h"
 
 namespace paracord {
 namespace {

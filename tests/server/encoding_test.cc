@@ -1,14 +1,14 @@
 // Values and gradients in every encoding, against what float32 gives.
-#include "net/encoding.h"
+#include "exchange/encoding.h"
 
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "common/finite.h"
-#include "net/compression.h"
-#include "server/exchange.h"
-#include "server/gradient.h"
+#include "exchange/compression.h"
+#include "store/exchange.h"
+#include "store/gradient.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "server/exchange.h"
+#include "store/exchange.h"
 
 #include <atomic>
 #include <limits>

@@ -1,6 +1,6 @@
 // A partition that no 32-bit count of bytes can name, and one that no signed one can.
-#include "net/encoding.h"
-#include "server/exchange.h"
+#include "exchange/encoding.h"
+#include "store/exchange.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 

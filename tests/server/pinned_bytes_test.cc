@@ -1,10 +1,10 @@
-#include "server/pinned_bytes.h"
+#include "store/pinned_bytes.h"
 
 #include <atomic>
 #include <cstring>
 #include <thread>
 
-#include "server/content.h"
+#include "store/partition_set.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {

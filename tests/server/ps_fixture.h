@@ -12,13 +12,14 @@
 
 #include "common/json_text.h"
 #include "config/job.h"
-#include "net/exchange_codec.h"
-#include "net/protocol.h"
+#include "config/partitions.h"
+#include "exchange/codec.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 #include "server/parameter_server.h"
-#include "server/pinned_bytes.h"
 #include "spdlog/spdlog.h"
 #include "storage/checkpoint.h"
+#include "store/pinned_bytes.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
 

@@ -1,4 +1,4 @@
-#include "server/snapshot.h"
+#include "store/snapshot.h"
 
 #include <functional>
 

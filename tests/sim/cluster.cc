@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
 #include "common/exit_code.h"
 #include "common/probe.h"
+#include "config/data_plan.h"
 #include "coordinator/coordinator.h"
-#include "net/exchange_codec.h"
-#include "net/protocol.h"
+#include "exchange/codec.h"
 #include "net/rpc_proto.h"
+#include "proto/protocol.h"
 #include "server/parameter_server.h"
 #include "worker/worker.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
+#include "config/data_plan.h"
 
 namespace paracord {
 namespace {

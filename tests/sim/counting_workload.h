@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "config/job.h"
-#include "worker/workload.h"
+#include "program/workload.h"
 
 namespace paracord {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "common/data_plan.h"
 #include "common/metric.h"
+#include "config/data_plan.h"
 
 namespace paracord {
 namespace {

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_plan.h"
 #include "common/json_text.h"
 #include "common/probe.h"
+#include "config/data_plan.h"
+#include "config/partitions.h"
 #include "sim/stored_files.h"
 
 namespace paracord {

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "config/job.h"
-#include "server/content.h"
+#include "config/partitions.h"
 #include "server/parameter_server.h"
 #include "sim/counting_workload.h"
 #include "sim/world/sim_world.h"
+#include "store/partition_set.h"
 #include "stored_tensors.h"
 
 namespace paracord {

@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "data/array.h"
+#include "data/memory_files.h"
+#include "data/packing.h"
 #include "steady/counted_malloc.h"
-#include "worker/data/array.h"
-#include "worker/data/memory_files.h"
-#include "worker/data/packing.h"
 
 namespace paracord {
 namespace {

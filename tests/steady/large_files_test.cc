@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "data/array.h"
+#include "data/data_source.h"
+#include "data/tf_example.h"
 #include "storage/tf_record_writer.h"
-#include "worker/data/array.h"
-#include "worker/data/data_source.h"
-#include "worker/data/tf_example.h"
 
 namespace paracord {
 namespace {

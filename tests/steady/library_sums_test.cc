@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "steady/guarded_new.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tensor/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {

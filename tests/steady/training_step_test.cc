@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "config/job.h"
+#include "data/batch_loader.h"
+#include "data/memory_files.h"
+#include "keras/build.h"
+#include "keras/model_testing.h"
 #include "steady/counted_malloc.h"
-#include "worker/data/batch_loader.h"
-#include "worker/data/memory_files.h"
-#include "worker/model_testing.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tensor/cpu/cpu_ops.h"
 
 namespace paracord {
 namespace {

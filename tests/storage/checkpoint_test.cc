@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/json_text.h"
+#include "config/partitions.h"
 #include "storage/crc32c.h"
 #include "storage/safetensors.h"
 #include "tests/fakes.h"

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "net/exchange_codec.h"
-#include "net/protocol.h"
+#include "exchange/codec.h"
+#include "proto/protocol.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
 

@@ -13,7 +13,7 @@
 #include "common/json_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/example_job.h"
-#include "worker/ops/cpu/cpu_ops.h"
+#include "tests/keras/cpu_program.h"
 
 namespace paracord {
 namespace {
@@ -40,7 +40,7 @@ struct Rig {
         EvaluatorOptions{.task = "evaluator:0", .dir = example.directory.path(), .poll_ms = 1000},
         [this](const Job& job) {
           ++opened;
-          return OpenWorkload(example.files, job, MakeCpuOps(1));
+          return OpenWorkload(example.files, job, OnOneThread());
         },
         Environment{loop, network, files, executor, random},
         [this](int code, const std::string&) {

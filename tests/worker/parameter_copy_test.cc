@@ -7,10 +7,10 @@
 #include <limits>
 #include <map>
 
-#include "net/compression.h"
-#include "net/encoding.h"
-#include "net/exchange_codec.h"
-#include "net/shared_memory.h"
+#include "common/shared_memory.h"
+#include "exchange/codec.h"
+#include "exchange/compression.h"
+#include "exchange/encoding.h"
 #include "tests/parts.h"
 
 namespace paracord {

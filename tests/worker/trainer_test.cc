@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "net/exchange_codec.h"
-#include "net/protocol.h"
+#include "exchange/codec.h"
+#include "proto/protocol.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "common/fingerprint64.h"
-#include "net/protocol.h"
 #include "net/rpc_proto.h"
+#include "program/workload.h"
+#include "proto/protocol.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"
+#include "tests/keras/cpu_program.h"
 #include "tests/parts.h"
-#include "worker/ops/cpu/cpu_ops.h"
-#include "worker/workload.h"
 
 namespace paracord {
 namespace {
@@ -107,7 +107,7 @@ TEST_CASE("a worker waits for a coordinator that is away, or is replaced in betw
 TEST_CASE("a worker that waits for a task goes on saying that it lives") {
   ExampleJob example;
   example.job.timeouts.worker_ms = 800;  // less than a coordinator keeps who wants a task waiting
-  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   int beats = 0;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
     std::optional<OneAnswer::Answer> answer;
@@ -136,7 +136,7 @@ TEST_CASE("a worker that is given another job opens that") {
   std::vector<std::string> opened;
   Joining joining([&](const Job& job) {
     opened.push_back(job.wire);
-    return OpenWorkload(example.files, job, MakeCpuOps(1));
+    return OpenWorkload(example.files, job, OnOneThread());
   });
   std::vector<uint64_t> told;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
@@ -160,7 +160,7 @@ TEST_CASE("a worker that is given another job opens that") {
 TEST_CASE("a worker that finds another job's coordinator waits for its own, over new connections") {
   ExampleJob example;
   example.job.timeouts.orphan_ms = 20000;
-  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   bool other = false;
   std::string said;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
@@ -198,7 +198,7 @@ TEST_CASE("a worker that finds another job's coordinator waits for its own, over
 
 TEST_CASE("a worker with a session whose work the coordinator cannot read ends with a line") {
   ExampleJob example;
-  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   int refused = 0, beats = 0;
   const bool answers_beats = GENERATE(false, true);
   if (answers_beats) example.job.timeouts.worker_ms = 1000;  // a beat each 250 ms, between others
@@ -238,7 +238,7 @@ TEST_CASE("a worker with a session whose work the coordinator cannot read ends w
 
 TEST_CASE("a worker that finds somebody else at the address of a ps dials it anew") {
   ExampleJob example;
-  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, MakeCpuOps(1)); });
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); });
   int sessions = 0, exchanges = 0;
   joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
     std::optional<OneAnswer::Answer> answer;

@@ -1,0 +1,66 @@
+#include "config/data_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace paracord {
+
+uint64_t DivideUp(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b + (a % b != 0 ? 1 : 0); }
+
+absl::Status CheckDataPlan(const DataPlan& plan) {
+  if (plan.records() == 0) return absl::InvalidArgumentError("data plan: records is 0");
+  if (plan.batch() == 0) return absl::InvalidArgumentError("data plan: batch is 0");
+  if (plan.split_batches() == 0) return absl::InvalidArgumentError("data plan: split_batches is 0");
+  const uint64_t records = std::max(plan.records(), plan.test_records());
+  if (records > kRecordsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data plan: ", records == plan.records() ? "records is " : "test_records is ",
+                     records, ", more than ", kRecordsMax));
+  }
+  if (SplitsPerEpoch(plan) > kSplitsPerEpochMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data plan: ", BatchesPerEpoch(plan), " batches an epoch, ", plan.split_batches(),
+        " a split, are ", SplitsPerEpoch(plan), " splits, more than ", kSplitsPerEpochMax,
+        ": a larger batch or split_batches makes fewer"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs) {
+  const uint64_t each = BatchesPerEpoch(plan);
+  if (each == 0 || epochs <= kBatchesMax / each) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "epochs: ", epochs, " epochs of ", each, " batches are more than ", kBatchesMax, " batches"));
+}
+
+uint64_t BatchesPerEpoch(const DataPlan& plan) { return DivideUp(plan.records(), plan.batch()); }
+
+uint64_t SplitsPerEpoch(const DataPlan& plan) {
+  return DivideUp(BatchesPerEpoch(plan), plan.split_batches());
+}
+
+uint32_t DefaultSplitBatches(uint64_t batches_per_epoch) {
+  constexpr uint64_t kMany = uint64_t{1} << 20;  // splits; and what a job may say of split_batches
+  const uint64_t few = std::clamp<uint64_t>(DivideUp(batches_per_epoch, 64), 4, 32);
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(DivideUp(batches_per_epoch, kMany), few, kMany));
+}
+
+uint32_t BatchesInSplit(const DataPlan& plan, uint64_t split) {
+  if (split >= SplitsPerEpoch(plan)) return 0;
+  const uint64_t left = BatchesPerEpoch(plan) - split * plan.split_batches();
+  return static_cast<uint32_t>(std::min<uint64_t>(left, plan.split_batches()));
+}
+
+uint64_t BatchInEpoch(const DataPlan& plan, uint64_t split, uint32_t batch) {
+  return split * plan.split_batches() + batch;
+}
+
+uint32_t BatchExamples(const DataPlan& plan, uint64_t split, uint32_t batch) {
+  if (batch >= BatchesInSplit(plan, split)) return 0;
+  const uint64_t left = plan.records() - BatchInEpoch(plan, split, batch) * plan.batch();
+  return static_cast<uint32_t>(std::min<uint64_t>(left, plan.batch()));
+}
+
+}  // namespace paracord

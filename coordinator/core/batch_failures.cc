@@ -1,0 +1,108 @@
+#include "coordinator/core/batch_failures.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace paracord {
+
+BatchFailures::BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected)
+    : spec_(spec) {
+  for (const RejectedBatch& batch : rejected) {
+    Count& count = counts_[{batch.epoch, batch.split, batch.batch}];
+    count.nonfinite = batch.nonfinite;
+    count.state = State::kRejected;
+  }
+}
+
+BatchFailures::Verdict BatchFailures::Add(const BatchId& batch, FailureKind kind,
+                                          const std::string& worker, bool other_worker) {
+  Count& count = counts_[KeyOf(batch)];
+  if (count.state != State::kCounted) return Verdict::kTryAgain;  // it has been given up
+  if (count.entered && kind == FailureKind::kWorkerDied) return Verdict::kTryAgain;
+  ++count.failures;
+  count.workers.insert(worker);
+  count.nonfinite = kind == FailureKind::kNonFinite;
+  if (count.failures < spec_.per_batch) return Verdict::kTryAgain;
+  if (count.workers.size() < 2 && other_worker) return Verdict::kTryAgain;
+  if (!spec_.skip) return Verdict::kFailJob;
+  count.state = State::kPending;
+  return Verdict::kReject;
+}
+
+std::vector<BatchId> BatchFailures::Pending() const {
+  std::vector<BatchId> pending;
+  for (const auto& [key, count] : counts_) {
+    if (count.state != State::kPending) continue;
+    BatchId& batch = pending.emplace_back();
+    batch.set_epoch(std::get<0>(key));
+    batch.set_split(std::get<1>(key));
+    batch.set_batch(std::get<2>(key));
+  }
+  return pending;
+}
+
+bool BatchFailures::Decide(const BatchId& batch, bool entered) {
+  const auto found = counts_.find(KeyOf(batch));
+  if (found == counts_.end() || found->second.state != State::kPending) return false;
+  Count& count = found->second;
+  if (entered && !count.entered) {
+    count = Count{};
+    count.entered = true;
+    return false;
+  }
+  count.state = State::kDecided;
+  return true;
+}
+
+void BatchFailures::Saved() {
+  for (auto& [key, count] : counts_) {
+    if (count.state == State::kDecided) count.state = State::kRejected;
+  }
+}
+
+std::set<uint64_t> BatchFailures::Withheld(uint64_t epoch) const {
+  std::set<uint64_t> splits;
+  for (auto it = counts_.lower_bound({epoch, 0, 0});
+       it != counts_.end() && std::get<0>(it->first) == epoch; ++it) {
+    const State state = it->second.state;
+    if (state == State::kPending || state == State::kDecided) splits.insert(std::get<1>(it->first));
+  }
+  return splits;
+}
+
+std::vector<uint32_t> BatchFailures::Rejected(uint64_t epoch, uint64_t split) const {
+  std::vector<uint32_t> batches;
+  for (auto it = counts_.lower_bound({epoch, split, 0});
+       it != counts_.end() && std::get<0>(it->first) == epoch && std::get<1>(it->first) == split;
+       ++it) {
+    if (it->second.state == State::kRejected) batches.push_back(std::get<2>(it->first));
+  }
+  return batches;
+}
+
+std::vector<RejectedBatch> BatchFailures::All() const {
+  std::vector<RejectedBatch> all;
+  for (const auto& [key, count] : counts_) {
+    if (count.state != State::kDecided && count.state != State::kRejected) continue;
+    all.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count.nonfinite});
+  }
+  return all;
+}
+
+uint64_t BatchFailures::RejectedIn(uint64_t epoch) const {
+  const std::vector<RejectedBatch> all = All();
+  return static_cast<uint64_t>(std::count_if(
+      all.begin(), all.end(), [&](const RejectedBatch& batch) { return batch.epoch == epoch; }));
+}
+
+bool BatchFailures::RejectedNonFinite() const {
+  const std::vector<RejectedBatch> all = All();
+  return std::any_of(all.begin(), all.end(),
+                     [](const RejectedBatch& batch) { return batch.nonfinite; });
+}
+
+void BatchFailures::ForgetBefore(uint64_t epoch) {
+  counts_.erase(counts_.begin(), counts_.lower_bound({epoch, 0, 0}));
+}
+
+}  // namespace paracord

@@ -1,0 +1,76 @@
+// The `failures` policy: counts what went wrong with each batch and decides when to give it up.
+// Pure; owned by the core. Nothing is classified by the text of a message.
+//
+// A rejection goes through three hands: Add asks for it, Decide (the core, when it knows from the
+// ledgers that no partition has the batch and that no push of it can be under way) makes it, and
+// Saved says that job.state has it. Only then is it told to anybody, so that a batch is rejected by
+// all partitions or by none, whoever dies in between. Splits with a rejection on its way are
+// withheld: nobody may compute them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "config/job.h"
+#include "coordinator/core/job_state.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// What can be said of a batch that failed.
+enum class FailureKind { kData, kNonFinite, kShape, kWorkerDied };
+
+class BatchFailures {
+ public:
+  // `rejected`: by earlier coordinators.
+  explicit BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected = {});
+
+  enum class Verdict { kTryAgain, kReject, kFailJob };
+  // `other_worker`: there is another worker that could try. A batch is given up after `per_batch`
+  // failures, on two workers where there are two. kReject: it is pending now.
+  Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
+
+  std::vector<BatchId> Pending() const;
+  // Of a pending batch: whether some partition has entered it. Then it can be computed, and is
+  // tried again; if it fails as often once more the others reject it all the same (deaths of
+  // workers do not count then). True if it is rejected now.
+  bool Decide(const BatchId& batch, bool entered);
+  // job.state has been written since the last Decide.
+  void Saved();
+  // Splits of the epoch with a batch that is pending, or decided and not saved.
+  std::set<uint64_t> Withheld(uint64_t epoch) const;
+
+  // Batches of the split that are to be entered without gradients, ascending.
+  std::vector<uint32_t> Rejected(uint64_t epoch, uint64_t split) const;
+  // How many batches of the epoch have been given up.
+  uint64_t RejectedIn(uint64_t epoch) const;
+  // True if a batch has been given up because of a non-finite loss or gradient.
+  bool RejectedNonFinite() const;
+  // All that were decided, for job.state.
+  std::vector<RejectedBatch> All() const;
+
+  // Forgets epochs before this one.
+  void ForgetBefore(uint64_t epoch);
+
+ private:
+  using Key = std::tuple<uint64_t, uint64_t, uint32_t>;
+  enum class State { kCounted, kPending, kDecided, kRejected };
+  struct Count {
+    uint32_t failures = 0;
+    std::set<std::string> workers;
+    bool nonfinite = false;  // the last failure
+    bool entered = false;    // some partition has it
+    State state = State::kCounted;
+  };
+
+  static Key KeyOf(const BatchId& batch) { return {batch.epoch(), batch.split(), batch.batch()}; }
+
+  const FailuresSpec spec_;
+  std::map<Key, Count> counts_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,436 @@
+#include "coordinator/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/fingerprint64.h"
+#include "common/mutant.h"
+#include "common/probe.h"
+#include "common/status_text.h"
+#include "config/data_plan.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kWindowMs = 2000;      // of the recent past, as status tells it
+constexpr int64_t kTellMs = 2000;        // after the end, to tell everybody
+constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
+constexpr int64_t kSayMissingAgainMs = 30000;
+
+}  // namespace
+
+CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms)
+    : options_(std::move(options)),
+      job_(options_.job),
+      started_ms_(now_ms),
+      now_ms_(now_ms),
+      phase_since_ms_(now_ms),
+      forms_since_ms_(now_ms),
+      say_missing_at_ms_(now_ms + kSayMissingMs),
+      generation_(found.generation),
+      newest_generation_(found.generation),
+      ticked_ms_(now_ms),
+      untold_(options_.workers.begin(), options_.workers.end()),
+      last_id_(Fingerprint64(options_.boot_id)),
+      failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
+                                                                   : std::vector<RejectedBatch>()),
+      manifests_(std::move(found.manifests)),
+      unusable_(std::move(found.unreadable)) {
+  for (const std::string& address : options_.ps_addresses) {
+    Ps ps;
+    ps.address = address;
+    ps.away_since_ms = now_ms;
+    ps_.push_back(std::move(ps));
+  }
+  if (!found.damaged_state.empty()) Warn(found.damaged_state);
+  for (const auto& [name, why] : unusable_) {
+    Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
+  }
+  if (found.job_state.has_value()) {
+    state_ = *std::move(found.job_state);
+    job_fixed_ = true;
+  } else if (!manifests_.empty()) {
+    const Manifest& newest = manifests_.front();
+    Warn("job.state is missing: going on from the manifest of " + newest.name.ToString());
+    state_.run_id = newest.run_id;
+    state_.plan = newest.plan;
+    state_.variables = newest.variables;
+    for (const ManifestPartition& partition : newest.partitions) {
+      state_.partitions.push_back(partition.spec);
+    }
+    if (newest.summary.contains("metric_names")) {
+      for (const nlohmann::json& name : newest.summary["metric_names"]) {
+        if (name.is_string()) state_.metric_names.push_back(name);
+      }
+    }
+    job_fixed_ = true;
+  }
+  state_.job_json = JobToJson(job_);
+  job_fingerprint_ = Fingerprint64(state_.job_json);
+  if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
+    // Written in our generation before we act on it: an older coordinator may still write its own.
+    ++state_.counters.coordinator_recoveries;
+    SaveJobState();
+    if (const absl::Status placed = PlaceLayout(); !placed.ok()) {
+      EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
+    }
+  }
+  if (!manifests_.empty()) last_round_ = manifests_.front().name.round;
+}
+
+std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
+  now_ms_ = now_ms;
+  NoticeStop();
+  if (std::holds_alternative<TickEvent>(event)) ticked_ms_ = now_ms_;
+  if (phase_ != Phase::kEnded || !std::holds_alternative<TickEvent>(event)) {
+    std::visit([this](const auto& e) { Handle(e); }, event);
+  }
+  if (phase_ != Phase::kEnded) {
+    DrivePs();
+    DriveFormation();
+    DriveRounds();
+    ServeParked(std::holds_alternative<TickEvent>(event));
+  } else if (!exited_) {
+    const bool tell = !leaves_alone_;
+    if (tell) TellPs();
+    const bool all_told = std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
+      return ps.finished ? ps.call_tag == 0 : !tell;
+    });
+    const bool written = !summary_pending_ && !save_pending_;
+    if ((all_told && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
+      exited_ = true;
+      Emit(*exit_);
+    }
+  }
+  return std::exchange(effects_, {});
+}
+
+// After the end. Workers that are only starting, between two attempts to join or just joined hear
+// of it when they ask. If the job is done, DIR tells those that come later.
+bool CoordinatorCore::AllAsked() const {
+  constexpr int64_t kAskMs = 500;
+  const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
+  const bool soon = !formed_ms_.has_value() || ended_ms_ - *formed_ms_ < kTellMs;
+  if (soon && options_.workers.empty()) return false;  // nobody knows who else comes
+  return untold_.empty() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
+}
+
+// Until all ps were ready and a worker has joined, for the first time.
+void CoordinatorCore::SayWhoIsMissing() {
+  if (phase_ == Phase::kEnded || (formed_ms_.has_value() && !boot_of_.empty())) return;
+  say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
+  Info("waits: " + MissingTasks());
+}
+
+void CoordinatorCore::Handle(const TickEvent&) {
+  DriveSessions();
+  if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
+  if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
+  if (!Living() && phase_ != Phase::kEnded &&
+      now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
+    EndJob(ExitCode::kPeerLost, "failed",
+           absl::StrCat("the cluster did not form within timeouts.start_s = ",
+                        job_.timeouts.start_s, " s: ", MissingTasks()));
+  }
+  if (ending_.has_value() && now_ms_ > ending_deadline_ms_ && phase_ != Phase::kEnded) {
+    EndJob(ending_->code, ending_->status,
+           absl::StrCat(ending_->reason, "; no checkpoint within timeouts.drain_ms"));
+  }
+  if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
+  if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
+    summary_at_ms_ = 0;
+    Emit(WriteSummary{done_summary_});
+  }
+}
+
+void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
+  claiming_ = false;
+  if (absl::IsAlreadyExists(event.status)) {
+    PROBE("coordinator.claim.lost");
+    return Leave(ExitCode::kFenced,
+                 absl::StrCat("another coordinator has claimed generation ", event.generation));
+  }
+  if (!event.status.ok()) {
+    Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
+    // The same number again: if it was taken by then, be it by us, we have to look anew.
+    newest_generation_ = event.generation - 1;
+    claim_at_ms_ = now_ms_ + kRepeatMs;
+    claim_problem_ =
+        absl::StrCat("no generation can be claimed: ", std::string(event.status.message()));
+    if (!Living()) {
+      return EndJob(ExitCode::kPeerLost, "failed",
+                    absl::StrCat("--dir is not usable: ", std::string(event.status.message())));
+    }
+    return;  // DriveFormation tries again
+  }
+  // Whoever claimed those between may still write job.state under a number above that of ours.
+  const bool leapt = event.generation > generation_ + 1;
+  generation_ = event.generation;
+  if (leapt && !state_.run_id.empty()) SaveJobState();
+  claim_problem_.clear();
+  generation_used_ = fence_wanted_ = false;
+  abandoned_.clear();
+  for (Ps& ps : ps_) {
+    if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
+    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  }
+  Info(absl::StrCat("generation ", generation_));
+}
+
+void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
+  if (!event.generation.ok()) return;  // it is looked for again
+  if (*event.generation > newest_generation_) {
+    PROBE("coordinator.superseded.found");
+    return Leave(ExitCode::kFenced,
+                 absl::StrCat("another coordinator has claimed generation ", *event.generation));
+  }
+  if (phase_ == Phase::kEnded) return;
+  if (event.obeyed >= newest_generation_ && !claiming_ && !formed_ms_.has_value()) {
+    Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
+                      ", which a ps obeys: claiming the next one"));
+    newest_generation_ = event.obeyed;
+    return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
+  }
+  // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
+  if (phase_ == Phase::kLoading && AnyPsNeedsLoad() && CheckpointsLost()) {
+    state_.evaluations.clear();  // they scored what is no more
+    newest_untold_ = false;
+    EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
+  }
+}
+
+bool CoordinatorCore::EvaluationDue(uint64_t epoch) const {
+  if (state_.plan.test_records() == 0) return false;
+  const uint64_t every = job_.evaluate_every_epochs;
+  return epoch + 1 >= TotalEpochs() || (every != 0 && (epoch + 1) % every == 0);
+}
+
+std::optional<EvaluationResult> CoordinatorCore::EvaluationOf(uint64_t epoch) const {
+  for (const EvaluationResult& result : state_.evaluations) {
+    if (result.epoch == epoch) return result;
+  }
+  return std::nullopt;
+}
+
+// One in which nothing was done goes on, so that the rate falls while the last loss stays.
+void CoordinatorCore::EndWindow() {
+  if (window_.computed == 0) return;
+  window_before_ = std::exchange(window_, Window{.since_ms = now_ms_});
+  window_before_.length_ms = now_ms_ - window_before_.since_ms;
+}
+
+void CoordinatorCore::SetPhase(Phase phase) {
+  if (phase == phase_) return;
+  if (phase_ == Phase::kTraining) {
+    training_ms_ += now_ms_ - phase_since_ms_;
+    window_.length_ms = now_ms_ - window_.since_ms;
+  }
+  if (phase == Phase::kTraining) window_.since_ms = now_ms_ - window_.length_ms;
+  phase_ = phase;
+  phase_since_ms_ = now_ms_;
+  const bool serving =
+      phase == Phase::kTraining || phase == Phase::kEvaluating || phase == Phase::kFinishing;
+  if (!serving || formed_ms_.has_value()) return;
+  formed_ms_ = now_ms_;
+  if (ending_.has_value()) return;
+  next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+}
+
+std::vector<const Ledger*> CoordinatorCore::Ledgers() const {
+  std::vector<const Ledger*> ledgers;
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
+    }
+  }
+  return ledgers;
+}
+
+// The epoch behind the last if there is none.
+CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
+    const std::vector<const Ledger*>& ledgers) const {
+  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  const uint32_t split_batches = state_.plan.split_batches();
+  // Whole epochs that every ledger has without a hole need no closer look.
+  OpenEpoch open{.epoch = ledgers.empty() ? 0 : TotalEpochs(), .next = {}};
+  for (const Ledger* ledger : ledgers) {
+    const bool from_start = ledger->finished_size() > 0 && ledger->finished(0).first() == 0;
+    const uint64_t whole = from_start ? (ledger->finished(0).last() + 1) / splits_per_epoch : 0;
+    open.epoch = std::min(open.epoch, whole);
+  }
+  for (; open.epoch < TotalEpochs(); ++open.epoch) {
+    const uint64_t batches = BatchesOfEpoch(open.epoch);
+    open.next = LeastNext(ledgers, open.epoch, batches, split_batches, splits_per_epoch);
+    const bool reported = MUTANT("progress_believed") && table_.has_value() &&
+                          table_->epoch() == open.epoch && table_->AllDone();
+    if (!CoversAll(open.next, batches, split_batches) && !reported) break;
+  }
+  return open;
+}
+
+// All ledgers have been read in this generation: decides what comes next from them alone.
+void CoordinatorCore::AdvanceEpoch() {
+  if (complete_committed_ || evaluation_unsaved_) return;
+  const std::vector<const Ledger*> ledgers = Ledgers();
+  if (!samples_found_.has_value()) {
+    samples_found_ = Counts().samples;
+    // It would be done with partitions that stand anywhere. A longer job can go on with them.
+    const uint64_t reached = BatchesReached(ledgers, state_.plan);
+    if (reached > TotalBatches()) {
+      return Leave(ExitCode::kConfiguration,
+                   TooFewBatches(job_, TotalBatches(), reached, "on a ps"), /*alone=*/true);
+    }
+  }
+  DecideRejections(ledgers);
+  const auto [epoch, next] = FirstOpenEpoch(ledgers);
+  // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
+  // or not again: those that a restore took back would be scored among others that went on.
+  const uint64_t begun = EpochsBegun(ledgers, SplitsPerEpoch(state_.plan));
+  const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
+  if (!MUTANT("evaluations_not_voided") && VoidEvaluations(voided_from)) return;
+  if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
+    table_->Load(next);  // leases go on
+    SetPhase(Phase::kTraining);
+    CountDeaths(next);
+    return CheckRejected();
+  }
+  if (epoch != epochs_closed_) {
+    epochs_closed_ = epoch;
+    failures_.ForgetBefore(std::min(epoch, FirstEpochToReplay()));
+  }
+  table_.reset();
+  deaths_.clear();
+  deaths_read_.clear();
+  const bool to_score = begun <= epoch || epoch >= TotalEpochs();
+  if (epoch > 0 && to_score && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
+    return StartEvaluation(epoch - 1);
+  }
+  if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
+  abandoned_.clear();
+  table_.emplace(epoch, BatchesOfEpoch(epoch), state_.plan.split_batches());
+  table_->Load(next);
+  SetPhase(Phase::kTraining);
+  CheckRejected();
+}
+
+// Of epochs that a restore has taken back: they scored what is no more, and so does what was
+// decided by them. True if the ledgers will be read again, when that is durable.
+bool CoordinatorCore::VoidEvaluations(uint64_t first_epoch) {
+  const size_t voided = std::erase_if(state_.evaluations, [&](const EvaluationResult& result) {
+    return result.epoch >= first_epoch;
+  });
+  if (voided == 0) return false;
+  if (state_.stop.has_value() && state_.stop->epochs > first_epoch) state_.stop.reset();
+  newest_untold_ = false;
+  PROBE("coordinator.evaluation.voided");
+  evaluation_unsaved_ = true;
+  SaveJobState();
+  return true;
+}
+
+void CoordinatorCore::StartEvaluation(uint64_t epoch) {
+  const uint64_t records = state_.plan.test_records();
+  evaluation_.emplace(generation_, epoch, records, PieceRecords(records, job_.batch),
+                      state_.metric_names);
+  SetPhase(Phase::kEvaluating);
+}
+
+void CoordinatorCore::FinishEvaluation() {
+  EvaluationResult result{evaluation_->epoch(), evaluation_->Metrics()};
+  if (job_.stop_when.has_value() && !state_.stop.has_value()) {
+    const StopWhen& when = *job_.stop_when;
+    const auto value = result.metrics.find(when.metric);
+    if (value != result.metrics.end()) {
+      const bool reached = when.at_least.has_value() ? value->second >= *when.at_least
+                                                     : value->second <= *when.at_most;
+      if (reached) {
+        state_.stop = StopDecision{
+            result.epoch + 1, absl::StrFormat("stop_when: %s is %.6g after epoch %d", when.metric,
+                                              value->second, result.epoch + 1)};
+      }
+    }
+  }
+  state_.evaluations.push_back(std::move(result));
+  evaluation_.reset();
+  evaluation_unsaved_ = newest_untold_ = true;
+  SaveJobState();
+}
+
+void CoordinatorCore::TellNewestEvaluation() {
+  const EvaluationResult& result = state_.evaluations.back();
+  std::string text = absl::StrCat("epoch ", result.epoch + 1, "/", TotalEpochs(), ": test");
+  for (const auto& [name, value] : result.metrics) {
+    absl::StrAppend(&text, " ", name, "=", absl::StrFormat("%.4f", value));
+  }
+  Info(std::move(text));
+}
+
+void CoordinatorCore::StartFinishing() {
+  SetPhase(Phase::kFinishing);
+  next_round_ms_ = now_ms_;  // DriveRounds takes the final checkpoint, and repeats it if it fails
+}
+
+void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
+  summary_pending_ = false;
+  if (phase_ == Phase::kEnded) return;
+  if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
+  PROBE("coordinator.summary.failed");
+  const std::string why =
+      absl::StrCat("summary.json is not written: ", std::string(event.status.message()));
+  Error(why);
+  constexpr uint32_t kSummaryTries = 30;
+  if (++summary_tries_ >= kSummaryTries) return Leave(ExitCode::kPeerLost, why);
+  summary_at_ms_ = now_ms_ + kRepeatMs;
+}
+
+void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std::string& reason) {
+  if (phase_ == Phase::kEnded) return;
+  if (code == ExitCode::kDrained) {
+    Info(reason);
+  } else {
+    Error(reason);
+  }
+  Emit(WriteSummary{SummaryText(status, reason)});
+  summary_pending_ = true;
+  Leave(code, reason);
+}
+
+// Tells everybody and goes. The ps stay when only this coordinator leaves.
+void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone) {
+  if (phase_ == Phase::kEnded) return;
+  SetPhase(Phase::kEnded);
+  ended_ms_ = now_ms_;
+  exit_ = Exit{static_cast<int>(code), Sendable(reason)};
+  leaves_alone_ = alone || code == ExitCode::kDrained || code == ExitCode::kFenced;
+  if (leaves_alone_) return untold_.clear();
+  for (auto& [id, session] : sessions_) {
+    if (session.hold.has_value()) {
+      Emit(AnswerHold{*session.hold, LeaveReply<WorkerHoldReply>(*exit_)});
+    }
+    if (session.parked.has_value()) {
+      Emit(AnswerWork{*session.parked, LeaveReply<WorkReply>(*exit_)});
+    }
+    if (!session.hold.has_value() && !session.parked.has_value()) untold_.insert(session.task);
+    session.hold.reset();
+    session.parked.reset();
+  }
+  for (uint32_t i = 0; i < ps_.size(); ++i)
+    FinishPs(i, code, exit_->reason);  // TellPs tells the others
+}
+
+void CoordinatorCore::Handle(const DrainEvent& event) {
+  if (ending_.has_value() || phase_ == Phase::kEnded) return;
+  if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
+  Info(event.signal + ": taking a checkpoint, then leaving");
+  EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
+}
+
+void CoordinatorCore::EndAfterCheckpoint(Ending ending) {
+  ending_ = std::move(ending);
+  ending_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
+  next_round_ms_ = now_ms_;
+}
+
+}  // namespace paracord

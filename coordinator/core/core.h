@@ -1,0 +1,396 @@
+// The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
+// thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
+// simulator feed it. Its parts: core.cc (the loop and the end of the job), core_job.cc (what the
+// job is), core_ps.cc (ps: watching, adopting), core_loads.cc (what they load), core_workers.cc
+// (sessions, leases), core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
+// status.cc.
+//
+// What it believes of progress is advice. Whether a split or an epoch is done is read from the
+// ledgers of all partitions, in this generation, before the epoch closes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/exit_code.h"
+#include "config/job.h"
+#include "coordinator/core/batch_failures.h"
+#include "coordinator/core/evaluation.h"
+#include "coordinator/core/events.h"
+#include "coordinator/core/job_state.h"
+#include "coordinator/core/split_table.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+
+inline constexpr int64_t kTickMs = 50;
+inline constexpr int64_t kRepeatMs = 1000;  // what failed on the disk is tried again after this
+// Of a ps, to write what it holds or to load it: what takes longer is never a checkpoint.
+inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
+
+struct CoreOptions {
+  Job job;
+  std::vector<std::string> ps_addresses;
+  std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
+  std::string boot_id;               // of this coordinator
+  std::string new_run_id;            // taken if the job is new
+  std::string dir;                   // of the job, for messages alone
+  int64_t started_unix_ms = 0;
+};
+
+// What the shell found in DIR.
+struct FoundInDir {
+  uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
+  std::optional<JobState> job_state;
+  std::vector<Manifest> manifests;                // readable ones, newest first
+  std::string damaged_state;                      // why job.state cannot be read
+  std::map<std::string, std::string> unreadable;  // checkpoints, with why
+};
+
+// Why a job cannot go on that is to have fewer batches than `where` it has come to.
+std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
+                          const std::string& where);
+
+// A checkpoint being written.
+struct CheckpointRound {
+  uint64_t id = 0;
+  std::string directory;
+  bool complete = false;  // the job's final one
+  bool asked = false;     // snapshots have been ordered
+  // From the commit on, which is not given up unless it can have left nothing behind.
+  std::optional<Manifest> manifest;
+  uint32_t commit_tries = 0;
+  int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
+  std::vector<std::optional<SnapshotReply>> replies;
+  int64_t started_ms = 0;
+};
+
+class CoordinatorCore {
+ public:
+  CoordinatorCore(CoreOptions options, FoundInDir found, int64_t now_ms);
+
+  std::vector<Effect> Step(int64_t now_ms, const Event& event);
+
+  // For `paracord status`; keys in status.cc.
+  std::string StatusJson(int64_t now_ms) const;
+  // For charts: the newest of the training, and the results of evaluation `index` and later.
+  Chart TrainingChart(int64_t now_ms) const;
+  std::vector<Chart> EvaluationCharts(size_t index) const;
+  // Those that are told: the newest not before job.state has it (or cannot be written), since a
+  // coordinator that dies before that has it scored again.
+  size_t evaluations() const { return state_.evaluations.size() - (newest_untold_ ? 1 : 0); }
+
+  enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
+  Phase phase() const { return phase_; }
+  uint64_t generation() const { return generation_; }
+
+ private:
+  enum class PsStage { kAway, kSeen, kAdopted, kReady };
+
+  struct Ps {
+    std::string address;
+    PsStage stage = PsStage::kAway;
+    PsDescription description;   // newest known, without ledgers
+    std::string served_boot_id;  // of the life that was last kReady
+    uint64_t call_tag = 0;       // control call in flight; answers with another tag are late
+    uint64_t hold_tag = 0;
+    uint64_t ping_tag = 0;
+    uint64_t ledger_tag = 0;
+    uint64_t snapshot_tag = 0;
+    int64_t retry_at_ms = 0;
+    int64_t ping_at_ms = 0;
+    int64_t away_since_ms = 0;
+    std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
+    std::optional<int64_t> unread_since_ms;  // that it could not load this
+    std::string problem;                     // the newest error, for people
+    bool stranger = false;                   // somebody else answered at its address
+    bool draining = false;
+    bool finished = false;  // told to leave
+    uint32_t snapshot_tries = 0;
+    std::vector<PartitionDescription> ledgers;  // of the reading under way
+  };
+
+  struct WorkerSession {
+    uint64_t id = 0;
+    std::string task;
+    std::string device;
+    int64_t last_seen_ms = 0;
+    int64_t joined_ms = 0;
+    std::optional<CallId> hold;
+    std::optional<CallId> parked;  // a Work call that waits for a task
+    int64_t parked_ms = 0;
+    uint32_t failures_in_a_row = 0;
+    bool misreports = false;  // it reported batches that are not there
+    int64_t benched_until_ms = 0;
+    uint64_t computed = 0;
+    uint64_t samples = 0;
+    uint64_t staleness_sum = 0;
+  };
+
+  // How a job ends before it is done.
+  struct Ending {
+    ExitCode code = ExitCode::kDrained;
+    std::string status;  // as in summary.json
+    std::string reason;
+  };
+
+  // What all workers did in a stretch of time.
+  struct Window {
+    int64_t since_ms = 0, length_ms = 0;
+    uint64_t computed = 0, samples = 0, staleness_sum = 0;
+    double loss_sum = 0;
+    double loss() const { return loss_sum / static_cast<double>(computed); }
+  };
+
+  // Over the partitions, as far as the newest descriptions tell.
+  struct LedgerCounts {
+    uint64_t batches = 0;  // to be entered in all
+    uint64_t applied_min = 0;
+    uint64_t applied_max = 0;
+    uint64_t rejected = 0;
+    uint64_t samples = 0;  // of applied batches, once
+    bool healthy = true;
+  };
+
+  // An epoch that some partition lacks a batch of, and for each of its splits the first such batch.
+  struct OpenEpoch {
+    uint64_t epoch = 0;
+    std::vector<uint32_t> next;
+  };
+
+  // core.cc
+  void Handle(const TickEvent&);
+  void Handle(const GenerationClaimedEvent& event);
+  void Handle(const SummaryWrittenEvent& event);
+  void Handle(const NewestGenerationEvent& event);
+  void Handle(const DrainEvent& event);
+  std::vector<const Ledger*> Ledgers() const;
+  OpenEpoch FirstOpenEpoch(const std::vector<const Ledger*>& ledgers) const;
+  void AdvanceEpoch();
+  bool VoidEvaluations(uint64_t first_epoch);
+  void StartEvaluation(uint64_t epoch);
+  void FinishEvaluation();
+  void TellNewestEvaluation();
+  void StartFinishing();
+  void EndJob(ExitCode code, const std::string& status, const std::string& reason);
+  void EndAfterCheckpoint(Ending ending);
+  void Leave(ExitCode code, const std::string& reason, bool alone = false);
+  bool EvaluationDue(uint64_t epoch) const;
+  std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
+  void EndWindow();
+  void SetPhase(Phase phase);
+
+  // core_job.cc
+  void Handle(const JobStateWrittenEvent& event);
+  void FixJob(const JobFacts& facts);
+  absl::Status PlaceLayout();
+  void SaveJobState();
+  std::optional<std::string> FactsDiffer(const JobFacts& facts) const;
+  uint64_t TotalBatches() const;
+  uint64_t TotalEpochs() const;  // until the stop decision, where there is one
+  uint64_t BatchesOfEpoch(uint64_t epoch) const;
+
+  // core_ps.cc and core_loads.cc
+  void Handle(const PsAnswerEvent& event);
+  void DrivePs();
+  void DriveFormation();
+  void ClaimNextGeneration(const std::string& why);
+  void SendPs(uint32_t ps, uint64_t& tag, int64_t deadline_ms, PsRequest request);
+  Fence FenceFor(const Ps& ps) const;
+  DescribeRequest Look() const;
+  void OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnStranger(uint32_t index, const std::string& problem);
+  void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void PsLost(uint32_t index, const std::string& why);
+  void PsReady(uint32_t index);
+  const Manifest* UsableCheckpoint() const;
+  bool CheckpointsLost() const;
+  std::string CheckpointsLostReason() const;
+  void LoadOrAttach(uint32_t index);
+  bool HoldsItsPartitions(uint32_t index) const;
+  bool AnyPsNeedsLoad() const;
+  void TellPs();
+  void OnTold(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void AdoptPs(uint32_t index);
+  void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
+  void ReadLedgers();
+  bool Living() const;
+  bool AllAsked() const;
+  bool AllPs(PsStage stage) const;
+  bool AnyPs(PsStage stage) const;
+  std::string MissingTasks() const;
+  void SayWhoIsMissing();
+
+  // core_workers.cc
+  void Handle(const JoinEvent& event);
+  void Handle(const WorkEvent& event);
+  void Handle(const WorkerHoldEvent& event);
+  void Handle(const WorkerHoldLostEvent& event);
+  void RefuseJoin(CallId call, ExitCode code, const std::string& reason, std::string logged);
+  void OpenSession(CallId call, const JoinRequest& request);
+  void FreeLostGrants(const WorkRequest& request);
+  void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
+  void Rest(WorkerSession& session);
+  bool TryGiveTask(WorkerSession& session, CallId call);
+  bool WorkIsFree() const;
+  void ServeParked(bool tick);
+  void DriveSessions();
+  void NoticeStop();
+  void EndSession(uint64_t id, const std::string& why, bool died);
+  void EndAllSessions(const std::string& why);
+  std::string WaitReason() const;
+  std::string SlowReaders() const;
+
+  // core_failures.cc
+  void CountDeaths(const std::vector<uint32_t>& next);
+  void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
+                    const std::string& message);
+  bool MayBePushed(uint64_t split) const;
+  void DecideRejections(const std::vector<const Ledger*>& ledgers);
+  void CheckRejected();
+  bool FailNotFinite();
+  uint64_t FirstEpochToReplay() const;
+
+  // core_rounds.cc
+  void Handle(const RoundDirectoryMadeEvent& event);
+  void Handle(const RoundCommittedEvent& event);
+  void DriveRounds();
+  void StartRound(bool complete);
+  void AskSnapshot(uint32_t index);
+  void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void FailRound(const std::string& why);
+  void Commit();
+  Manifest RoundManifest() const;
+  bool RemoveOldCheckpoints(size_t keep);
+  void MakeRoom(const std::string& why);
+
+  // status.cc
+  std::string SummaryText(const std::string& status, const std::string& reason) const;
+  std::string DoneReason() const;
+  JobCounters CountersNow(const LedgerCounts& counts) const;
+  LedgerCounts Counts() const;
+  uint64_t BatchesDone(const LedgerCounts& counts) const;
+  Window Recently(int64_t now_ms) const;
+
+  // Sends a worker away; `Reply` is that of one of its calls.
+  template <class Reply>
+  static Reply LeaveReply(const Exit& exit) {
+    Reply reply;
+    reply.mutable_leave()->set_exit_code(exit.code);
+    reply.mutable_leave()->set_reason(exit.reason);
+    return reply;
+  }
+
+  template <class T>
+  void Emit(T effect) {
+    effects_.push_back(std::move(effect));
+  }
+  void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
+  void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
+  void Error(std::string text) { Emit(Log{Log::Level::kError, std::move(text)}); }
+
+  const CoreOptions options_;
+  const Job& job_;
+  const int64_t started_ms_;
+  int64_t now_ms_ = 0;
+  std::vector<Effect> effects_;  // of the step under way
+
+  Phase phase_ = Phase::kForming;
+  int64_t phase_since_ms_ = 0;
+  int64_t forms_since_ms_;  // the start, or when a checkpoint was last found unusable
+  int64_t say_missing_at_ms_;
+  int64_t training_ms_ = 0;  // in phase kTraining, this life, without the phase under way
+  std::optional<uint64_t> samples_found_;  // in the ledgers, when this life first read them
+  std::optional<int64_t> formed_ms_;       // when all ps were first ready in this life
+  // Set once the job is to end as soon as a checkpoint is taken, by SIGTERM or because it failed.
+  std::optional<Ending> ending_;
+  int64_t ending_deadline_ms_ = 0;
+
+  // Fixed once the first worker has told what is in the files; survives in job.state.
+  bool job_fixed_ = false;
+  JobState state_;
+  uint64_t job_fingerprint_ = 0;       // of state_.job_json
+  std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
+  bool summary_pending_ = false;       // the last word of a job that failed or was drained
+  bool save_pending_ = false;          // a WriteJobState is under way
+  bool save_again_ = false;
+  int64_t save_at_ms_ = 0;           // after a write that failed
+  std::string save_problem_;         // of the newest write; empty: none
+  bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
+  bool newest_untold_ = false;       // and before it is told
+
+  uint64_t generation_ = 0;         // claimed
+  uint64_t newest_generation_ = 0;  // that we claimed or are claiming
+  int64_t claim_at_ms_ = 0;         // after a claim that failed
+  std::string claim_problem_;
+  int64_t look_at_ms_ = 0;  // for a newer coordinator
+  bool claiming_ = false;
+  bool generation_used_ = false;  // a Load was ordered or training ran: a new life needs a new one
+
+  std::vector<Ps> ps_;
+  uint64_t last_tag_ = 0;
+  bool reading_ledgers_ = false;
+  int64_t ledgers_read_ms_ = 0;
+  bool reread_ = false;  // a worker met a gap, or died
+
+  int64_t ticked_ms_;            // when this coordinator last ran for sure
+  int64_t heard_all_at_ms_ = 0;  // after a stop: until then an end of a connection is no death
+  std::map<uint64_t, WorkerSession> sessions_;
+  Window window_, window_before_;               // under way, and the newest whole one
+  std::map<std::string, uint64_t> session_of_;  // by task
+  std::set<uint64_t> parked_;                   // sessions that are parked, or were
+  // Tasks that an end of the job would not reach: they have no session, but the cluster names them,
+  // or they asked to join. Once it has ended: that have not been told.
+  std::set<std::string> untold_;
+  std::map<std::string, std::string> boot_of_;  // of the newest life of each task
+  std::set<std::string> displaced_;             // boot ids of the lives before
+  int64_t refusals_since_ms_ = 0;
+  uint64_t refusals_ = 0;     // of joins, since then
+  std::string last_refusal_;  // of them, if nobody has joined after it
+  uint64_t last_id_;          // of sessions and leases; no life of a coordinator has another's
+
+  std::optional<SplitTable> table_;
+  uint64_t epochs_closed_ = 0;
+  std::optional<Evaluation> evaluation_;
+  uint32_t evaluation_failures_ = 0;  // of test records, in a row
+  BatchFailures failures_;
+  std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
+  bool fence_wanted_ = false;     // a new generation, before a rejection is decided
+  std::string last_failure_;
+  // Leases of workers that died. What they reported last is older than what the ledgers say, so
+  // which batch each died of is known when all ledgers have been read; the splits wait for that.
+  struct Death {
+    std::string task;
+    std::string why;
+    LeaseState lease;
+  };
+  std::vector<Death> deaths_;             // since ledgers were last asked for
+  std::vector<Death> deaths_read_;        // the ledgers that are being read tell
+  std::vector<BatchId> rejections_read_;  // pending when they were asked for
+
+  std::vector<Manifest> manifests_;              // committed, newest first
+  std::map<std::string, std::string> unusable_;  // checkpoints that failed to restore, with why
+  std::optional<CheckpointRound> round_;
+  uint64_t last_round_ = 0;
+  int64_t next_round_ms_ = 0;
+  std::optional<uint64_t> computed_at_round_;  // what the newest checkpoint need not repeat
+  std::string checkpoint_problem_;
+  bool complete_committed_ = false;
+  std::string done_summary_;
+  uint32_t summary_tries_ = 0;
+  int64_t summary_at_ms_ = 0;  // after a write that failed; 0: none did
+  int64_t ended_ms_ = 0;
+  bool leaves_alone_ = false;  // such as drained: workers and ps stay for the next coordinator
+  std::optional<Exit> exit_;   // of a job that has ended
+  bool exited_ = false;        // it has been told
+};
+
+}  // namespace paracord

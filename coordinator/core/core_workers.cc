@@ -1,0 +1,357 @@
+// Sessions of workers, what they are given to do, and what becomes of batches that fail.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutant.h"
+#include "common/one_line.h"
+#include "common/probe.h"
+#include "common/status_text.h"
+#include "coordinator/core/core.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
+constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
+constexpr uint32_t kBenchAfter = 3;
+constexpr int64_t kStragglerMs = 5000;        // a lease this old may be given to a second worker
+constexpr int64_t kMisreportMs = 1000;        // no lease after a report that cannot be
+constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
+constexpr int64_t kHearMs = 2000;             // after that, to hear everybody
+
+}  // namespace
+
+void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
+  const auto it = sessions_.find(event.session);
+  if (it == sessions_.end()) {
+    WorkerHoldReply reply;
+    reply.set_rejoin("no such session");
+    return Emit(AnswerHold{event.call, reply});
+  }
+  if (it->second.hold.has_value()) {
+    Emit(AnswerHold{*it->second.hold, absl::CancelledError("held again")});
+  }
+  it->second.last_seen_ms = now_ms_;
+  if (phase_ == Phase::kEnded && !leaves_alone_) {
+    untold_.erase(it->second.task);
+    return Emit(AnswerHold{event.call, LeaveReply<WorkerHoldReply>(*exit_)});
+  }
+  it->second.hold = event.call;
+}
+
+void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
+  const auto it = sessions_.find(event.session);
+  if (it == sessions_.end() || it->second.hold != event.call) return;  // an older hold of it
+  it->second.hold.reset();
+  EndSession(event.session, "its connection broke", now_ms_ >= heard_all_at_ms_);
+}
+
+void CoordinatorCore::Handle(const WorkEvent& event) {
+  const WorkRequest& request = event.request;
+  const auto it = sessions_.find(request.session());
+  WorkReply reply;
+  // Only this coordinator leaves: the workers stay for the next one.
+  const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
+  if (it == sessions_.end()) {
+    if (ended) {
+      reply = LeaveReply<WorkReply>({exit_->code, "the job has ended"});
+    } else {
+      reply.set_rejoin("no such session");
+    }
+    return Emit(AnswerWork{event.call, std::move(reply)});
+  }
+  WorkerSession& session = it->second;
+  session.last_seen_ms = now_ms_;
+  session.computed += request.computed();
+  session.samples += request.samples();
+  session.staleness_sum += request.staleness_sum();
+  window_.computed += request.computed();
+  window_.samples += request.samples();
+  window_.staleness_sum += request.staleness_sum();
+  window_.loss_sum += request.loss_sum();
+  state_.counters.computed += request.computed();
+  state_.counters.duplicates += request.duplicates();
+  if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
+    state_.counters.first_step_ms = now_ms_ - started_ms_;
+  }
+  if (session.parked.has_value()) {  // it asked again before it was answered
+    Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
+  }
+  for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
+  if (request.has_evaluation() && evaluation_.has_value()) {
+    const absl::Status taken = evaluation_->Report(request.evaluation());
+    if (taken.ok()) {
+      evaluation_failures_ = 0;
+    } else {
+      Warn(absl::StrCat(session.task, ": ", std::string(taken.message())));
+      session.benched_until_ms = now_ms_ + 1000;
+    }
+    // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
+    if (request.evaluation().problem() == PROBLEM_DATA && !ending_.has_value() &&
+        ++evaluation_failures_ >= job_.failures.per_batch) {
+      EndAfterCheckpoint({ExitCode::kFailed, "failed", std::string(taken.message())});
+    }
+  }
+  if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();
+  CheckRejected();
+  if (phase_ == Phase::kEnded && !leaves_alone_) {
+    untold_.erase(session.task);
+    return Emit(AnswerWork{event.call, LeaveReply<WorkReply>(*exit_)});
+  }
+  if (request.leaving()) {
+    const uint64_t id = session.id;
+    Emit(AnswerWork{event.call, std::move(reply)});
+    return EndSession(id, "it leaves", false);
+  }
+  if (phase_ == Phase::kEnded) {  // it hears of nothing until its connection breaks
+    session.parked = event.call;
+    return;
+  }
+  if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
+  if (!MUTANT("lost_grant_is_kept")) FreeLostGrants(request);
+  if (TryGiveTask(session, event.call)) return;
+  session.parked = event.call;
+  session.parked_ms = now_ms_;
+  parked_.insert(session.id);
+}
+
+// A worker asks for one task at a time and names what it has: the rest of its grants went with
+// answers that it never got.
+void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
+  const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
+  bool any = evaluation_.has_value() && evaluation_->EndSession(request.session(), held);
+  if (table_.has_value()) {
+    for (const LeaseState& lease : table_->EndSession(request.session(), held)) {
+      abandoned_.insert(lease.split);
+      any = true;
+    }
+  }
+  if (any) PROBE("coordinator.grant.lost");
+}
+
+void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseReport& report) {
+  if (!table_.has_value()) return;
+  const LeaseState* found = table_->Find(report.lease());
+  if (found == nullptr || found->session != session.id) return;
+  const bool failed = report.problem() == PROBLEM_DATA || report.problem() == PROBLEM_NONFINITE ||
+                      report.problem() == PROBLEM_SHAPE;
+  // A failure is one of batch `next`, and a batch that is not there fails no job.
+  const uint32_t next = std::max(report.next(), found->next);
+  if (next > found->end || (failed && next == found->end)) {
+    if (!std::exchange(session.misreports, true)) {
+      Warn(absl::StrCat(session.task, " reports batch ", next, " of a split of ", found->end,
+                        " batches; such reports are ignored"));
+    }
+    abandoned_.insert(found->split);
+    session.benched_until_ms = now_ms_ + kMisreportMs;
+    if (report.ended()) table_->End(report.lease());
+    return;
+  }
+  if (report.next() > found->next) session.failures_in_a_row = 0;
+  table_->Progress(report.lease(), report.next());
+  const LeaseState lease = *table_->Find(report.lease());
+  if (report.ended()) table_->End(report.lease());
+  // In all other cases a push, or a copy of one, may still be on its way.
+  const bool nothing_sent = report.problem() == PROBLEM_NONE || report.problem() == PROBLEM_DATA ||
+                            report.problem() == PROBLEM_NONFINITE;
+  if (!nothing_sent) abandoned_.insert(lease.split);
+  const std::string said = OneLine(report.message(), kSendableBytesMax);
+  switch (report.problem()) {
+    case PROBLEM_GAP:
+      reread_ = true;
+      break;
+    case PROBLEM_DATA:
+      CountFailure(session.task, lease, FailureKind::kData, said);
+      break;
+    case PROBLEM_NONFINITE:
+      CountFailure(session.task, lease, FailureKind::kNonFinite, said);
+      break;
+    case PROBLEM_SHAPE:
+      CountFailure(session.task, lease, FailureKind::kShape, said);
+      break;
+    default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
+      break;
+  }
+  if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.size() > 1) {
+    Rest(session);
+  }
+  if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
+}
+
+// So that others, who may do better, have the leases: where nobody is left all go on, for it is no
+// worker's fault.
+void CoordinatorCore::Rest(WorkerSession& session) {
+  session.benched_until_ms = now_ms_ + kBenchMs;
+  const bool all = std::all_of(sessions_.begin(), sessions_.end(), [&](const auto& item) {
+    return item.second.benched_until_ms > now_ms_;
+  });
+  if (all) {
+    PROBE("coordinator.rest.nobody");
+    for (auto& [id, other] : sessions_) other.benched_until_ms = now_ms_;
+  } else {
+    Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
+                      " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
+  }
+  session.failures_in_a_row = 0;
+}
+
+// Answers `call` if there is something to do for this worker.
+bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
+  if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
+  WorkReply reply;
+  if (phase_ == Phase::kEvaluating && evaluation_.has_value()) {
+    std::optional<EvaluationLease> lease = evaluation_->Grant(last_id_ + 1, session.id);
+    if (!lease.has_value()) return false;
+    *reply.mutable_evaluation() = *std::move(lease);
+  } else if (phase_ == Phase::kTraining && table_.has_value()) {
+    std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
+    for (const auto* deaths : {&deaths_, &deaths_read_}) {
+      for (const Death& death : *deaths) withheld.insert(death.lease.split);
+    }
+    std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
+    if (!lease.has_value()) {
+      lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
+      if (lease.has_value()) PROBE("coordinator.lease.straggler");
+    }
+    if (!lease.has_value()) return false;
+    for (const uint32_t batch : failures_.Rejected(lease->epoch(), lease->split())) {
+      lease->add_rejected(batch);
+    }
+    *reply.mutable_lease() = *std::move(lease);
+  } else {
+    return false;
+  }
+  ++last_id_;
+  Emit(AnswerWork{call, std::move(reply)});
+  return true;
+}
+
+bool CoordinatorCore::WorkIsFree() const {
+  if (phase_ == Phase::kEvaluating) return evaluation_.has_value() && evaluation_->HasFree();
+  return phase_ == Phase::kTraining && table_.has_value() && table_->HasFree();
+}
+
+// After every event: something may have become free, or complete. What time alone brings (an old
+// lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
+// workers and events.
+void CoordinatorCore::ServeParked(bool tick) {
+  if (phase_ == Phase::kTraining && table_.has_value() && AllPs(PsStage::kReady) &&
+      (table_->AllDone() || (reread_ && now_ms_ - ledgers_read_ms_ >= kTickMs))) {
+    ReadLedgers();
+  }
+  for (auto it = parked_.begin(); it != parked_.end() && (tick || WorkIsFree());) {
+    const auto found = sessions_.find(*it);
+    if (found == sessions_.end() || !found->second.parked.has_value()) {
+      it = parked_.erase(it);
+      continue;
+    }
+    WorkerSession& session = found->second;
+    if (TryGiveTask(session, *session.parked)) {
+      session.parked.reset();
+    } else if (now_ms_ - session.parked_ms >= kParkMs) {
+      WorkReply reply;
+      reply.set_wait(session.benched_until_ms > now_ms_ ? "failed too often; resting"
+                                                        : WaitReason());
+      Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), std::move(reply)});
+    }
+    it = session.parked.has_value() ? std::next(it) : parked_.erase(it);
+  }
+}
+
+// This coordinator did not run: its process was stopped, or its machine, or the loop was busy. It
+// could hear nobody meanwhile, so nobody was silent, and connections broke from its own silence.
+void CoordinatorCore::NoticeStop() {
+  const int64_t stopped_ms = now_ms_ - ticked_ms_;
+  if (stopped_ms < kStoppedMs) return;
+  PROBE("coordinator.stopped");
+  ticked_ms_ = now_ms_;
+  heard_all_at_ms_ = now_ms_ + kHearMs;
+  for (auto& [id, session] : sessions_) {
+    session.last_seen_ms = std::min(now_ms_, session.last_seen_ms + stopped_ms);
+  }
+  for (Ps& ps : ps_) ps.away_since_ms += stopped_ms;
+  forms_since_ms_ += stopped_ms;
+}
+
+void CoordinatorCore::DriveSessions() {
+  std::vector<uint64_t> silent;
+  for (const auto& [id, session] : sessions_) {
+    if (now_ms_ - session.last_seen_ms > job_.timeouts.worker_ms) silent.push_back(id);
+  }
+  for (const uint64_t id : silent) {
+    EndSession(id, absl::StrCat("it was silent for ", job_.timeouts.worker_ms, " ms"), true);
+  }
+}
+
+void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  const WorkerSession session = std::move(it->second);
+  sessions_.erase(it);
+  session_of_.erase(session.task);
+  if (phase_ != Phase::kEnded) Info(absl::StrCat(session.task, " left: ", why));
+  if (session.hold.has_value()) {
+    WorkerHoldReply reply;
+    reply.set_rejoin(why);
+    Emit(AnswerHold{*session.hold, reply});
+  }
+  if (session.parked.has_value()) {
+    WorkReply reply;
+    reply.set_rejoin(why);
+    Emit(AnswerWork{*session.parked, reply});
+  }
+  if (died) ++state_.counters.worker_recoveries;
+  if (evaluation_.has_value()) evaluation_->EndSession(id);
+  if (!table_.has_value()) return;
+  for (const LeaseState& lease : table_->EndSession(id)) {
+    abandoned_.insert(lease.split);
+    if (died && phase_ == Phase::kTraining && AllPs(PsStage::kReady)) {
+      deaths_.push_back({session.task, why, lease});
+      reread_ = true;
+    }
+  }
+}
+
+void CoordinatorCore::EndAllSessions(const std::string& why) {
+  while (!sessions_.empty()) EndSession(sessions_.begin()->first, why, false);
+}
+
+// Who waits for whom and why, in one line.
+std::string CoordinatorCore::WaitReason() const {
+  if (!save_problem_.empty() && (evaluation_unsaved_ || !job_fixed_)) {
+    return "job.state cannot be written: " + save_problem_;
+  }
+  if (!AllPs(PsStage::kReady)) {
+    if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
+    return "training is parked: " + MissingTasks();
+  }
+  switch (phase_) {
+    case Phase::kEvaluating:
+      return "the rest of the evaluation is with other workers";
+    case Phase::kFinishing:
+      return checkpoint_problem_.empty() ? "the final checkpoint is being written"
+                                         : "the final checkpoint fails: " + checkpoint_problem_;
+    case Phase::kTraining:
+      return ending_.has_value() ? "the coordinator is ending the job"
+                                 : "the rest of the epoch's splits are with other workers";
+    default:
+      return "the ledgers are being read";
+  }
+}
+
+// Empty if no ps said, when it was last asked, that exchanges wait for them.
+std::string CoordinatorCore::SlowReaders() const {
+  std::string line;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const PsDescription& description = ps_[i].description;
+    if (description.waiting_exchanges() == 0) continue;
+    absl::StrAppend(&line, line.empty() ? "" : "; ", description.waiting_exchanges(),
+                    " exchanges wait for slow readers of ps:", i, ", which pin ",
+                    description.pinned_bytes() >> 20, " MiB (its --pinned-mb)");
+  }
+  return line;
+}
+
+}  // namespace paracord

@@ -1,0 +1,179 @@
+// What the coordinator's core takes and gives: events in, effects out. The shell (coordinator.h)
+// turns calls, answers, timers and file results into events, and carries effects out. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/core/job_state.h"
+#include "proto/paracord.pb.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+
+// A call of a worker's that waits for its answer; drawn by the shell, never reused.
+using CallId = uint64_t;
+
+// ---- events
+
+struct TickEvent {};  // every kTickMs
+
+struct JoinEvent {
+  CallId call = 0;
+  JoinRequest request;
+};
+
+struct WorkEvent {
+  CallId call = 0;
+  WorkRequest request;
+};
+
+struct WorkerHoldEvent {
+  CallId call = 0;
+  uint64_t session = 0;
+};
+
+struct WorkerHoldLostEvent {  // the connection broke: the process is gone, or cut off
+  CallId call = 0;
+  uint64_t session = 0;
+};
+
+using PsRequest = std::variant<DescribeRequest, AdoptRequest, LoadRequest, SnapshotRequest,
+                               PsHoldRequest, FinishRequest>;
+using PsReply = std::variant<PsDescription, SnapshotReply, PsHoldReply, FinishReply>;
+
+struct PsAnswerEvent {
+  uint32_t ps = 0;
+  uint64_t tag = 0;  // of the CallPs effect
+  absl::StatusOr<PsReply> reply;
+};
+
+struct GenerationClaimedEvent {
+  uint64_t generation = 0;
+  absl::Status status;  // ALREADY_EXISTS: another coordinator has it
+};
+
+struct JobStateWrittenEvent {
+  absl::Status status;  // ABORTED: it is there, but a newer coordinator may not have seen it
+};
+
+struct RoundDirectoryMadeEvent {
+  uint64_t round = 0;
+  absl::Status status;
+};
+
+struct RoundCommittedEvent {
+  uint64_t round = 0;
+  // ABORTED: it is there, but a newer coordinator may not have seen it. ALREADY_EXISTS: another
+  // coordinator has completed the job.
+  absl::Status status;
+};
+
+struct SummaryWrittenEvent {
+  absl::Status status;
+};
+
+struct NewestGenerationEvent {
+  absl::StatusOr<uint64_t> generation;  // that anybody has claimed
+  uint64_t obeyed = 0;                  // of the effect
+};
+
+struct DrainEvent {
+  std::string signal = "SIGTERM";
+};
+
+using Event = std::variant<TickEvent, JoinEvent, WorkEvent, WorkerHoldEvent, WorkerHoldLostEvent,
+                           PsAnswerEvent, GenerationClaimedEvent, JobStateWrittenEvent,
+                           RoundDirectoryMadeEvent, RoundCommittedEvent, SummaryWrittenEvent,
+                           NewestGenerationEvent, DrainEvent>;
+
+// ---- effects, to be carried out in order
+
+struct AnswerJoin {
+  CallId call = 0;
+  JoinReply reply;
+};
+
+struct AnswerWork {
+  CallId call = 0;
+  WorkReply reply;
+};
+
+struct AnswerHold {
+  CallId call = 0;
+  absl::StatusOr<WorkerHoldReply> reply;
+};
+
+struct CallPs {
+  uint32_t ps = 0;
+  uint64_t tag = 0;
+  int64_t deadline_ms = 0;
+  PsRequest request;
+  bool anew = false;  // over a new connection: somebody else was at the other end of this one
+};
+
+struct ClaimGeneration {
+  uint64_t generation = 0;
+};
+
+struct WriteJobState {
+  uint64_t generation = 0;
+  JobState state;
+};
+
+struct FindNewestGeneration {
+  uint64_t obeyed = 0;  // by a ps, whoever has claimed it
+};
+
+struct MakeRoundDirectory {
+  uint64_t round = 0;
+  std::string directory;  // below DIR/checkpoints
+};
+
+struct CommitRound {
+  uint64_t round = 0;
+  std::string directory;  // as it was made; the commit renames it to the manifest's own name
+  Manifest manifest;
+  CheckpointName newest_known;  // of those that are there
+  uint64_t generation = 0;      // that leads now; the manifest's may be one before it
+};
+
+struct RemoveCheckpoints {
+  std::vector<std::string> directories;  // below DIR/checkpoints
+};
+
+struct RemoveUncommittedRound {
+  std::string directory;  // below DIR/checkpoints; it stays if it has a manifest
+};
+
+struct WriteSummary {
+  std::string contents;
+};
+
+struct Log {
+  enum class Level { kInfo, kWarning, kError };
+  Level level = Level::kInfo;
+  std::string text;
+};
+
+struct Exit {  // when everything before it has been carried out and answered
+  int code = 0;
+  std::string reason;
+};
+
+using Effect = std::variant<AnswerJoin, AnswerWork, AnswerHold, CallPs, ClaimGeneration,
+                            WriteJobState, FindNewestGeneration, MakeRoundDirectory, CommitRound,
+                            RemoveCheckpoints, RemoveUncommittedRound, WriteSummary, Log, Exit>;
+
+// Named numbers at one step, as TensorBoard charts them.
+struct Chart {
+  int64_t step = 0;  // batches done
+  std::vector<std::pair<std::string, double>> values;
+};
+
+}  // namespace paracord

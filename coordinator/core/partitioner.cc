@@ -1,0 +1,143 @@
+#include "coordinator/core/partitioner.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "config/limits.h"
+#include "config/partitions.h"
+#include "nlohmann/json.hpp"
+#include "storage/checkpoint.h"
+#include "storage/safetensors.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
+constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
+
+// What a partition may take in the header of a ps's file: its values, its ledger and at most
+// kTensorsMax - 2 slots, each with its name and kTensorTextBytes of the rest, and its counts.
+constexpr uint64_t kTensorsMax = 6;
+constexpr uint64_t kTensorTextBytes = 120;
+constexpr uint64_t kCountsTextBytes = 120;
+uint64_t HeaderBytes(const std::string& name) {
+  // In JSON, as the file has it.
+  const nlohmann::json text = name;
+  const uint64_t bytes = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
+  return kTensorsMax * (bytes + kTensorTextBytes) + bytes + kCountsTextBytes;
+}
+
+}  // namespace
+
+absl::StatusOr<VariableSize> SizeOf(const VariableSpec& variable) {
+  if (variable.name().empty()) return absl::InvalidArgumentError("a variable has no name");
+  VariableSize size{1, kElementBytes};
+  for (int axis = 0; axis < variable.shape_size(); ++axis) {
+    const uint64_t length = variable.shape(axis);
+    if (length == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), ": axis ", axis, " has length 0"));
+    }
+    uint64_t& grows = axis == 0 ? size.rows : size.row_bytes;
+    const uint64_t other = axis == 0 ? size.row_bytes : size.rows;
+    if (length > kVariableBytesMax / grows / other) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), ": is larger than 2^62 bytes"));
+    }
+    grows *= length;
+  }
+  return size;
+}
+
+uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule) {
+  uint64_t parts = 1;
+  switch (rule.kind) {
+    case PartitionerSpec::Kind::kFixedShards:
+      parts = rule.shards;
+      break;
+    case PartitionerSpec::Kind::kMinSize:
+      // As TensorFlow: rounded up, so that parts may be smaller than the "minimum".
+      parts = DivideUp(size.rows * size.row_bytes, std::max<uint64_t>(rule.min_shard_bytes, 1));
+      break;
+    case PartitionerSpec::Kind::kMaxSize:
+      parts = DivideUp(size.rows, std::max<uint64_t>(rule.max_shard_bytes / size.row_bytes, 1));
+      break;
+  }
+  if (rule.kind != PartitionerSpec::Kind::kFixedShards && rule.max_shards) {
+    parts = std::min(parts, *rule.max_shards);  // wins over max_shard_bytes
+  }
+  return std::clamp<uint64_t>(parts, 1, size.rows);
+}
+
+namespace {
+
+absl::Status TooLarge(const std::string& name, const VariableSize& size, uint64_t bytes) {
+  const std::string what = absl::StrCat("variable ", name, ": a partition has ", bytes,
+                                        " bytes, at most ", kPartitionBytesMax, " are possible");
+  if (size.row_bytes > kPartitionBytesMax) return absl::InvalidArgumentError(what);
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, "; use {\"partitioner\": {\"kind\": \"max_size\", \"max_shard_bytes\": ",
+                   kPartitionBytesMax, "}}"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
+    std::span<const VariableSpec> variables, const PartitionerSpec& rule) {
+  std::vector<PartitionSpec> partitions;
+  std::set<std::string> names;
+  uint64_t header_bytes = 0;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    ASSIGN_OR_RETURN(const VariableSize size, SizeOf(variables[v]));
+    const std::string& name = variables[v].name();
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two variables have the name ", name));
+    }
+    const uint64_t parts = PartCount(size, rule);
+    if (parts > kPartitionsMax - partitions.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable ", name, ": partitioner asks for more than ", kPartitionsMax, " partitions"));
+    }
+    header_bytes += parts * HeaderBytes(name);
+    if (header_bytes > kSafetensorsHeaderMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", name, ": names of ", partitions.size() + parts,
+                       " partitions do not fit a checkpoint; have fewer, or shorter names"));
+    }
+    const uint64_t largest = DivideUp(size.rows, parts) * size.row_bytes;
+    if (largest > kPartitionBytesMax) return TooLarge(name, size, largest);
+    uint64_t row = 0;
+    for (uint64_t part = 0; part < parts; ++part) {
+      PartitionSpec& spec = partitions.emplace_back();
+      spec.set_id(static_cast<uint32_t>(partitions.size() - 1));
+      spec.set_variable(static_cast<uint32_t>(v));
+      spec.set_name(absl::StrCat(name, "/part_", part));
+      spec.set_row_begin(row);
+      row += size.rows / parts + (part < size.rows % parts ? 1 : 0);
+      spec.set_row_end(row);
+    }
+  }
+  if (std::none_of(variables.begin(), variables.end(),
+                   [](const VariableSpec& variable) { return variable.trainable(); })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is nothing to train: none of the model's ", variables.size(),
+                     " variables is trainable"));
+  }
+  return partitions;
+}
+
+std::vector<uint64_t> PartitionBytes(std::span<const VariableSpec> variables,
+                                     std::span<const PartitionSpec> partitions) {
+  std::vector<uint64_t> bytes;
+  bytes.reserve(partitions.size());
+  for (const PartitionSpec& partition : partitions) {
+    bytes.push_back(PartitionElements(variables[partition.variable()], partition) * kElementBytes);
+  }
+  return bytes;
+}
+
+}  // namespace paracord

@@ -1,0 +1,196 @@
+#include "coordinator/core/split_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "config/data_plan.h"
+
+namespace paracord {
+namespace {
+
+// How many of the first splits after `base` are to be looked at: all later ones are not begun.
+uint64_t Begun(const Ledger& ledger, uint64_t base) {
+  uint64_t end = 0;
+  if (ledger.finished_size() > 0) end = ledger.finished(ledger.finished_size() - 1).last() + 1;
+  if (ledger.open_size() > 0) end = std::max(end, ledger.open(ledger.open_size() - 1).split() + 1);
+  return end - std::min(end, base);
+}
+
+}  // namespace
+
+SplitTable::SplitTable(uint64_t epoch, uint64_t batches, uint32_t split_batches)
+    : epoch_(epoch),
+      batches_(batches),
+      split_batches_(split_batches),
+      open_splits_(DivideUp(batches, split_batches)) {}
+
+bool SplitTable::Begin() {
+  const uint64_t first = splits_.size() * split_batches_;
+  if (first >= batches_) return false;
+  free_.insert(splits_.size());
+  splits_.push_back(
+      {.end = static_cast<uint32_t>(std::min<uint64_t>(split_batches_, batches_ - first))});
+  return true;
+}
+
+void SplitTable::SetNext(uint64_t index, uint32_t next) {
+  Split& split = splits_[index];
+  const bool was_open = split.next < split.end;
+  split.next = std::min(next, split.end);
+  const bool is_open = split.next < split.end;
+  if (was_open && !is_open) --open_splits_;
+  if (!was_open && is_open) ++open_splits_;
+  if (is_open && split.holders == 0) {
+    free_.insert(index);
+  } else {
+    free_.erase(index);
+  }
+}
+
+void SplitTable::Load(const std::vector<uint32_t>& next) {
+  while (splits_.size() < next.size() && Begin()) {
+  }
+  for (uint64_t s = 0; s < splits_.size(); ++s) SetNext(s, s < next.size() ? next[s] : 0);
+}
+
+Lease SplitTable::MakeLease(uint64_t lease_id, uint64_t session, uint64_t index, int64_t now_ms) {
+  Split& split = splits_[index];
+  ++split.holders;
+  free_.erase(index);
+  leases_[lease_id] = {lease_id, session, index, split.next, split.end, now_ms};
+  leases_of_.emplace(session, lease_id);
+  Lease lease;
+  lease.set_id(lease_id);
+  lease.set_epoch(epoch_);
+  lease.set_split(index);
+  lease.set_first_batch(split.next);
+  lease.set_end_batch(split.end);
+  return lease;
+}
+
+std::optional<Lease> SplitTable::Grant(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                                       const std::set<uint64_t>& withheld) {
+  const auto granted = [&](uint64_t split) { return !withheld.contains(split); };
+  auto first = std::find_if(free_.begin(), free_.end(), granted);
+  while (first == free_.end() && Begin()) {
+    if (granted(splits_.size() - 1)) first = std::prev(free_.end());
+  }
+  if (first == free_.end()) return std::nullopt;
+  return MakeLease(lease_id, session, *first, now_ms);
+}
+
+std::optional<Lease> SplitTable::GrantAgain(uint64_t lease_id, uint64_t session, int64_t now_ms,
+                                            int64_t age_ms, const std::set<uint64_t>& withheld) {
+  for (const auto& [id, lease] : leases_) {  // the oldest first
+    if (now_ms - lease.granted_ms < age_ms) break;
+    const Split& split = splits_[lease.split];
+    if (lease.session == session || split.holders > 1 || split.next == split.end) continue;
+    if (withheld.contains(lease.split)) continue;
+    return MakeLease(lease_id, session, lease.split, now_ms);
+  }
+  return std::nullopt;
+}
+
+const LeaseState* SplitTable::Find(uint64_t lease_id) const {
+  const auto it = leases_.find(lease_id);
+  return it == leases_.end() ? nullptr : &it->second;
+}
+
+void SplitTable::Progress(uint64_t lease_id, uint32_t next) {
+  const auto it = leases_.find(lease_id);
+  if (it == leases_.end()) return;
+  it->second.next = std::max(it->second.next, next);
+  if (next > splits_[it->second.split].next) SetNext(it->second.split, next);
+}
+
+void SplitTable::End(uint64_t lease_id) {
+  const auto it = leases_.find(lease_id);
+  if (it == leases_.end()) return;
+  const uint64_t index = it->second.split;
+  leases_of_.erase({it->second.session, lease_id});
+  leases_.erase(it);
+  --splits_[index].holders;
+  SetNext(index, splits_[index].next);
+}
+
+std::vector<LeaseState> SplitTable::EndSession(uint64_t session, const std::set<uint64_t>& held) {
+  std::vector<LeaseState> ended;
+  for (auto it = leases_of_.lower_bound({session, 0});
+       it != leases_of_.end() && it->first == session; ++it) {
+    if (!held.contains(it->second)) ended.push_back(leases_.at(it->second));
+  }
+  for (const LeaseState& lease : ended) End(lease.id);
+  return ended;
+}
+
+uint64_t SplitTable::LeasesOf(uint64_t session) const {
+  const auto first = leases_of_.lower_bound({session, 0});
+  return static_cast<uint64_t>(std::distance(first, leases_of_.lower_bound({session + 1, 0})));
+}
+
+uint64_t SplitTable::batches_done() const {
+  uint64_t done = 0;
+  for (const Split& split : splits_) done += split.next;
+  return done;
+}
+
+std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint64_t epoch,
+                                uint64_t batches, uint32_t split_batches,
+                                uint64_t splits_per_epoch) {
+  const uint64_t base = epoch * splits_per_epoch;
+  uint64_t splits = ledgers.empty() ? 0 : DivideUp(batches, split_batches);
+  for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
+  const uint64_t end = base + splits;
+  std::vector<uint32_t> least(splits, split_batches);
+  // Of thousands of ledgers and a million splits: only what a ledger has not finished is looked at.
+  for (const Ledger* ledger : ledgers) {
+    uint64_t at = base;
+    auto open = ledger->open().begin();
+    const auto look_until = [&](uint64_t until) {
+      for (; at < until; ++at) {
+        while (open != ledger->open().end() && open->split() < at) ++open;
+        const bool begun = open != ledger->open().end() && open->split() == at;
+        least[at - base] = std::min(least[at - base], begun ? open->next() : 0);
+      }
+    };
+    for (const SplitInterval& interval : ledger->finished()) {
+      look_until(std::min(interval.first(), end));
+      at = std::max(at, interval.last() + 1);
+    }
+    look_until(end);
+  }
+  return least;
+}
+
+bool CoversAll(const std::vector<uint32_t>& next, uint64_t batches, uint32_t split_batches) {
+  if (next.size() < DivideUp(batches, split_batches)) return false;
+  for (uint64_t s = 0; s * split_batches < batches; ++s) {
+    if (next[s] < std::min<uint64_t>(split_batches, batches - s * split_batches)) return false;
+  }
+  return true;
+}
+
+uint64_t BatchesReached(const std::vector<const Ledger*>& ledgers, const DataPlan& plan) {
+  const uint64_t splits_per_epoch = SplitsPerEpoch(plan);
+  uint64_t reached = 0;
+  const auto reach = [&](uint64_t split, uint32_t batches) {
+    const uint64_t before = split / splits_per_epoch * BatchesPerEpoch(plan);
+    reached = std::max(reached, before + BatchInEpoch(plan, split % splits_per_epoch, batches));
+  };
+  for (const Ledger* ledger : ledgers) {
+    if (ledger->finished_size() > 0) {
+      const uint64_t last = ledger->finished(ledger->finished_size() - 1).last();
+      reach(last, BatchesInSplit(plan, last % splits_per_epoch));
+    }
+    for (const OpenSplit& open : ledger->open()) reach(open.split(), open.next());
+  }
+  return reached;
+}
+
+uint64_t EpochsBegun(const std::vector<const Ledger*>& ledgers, uint64_t splits_per_epoch) {
+  uint64_t splits = 0;
+  for (const Ledger* ledger : ledgers) splits = std::max(splits, Begun(*ledger, 0));
+  return DivideUp(splits, splits_per_epoch);
+}
+
+}  // namespace paracord

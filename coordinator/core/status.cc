@@ -1,0 +1,260 @@
+// What people are told: `paracord status` and summary.json.
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "config/data_plan.h"
+#include "coordinator/core/core.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+const char* PhaseName(CoordinatorCore::Phase phase) {
+  switch (phase) {
+    case CoordinatorCore::Phase::kForming:
+      return "forming";
+    case CoordinatorCore::Phase::kLoading:
+      return "loading";
+    case CoordinatorCore::Phase::kTraining:
+      return "training";
+    case CoordinatorCore::Phase::kEvaluating:
+      return "evaluating";
+    case CoordinatorCore::Phase::kFinishing:
+      return "finishing";
+    case CoordinatorCore::Phase::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
+double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+json EvaluationsJson(std::span<const EvaluationResult> results) {
+  json evaluations = json::array();
+  for (const EvaluationResult& result : results) {
+    evaluations.push_back({{"epoch", result.epoch + 1}, {"metrics", result.metrics}});
+  }
+  return evaluations;
+}
+
+}  // namespace
+
+JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
+  JobCounters counters = state_.counters;
+  counters.wall_ms += now_ms_ - started_ms_;
+  counters.training_ms +=
+      training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
+  // Both are of the lives that are remembered, so that the rate is one of the same time.
+  const uint64_t before = samples_found_.value_or(counts.samples);
+  counters.training_samples += counts.samples - std::min(counts.samples, before);
+  return counters;
+}
+
+CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
+  LedgerCounts counts;
+  if (!job_fixed_) return counts;
+  counts.batches = TotalBatches();
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.description.partitions()) {
+      if (!partition.has_ledger()) continue;
+      least = std::min(least, partition.ledger().applied());
+      counts.applied_max = std::max(counts.applied_max, partition.ledger().applied());
+      counts.rejected = std::max(counts.rejected, partition.ledger().rejected());
+      counts.healthy = counts.healthy && partition.healthy();
+    }
+  }
+  counts.applied_min = least == std::numeric_limits<uint64_t>::max() ? 0 : least;
+  // Of applied batches, each once: whole epochs, and the batches of the one under way.
+  const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
+  const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
+  const uint64_t examples =
+      entered / per_epoch * state_.plan.records() + entered % per_epoch * state_.plan.batch();
+  counts.samples = examples - std::min(examples, counts.rejected * state_.plan.batch());
+  return counts;
+}
+
+// As workers report it, which is newer than what is known of the ledgers.
+uint64_t CoordinatorCore::BatchesDone(const LedgerCounts& counts) const {
+  if (!table_.has_value()) return counts.applied_min + counts.rejected;
+  return epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done();
+}
+
+std::string CoordinatorCore::DoneReason() const {
+  if (state_.stop.has_value()) return state_.stop->reason;
+  const LedgerCounts counts = Counts();
+  if (counts.rejected == 0) return "all batches are applied";
+  return absl::StrCat("all batches are done, ", counts.rejected, " of ", counts.batches,
+                      " were rejected",
+                      last_failure_.empty() ? "" : "; the last failure: " + last_failure_);
+}
+
+std::string CoordinatorCore::SummaryText(const std::string& status,
+                                         const std::string& reason) const {
+  const LedgerCounts counts = Counts();
+  const JobCounters counters = CountersNow(counts);
+  json metrics = json::object();
+  if (!state_.evaluations.empty()) metrics["test"] = state_.evaluations.back().metrics;
+  const Window recently = Recently(now_ms_);
+  if (recently.computed > 0) metrics["train"] = {{"loss", recently.loss()}};
+  json summary = {
+      {"status", status},
+      {"reason", reason},
+      {"epochs", epochs_closed_},
+      {"wall_seconds", Seconds(counters.wall_ms)},
+      {"first_step_seconds", nullptr},
+      {"samples", counts.samples},
+      {"computed", counters.computed},
+      {"duplicates", counters.duplicates},
+      {"samples_per_second",
+       Ratio(static_cast<double>(counters.training_samples), Seconds(counters.training_ms))},
+      {"metrics", metrics},
+      {"evaluations", EvaluationsJson(state_.evaluations)},
+      {"ledger",
+       {{"batches", counts.batches},
+        {"applied_min", counts.applied_min},
+        {"applied_max", counts.applied_max},
+        {"rejected", counts.rejected}}},
+      {"recoveries",
+       {{"worker", counters.worker_recoveries},
+        {"ps", counters.ps_recoveries},
+        {"coordinator", counters.coordinator_recoveries}}},
+      {"checkpoints", {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  if (counters.first_step_ms >= 0) summary["first_step_seconds"] = Seconds(counters.first_step_ms);
+  if (!manifests_.empty()) {
+    uint64_t bytes = 0;
+    for (const ManifestFile& file : manifests_.front().files) bytes += file.bytes;
+    summary["checkpoints"]["last_step"] = manifests_.front().name.step;
+    summary["checkpoints"]["bytes"] = bytes;
+  }
+  return TextOf(summary, 2) + "\n";
+}
+
+// The window under way and the one before it.
+CoordinatorCore::Window CoordinatorCore::Recently(int64_t now_ms) const {
+  Window sum = window_;
+  if (phase_ == Phase::kTraining) sum.length_ms = now_ms - window_.since_ms;
+  sum.length_ms += window_before_.length_ms;
+  sum.computed += window_before_.computed;
+  sum.samples += window_before_.samples;
+  sum.staleness_sum += window_before_.staleness_sum;
+  sum.loss_sum += window_before_.loss_sum;
+  return sum;
+}
+
+Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
+  Chart chart{static_cast<int64_t>(BatchesDone(Counts())), {}};
+  const Window recently = Recently(now_ms);
+  if (recently.computed > 0) {
+    chart.values = {{"train/loss", recently.loss()},
+                    {"cluster/staleness", static_cast<double>(recently.staleness_sum) /
+                                              static_cast<double>(recently.computed)}};
+  }
+  chart.values.emplace_back(
+      "cluster/samples_per_second",
+      Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms)));
+  chart.values.emplace_back("cluster/workers", static_cast<double>(sessions_.size()));
+  return chart;
+}
+
+std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
+  std::vector<Chart> charts;
+  for (; index < evaluations(); ++index) {
+    const EvaluationResult& result = state_.evaluations[index];
+    Chart chart{static_cast<int64_t>((result.epoch + 1) * BatchesPerEpoch(state_.plan)), {}};
+    for (const auto& [name, value] : result.metrics) {
+      chart.values.emplace_back("test/" + name, value);
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
+  const LedgerCounts counts = Counts();
+  const JobCounters counters = CountersNow(counts);
+  json ps_list = json::array();
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_[i];
+    json entry = {{"task", absl::StrCat("ps:", i)},
+                  {"address", ps.address},
+                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
+                            : ps.stage == PsStage::kAway ? "away"
+                                                         : "loading"},
+                  {"bytes", ps.description.bytes()},
+                  {"pinned_bytes", ps.description.pinned_bytes()},
+                  {"waiting_exchanges", ps.description.waiting_exchanges()},
+                  {"partitions", ps.description.partitions_size()},
+                  {"duplicates", ps.description.duplicates()},
+                  {"refused", ps.description.refused()}};
+    if (!ps.problem.empty()) entry["problem"] = ps.problem;
+    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    ps_list.push_back(std::move(entry));
+  }
+  const Window recently = Recently(now_ms);
+  json workers = json::array();
+  for (const auto& [id, session] : sessions_) {
+    const uint64_t leases = table_.has_value() ? table_->LeasesOf(id) : 0;
+    const double samples_per_second =
+        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
+    workers.push_back({{"task", session.task},
+                       {"device", session.device},
+                       {"leases", leases},
+                       {"computed", session.computed},
+                       {"samples_per_second", samples_per_second},
+                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
+                                           static_cast<double>(session.computed))},
+                       {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
+                       {"resting", session.benched_until_ms > now_ms}});
+  }
+  json status = {{"job", job_.name},
+                 {"run_id", state_.run_id},
+                 {"phase", PhaseName(phase_)},
+                 {"generation", generation_},
+                 {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
+                 {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+                 {"batches", counts.batches},
+                 {"batches_done", BatchesDone(counts)},
+                 {"applied_min", counts.applied_min},
+                 {"applied_max", counts.applied_max},
+                 {"rejected", counts.rejected},
+                 {"healthy", counts.healthy},
+                 {"loss", recently.computed > 0 ? json(recently.loss()) : json()},
+                 {"samples_per_second",
+                  Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
+                 {"wall_seconds", Seconds(counters.wall_ms)},
+                 {"up_seconds", Seconds(now_ms - started_ms_)},
+                 {"ps", ps_list},
+                 {"workers", workers},
+                 {"recoveries",
+                  {{"worker", counters.worker_recoveries},
+                   {"ps", counters.ps_recoveries},
+                   {"coordinator", counters.coordinator_recoveries}}}};
+  const Manifest* const usable = UsableCheckpoint();
+  status["checkpoint"] = {
+      {"last", usable == nullptr ? json() : json(usable->name.ToString())},
+      {"running", round_.has_value()},
+      {"problem", checkpoint_problem_.empty() ? save_problem_ : checkpoint_problem_},
+      {"refused", unusable_}};
+  status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
+  const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
+  std::string waiting = moving ? SlowReaders() : "";
+  if (!moving && phase_ != Phase::kEnded) {
+    const bool missing = (!job_fixed_ && save_problem_.empty()) ||
+                         (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
+    waiting = missing ? MissingTasks() : WaitReason();
+    if (!claim_problem_.empty()) waiting = claim_problem_;
+  }
+  if (!waiting.empty()) status["waiting"] = waiting;
+  if (!last_failure_.empty()) status["last_failure"] = last_failure_;
+  return TextOf(status);
+}
+
+}  // namespace paracord

@@ -1,0 +1,19 @@
+// The readers of formats that hold whole arrays: entries of the table in data_source.cc. Features
+// and labels are one array, or an object of arrays by the model's input or output.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "data/data_source.h"
+
+namespace paracord {
+
+// {features, labels, weights, scale}: IDX files, plain or gzip; features are multiplied by scale.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(Files& files, const DataSpec& spec);
+// {features, labels, weights}: .npy files in C order.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenNpy(Files& files, const DataSpec& spec);
+// {file, features, labels, weights, scale}: .npz files; the arrays are named by their keys.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenNpz(Files& files, const DataSpec& spec);
+
+}  // namespace paracord

@@ -1,0 +1,58 @@
+// Prepares the next batches on a thread of its own while the current one computes. Owned by the
+// trainer; Start, Next and the destructor are called by one thread at a time. Never ahead by more
+// than `depth` batches, whose memory is used again and again.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "data/data_source.h"
+
+namespace paracord {
+
+class BatchLoader {
+ public:
+  // Fills in the records of the index-th batch since Start; none: there are no more. Returns the
+  // key of their epoch. Called on the loader's thread.
+  using Sequence = std::function<uint64_t(uint64_t index, std::vector<uint64_t>& records)>;
+
+  // The source must outlive the loader.
+  BatchLoader(const DataSource& source, size_t depth);
+  ~BatchLoader();
+
+  // Drops what is prepared and goes on with this sequence.
+  void Start(Sequence sequence);
+  // Waits for the next batch of the sequence, which stays valid until the next call of Next or
+  // Start. Null: the sequence is over, or was never started. An error belongs to the batch that it
+  // stands for: the one after it may be asked for.
+  absl::StatusOr<const Batch*> Next();
+
+ private:
+  struct Slot {
+    Batch batch;
+    absl::Status status;
+  };
+  void Loop();
+
+  const DataSource& source_;
+  Mutex mu_;
+  std::condition_variable changed_;
+  // Guarded by mu_.
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool over_ ABSL_GUARDED_BY(mu_) = true;  // the sequence has no more batches
+  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;  // counts Starts
+  uint64_t index_ ABSL_GUARDED_BY(mu_) = 0;
+  std::shared_ptr<const Sequence> sequence_ ABSL_GUARDED_BY(mu_);  // also in use by the thread
+  std::deque<std::unique_ptr<Slot>> ready_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<Slot>> free_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<Slot> lent_ ABSL_GUARDED_BY(mu_);  // what the last Next returned
+  std::thread thread_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,39 @@
+// Which records a batch holds: a pure function of the data plan and the batch's identity, so that
+// any worker, at any time, computes the same batch. Counts are in config/data_plan.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// A bijection of [0, n) that needs no memory: a Feistel network over the next power of two, walked
+// until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+class Permutation {
+ public:
+  Permutation(uint64_t n, uint64_t key);  // n > 0
+  uint64_t operator()(uint64_t position) const;
+
+ private:
+  uint64_t Encrypt(uint64_t x) const;
+
+  uint64_t n_;
+  uint64_t key_;
+  int low_bits_ = 0, high_bits_ = 0;
+};
+
+bool SameBatch(const BatchId& a, const BatchId& b);
+
+// Replaces `records`; empty for a batch that the plan does not have. An epoch has its own order if
+// the plan shuffles.
+void BatchRecords(const DataPlan& plan, const BatchId& id, std::vector<uint64_t>& records);
+
+// For what is random about reading a record in this epoch (DataSource::ReadForTraining).
+uint64_t EpochKey(const DataPlan& plan, const BatchId& id);
+
+// For GradientProgram::ComputeGradients.
+uint64_t BatchKey(const DataPlan& plan, const BatchId& id);
+
+}  // namespace paracord

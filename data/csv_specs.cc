@@ -1,0 +1,251 @@
+// The job's side of CSV columns: reading the specs and binding them to a file.
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+#include "config/nearest.h"
+#include "data/csv_columns.h"
+#include "data/data_options.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNumberMax = 1e300;
+constexpr uint64_t kBinsMax = uint64_t{1} << 24;  // indices are float32
+constexpr size_t kCrossMax = 16;
+constexpr std::string_view kInputKey = "input";  // what features call their group
+
+// A column by name or number; false with a problem if it is neither.
+bool ReadColumnName(const json& value, const std::string& path, Problems& problems,
+                    std::vector<CsvColumnName>& columns) {
+  if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
+    columns.push_back({value.get<std::string>(), std::nullopt});
+  } else if (value.is_number_unsigned() && value.get<uint64_t>() < (1 << 24)) {
+    columns.push_back({"", value.get<size_t>()});
+  } else {
+    problems.Add(path,
+                 absl::StrCat("must be the name or number of a column, is ", JsonExcerpt(value)));
+    return false;
+  }
+  return true;
+}
+
+// A list of words, each with the index it stands for; an entry that is a list holds words of one
+// index.
+void ReadVocabulary(const json& list, const std::string& path, Problems& problems, CsvSpec& spec) {
+  const auto add = [&](const json& word) {
+    if (!word.is_string()) {
+      problems.Add(path, absl::StrCat("must be words, holds ", JsonExcerpt(word)));
+    } else if (!spec.vocabulary.try_emplace(word.get<std::string>(), spec.oov + spec.words)
+                    .second) {
+      problems.Add(path, absl::StrCat("holds ", JsonExcerpt(word), " twice"));
+    }
+  };
+  if (!list.is_array() || list.empty() || list.size() > kBinsMax) {
+    return problems.Add(path, absl::StrCat("must be a list of words, is ", JsonExcerpt(list)));
+  }
+  for (const json& entry : list) {
+    if (entry.is_array()) {
+      for (const json& word : entry) add(word);
+    } else {
+      add(entry);
+    }
+    ++spec.words;
+  }
+}
+
+class SpecReader {
+ public:
+  SpecReader(const json& value, const std::string& path, const std::string& group_key,
+             uint32_t oov_default, Problems& problems)
+      : fields_(value, path, problems), problems_(problems), group_key_(group_key) {
+    spec_.path = path;
+    spec_.oov = oov_default;
+  }
+
+  CsvSpec Read() {
+    static constexpr std::array<std::string_view, 5> kKinds = {"numeric", "categorical", "hashed",
+                                                               "crossed", "string"};
+    std::string kind = "numeric";
+    fields_.OneOf("kind", kKinds, kind);
+    const auto at = std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin();
+    spec_.kind = static_cast<CsvSpec::Kind>(at);
+    if (spec_.kind == CsvSpec::Kind::kString && group_key_ != kInputKey) {
+      fields_.Problem("kind", "only features may be strings");
+    }
+    fields_.String(group_key_, spec_.group);
+    ReadColumns();
+    ReadDefault();
+    if (spec_.kind == CsvSpec::Kind::kNumeric) ReadNumeric();
+    if (spec_.kind == CsvSpec::Kind::kCategorical) ReadCategorical();
+    if (spec_.kind == CsvSpec::Kind::kHashed || spec_.kind == CsvSpec::Kind::kCrossed) {
+      if (fields_.Find("bins") == nullptr) fields_.Problem("bins", "is missing");
+      fields_.Integer("bins", 1, kBinsMax, spec_.bins);
+    }
+    fields_.ReportUnknown();
+    return std::move(spec_);
+  }
+
+ private:
+  void ReadColumns() {
+    const bool several = spec_.kind == CsvSpec::Kind::kCrossed;
+    const std::string key = several ? "columns" : "column";
+    const json* value = fields_.FindValue(key);
+    if (value == nullptr) return fields_.Problem(key, "is missing");
+    if (!several) {
+      ReadColumnName(*value, fields_.PathOf(key), problems_, spec_.columns);
+    } else if (!value->is_array() || value->size() < 2 || value->size() > kCrossMax) {
+      fields_.Problem(key, absl::StrCat("must be a list of 2 to ", kCrossMax, " columns"));
+    } else {
+      for (const json& column : *value) {
+        if (!ReadColumnName(column, fields_.PathOf(key), problems_, spec_.columns)) return;
+      }
+    }
+  }
+
+  void ReadDefault() {
+    const json* value = fields_.FindValue("default");
+    if (value == nullptr) return;
+    const bool numeric = spec_.kind == CsvSpec::Kind::kNumeric;
+    if (numeric ? !value->is_number() : !value->is_string()) {
+      return fields_.Problem("default", absl::StrCat("must be a ", numeric ? "number" : "string",
+                                                     ", is ", JsonExcerpt(*value)));
+    }
+    spec_.default_text = numeric ? value->dump() : value->get<std::string>();
+  }
+
+  void ReadNumeric() {
+    fields_.Number("mean", -kNumberMax, kNumberMax, spec_.mean);
+    fields_.Number("std", 1e-300, kNumberMax, spec_.std);
+  }
+
+  void ReadCategorical() {
+    fields_.Integer("oov", 0, 1 << 20, spec_.oov);
+    fields_.Bool("one_hot", spec_.one_hot);
+    const json* words = fields_.FindValue("vocabulary");
+    if (words != nullptr) ReadVocabulary(*words, fields_.PathOf("vocabulary"), problems_, spec_);
+    fields_.String("vocabulary_file", spec_.vocabulary_file);
+    if ((words == nullptr) == spec_.vocabulary_file.empty()) {
+      fields_.Problem("vocabulary", "give either `vocabulary` or `vocabulary_file`");
+    }
+  }
+
+  JsonFields fields_;
+  Problems& problems_;
+  const std::string group_key_;
+  CsvSpec spec_;
+};
+
+absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
+  if (spec.vocabulary_file.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadWords(files, spec.vocabulary_file));
+  if (lines.size() > kBinsMax - spec.oov) {
+    return absl::InvalidArgumentError(absl::StrCat(spec.vocabulary_file, ": holds ", lines.size(),
+                                                   " words, more than ", kBinsMax - spec.oov,
+                                                   ", of which float32 can tell the numbers"));
+  }
+  for (const std::string& line : lines) {
+    spec.vocabulary_fingerprint = Mix64(spec.vocabulary_fingerprint, line);
+    if (spec.vocabulary.try_emplace(line, spec.oov + spec.words).second) {
+      ++spec.words;
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec.vocabulary_file, ": holds ", Quoted(line), " twice"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> FindColumn(const CsvColumnName& column,
+                                  const std::vector<std::string>& names, size_t fields,
+                                  const std::string& path, const std::string& key) {
+  if (column.number.has_value()) {
+    if (*column.number < fields) return *column.number;
+    return absl::InvalidArgumentError(absl::StrCat(key, ": there is no column ", *column.number,
+                                                   " in ", path, ", which has ", fields));
+  }
+  const std::string& name = column.name;
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at != names.end()) {
+    if (std::find(at + 1, names.end(), name) == names.end()) {
+      return static_cast<size_t>(at - names.begin());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(key, ": there are several columns \"", name,
+                                                   "\" in ", path, "; give its number instead"));
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return absl::InvalidArgumentError(absl::StrCat(
+      key, ": there is no column \"", name, "\" in ", path,
+      names.empty() ? "; its columns have no names, see `columns`" : NearestHint(name, known)));
+}
+
+// One numeric spec for each column that matches; the spec itself if it is no pattern.
+std::vector<CsvSpec> Expanded(const CsvSpec& spec, const std::vector<std::string>& names) {
+  const std::string& wanted = spec.columns[0].name;
+  const bool pattern = spec.kind != CsvSpec::Kind::kCrossed && spec.columns.size() == 1 &&
+                       wanted.find('*') != std::string::npos &&
+                       std::find(names.begin(), names.end(), wanted) == names.end();
+  std::vector<CsvSpec> specs;
+  for (const std::string& name : names) {
+    if (!pattern || fnmatch(wanted.c_str(), name.c_str(), 0) != 0) continue;
+    specs.push_back(spec);
+    specs.back().columns = {{name, std::nullopt}};
+  }
+  if (specs.empty()) specs.push_back(spec);
+  return specs;
+}
+
+}  // namespace
+
+std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
+                                  const std::string& group_key, uint32_t oov_default,
+                                  Problems& problems) {
+  const json* value = fields.FindValue(key);
+  const std::string whole = fields.PathOf(key);
+  std::vector<CsvSpec> specs;
+  if (value == nullptr) return specs;
+  const auto read = [&](const json& entry, const std::string& path) {
+    if (entry.is_object()) {
+      specs.push_back(SpecReader(entry, path, group_key, oov_default, problems).Read());
+      return;
+    }
+    CsvSpec spec;
+    spec.path = path;
+    if (ReadColumnName(entry, path, problems, spec.columns)) specs.push_back(std::move(spec));
+  };
+  if (value->is_array()) {
+    for (size_t i = 0; i < value->size(); ++i) read((*value)[i], absl::StrCat(whole, "[", i, "]"));
+    if (value->empty()) problems.Add(whole, "names no column");
+  } else {
+    read(*value, whole);
+  }
+  return specs;
+}
+
+absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
+                          const std::string& path, std::vector<CsvSpec>& specs) {
+  std::vector<CsvSpec> bound;
+  Problems problems;
+  for (CsvSpec& spec : specs) {
+    RETURN_IF_ERROR(LoadVocabulary(files, spec));
+    for (CsvSpec& each : Expanded(spec, names)) {
+      for (const CsvColumnName& column : each.columns) {
+        const auto at = FindColumn(column, names, fields, path, each.path);
+        if (at.ok()) each.fields.push_back(*at);
+        if (!at.ok()) problems.Add("", std::string(at.status().message()));
+      }
+      bound.push_back(std::move(each));
+    }
+  }
+  specs = std::move(bound);
+  return problems.ToStatus();
+}
+
+}  // namespace paracord

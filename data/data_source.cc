@@ -1,0 +1,170 @@
+#include "data/data_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/finite.h"
+#include "common/status_macros.h"
+#include "config/json_fields.h"
+#include "config/unknown_name.h"
+#include "data/array_source.h"
+#include "data/csv_source.h"
+#include "data/image_source.h"
+#include "data/mix_source.h"
+#include "data/part_source.h"
+#include "data/text_source.h"
+#include "data/tf_record.h"
+#include "data/transform.h"
+
+namespace paracord {
+namespace {
+
+struct Format {
+  std::string_view name;
+  absl::StatusOr<std::unique_ptr<DataSource>> (*open)(Files&, const DataSpec&);
+};
+
+constexpr std::array<Format, 7> kFormats{{{"csv", OpenCsv},
+                                          {"idx", OpenIdx},
+                                          {"images", OpenImages},
+                                          {"npy", OpenNpy},
+                                          {"npz", OpenNpz},
+                                          {"text", OpenText},
+                                          {"tfrecord", OpenTfRecord}}};
+
+constexpr size_t kMixMax = 64;
+
+using Opened = absl::StatusOr<std::unique_ptr<DataSource>>;
+
+Opened OpenFormat(Files& files, const DataSpec& spec) {
+  std::vector<std::string_view> known;
+  for (const Format& format : kFormats) {
+    if (format.name == spec.format) return format.open(files, spec);
+    known.push_back(format.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data format \"", spec.format, "\"", NotSupported(spec.format, known)));
+}
+
+// Opens every source, so that the problems of all are known at once.
+Opened OpenMix(Files& files, const DataSpec& spec) {
+  Problems problems;
+  JsonFields fields(spec.options, "data (mix)", problems);
+  const nlohmann::json* entries = fields.FindValue("mix");
+  std::vector<WeightedSource> sources;
+  if (entries == nullptr || !entries->is_array() || entries->empty() || entries->size() > kMixMax) {
+    fields.Problem("mix", absl::StrCat("must be a list of 1 to ", kMixMax, " sources"));
+    entries = nullptr;
+  }
+  for (size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
+    const std::string path = absl::StrCat("mix[", i, "]");
+    DataSpec each{(*entries)[i].value("format", ""), (*entries)[i], spec.keep};
+    Problems own;
+    JsonFields own_fields(each.options, path, own);
+    WeightedSource source;
+    own_fields.Number("weight", 1e-9, 1e9, source.weight);
+    each.options.erase("format");
+    each.options.erase("weight");
+    Opened opened = OpenDataSource(files, each);
+    for (const std::string& line : own.lines()) problems.Add("", line);
+    if (!opened.ok()) problems.Add(path, std::string(opened.status().message()));
+    if (opened.ok()) source.source = *std::move(opened);
+    sources.push_back(std::move(source));
+  }
+  fields.ReportUnknown();
+  RETURN_IF_ERROR(problems.ToStatus());
+  return MakeMix(std::move(sources));
+}
+
+}  // namespace
+
+std::string Where(const Batch& batch, size_t example) {
+  return batch.source != nullptr && example < batch.records.size()
+             ? batch.source->Where(batch.records[example])
+             : absl::StrCat("example ", example, " of the batch");
+}
+
+std::string FirstNotFinite(const Batch& batch) {
+  for (const auto& [what, columns] :
+       {std::pair("input", &batch.inputs), std::pair("target", &batch.targets),
+        std::pair("weight", &batch.weights)}) {
+    for (const Column& column : *columns) {
+      if (AllFinite(column.values)) continue;
+      const auto bad = std::find_if(column.values.begin(), column.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+      const size_t each = column.values.size() / batch.examples;
+      const auto example = static_cast<size_t>(bad - column.values.begin()) / each;
+      return absl::StrCat(Where(batch, example), ": ", what,
+                          column.name.empty() ? "" : " \"" + column.name + "\"", " is ", *bad);
+    }
+  }
+  return "";
+}
+
+size_t CheckedAtOnce(const Batch& schema) {
+  constexpr double kRecordsMax = 16, kFloatsMax = 1 << 20;
+  double floats = 1;
+  for (const auto* columns : {&schema.inputs, &schema.targets, &schema.weights}) {
+    for (const Column& column : *columns) {
+      double size = 1;
+      for (const uint64_t dim : column.shape) size *= static_cast<double>(dim);
+      floats += size;
+    }
+  }
+  return static_cast<size_t>(std::clamp(kFloatsMax / floats, 1.0, kRecordsMax));
+}
+
+absl::Status CheckFirstValues(const DataSource& source) {
+  constexpr uint64_t kRecordsMax = 1000, kFloatsMax = uint64_t{16} << 20;
+  const size_t at_once = CheckedAtOnce(source.schema());
+  Batch batch;
+  uint64_t floats = 0;
+  for (uint64_t record = 0; record < std::min(source.records(), kRecordsMax);) {
+    std::vector<uint64_t> some;
+    while (some.size() < at_once && record < source.records()) some.push_back(record++);
+    RETURN_IF_ERROR(source.Read(some, batch));
+    const std::string bad = FirstNotFinite(batch);
+    if (!bad.empty()) return absl::InvalidArgumentError(bad);
+    for (const Column& column : batch.inputs) floats += column.values.size();
+    if (floats > kFloatsMax) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {
+  // What goes around a source of any format.
+  DataSpec inner = spec;
+  Problems problems;
+  std::optional<PartSpec> part;
+  std::vector<TransformStep> steps;
+  if (const auto at = spec.options.find("part"); at != spec.options.end()) {
+    part = ReadPartSpec(*at, "part", problems);
+    inner.options.erase("part");
+  }
+  if (const auto at = spec.options.find("transform"); at != spec.options.end()) {
+    steps = ReadTransform(*at, "transform", problems);
+    inner.options.erase("transform");
+  }
+  Opened opened = spec.format == "mix" ? OpenMix(files, inner) : OpenFormat(files, inner);
+  if (!problems.empty()) {
+    if (!opened.ok()) problems.Add("", std::string(opened.status().message()));
+    return problems.ToStatus();
+  }
+  RETURN_IF_ERROR(opened.status());
+  std::unique_ptr<DataSource> source = *std::move(opened);
+  if (part.has_value()) {
+    ASSIGN_OR_RETURN(source, MakePart(std::move(source), *part));
+  }
+  if (!steps.empty()) {
+    ASSIGN_OR_RETURN(source, MakeTransformed(std::move(source), std::move(steps)));
+  }
+  return source;
+}
+
+}  // namespace paracord

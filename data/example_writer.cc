@@ -1,0 +1,98 @@
+#include "data/example_writer.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "data/tf_example.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// Records are read so many at a time, fewer where they are large.
+constexpr uint64_t kRecordsMax = 256, kValuesMax = uint64_t{1} << 20;
+
+// What the reader calls the features of a kind, and the key of what they are for.
+struct Kind {
+  const char* key;
+  const char* group;
+  std::vector<Column> Batch::*columns;
+};
+constexpr Kind kKinds[] = {{"features", "input", &Batch::inputs},
+                           {"label", "output", &Batch::targets},
+                           {"weight", "output", &Batch::weights}};
+
+std::string NameOf(const Kind& kind, const Column& column) {
+  if (column.name.empty()) return kind.key;
+  return kind.columns == &Batch::weights ? absl::StrCat(kind.key, "/", column.name) : column.name;
+}
+
+uint64_t SizeOf(const Column& column) {
+  uint64_t size = 1;
+  for (const uint64_t dim : column.shape) size *= dim;
+  return size;
+}
+
+void AddExample(const Batch& batch, size_t example, ExampleBuilder& builder) {
+  for (const Kind& kind : kKinds) {
+    for (const Column& column : batch.*kind.columns) {
+      const auto n = static_cast<size_t>(SizeOf(column));
+      const std::string name = NameOf(kind, column);
+      if (column.text) {
+        builder.Texts(name, std::span(column.strings).subspan(example * n, n));
+      } else {
+        builder.Floats(name, std::span(column.values).subspan(example * n, n));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<json> ExamplesSpec(const Batch& schema, const std::string& path) {
+  json spec = {{"format", "tfrecord"}, {"files", path}};
+  std::set<std::string> names;
+  for (const Kind& kind : kKinds) {
+    for (const Column& column : schema.*kind.columns) {
+      json feature = {{"name", NameOf(kind, column)}};
+      if (!names.insert(feature["name"]).second) {
+        return absl::InvalidArgumentError(absl::StrCat("two features would be called \"",
+                                                       feature["name"].get<std::string>(), "\""));
+      }
+      if (!column.shape.empty()) feature["shape"] = column.shape;
+      if (column.text) feature["dtype"] = "string";
+      if (!column.name.empty()) feature[kind.group] = column.name;
+      spec[kind.key].push_back(std::move(feature));
+    }
+  }
+  return spec;
+}
+
+absl::Status WriteExamples(const DataSource& source, TfRecordWriter& writer) {
+  uint64_t values = 1;
+  for (const Kind& kind : kKinds) {
+    for (const Column& column : source.schema().*kind.columns) values += SizeOf(column);
+  }
+  const uint64_t at_once = std::clamp<uint64_t>(kValuesMax / values, 1, kRecordsMax);
+  Batch batch;
+  ExampleBuilder builder;
+  for (uint64_t record = 0; record < source.records();) {
+    std::vector<uint64_t> some;
+    while (some.size() < at_once && record < source.records()) some.push_back(record++);
+    RETURN_IF_ERROR(source.Read(some, batch));
+    const std::string bad = FirstNotFinite(batch);
+    if (!bad.empty()) return absl::InvalidArgumentError(bad);
+    for (size_t example = 0; example < some.size(); ++example) {
+      AddExample(batch, example, builder);
+      RETURN_IF_ERROR(writer.Append(builder.Take()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

@@ -1,0 +1,144 @@
+#include "data/image.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "data/image_jpeg.h"
+
+namespace paracord {
+namespace {
+
+// Without the chunks that say how bright the numbers are meant: libpng would correct the numbers,
+// which TensorFlow takes as they are.
+std::string WithoutGamma(std::string_view png) {
+  constexpr size_t kFrame = 12;  // length, name and checksum of a chunk
+  size_t at = std::min<size_t>(8, png.size());
+  std::string kept(png.substr(0, at));
+  while (png.size() - at >= kFrame) {
+    size_t size = 0;
+    for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(png[at + i]);
+    const std::string_view chunk = png.substr(at, size + kFrame);
+    if (chunk.substr(4, 4) != "gAMA") kept += chunk;
+    at += chunk.size();
+  }
+  kept += png.substr(at);
+  return kept;
+}
+
+absl::StatusOr<Image> DecodePng(std::string_view file, uint64_t pixels_max) {
+  const std::string bytes = WithoutGamma(file);
+  struct Guard {  // frees what libpng holds, however this ends
+    ~Guard() { png_image_free(&image); }
+    png_image image{};
+  } png;
+  png.image.version = PNG_IMAGE_VERSION;
+  const auto failed = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("the PNG is damaged: ", png.image.message));
+  };
+  if (png_image_begin_read_from_memory(&png.image, bytes.data(), bytes.size()) == 0) {
+    return failed();
+  }
+  const bool colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
+  Image image{png.image.height, png.image.width, colour ? 3u : 1u, {}};
+  RETURN_IF_ERROR(CheckPixels(image.height, image.width, pixels_max));
+  // What can be seen through has its colour all the same, as TensorFlow has it.
+  const uint32_t alpha = png.image.format & PNG_FORMAT_FLAG_ALPHA;
+  png.image.format = (colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | alpha;
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+  const size_t pixels = size_t{image.height} * image.width, size = image.channels;
+  const size_t stored = size + (alpha != 0 ? 1 : 0);
+  image.bytes.resize(pixels * stored);
+  if (png_image_finish_read(&png.image, nullptr, image.bytes.data(), 0, nullptr) == 0) {
+    return failed();
+  }
+  for (size_t i = 1; i < pixels && alpha != 0; ++i) {
+    std::copy_n(&image.bytes[i * stored], size, &image.bytes[i * size]);
+  }
+  image.bytes.resize(pixels * size);
+  return image;
+}
+
+// To the wanted number of channels. Grey is what libpng makes of a colour, as TensorFlow has it:
+// weights in 2^-15, and what is behind the point is cut off.
+void Convert(uint32_t channels, Image& image) {
+  if (image.channels == channels) return;
+  const size_t pixels = size_t{image.height} * image.width;
+  std::vector<uint8_t> bytes(pixels * channels);
+  for (size_t i = 0; i < pixels; ++i) {
+    if (channels == 3) {
+      std::fill_n(&bytes[3 * i], 3, image.bytes[i]);
+    } else {
+      const uint8_t* rgb = &image.bytes[3 * i];
+      bytes[i] = static_cast<uint8_t>((9797 * rgb[0] + 19234 * rgb[1] + 3737 * rgb[2]) >> 15);
+    }
+  }
+  image.bytes = std::move(bytes);
+  image.channels = channels;
+}
+
+// Where an output row or column takes from: two of the input and how much of the second.
+struct Tap {
+  uint32_t low, high;
+  float share;
+};
+
+std::vector<Tap> Taps(uint32_t from, uint32_t to) {
+  std::vector<Tap> taps(to);
+  const double step = static_cast<double>(from) / to;
+  for (uint32_t i = 0; i < to; ++i) {
+    const double at = (i + 0.5) * step - 0.5;
+    const double low = std::floor(at);
+    taps[i].low = static_cast<uint32_t>(std::clamp(low, 0.0, from - 1.0));
+    taps[i].high = static_cast<uint32_t>(std::clamp(low + 1, 0.0, from - 1.0));
+    taps[i].share = static_cast<float>(at - low);
+  }
+  return taps;
+}
+
+}  // namespace
+
+absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max) {
+  if (height > 0 && width > 0 && width <= pixels_max / height) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the image is ", height, " x ", width, ", not 1 to ", pixels_max, " pixels"));
+}
+
+absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels, uint64_t pixels_max) {
+  absl::StatusOr<Image> image = absl::InvalidArgumentError("is neither JPEG nor PNG");
+  if (bytes.starts_with("\xff\xd8\xff")) {
+    image = DecodeJpeg(bytes, channels, pixels_max);
+  } else if (bytes.starts_with("\x89PNG\r\n\x1a\n")) {
+    image = DecodePng(bytes, pixels_max);
+  }
+  if (image.ok()) Convert(channels, *image);
+  return image;
+}
+
+void ResizeImage(const Image& image, uint32_t height, uint32_t width, float scale,
+                 std::span<float> out) {
+  const std::vector<Tap> rows = Taps(image.height, height), columns = Taps(image.width, width);
+  const size_t channels = image.channels;
+  const auto at = [&](uint32_t row, uint32_t column, size_t channel) {
+    return static_cast<float>(
+        image.bytes[(size_t{row} * image.width + column) * channels + channel]);
+  };
+  float* to = out.data();
+  for (const Tap& row : rows) {
+    for (const Tap& column : columns) {
+      for (size_t channel = 0; channel < channels; ++channel) {
+        const float a = at(row.low, column.low, channel), b = at(row.low, column.high, channel);
+        const float c = at(row.high, column.low, channel), d = at(row.high, column.high, channel);
+        const float top = a + (b - a) * column.share;
+        const float bottom = c + (d - c) * column.share;
+        *to++ = (top + (bottom - top) * row.share) * scale;
+      }
+    }
+  }
+}
+
+}  // namespace paracord

@@ -1,0 +1,13 @@
+// The JPEG half of image.h, apart because libjpeg reports errors by longjmp.
+#pragma once
+
+#include "data/image.h"
+
+namespace paracord {
+
+// In grey or RGB, whichever `channels` asks for.
+absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, uint32_t channels, uint64_t pixels_max);
+
+absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max);
+
+}  // namespace paracord

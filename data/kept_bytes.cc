@@ -1,0 +1,136 @@
+#include "data/kept_bytes.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/bytes.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+#include "storage/crc32c.h"
+
+namespace paracord {
+namespace {
+
+constexpr std::string_view kMagic = "PCRDKEPT";
+constexpr uint32_t kVersion = 1;
+constexpr size_t kHeadBytes = 8 + 4 + 8, kTailBytes = 4;
+constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
+constexpr size_t kFilesMax = 256;
+constexpr std::string_view kSuffix = ".kept";
+
+}  // namespace
+
+KeepPlace PlaceIn(const std::string& dir, Random& random) {
+  if (dir.empty()) return {};
+  return {.directory = AbsolutePath(dir) + "/index", .writer = random.NextId()};
+}
+
+std::optional<KeptBytes> KeptBytes::Of(Files& files, const KeepPlace& place,
+                                       const std::string& kind, const std::string& depends,
+                                       std::span<const std::string> paths) {
+  if (place.directory.empty()) return std::nullopt;
+  KeptBytes kept(files, place, kind, depends, paths);
+  uint64_t bytes = 0;
+  kept.subject_ = kept.Subject(bytes);
+  if (kept.subject_.empty() || bytes < place.bytes_min) return std::nullopt;
+  return kept;
+}
+
+// Empty where a file cannot be told from another one.
+std::string KeptBytes::Subject(uint64_t& bytes) const {
+  std::string subject = absl::StrCat(kind_, "\n", depends_, "\n");
+  for (const std::string& path : paths_) {
+    const auto file = files_->Open(path);
+    const std::string identity = file.ok() ? (*file)->identity() : "";
+    if (identity.empty()) return "";
+    bytes += (*file)->size();
+    absl::StrAppend(&subject, path, "\n", identity, "\n");
+  }
+  return subject;
+}
+
+std::string KeptBytes::path() const {
+  return absl::StrFormat("%s/%s-%016x%s", place_.directory, kind_, Mix64(kVersion, subject_),
+                         std::string(kSuffix));
+}
+
+std::optional<std::string> KeptBytes::Load() const {
+  const auto file = files_->Open(path());
+  if (!file.ok() || (*file)->size() > kFileBytesMax) return std::nullopt;
+  std::string bytes(static_cast<size_t>((*file)->size()), '\0');
+  const size_t before = kHeadBytes + subject_.size();
+  if (bytes.size() < before + kTailBytes || !(*file)->ReadAt(0, bytes).ok()) return std::nullopt;
+  const std::string_view all = bytes;
+  const size_t end = bytes.size() - kTailBytes;
+  if (!all.starts_with(kMagic) || LoadRaw<uint32_t>(all.substr(8)) != kVersion ||
+      LoadRaw<uint64_t>(all.substr(12)) != subject_.size() ||
+      all.substr(kHeadBytes, subject_.size()) != subject_ ||
+      LoadRaw<uint32_t>(all.substr(end)) != Crc32c(all.substr(0, end))) {
+    return std::nullopt;
+  }
+  bytes.resize(end);
+  bytes.erase(0, before);
+  return bytes;
+}
+
+bool KeptBytes::StillHolds() const {
+  uint64_t ignored = 0;
+  return Subject(ignored) == subject_;
+}
+
+void KeptBytes::Save(std::string_view body) const {
+  if (body.size() > kFileBytesMax - kHeadBytes - kTailBytes - subject_.size()) return;
+  if (!StillHolds()) return;
+  const absl::Status written = Write(body);
+  if (written.ok()) return;
+  Logger("data").Info("{} of the data are not kept for the next start: {}", kind_,
+                      std::string(written.message()));
+}
+
+absl::Status KeptBytes::Write(std::string_view body) const {
+  std::string head(kMagic);
+  AppendRaw(kVersion, head);
+  AppendRaw(uint64_t{subject_.size()}, head);
+  head += subject_;
+  std::string tail;
+  AppendRaw(Crc32c(body, Crc32c(head)), tail);
+
+  RETURN_IF_ERROR(files_->MakeDirectories(place_.directory));
+  // Workers of one host start together and may write the same at once.
+  const std::string temporary = absl::StrCat(path(), ".", place_.writer, ".tmp");
+  absl::Status written;
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<WriteFile> file, files_->Create(temporary));
+    for (const std::string_view part : {std::string_view(head), body, std::string_view(tail)}) {
+      if (written.ok()) written = file->Append(part);
+    }
+  }
+  if (written.ok()) written = files_->Rename(temporary, path());
+  if (!written.ok()) {
+    files_->RemoveTree(temporary).IgnoreError();
+    return written;
+  }
+  MakeRoom(path().substr(place_.directory.size() + 1));
+  return absl::OkStatus();
+}
+
+// Removes what writers of the same left behind when they died and, where there are too many files,
+// some others: nobody can tell which are of data that are no more, and who needs one makes it
+// again.
+void KeptBytes::MakeRoom(const std::string& name) const {
+  const auto names = files_->List(place_.directory);
+  if (!names.ok()) return;
+  size_t left = names->size();
+  for (const std::string& other : *names) {
+    const bool unfinished = other.ends_with(".tmp");
+    const bool left_behind = unfinished && other.starts_with(name);
+    // One that is being written now is spared, unless there are many that nobody can be writing.
+    const bool too_many = left > (unfinished ? 2 * kFilesMax : kFilesMax) && other != name;
+    if (!left_behind && !too_many) continue;
+    files_->RemoveTree(absl::StrCat(place_.directory, "/", other)).IgnoreError();
+    --left;
+  }
+}
+
+}  // namespace paracord

@@ -1,0 +1,45 @@
+// Several sources as one, in proportion to their weights: {"mix": [{"weight": 3, ...}, ...]}. Which
+// record of which source stands at a place is a pure function of the place, so splits, retries and
+// fingerprints hold as for any source. An epoch is as long as it takes to read every record of
+// every source at least once; the sources that are short for their weight repeat. Constant after
+// construction.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/data_source.h"
+
+namespace paracord {
+
+// How many records of each source an epoch takes, and their order: as even as whole numbers allow.
+class MixOrder {
+ public:
+  // Of sources with records and with weights above 0. INVALID_ARGUMENT: the epoch were longer than
+  // 2^48 records.
+  static absl::StatusOr<MixOrder> Make(const std::vector<uint64_t>& records,
+                                       const std::vector<double>& weights);
+
+  uint64_t total() const { return total_; }
+  const std::vector<uint64_t>& counts() const { return counts_; }
+  struct Place {
+    size_t source;
+    uint64_t index;  // below counts()[source]; each comes once
+  };
+  Place At(uint64_t record) const;
+
+ private:
+  std::vector<uint64_t> counts_;
+  uint64_t total_ = 0;
+};
+
+struct WeightedSource {
+  double weight = 1;
+  std::unique_ptr<DataSource> source;
+};
+
+// INVALID_ARGUMENT if their inputs, targets and weights are not alike.
+absl::StatusOr<std::unique_ptr<DataSource>> MakeMix(std::vector<WeightedSource> sources);
+
+}  // namespace paracord

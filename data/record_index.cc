@@ -1,0 +1,181 @@
+#include "data/record_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/bytes.h"
+#include "common/json_text.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kScanBytes = 256 << 10;
+constexpr size_t kSeekBytesMin = 256, kSeekBytesMax = 64 << 10;
+
+void KeepEverySecond(std::vector<uint64_t>& offsets) {
+  for (size_t i = 0; 2 * i < offsets.size(); ++i) offsets[i] = offsets[2 * i];
+  offsets.resize((offsets.size() + 1) / 2);
+}
+
+}  // namespace
+
+absl::Status At(const std::string& where, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+}
+
+std::string EncodePlaces(const RecordPlacesOfAll& places) {
+  std::string bytes;
+  AppendVarint(places.every, bytes);
+  AppendVarint(places.files.size(), bytes);
+  for (const RecordPlaces& file : places.files) {
+    for (const uint64_t number : {file.begin, file.size, file.rows, uint64_t{file.crc}}) {
+      AppendVarint(number, bytes);
+    }
+    uint64_t before = file.begin;
+    for (const uint64_t offset : file.offsets) {
+      AppendVarint(offset - before, bytes);
+      before = offset;
+    }
+  }
+  return bytes;
+}
+
+std::optional<RecordPlacesOfAll> DecodePlaces(std::string_view bytes, uint64_t entries_max) {
+  RecordPlacesOfAll places;
+  uint64_t files = 0, entries = 0, crc = 0;
+  if (!TakeVarint(bytes, places.every) || !std::has_single_bit(places.every)) return std::nullopt;
+  if (!TakeVarint(bytes, files) || files > bytes.size()) return std::nullopt;
+  for (uint64_t f = 0; f < files; ++f) {
+    RecordPlaces& file = places.files.emplace_back();
+    if (!TakeVarint(bytes, file.begin) || !TakeVarint(bytes, file.size) ||
+        !TakeVarint(bytes, file.rows) || !TakeVarint(bytes, crc) || crc > UINT32_MAX ||
+        file.begin > file.size || file.rows > file.size - file.begin) {
+      return std::nullopt;
+    }
+    file.crc = static_cast<uint32_t>(crc);
+    const uint64_t count = file.rows / places.every + (file.rows % places.every != 0);
+    if (count > bytes.size()) return std::nullopt;  // of each there is a byte
+    entries += count;
+    if (entries > entries_max) return std::nullopt;
+    file.offsets.reserve(static_cast<size_t>(count));
+    uint64_t at = file.begin, step = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!TakeVarint(bytes, step) || step >= file.size - at || (i > 0 && step == 0)) {
+        return std::nullopt;
+      }
+      file.offsets.push_back(at += step);
+    }
+  }
+  if (!bytes.empty()) return std::nullopt;
+  return places;
+}
+
+void RecordIndex::Recall(Files& files, const DataSpec& spec, std::span<const std::string> paths) {
+  kept_ =
+      KeptBytes::Of(files, spec.keep, "records",
+                    absl::StrCat(spec.format, " ", TextOf(spec.options), " ", entries_max_), paths);
+  if (!kept_) return;
+  const std::optional<std::string> bytes = kept_->Load();
+  if (!bytes) return;
+  std::optional<RecordPlacesOfAll> places = DecodePlaces(*bytes, entries_max_);
+  if (!places) return;
+  places_.every = places->every;
+  recalled_ = *std::move(places);
+}
+
+absl::Status RecordIndex::Keep() {
+  const bool changed = kept_ && !recalled_.files.empty() && !kept_->StillHolds();
+  if (kept_ && walked_) kept_->Save(EncodePlaces(places_));
+  kept_.reset();
+  recalled_ = {};
+  if (!changed) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(parts_[0].path, ": a file of these data changed while they were opened"));
+}
+
+void RecordIndex::Note(RecordPlaces& places, uint64_t row, uint64_t offset) {
+  if (row % places_.every != 0) return;
+  places.offsets.push_back(offset);
+  if (++entries_ <= entries_max_) return;
+  entries_ = 0;
+  for (RecordPlaces& each : places_.files) {
+    KeepEverySecond(each.offsets);
+    entries_ += each.offsets.size();
+  }
+  places_.every *= 2;
+}
+
+absl::Status RecordIndex::Walk(const ReadFile& file, const std::string& path,
+                               const RecordCutter& cutter, RecordPlaces& places) {
+  walked_ = true;
+  FileCursor cursor(file, places.begin, file.size(), kScanBytes);
+  while (true) {
+    const uint64_t offset = cursor.position();
+    const absl::StatusOr<bool> more = cutter.Skip(cursor);
+    if (!more.ok()) return At(absl::StrCat(path, " row ", places.rows), more.status());
+    if (!*more) break;
+    Note(places, places.rows++, offset);
+  }
+  places.crc = cursor.crc();
+  return absl::OkStatus();
+}
+
+absl::Status RecordIndex::Add(const std::string& path, std::unique_ptr<ReadFile> file,
+                              uint64_t begin, const RecordCutter& cutter) {
+  const size_t at = parts_.size();
+  RecordPlaces& places = places_.files.emplace_back();
+  places.begin = begin;
+  places.size = file->size();
+  RecordPlaces* known = at < recalled_.files.size() ? &recalled_.files[at] : nullptr;
+  if (known != nullptr && known->begin == begin && known->size == places.size &&
+      places_.every == recalled_.every) {
+    places = std::move(*known);
+    entries_ += places.offsets.size();
+  } else {
+    RETURN_IF_ERROR(Walk(*file, path, cutter, places));
+  }
+  parts_.push_back({path, std::move(file), records_});
+  records_ += places.rows;
+  fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, places.size), places.rows), places.crc);
+  return absl::OkStatus();
+}
+
+size_t RecordIndex::PartOf(uint64_t record) const {
+  const auto after =
+      std::upper_bound(parts_.begin(), parts_.end(), record,
+                       [](uint64_t at, const Part& part) { return at < part.first_record; });
+  return static_cast<size_t>(after - parts_.begin()) - 1;
+}
+
+absl::StatusOr<FileCursor> RecordIndex::Seek(uint64_t record, const RecordCutter& cutter) const {
+  const size_t at = PartOf(record);
+  const Part& part = parts_[at];
+  const std::vector<uint64_t>& offsets = places_.files[at].offsets;
+  const uint64_t row = record - part.first_record;
+  const size_t entry = row / places_.every;
+  const uint64_t begin = offsets[entry];
+  const uint64_t next = entry + 1 < offsets.size() ? offsets[entry + 1] : part.file->size();
+  const size_t chunk = std::clamp<uint64_t>(next - begin, kSeekBytesMin, kSeekBytesMax);
+  FileCursor cursor(*part.file, begin, part.file->size(), chunk);
+  for (uint64_t skipped = entry * places_.every; skipped < row; ++skipped) {
+    const absl::StatusOr<bool> more = cutter.Skip(cursor);
+    if (!more.ok()) return At(Where(record), more.status());
+    if (!*more) {
+      return absl::DataLossError(
+          absl::StrCat(Where(record), ": the file has changed and has no such row any more"));
+    }
+  }
+  return cursor;
+}
+
+std::string RecordIndex::Where(uint64_t record) const {
+  if (parts_.empty()) return absl::StrCat("record ", record);
+  const Part& part = parts_[PartOf(record)];
+  return absl::StrCat(part.path, " row ", record - part.first_record);
+}
+
+}  // namespace paracord

@@ -1,0 +1,77 @@
+#include "data/row_source.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// One kind of columns of a batch, walked record by record.
+struct Walk {
+  std::vector<float*> at;
+  std::vector<std::string*> strings;
+  std::vector<size_t> step;
+
+  Walk(const std::vector<Column>& schema, size_t examples, std::vector<Column>& columns) {
+    columns.resize(schema.size());
+    for (size_t i = 0; i < schema.size(); ++i) {
+      columns[i].name = schema[i].name;
+      columns[i].shape = schema[i].shape;
+      step.push_back(std::accumulate(schema[i].shape.begin(), schema[i].shape.end(), size_t{1},
+                                     std::multiplies<>()));
+      columns[i].text = schema[i].text;
+      columns[i].values.resize(schema[i].text ? 0 : examples * step.back());
+      columns[i].strings.resize(schema[i].text ? examples * step.back() : 0);
+      at.push_back(schema[i].text ? nullptr : columns[i].values.data());
+      strings.push_back(schema[i].text ? columns[i].strings.data() : nullptr);
+    }
+  }
+  void Next() {
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (at[i] != nullptr) at[i] += step[i];
+      if (strings[i] != nullptr) strings[i] += step[i];
+    }
+  }
+};
+
+}  // namespace
+
+absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) const {
+  batch.examples = static_cast<uint32_t>(records.size());
+  batch.source = this;
+  batch.records.assign(records.begin(), records.end());
+  Walk inputs(schema_.inputs, records.size(), batch.inputs);
+  Walk targets(schema_.targets, records.size(), batch.targets);
+  Walk weights(schema_.weights, records.size(), batch.weights);
+  for (const uint64_t record : records) {
+    if (record >= this->records()) {
+      return absl::OutOfRangeError(
+          absl::StrCat("record ", record, ": there are only ", this->records(), " records"));
+    }
+    RETURN_IF_ERROR(ReadRow(record, {inputs.at, targets.at, weights.at, inputs.strings}));
+    inputs.Next();
+    targets.Next();
+    weights.Next();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RowSource::CheckFirst(uint64_t count) const {
+  Batch batch;
+  const uint64_t end = std::min(records(), count);
+  const size_t at_once = CheckedAtOnce(schema_);
+  std::vector<uint64_t> some;
+  for (uint64_t record = 0; record < end; ++record) {
+    some.push_back(record);
+    if (some.size() < at_once && record + 1 < end) continue;
+    RETURN_IF_ERROR(Read(some, batch));
+    some.clear();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paracord

@@ -1,0 +1,29 @@
+// Reads the TFRecord container, which storage/tf_record_writer.h describes. Both checksums are
+// checked whenever a record is read. The whole file may be gzip or zlib.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "data/data_source.h"
+#include "data/record_index.h"
+
+namespace paracord {
+
+class TfRecordCutter : public RecordCutter {
+ public:
+  absl::StatusOr<bool> Skip(FileCursor& cursor) const override;
+  // The data of the next record, valid until the cursor's next use; false at the end.
+  absl::StatusOr<bool> Next(FileCursor& cursor, std::string_view& data) const;
+};
+
+// TensorFlow's two compressions are seen from the file's start.
+absl::StatusOr<std::unique_ptr<ReadFile>> OpenRecordFile(Files& files, const std::string& path);
+
+// {files, features, label, weight}: an entry of the table in data_source.cc. Records are
+// tf.train.Example.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenTfRecord(Files& files, const DataSpec& spec);
+
+}  // namespace paracord

@@ -1,0 +1,33 @@
+// What a job does to the images of a source on their way to the model: {"transform": [{"crop":
+// [32, 32], "pad": 4}, {"flip": "horizontal"}, {"normalise": {"mean": 0.5, "std": 0.25}}]}, in this
+// order. In training, crops lie anywhere and every second image is flipped, a pure function of the
+// epoch's key and the record; otherwise crops are in the middle and nothing is flipped. Constant
+// after construction; thread-safe if the source is.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/json_fields.h"
+#include "data/data_source.h"
+
+namespace paracord {
+
+struct TransformStep {
+  enum class Kind { kCrop, kFlip, kNormalise };
+  Kind kind = Kind::kNormalise;
+  std::string path;                         // of the key in the job, for errors
+  uint64_t height = 0, width = 0, pad = 0;  // kCrop: after zeros on every side
+  bool vertical = false;                    // kFlip
+  std::vector<float> mean, std;             // kNormalise: one, or one a channel
+};
+
+std::vector<TransformStep> ReadTransform(const nlohmann::json& value, const std::string& path,
+                                         Problems& problems);
+
+// INVALID_ARGUMENT naming the step that does not fit the source's only input.
+absl::StatusOr<std::unique_ptr<DataSource>> MakeTransformed(std::unique_ptr<DataSource> source,
+                                                            std::vector<TransformStep> steps);
+
+}  // namespace paracord

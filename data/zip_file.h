@@ -1,0 +1,34 @@
+// The members of a zip archive (PKWARE's APPNOTE, with zip64), as numpy writes .npz files: stored
+// or deflated. Reads the central directory, which is held; nothing of a member is. Owned by a
+// reader on its stack; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "data/byte_stream.h"
+
+namespace paracord {
+
+struct ZipMember {
+  std::string name;
+  uint16_t method = 0;  // 0: stored, 8: deflated
+  uint16_t flags = 0;
+  uint32_t crc = 0;
+  uint64_t packed_bytes = 0;
+  uint64_t header_offset = 0;
+};
+
+// Errors name the path.
+absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ReadFile& file,
+                                                        const std::string& path);
+
+// A stream named "path[name]" over what the member holds. Its CRC is checked by ExpectEnd.
+absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const std::string& path,
+                                                          const ZipMember& member);
+
+}  // namespace paracord

@@ -1,0 +1,137 @@
+// How a Keras program comes about: the model file read, its precision set, preprocessing taken out,
+// graph and heads built, every problem of them listed.
+#include "keras/build.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/unknown_name.h"
+#include "keras/job_precision.h"
+#include "keras/keras_program.h"
+#include "keras/model_summary.h"
+#include "keras/preprocessing/preprocessed_program.h"
+#include "keras/preprocessing/preprocessor.h"
+#include "keras/replicas.h"
+
+namespace paracord {
+
+absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
+                                std::vector<size_t> input_columns, Problems& problems) {
+  inputs_schema_ = schema.inputs;
+  input_columns_ = std::move(input_columns);
+  for (const size_t column : input_columns_) {
+    if (!inputs_schema_[column].text) continue;
+    problems.Add(absl::StrCat("data: input \"", inputs_schema_[column].name, "\""),
+                 "is strings, which only preprocessing layers take");
+  }
+  heads_ = MakeHeads(job_, model, *graph_, schema, problems);
+  RETURN_IF_ERROR(problems.ToStatus());
+  std::vector<Graph::Value> loss_values;
+  for (const ModelHead& head : heads_) {
+    if (head.has_loss) loss_values.push_back(head.loss_value);
+    if (head.has_loss && heads_.size() > 1) metric_names_.push_back(head.name + "_loss");
+    for (const MetricSpec& metric : head.metrics) metric_names_.push_back(metric.name);
+  }
+  if (job_.stop_when.has_value() && std::find(metric_names_.begin(), metric_names_.end(),
+                                              job_.stop_when->metric) == metric_names_.end()) {
+    const std::vector<std::string_view> known(metric_names_.begin(), metric_names_.end());
+    problems.Add("stop_when.metric", absl::StrCat("\"", job_.stop_when->metric, "\"",
+                                                  NotSupported(job_.stop_when->metric, known)));
+    return problems.ToStatus();
+  }
+  for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
+  graph_->PlanTraining(loss_values, accumulate_ > 1);
+  RETURN_IF_ERROR(PlanMemory(schema));
+  return graph_->Prepare(SliceExamples());
+}
+
+namespace {
+
+struct Built {
+  std::unique_ptr<Preprocessor> preprocessor;  // may be null
+  std::unique_ptr<KerasProgram> program;
+};
+
+// `schema` null: only looks for problems; the program is null.
+absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr<Ops> ops,
+                            const BatchPart& part) {
+  Problems problems;
+  if (schema != nullptr && !CheckColumns(*schema, problems)) schema = nullptr;
+  absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
+  if (!model.ok()) {
+    problems.Add("", std::string(model.status().message()));
+    CheckLearning(job, nullptr, problems);
+    return problems.ToStatus();
+  }
+  for (const std::string& problem : model->problems) problems.Add("", problem);
+  std::optional<Batch> rest;
+  if (schema != nullptr) {
+    const absl::Status matched = MatchInputs(*model, *schema).status();
+    if (matched.ok()) rest = *schema;
+    if (!matched.ok()) problems.Add("", std::string(matched.message()));
+  }
+  std::unique_ptr<Preprocessor> preprocessor =
+      Preprocessor::TakeOut(*model, rest ? &*rest : nullptr, problems);
+  ApplyPrecision(job.precision, *model);
+  std::vector<std::optional<Shape>> shapes(model->inputs.size());
+  std::vector<size_t> columns;
+  if (rest) columns = MatchInputs(*model, *rest).value();  // was looked at before
+  for (size_t i = 0; i < columns.size(); ++i) shapes[i] = ShapeOf(rest->inputs[columns[i]]);
+  std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
+  if (graph == nullptr || !rest) {
+    CheckLearning(job, &*model, problems);
+    RETURN_IF_ERROR(problems.ToStatus());
+    return Built{};
+  }
+  auto program = std::make_unique<KerasProgram>(
+      job, std::move(ops), std::move(graph),
+      preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), part);
+  RETURN_IF_ERROR(program->Init(*model, *rest, std::move(columns), problems));
+  return Built{std::move(preprocessor), std::move(program)};
+}
+
+std::unique_ptr<GradientProgram> Preprocessed(std::unique_ptr<Preprocessor> preprocessor,
+                                              std::unique_ptr<GradientProgram> rest) {
+  if (preprocessor == nullptr) return rest;
+  return MakePreprocessedProgram(std::move(preprocessor), std::move(rest));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
+                                                                   const Batch& schema,
+                                                                   std::unique_ptr<Ops> ops) {
+  ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(ops), {}));
+  return Preprocessed(std::move(built.preprocessor), std::move(built.program));
+}
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, const Batch& schema,
+                                                               std::vector<Replica> replicas) {
+  if (job.batch < replicas.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("batches of ", job.batch,
+                                                   " examples have no "
+                                                   "part for each of ",
+                                                   replicas.size(), " GPUs"));
+  }
+  auto sums = std::make_unique<PartSum>(replicas.size());
+  std::unique_ptr<Preprocessor> preprocessor;
+  std::vector<ReplicaPart> parts;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    replicas[i].ops->Enter();  // another device than the one before
+    const BatchPart part{i, replicas.size(), replicas[i].group, sums.get()};
+    ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(replicas[i].ops), part));
+    if (i == 0) preprocessor = std::move(built.preprocessor);
+    parts.push_back({std::move(built.program), part.group});
+  }
+  return Preprocessed(std::move(preprocessor),
+                      MakeReplicas(std::move(sums), std::move(parts), job.batch));
+}
+
+absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {
+  return Build(job, nullptr, std::move(ops), {}).status();
+}
+
+}  // namespace paracord

@@ -1,0 +1,25 @@
+// Builds gradient programs from Keras model files. Pure but for the device's own memory; one
+// thread.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "config/job.h"
+#include "data/data_source.h"
+#include "program/gradient_program.h"
+#include "tensor/ops.h"
+
+namespace paracord {
+
+// Builds the job's model for data of this schema, on the device of `ops`. The error has a line for
+// each problem of model, loss and metrics; it names the layer, and says what is supported.
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
+                                                                   const Batch& schema,
+                                                                   std::unique_ptr<Ops> ops);
+
+// Reports the problems of BuildKerasProgram that can be seen without data.
+absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);
+
+}  // namespace paracord

@@ -1,0 +1,447 @@
+#include "keras/calls.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "keras/json.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// Functions of TensorFlow, and what Keras 3 calls them.
+constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
+    {"__operators__.add", "Add"},
+    {"__operators__.getitem", "GetItem"},
+    {"cast", "Cast"},
+    {"clip_by_value", "Clip"},
+    {"compat.v1.floor_div", "FloorDivide"},
+    {"compat.v1.gather", "Take"},
+    {"compat.v1.math.l2_normalize", "Normalize"},
+    {"compat.v1.norm", "Norm"},
+    {"compat.v1.pad", "Pad"},
+    {"compat.v1.squeeze", "Squeeze"},
+    {"compat.v1.transpose", "Transpose"},
+    {"compat.v1.where_v2", "Where"},
+    {"concat", "Concatenate"},
+    {"expand_dims", "ExpandDims"},
+    {"gather", "Take"},
+    {"identity", "ConvertToTensor"},
+    {"linalg.matmul", "Matmul"},
+    {"linalg.norm", "Norm"},
+    {"math.abs", "Absolute"},
+    {"math.add", "Add"},
+    {"math.add_n", "AddN"},
+    {"math.atan", "Arctan"},
+    {"math.ceil", "Ceil"},
+    {"math.cos", "Cos"},
+    {"math.cosh", "Cosh"},
+    {"math.divide", "Divide"},
+    {"math.equal", "Equal"},
+    {"math.erf", "Erf"},
+    {"math.exp", "Exp"},
+    {"math.expm1", "Expm1"},
+    {"math.floor", "Floor"},
+    {"math.floordiv", "FloorDivide"},
+    {"math.floormod", "Mod"},
+    {"math.greater", "Greater"},
+    {"math.greater_equal", "GreaterEqual"},
+    {"math.l2_normalize", "Normalize"},
+    {"math.less", "Less"},
+    {"math.less_equal", "LessEqual"},
+    {"math.log", "Log"},
+    {"math.log1p", "Log1p"},
+    {"math.log_sigmoid", "LogSigmoid"},
+    {"math.logical_and", "LogicalAnd"},
+    {"math.logical_not", "LogicalNot"},
+    {"math.logical_or", "LogicalOr"},
+    {"math.maximum", "Maximum"},
+    {"math.minimum", "Minimum"},
+    {"math.multiply", "Multiply"},
+    {"math.negative", "Negative"},
+    {"math.not_equal", "NotEqual"},
+    {"math.pow", "Power"},
+    {"math.reciprocal", "Reciprocal"},
+    {"math.reduce_all", "All"},
+    {"math.reduce_any", "Any"},
+    {"math.reduce_logsumexp", "Logsumexp"},
+    {"math.reduce_max", "Max"},
+    {"math.reduce_mean", "Mean"},
+    {"math.reduce_min", "Min"},
+    {"math.reduce_std", "Std"},
+    {"math.reduce_sum", "Sum"},
+    {"math.reduce_variance", "Var"},
+    {"math.round", "Round"},
+    {"math.rsqrt", "Rsqrt"},
+    {"math.sigmoid", "Sigmoid"},
+    {"math.sign", "Sign"},
+    {"math.sin", "Sin"},
+    {"math.sinh", "Sinh"},
+    {"math.softplus", "Softplus"},
+    {"math.sqrt", "Sqrt"},
+    {"math.square", "Square"},
+    {"math.subtract", "Subtract"},
+    {"math.tan", "Tan"},
+    {"math.tanh", "Tanh"},
+    {"math.truediv", "Divide"},
+    {"nn.elu", "Elu"},
+    {"nn.gelu", "Gelu"},
+    {"nn.leaky_relu", "LeakyRelu"},
+    {"nn.log_softmax", "LogSoftmax"},
+    {"nn.relu", "Relu"},
+    {"nn.relu6", "Relu6"},
+    {"nn.selu", "Selu"},
+    {"nn.silu", "Silu"},
+    {"nn.softmax", "Softmax"},
+    {"nn.softplus", "Softplus"},
+    {"nn.softsign", "Softsign"},
+    {"norm", "Norm"},
+    {"one_hot", "OneHot"},
+    {"ones_like", "OnesLike"},
+    {"pad", "Pad"},
+    {"repeat", "Repeat"},
+    {"reshape", "Reshape"},
+    {"reverse", "Flip"},
+    {"split", "Split"},
+    {"squeeze", "Squeeze"},
+    {"stack", "Stack"},
+    {"stop_gradient", "StopGradient"},
+    {"tile", "Tile"},
+    {"transpose", "Transpose"},
+    {"unstack", "Unstack"},
+    {"where", "Where"},
+    {"zeros_like", "ZerosLike"},
+};
+
+constexpr size_t kCallsMax = 1'000'000;
+
+absl::Status Bad(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("key \"inbound_nodes\": ", what));
+}
+
+bool IsIndex(const json& value) {
+  return value.is_number_integer() && value.get<int64_t>() >= 0 &&
+         value.get<int64_t>() <= static_cast<int64_t>(kCallsMax);
+}
+
+// ["dense", 0, 0], or longer.
+std::optional<TensorRef> History(const json& value) {
+  if (!value.is_array() || value.size() < 3 || !value[0].is_string() || !IsIndex(value[1]) ||
+      !IsIndex(value[2])) {
+    return std::nullopt;
+  }
+  TensorRef ref;
+  ref.layer = value[0].get<std::string>();
+  ref.call = value[1].get<size_t>();
+  ref.output = value[2].get<size_t>();
+  return ref;
+}
+
+// {"class_name": "__keras_tensor__", "config": {"keras_history": [...]}}
+std::optional<TensorRef> Keras3Tensor(const json& value) {
+  if (!value.is_object() || value.value("class_name", json()) != "__keras_tensor__") {
+    return std::nullopt;
+  }
+  const auto config = value.find("config");
+  if (config == value.end() || !config->is_object() || !config->contains("keras_history")) {
+    return std::nullopt;
+  }
+  return History((*config)["keras_history"]);
+}
+
+// Brings the arguments of either dialect into one form. The first mistake is kept.
+class CallReader {
+ public:
+  explicit CallReader(bool keras2) : keras2_(keras2) {}
+
+  void Arg(const json& value) {
+    json read = Args(value);
+    call_.args.push_back(std::move(read));
+  }
+  // Keras 2 writes arrays as lists. `apart`: it is a list of arguments, and no array itself.
+  json Args(const json& value, bool apart = false) {
+    if (const auto tensor = Tensor(value)) return Place(*tensor);
+    if (const json* array = ArrayValue(value)) return Constant(*array);
+    if (IsDict(value)) {
+      json named = json::object();
+      for (const auto& [key, entry] : value.items()) named[key] = Args(entry);
+      return named;
+    }
+    if (!value.is_array()) return Plain(value);
+    if (keras2_ && !apart && ReadNumberArray(value).has_value()) return Constant(value);
+    json list = json::array();
+    for (const json& entry : value) list.push_back(Args(entry));
+    return list;
+  }
+  void Kwargs(const json& kwargs) {
+    if (keras2_) Training(kwargs);
+    // Data before everything else, in the order in which layers take it.
+    static constexpr std::array<const char*, 14> kData{
+        "inputs", "sequences", "query", "value", "key", "condition",     "x",
+        "xs",     "x1",        "y",     "x2",    "b",   "initial_state", "indices"};
+    for (const char* name : kData) {
+      const auto found = kwargs.find(name);
+      if (found == kwargs.end() || found->is_null()) continue;
+      json read = Args(*found, std::string_view(name) == "initial_state");
+      call_.args.push_back(std::move(read));
+    }
+    for (const auto& [name, value] : kwargs.items()) {
+      if (std::find(kData.begin(), kData.end(), name) != kData.end()) continue;
+      if (name == "name" || name == "training") continue;
+      Other(name, IsDictOfNulls(value) ? json() : value);
+    }
+  }
+  absl::StatusOr<CallSpec> Take() {
+    if (!error_.ok()) return error_;
+    return std::move(call_);
+  }
+  CallSpec& call() { return call_; }
+  json Place(TensorRef tensor) {
+    call_.inputs.push_back(std::move(tensor));
+    return {{kTensorKey, call_.inputs.size() - 1}};
+  }
+  // A single number is no array.
+  json Constant(const json& value) {
+    std::optional<NumberArray> array = ReadNumberArray(value);
+    if (!array.has_value()) {
+      Fail("a constant must be an array of numbers");
+      return nullptr;
+    }
+    if (array->shape.empty()) return value;
+    json placed = Place(OfArray(*std::move(array)));
+    placed[kConstantKey] = true;
+    return placed;
+  }
+  void Fail(const std::string& what) {
+    if (error_.ok()) error_ = Bad(what);
+  }
+
+ private:
+  // An argument that is no data: a tensor or an array is a mask. "mask": null says in Keras 3 that
+  // the inputs' own ones count, and in Keras 2 that none do.
+  void Other(const std::string& name, const json& value) {
+    if (name == "mask") call_.own_masks = keras2_ || !value.is_null();
+    if (const auto mask = Mask(name, value)) {
+      call_.masks.emplace_back(name, *mask);
+      return;
+    }
+    if (name != "mask" || !value.is_array()) {
+      call_.kwargs[name] = Plain(value);
+      return;
+    }
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (value[i].is_null()) continue;
+      const auto mask = Mask(name, value[i]);
+      if (!mask.has_value()) return Fail("an entry of mask must be a tensor or null");
+      call_.masks.emplace_back(i == 0 ? name : absl::StrCat(name, "/", i), *mask);
+    }
+  }
+  std::optional<TensorRef> Mask(const std::string& name, const json& value) const {
+    if (auto tensor = Tensor(value)) return tensor;
+    const json* array = ArrayValue(value);
+    if (keras2_ && name.ends_with("mask") && value.is_array()) array = &value;
+    std::optional<NumberArray> read;
+    if (array != nullptr) read = ReadNumberArray(*array);
+    if (!read.has_value() || read->shape.empty()) return std::nullopt;
+    return OfArray(*std::move(read));
+  }
+  void Training(const json& kwargs) {
+    const auto training = kwargs.find("training");
+    if (training == kwargs.end() || training->is_null()) return;
+    if (!training->is_boolean() && !training->is_number()) {
+      return Fail("training must be true, false or null");
+    }
+    const bool trains = *training != false && *training != 0;
+    call_.mode = trains ? CallMode::kTraining : CallMode::kInference;
+  }
+  std::optional<TensorRef> Tensor(const json& value) const {
+    return keras2_ ? History(value) : Keras3Tensor(value);
+  }
+  static TensorRef OfArray(NumberArray array) {
+    TensorRef ref;
+    ref.constant = std::move(array);
+    return ref;
+  }
+  // Keras 3 writes the masks of a dict's tensors, of which none is given.
+  static bool IsDictOfNulls(const json& value) {
+    return value.is_object() && !value.empty() &&
+           std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_null(); });
+  }
+  // Of tensors alone.
+  bool IsDict(const json& value) const {
+    return value.is_object() && !value.empty() && !value.contains(kTensorKey) &&
+           std::all_of(value.begin(), value.end(),
+                       [&](const json& entry) { return Tensor(entry).has_value(); });
+  }
+  // Nobody may forge a tensor.
+  static json Plain(const json& value) {
+    return value.is_object() && value.contains(kTensorKey) ? json() : value;
+  }
+
+  const bool keras2_;
+  CallSpec call_;
+  absl::Status error_;
+};
+
+// A list of [layer, call, output, kwargs], or for an operation just one of these.
+absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
+  CallReader reader(/*keras2=*/true);
+  const bool one = !node.empty() && node[0].is_string();
+  json tensors = json::array();
+  const json* kwargs = nullptr;
+  for (size_t i = 0; i < (one ? 1 : node.size()); ++i) {
+    const json& entry = one ? node : node[i];
+    const bool long_enough = entry.is_array() && entry.size() >= 3;
+    if (long_enough && entry[0] == "_CONSTANT_VALUE") {
+      tensors.push_back(reader.Constant(entry[2]));
+    } else if (const auto tensor = History(entry)) {
+      tensors.push_back(reader.Place(*tensor));
+    } else {
+      return Bad("an entry must be [layer, call, output, kwargs]");
+    }
+    if (i == 0 && long_enough && entry.size() > 3 && entry[3].is_object()) kwargs = &entry[3];
+  }
+  // Of a merge layer, one argument that is a list.
+  if (tensors.size() == 1) {
+    reader.call().args.push_back(tensors[0]);
+  } else if (ReadNumberArray(tensors).has_value()) {
+    reader.call().args.push_back(reader.Constant(tensors));
+  } else {
+    reader.call().args.push_back(tensors);
+  }
+  if (kwargs != nullptr) {
+    if (kwargs->contains("slice_spec")) reader.call().args.push_back((*kwargs)["slice_spec"]);
+    json rest = *kwargs;
+    rest.erase("slice_spec");
+    reader.Kwargs(rest);
+  }
+  return reader.Take();
+}
+
+// {"a": [layer, call, output, kwargs], ...}
+bool IsKeras2Dict(const json& node) {
+  return node.is_object() && !node.empty() &&
+         std::all_of(node.begin(), node.end(),
+                     [](const json& entry) { return History(entry).has_value(); });
+}
+
+absl::StatusOr<CallSpec> ReadKeras2Dict(const json& node) {
+  CallReader reader(/*keras2=*/true);
+  json named = json::object();
+  for (const auto& [key, entry] : node.items()) named[key] = reader.Place(*History(entry));
+  reader.call().args.push_back(std::move(named));
+  const json& first = *node.begin();
+  if (first.size() > 3 && first[3].is_object()) reader.Kwargs(first[3]);
+  return reader.Take();
+}
+
+}  // namespace
+
+absl::StatusOr<CallSpec> ReadCall(const json& node) {
+  if (node.is_array()) return ReadKeras2(node);
+  if (!node.is_object()) return Bad("an entry must be a list or an object");
+  if (IsKeras2Dict(node)) return ReadKeras2Dict(node);
+  CallReader reader(/*keras2=*/false);
+  const auto args = node.find("args");
+  if (args != node.end()) {
+    if (!args->is_array()) return Bad("args must be a list");
+    bool left_out = false;
+    for (const json& arg : *args) {
+      const size_t before = reader.call().inputs.size();
+      reader.Arg(arg);
+      if (left_out && reader.call().inputs.size() > before) {
+        return Bad("a tensor after an argument that is left out must be given by its name");
+      }
+      left_out = left_out || arg.is_null();
+    }
+  }
+  const auto kwargs = node.find("kwargs");
+  if (kwargs != node.end() && kwargs->is_object()) reader.Kwargs(*kwargs);
+  return reader.Take();
+}
+
+std::string OtherArgument(const NodeSpec& call) {
+  if (!call.masks.empty()) return call.masks.begin()->first;
+  for (const json& arg : call.args) {
+    for (const json& one : arg.is_array() ? arg : json::array({arg})) {
+      if (!one.is_null() && !LayerConfig::IsTensor(one)) return "args";
+    }
+  }
+  for (const auto& [name, value] : call.kwargs.items()) {
+    if (!value.is_null()) return name;
+  }
+  return "";
+}
+
+void AddConstants(const std::string& layer, CallSpec& call, ModelSpec& model) {
+  const auto add = [&](TensorRef& ref) {
+    if (!ref.constant.has_value()) return;
+    NodeSpec node;
+    node.layer = model.layers.size();
+    node.constant = std::move(ref.constant);
+    ref.constant.reset();
+    ref.node = model.nodes.size();
+    model.layers.push_back({"Constant", layer, json::object()});
+    model.nodes.push_back(std::move(node));
+  };
+  for (TensorRef& ref : call.inputs) add(ref);
+  for (auto& [name, ref] : call.masks) add(ref);
+}
+
+absl::StatusOr<std::vector<size_t>> InputsOfModel(const std::string& layer, const NodeSpec& call,
+                                                  ModelSpec& model) {
+  std::vector<size_t> inputs = call.inputs;
+  NodeSpec rest = call;
+  for (size_t i = 0; i < inputs.size() && call.own_masks; ++i) {
+    const auto mask = rest.masks.extract(i == 0 ? "mask" : absl::StrCat("mask/", i));
+    if (model.nodes[inputs[i]].constant.has_value()) continue;
+    // In Keras 3 an input for which the call names no mask keeps its own.
+    if (mask.empty() && !model.keras2) continue;
+    NodeSpec node;
+    node.layer = model.layers.size();
+    node.inputs = {inputs[i]};
+    if (!mask.empty()) node.masks["mask"] = mask.mapped();
+    node.own_masks = node.hands_mask = true;
+    inputs[i] = model.nodes.size();
+    model.layers.push_back({"Identity", layer, json::object()});
+    model.nodes.push_back(std::move(node));
+  }
+  if (const std::string name = OtherArgument(rest); !name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"", name, "\": is not supported as an argument of its call"));
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const json& value) {
+  std::vector<NamedRef> refs;
+  if (const auto one = History(value)) return std::vector<NamedRef>{{"", *one}};
+  const auto bad = absl::InvalidArgumentError("must be [layer, call, output], or several of these");
+  if (!value.is_array() && !value.is_object()) return bad;
+  for (const auto& [key, entry] : value.items()) {
+    const auto ref = History(entry);
+    if (!ref.has_value()) return bad;
+    refs.push_back({value.is_object() ? key : "", *ref});
+  }
+  if (refs.empty()) return bad;
+  return refs;
+}
+
+std::string OperationOfKeras2(const std::string& function) {
+  for (const auto& [name, operation] : kOperationsOfKeras2) {
+    if (function == name) return operation;
+  }
+  return "";
+}
+
+std::string SupportedOfKeras2() {
+  return absl::StrJoin(kOperationsOfKeras2, ", ", [](std::string* text, const auto& entry) {
+    absl::StrAppend(text, entry.first);
+  });
+}
+
+}  // namespace paracord

@@ -1,0 +1,46 @@
+#include "keras/device_program.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "keras/build.h"
+#include "keras/replicas.h"
+
+namespace paracord {
+namespace {
+
+// The error says of which device it is.
+absl::Status Unusable(const std::string& device, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat(device, " cannot be used: ", why.message()));
+}
+
+absl::StatusOr<std::unique_ptr<GradientProgram>> BuildOn(const std::string& device, int threads,
+                                                         const Job& job, const Batch& schema,
+                                                         const MakeOpsFn& make) {
+  if (device == kAllGpus) {
+    absl::StatusOr<std::vector<Replica>> replicas = MakeAllGpus();
+    if (!replicas.ok()) return Unusable(device, replicas.status());
+    return BuildReplicas(job, schema, *std::move(replicas));
+  }
+  absl::StatusOr<std::unique_ptr<Ops>> ops = make(device, threads);
+  if (!ops.ok()) return Unusable(device, ops.status());
+  return BuildKerasProgram(job, schema, *std::move(ops));
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
+                                            const DeviceUse& use, const MakeOpsFn& make) {
+  auto program = BuildOn(use.device, use.threads, job, schema, make);
+  if (program.ok()) return DeviceProgram{*std::move(program), use.device, ""};
+  if (!use.automatic || use.device == "cpu") return program.status();
+  // Where it does not compute there, either, that is what is wrong.
+  auto instead = BuildOn("cpu", use.threads, job, schema, make);
+  RETURN_IF_ERROR(instead.status());
+  return DeviceProgram{*std::move(instead), "cpu",
+                       absl::StrCat("computing on the CPU: ", program.status().message())};
+}
+
+}  // namespace paracord

@@ -1,0 +1,50 @@
+#include "keras/gradient_sum.h"
+
+namespace paracord {
+namespace {
+
+// That are worth a call: few large ones use the wires between GPUs best, many small ones begin
+// early.
+constexpr size_t kBucketBytes = 4 << 20;
+
+}  // namespace
+
+void GradientSum::Begin() {
+  gradients_.clear();
+  done_.clear();
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  ended_ = false;
+}
+
+void GradientSum::Final(size_t variable) {
+  done_.push_back(variable);
+  waiting_.push_back(variable);
+  waiting_bytes_ += static_cast<size_t>(gradients_[variable].n) * sizeof(float);
+  if (!held_ && waiting_bytes_ >= kBucketBytes) Flush();
+}
+
+void GradientSum::End() {
+  if (ended_ || gradients_.empty()) return;
+  while (done_.size() < order_.size()) {
+    const size_t variable = order_[done_.size()];
+    ops_.Fill(gradients_[variable].n, 0, gradients_[variable].data);
+    Final(variable);
+  }
+  Flush();
+  ended_ = true;
+}
+
+void GradientSum::Flush() {
+  if (waiting_.empty()) return;
+  std::vector<DeviceFloats> arrays;
+  for (const size_t variable : waiting_) arrays.push_back(gradients_[variable]);
+  if (held_) meet_();  // nobody has anything to allocate before its sum
+  group_.AllReduce(arrays);
+  if (held_) meet_();  // all are asked for, so that they end whatever anybody does
+  for (const size_t variable : waiting_) download_(variable);
+  waiting_.clear();
+  waiting_bytes_ = 0;
+}
+
+}  // namespace paracord

@@ -1,0 +1,358 @@
+#include "keras/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/status_macros.h"
+
+namespace paracord {
+namespace {
+
+// Kernels are kept for so many batch sizes: the usual one, the last of an epoch, slices of both,
+// and the same for the test data.
+constexpr size_t kBatchSizesMax = 8;
+
+// That hold the variable as bfloat16.
+int64_t Bfloat16Floats(const VariableSpec& variable) {
+  return (VariableElements(variable) + 1) / 2;
+}
+
+constexpr char kGradientsTitle[] = "gradients between layers";
+
+}  // namespace
+
+absl::Status Graph::NoMemory(const absl::Status& status, size_t storage, int64_t batch) const {
+  return absl::Status(status.code(),
+                      absl::StrCat(StorageTitle(storage, batch), ": ", status.message()));
+}
+
+absl::Status Graph::Reserve(int64_t batch) {
+  if (batch <= capacity_) return absl::OkStatus();
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    Storage& storage = storages_[s];
+    if (storage.input.has_value()) continue;
+    RETURN_IF_ERROR(CheckElements({batch, storage.size}));
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * storage.floats());
+    if (!data.ok()) return NoMemory(data.status(), s, batch);
+    storage.data = *std::move(data);
+  }
+  for (Slot& slot : slots_) {
+    absl::StatusOr<DeviceArray> data = ops_.Allocate(batch * slot.size);
+    if (!data.ok()) {
+      return absl::Status(data.status().code(),
+                          absl::StrCat(kGradientsTitle, ": ", data.status().message()));
+    }
+    slot.data = *std::move(data);
+  }
+  const int64_t scratch = RoundUp(batch * scratch_inputs_) + scratch_parameters_;
+  if (scratch > 0) {
+    ASSIGN_OR_RETURN(scratch_, ops_.Allocate(scratch));
+  }
+  capacity_ = batch;
+  return absl::OkStatus();
+}
+
+bool Graph::PrecisionInVain() const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    if (node.layer == nullptr) return false;
+    const Operands operands = OperandsOf(node);
+    return operands == Operands::kBfloat16 ? !ops_.has_bfloat16()
+                                           : operands != Operands::kFloat32 && ops_.host_memory();
+  });
+}
+
+// For the layers whose products are faster with it.
+absl::Status Graph::ReserveRounded() {
+  if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
+  rounded_.resize(variables_.size());
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || OperandsOf(node) != Operands::kBfloat16) continue;
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      DeviceArray& rounded = rounded_[node.first_variable + v];
+      if (!node.layer->is_operand(v) || rounded != nullptr) continue;
+      const int64_t floats = Bfloat16Floats(variables_[node.first_variable + v]);
+      ASSIGN_OR_RETURN(rounded, ops_.Allocate(floats));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
+  std::vector<std::unique_ptr<Kernel>> made(nodes_.size());
+  kernels.bytes.assign(nodes_.size(), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.layer == nullptr || IsView(node)) continue;
+    ops_.AllowOperands(OperandsOf(node));
+    const int64_t before = ops_.allocated_bytes();
+    const KernelForm form{.ends_in = node.ends_in,
+                          .input_bfloat16 = !node.inputs.empty() &&
+                                            storages_[nodes_[node.inputs[0]].storage].bfloat16,
+                          .output_bfloat16 = storages_[node.storage].bfloat16};
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+        node.layer->MakeKernelOf(form, ops_, batch, node.input_shapes);
+    if (!kernel.ok()) {
+      return absl::Status(kernel.status().code(),
+                          absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()),
+                                       ": ", kernel.status().message()));
+    }
+    made[i] = *std::move(kernel);
+    kernels.bytes[i] = ops_.allocated_bytes() - before;
+  }
+  kernels.nodes = std::move(made);
+  return absl::OkStatus();
+}
+
+// Those of the batch size that was not used for the longest time.
+void Graph::DropKernels(int64_t but) {
+  auto oldest = kernels_.end();
+  for (auto it = kernels_.begin(); it != kernels_.end(); ++it) {
+    const bool older = oldest == kernels_.end() || it->second.last_used < oldest->second.last_used;
+    if (it->first != but && older) oldest = it;
+  }
+  if (oldest != kernels_.end()) kernels_.erase(oldest);
+}
+
+absl::Status Graph::Prepare(int64_t batch) {
+  RETURN_IF_ERROR(Reserve(batch));
+  RETURN_IF_ERROR(ReserveRounded());
+  current_ = nullptr;
+  Kernels& kernels = kernels_[batch];
+  kernels.last_used = ++uses_;
+  if (kernels_.size() > kBatchSizesMax) DropKernels(batch);
+  while (kernels.nodes.empty()) {
+    // A size that was not planned takes the place of one that was.
+    ops_.KeepToPlan(kernels_.size() > 1);
+    absl::Status made = MakeKernels(batch, kernels);
+    ops_.KeepToPlan(false);
+    if (made.ok()) break;
+    if (!absl::IsResourceExhausted(made) || kernels_.size() == 1) {
+      kernels_.erase(batch);
+      return made;
+    }
+    DropKernels(batch);
+  }
+  current_ = &kernels;
+  return absl::OkStatus();
+}
+
+std::string Graph::StorageTitle(size_t storage, int64_t batch) const {
+  for (const Node& node : nodes_) {
+    if (node.storage != storage || node.layer == nullptr) continue;
+    return absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()), ": its output, ",
+                        batch, " examples of shape ", ShapeName(node.shape));
+  }
+  return "";
+}
+
+std::vector<MemoryRow> Graph::Memory() const {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  std::vector<MemoryRow> rows;
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    if (storages_[s].data == nullptr) continue;
+    rows.push_back({MemoryRow::Kind::kValues, StorageTitle(s, capacity_),
+                    capacity_ * storages_[s].floats() * kFloat});
+  }
+  for (const Slot& slot : slots_) {
+    rows.push_back({MemoryRow::Kind::kGradients, kGradientsTitle, capacity_ * slot.size * kFloat});
+  }
+  if (scratch_ != nullptr) {
+    rows.push_back({MemoryRow::Kind::kGradients, "gradients that are added up",
+                    (RoundUp(capacity_ * scratch_inputs_) + scratch_parameters_) * kFloat});
+  }
+  for (size_t v = 0; v < rounded_.size(); ++v) {
+    if (rounded_[v] == nullptr) continue;
+    rows.push_back({MemoryRow::Kind::kParameters, variables_[v].name() + ", as bfloat16",
+                    Bfloat16Floats(variables_[v]) * kFloat});
+  }
+  for (const auto& [batch, kernels] : kernels_) {
+    for (size_t i = 0; i < kernels.nodes.size(); ++i) {
+      if (kernels.nodes[i] == nullptr || kernels.bytes[i] == 0) continue;
+      const Layer& layer = *nodes_[i].layer;
+      rows.push_back({MemoryRow::Kind::kLayers,
+                      absl::StrCat(LayerTitle(layer.class_name(), layer.name()),
+                                   ": what it works in, batches of ", batch),
+                      kernels.bytes[i]});
+    }
+  }
+  return rows;
+}
+
+void Graph::Release() {
+  for (Storage& storage : storages_) storage.data.reset();
+  for (Slot& slot : slots_) slot.data.reset();
+  scratch_.reset();
+  rounded_.clear();
+  kernels_.clear();
+  current_ = nullptr;
+  capacity_ = 0;
+}
+
+ConstTensor Graph::Data(Value value) const {
+  if (value == kNone) return nullptr;
+  const Storage& storage = storages_[nodes_[value].storage];
+  if (storage.input.has_value()) return inputs_[*storage.input];
+  return storage.In(storage.data.get());
+}
+
+Tensor Graph::Gradient(Value value) const {
+  const Storage& storage = storages_[nodes_[value].storage];
+  return storage.In(slots_[*storage.gradient_slot].data.get());
+}
+
+void Graph::Forward(const GraphCall& call, bool training) {
+  inputs_ = call.inputs;
+  parameters_.assign(call.parameters.begin(), call.parameters.end());
+  operands_.assign(rounded_.size(), nullptr);
+  variable_needed_.assign(variables_.size(), false);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    Kernel* kernel = current_->nodes[i].get();
+    if (kernel == nullptr || (training && !node.in_training)) continue;
+    for (size_t v = 0; v < node.layer->variables().size(); ++v) {
+      Need(node.first_variable + v, call);
+    }
+    call_inputs_.clear();
+    for (const Value input : node.inputs) call_inputs_.push_back(Data(input));
+    kernel->Forward(
+        {.inputs = call_inputs_,
+         .parameters = Of(parameters_, node),
+         .rounded = Of(operands_, node),
+         .output = storages_[node.storage].In(storages_[node.storage].data.get()),
+         .training = node.mode == CallMode::kOfRun ? training : node.mode == CallMode::kTraining,
+         .key = Mix64(call.key, node.salt),
+         .first_example = call.first_example});
+  }
+  for (size_t v = 0; v < variables_.size(); ++v) Need(v, call);
+}
+
+void Graph::Need(size_t variable, const GraphCall& call) {
+  if (variable_needed_[variable]) return;
+  variable_needed_[variable] = true;
+  if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
+  if (rounded_.empty() || rounded_[variable] == nullptr) return;
+  auto* const rounded = reinterpret_cast<uint16_t*>(rounded_[variable].get());
+  ops_.Convert(VariableElements(variables_[variable]), call.parameters[variable], Tensor(rounded));
+  operands_[variable] = rounded;
+}
+
+void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
+                     PendingSum& loss) {
+  storage_written_.assign(storages_.size(), false);
+  for (const Value value : loss_values_) storage_written_[nodes_[value].storage] = true;
+  variable_written_.assign(variables_.size(), add);
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!activities_.empty()) AddActivityGradients(i, call);
+    if (!nodes_[i].in_backward || current_->nodes[i] == nullptr) continue;
+    BackwardNode(i, call, d_parameters);
+    const size_t first = nodes_[i].first_variable;
+    for (size_t v = first; v < first + nodes_[i].layer->variables().size(); ++v) {
+      if (last_writer_[v] == i) EndVariable(v, call, d_parameters, loss);
+    }
+  }
+  // No loss depends on these.
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (last_writer_[v] != kNone) continue;
+    if (!variable_written_[v] && d_parameters[v] != nullptr) {
+      ops_.Fill(VariableElements(variables_[v]), 0, d_parameters[v]);
+    }
+    EndVariable(v, call, d_parameters, loss);
+  }
+}
+
+// Nothing more of Backward writes its gradient.
+void Graph::EndVariable(size_t variable, const GraphCall& call,
+                        std::span<float* const> d_parameters, PendingSum& loss) {
+  if (!call.last) return;
+  for (const PenaltyOn& on : penalties_) {
+    if (on.variable != variable || !call.regularizes) continue;
+    ops_.Penalty(VariableElements(variables_[variable]), on.l1, on.l2, call.parameters[variable], 1,
+                 d_parameters[variable], loss.Add(1));
+  }
+  if (d_parameters[variable] == nullptr || call.callbacks == nullptr) return;
+  if (call.callbacks->final) call.callbacks->final(variable);
+}
+
+void Graph::ActivityPenalties(const GraphCall& call, PendingSum& loss) {
+  for (const PenaltyOnValue& on : activities_) {
+    ops_.Penalty(call.batch * Elements(nodes_[on.value].shape), on.penalty.l1, on.penalty.l2,
+                 Data(on.value), 0, nullptr,
+                 loss.Add(static_cast<double>(call.share) / static_cast<double>(call.batch)));
+  }
+}
+
+// To the gradient by the value of a node, when all that came after it have written theirs.
+void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
+  for (const PenaltyOnValue& on : activities_) {
+    if (on.value != index || !nodes_[index].in_backward) continue;
+    const size_t storage = nodes_[index].storage;
+    const int64_t n = call.batch * storages_[storage].size;
+    if (!storage_written_[storage]) ops_.Fill(n, 0, Gradient(index));
+    storage_written_[storage] = true;
+    ops_.Penalty(n, on.penalty.l1, on.penalty.l2, Data(index),
+                 call.share / static_cast<float>(call.batch), Gradient(index), nullptr);
+  }
+}
+
+void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
+  for (const PenaltyOn& on : penalties_) {
+    ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
+                 call.parameters[on.variable], 0, nullptr, loss.Add(1));
+  }
+}
+
+// Kernels write gradients and never add: where something is there already they write into the
+// scratch memory, and it is added afterwards.
+void Graph::BackwardNode(size_t index, const GraphCall& call,
+                         std::span<float* const> d_parameters) {
+  const Node& node = nodes_[index];
+  float* scratch = scratch_.get();
+  sums_.clear();
+  const auto target = [&](int64_t n, Tensor to, std::vector<bool>& written, size_t at) {
+    if (to == nullptr) return to;
+    if (!written[at]) {
+      written[at] = true;
+      return to;
+    }
+    const bool bfloat16 = to.bfloat16 != nullptr;
+    const Tensor aside = TensorIn(scratch, bfloat16);
+    sums_.push_back({n, aside, to});
+    scratch += RoundUp(bfloat16 ? (n + 1) / 2 : n);
+    return aside;
+  };
+
+  call_inputs_.clear();
+  call_d_inputs_.clear();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value input = node.inputs[i];
+    call_inputs_.push_back(Data(input));
+    Tensor to;
+    if (i < node.data_inputs && !node.observes && nodes_[input].needs_gradient) {
+      const size_t storage = nodes_[input].storage;
+      to = target(call.batch * storages_[storage].size, Gradient(input), storage_written_, storage);
+    }
+    call_d_inputs_.push_back(to);
+  }
+  if (node.observes) ops_.Fill(call.batch * Elements(node.shape), 0, Gradient(index));
+  const size_t count = node.layer->variables().size();
+  call_d_parameters_.clear();
+  for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
+    call_d_parameters_.push_back(
+        target(VariableElements(variables_[v]), d_parameters[v], variable_written_, v));
+  }
+  current_->nodes[index]->Backward({.inputs = call_inputs_,
+                                    .parameters = Of(parameters_, node),
+                                    .rounded = Of(operands_, node),
+                                    .output = Data(index),
+                                    .d_output = Gradient(index),
+                                    .d_inputs = call_d_inputs_,
+                                    .d_parameters = call_d_parameters_,
+                                    .key = Mix64(call.key, node.salt),
+                                    .first_example = call.first_example,
+                                    .share = call.share,
+                                    .later_calls = node.later_calls});
+  for (const Sum& sum : sums_) ops_.Add(sum.n, sum.from, sum.to);
+}
+
+}  // namespace paracord

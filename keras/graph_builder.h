@@ -1,0 +1,84 @@
+// How a Graph comes of a model file; part of graph.h, for the files that build it alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keras/graph.h"
+#include "keras/layers/number_array.h"
+
+namespace paracord {
+
+// A mask by position, which is one for the layer alone; not an argument's name.
+inline constexpr const char* kSecondArgument = "/";
+
+// An error that names the layer.
+absl::Status AtLayer(const Layer& layer, const absl::Status& status);
+
+// Adds the calls of a model file to a graph.
+class Graph::Builder {
+ public:
+  Builder(Graph& graph, const ModelSpec& model, Problems& problems)
+      : graph_(graph),
+        model_(model),
+        problems_(problems),
+        layers_(model.layers.size(), nullptr),
+        failed_(model.layers.size()) {}
+
+  // True if all outputs are there.
+  bool Add(std::span<const std::optional<Shape>> data);
+
+ private:
+  void Problem(const absl::Status& status);
+  Value AddInput(size_t input, const std::optional<Shape>& data);
+  absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
+  bool InputsKnown(const NodeSpec& node) const;
+  absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
+  absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
+  absl::StatusOr<Value> AddPart(const NodeSpec& node);
+  absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
+  absl::Status CheckCall(const NodeSpec& node, const Layer& layer) const;
+  absl::StatusOr<std::vector<Value>> InputsOf(const NodeSpec& node, Layer& layer);
+  absl::StatusOr<Value> AddConstant(const Layer& layer, const NumberArray& array,
+                                    const absl::StatusOr<Shape>& shape);
+  absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);
+  // graph_masks.cc
+  using Masks = std::map<std::string, Value>;  // that a call names
+  absl::StatusOr<Masks> NamedMasks(const NodeSpec& node, const Layer& layer);
+  std::vector<Value> MasksOf(const NodeSpec& node, const Masks& named, const Layer& layer,
+                             std::span<const Value> inputs) const;
+  absl::StatusOr<Value> AddMaskedProduct(Layer& layer, std::vector<Value> inputs,
+                                         std::span<const Value> masks, Value output_mask);
+  absl::StatusOr<Value> AddMaskedExtreme(Layer& layer, std::span<const Value> inputs,
+                                         std::span<const Value> masks);
+  absl::StatusOr<Value> AddChoice(Layer& layer, Value mask, Value x, Value other);
+  absl::StatusOr<Value> AndMask(const Layer& layer, std::span<const Value> masks);
+  absl::StatusOr<Value> OutputMask(const NodeSpec& node, Layer& layer, const Masks& named,
+                                   std::span<const Value> inputs);
+  absl::StatusOr<Value> AddActivation(Layer& layer, Activation activation, Value input);
+  void SetMask(Value value, Value mask) {
+    masks_.resize(graph_.nodes_.size(), kNone);
+    masks_[value] = mask;
+  }
+  Value MaskOf(Value value) const { return value < masks_.size() ? masks_[value] : kNone; }
+  Layer& Own(std::unique_ptr<Layer> layer) {
+    graph_.layers_.push_back(std::move(layer));
+    return *graph_.layers_.back();
+  }
+
+  Graph& graph_;
+  const ModelSpec& model_;
+  Problems& problems_;
+  std::vector<Layer*> layers_;
+  std::vector<bool> failed_;                       // by layer: it cannot be made
+  std::map<size_t, const NodeSpec*> first_calls_;  // by layer
+  std::vector<Value> values_;                      // by node of the model
+  std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
+  std::vector<Value> masks_;       // by value
+};
+
+}  // namespace paracord

@@ -1,0 +1,470 @@
+#include "keras/keras_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/finite.h"
+#include "common/flush_denormals.h"
+#include "common/metric.h"
+#include "common/status_macros.h"
+#include "common/trace.h"
+
+namespace paracord {
+namespace {
+
+// Nothing is under way when it ends, however that comes.
+class Run {
+ public:
+  explicit Run(Ops& ops) : ops_(ops) { ops_.Enter(); }
+  ~Run() { ops_.Finish().IgnoreError(); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+ private:
+  Ops& ops_;
+};
+
+}  // namespace
+
+// Whatever becomes of a part, others get the divisors that they wait for.
+class OwedSum {
+ public:
+  explicit OwedSum(KerasProgram& program) : program_(program) {
+    program_.owes_sum_ = program_.SumsDivisors() && !program_.rehearsing_;
+  }
+  ~OwedSum() { Pay(); }
+  OwedSum(const OwedSum&) = delete;
+  OwedSum& operator=(const OwedSum&) = delete;
+  void Pay() {
+    if (!std::exchange(program_.owes_sum_, false)) return;
+    const std::vector<double> none(program_.heads_.size(), 0);
+    program_.part_.sums->Sum(program_.part_.index, none).status().IgnoreError();
+  }
+
+ private:
+  KerasProgram& program_;
+};
+
+// The same of what training adds up.
+class PartRun {
+ public:
+  explicit PartRun(KerasProgram& program) : program_(program), owed_(program) {
+    if (program_.gradient_sum_) program_.gradient_sum_->Begin();
+  }
+  ~PartRun() {
+    End();
+    if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
+    program_.gradient_sum_->Begin();  // which was not to be had: others wait for it
+  }
+  PartRun(const PartRun&) = delete;
+  PartRun& operator=(const PartRun&) = delete;
+  void End() {
+    owed_.Pay();
+    if (program_.gradient_sum_) program_.gradient_sum_->End();
+  }
+
+ private:
+  KerasProgram& program_;
+  OwedSum owed_;
+};
+
+namespace {
+
+// By the number of what is left, not of all there is.
+bool CountsRows(const ModelHead& head) {
+  return !head.loss.sum && (head.mask != Graph::kNone || head.loss.ignore_class.has_value());
+}
+
+}  // namespace
+
+bool KerasProgram::SumsDivisors() const {
+  return part_.sums != nullptr && std::any_of(heads_.begin(), heads_.end(), CountsRows);
+}
+
+// None, where there are fewer examples than parts.
+KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
+  const int64_t all = std::min<int64_t>(SliceCount(), batch.examples);
+  const auto index = static_cast<int64_t>(part_.index), count = static_cast<int64_t>(part_.count);
+  return {all, all * index / count, all * (index + 1) / count};
+}
+
+absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
+  if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
+  if (batch.inputs.size() != inputs_schema_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
+                                                   " inputs, the model was built for ",
+                                                   inputs_schema_.size()));
+  }
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    const Column& column = batch.inputs[i];
+    const auto each = static_cast<uint64_t>(Elements(ShapeOf(inputs_schema_[i])));
+    if (column.shape != inputs_schema_[i].shape || column.values.size() != batch.examples * each) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", i, " of the batch has examples of shape ", ShapeName(ShapeOf(column)),
+          ", the model was built for ", ShapeName(ShapeOf(inputs_schema_[i]))));
+    }
+  }
+  RETURN_IF_ERROR(CheckIds(batch));
+  if (!with_targets) return absl::OkStatus();
+  for (const ModelHead& head : heads_) {
+    RETURN_IF_ERROR(CheckTargets(head, batch));
+    if (!head.weight.has_value()) continue;
+    const size_t given =
+        *head.weight < batch.weights.size() ? batch.weights[*head.weight].values.size() : 0;
+    if (given != batch.examples && given != batch.examples * static_cast<size_t>(head.loss.rows)) {
+      return absl::InvalidArgumentError("the batch's weights do not fit its targets");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Ids that go straight into an embedding.
+absl::Status KerasProgram::CheckIds(const Batch& batch) const {
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    const std::optional<int64_t> below = graph_->ids_below(i);
+    if (!below.has_value()) continue;
+    const std::vector<float>& ids = batch.inputs[input_columns_[i]].values;
+    for (size_t k = 0; k < ids.size(); ++k) {
+      if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
+      const size_t example = k * batch.examples / ids.size();
+      return absl::InvalidArgumentError(absl::StrCat(Where(batch, example), ": id ", ids[k],
+                                                     " is not in the model's embedding, 0 to ",
+                                                     *below - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KerasProgram::BindParameters(ConstTensors values) {
+  const std::vector<VariableSpec>& all = variables();
+  parameters_.clear();
+  for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
+    if (values[i].size() != static_cast<size_t>(VariableElements(all[i]))) break;
+    ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Expect(i, values[i]));
+    parameters_.push_back(parameter);
+  }
+  if (parameters_.size() == all.size() && values.size() == all.size()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("values do not fit the model's variables, from number ", parameters_.size()));
+}
+
+absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
+  const std::vector<VariableSpec>& all = variables();
+  gradients_.clear();
+  for (size_t i = 0; i < gradients.size() && i < all.size(); ++i) {
+    const size_t size = all[i].trainable() ? static_cast<size_t>(VariableElements(all[i])) : 0;
+    if (gradients[i].size() != size) break;
+    gradients_.push_back(nullptr);
+    if (size == 0) continue;
+    ASSIGN_OR_RETURN(gradients_.back(), gradient_copy_.Reserve(i, gradients[i]));
+  }
+  if (gradients_.size() == all.size() && gradients.size() == all.size()) {
+    if (!gradient_sum_) return absl::OkStatus();
+    std::vector<DeviceFloats> arrays;
+    for (size_t i = 0; i < all.size(); ++i) {
+      arrays.push_back({gradients_[i], static_cast<int64_t>(gradients[i].size())});
+    }
+    gradient_sum_->SetGradients(std::move(arrays));
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat("gradients do not fit the model's variables, from number ", gradients_.size()));
+}
+
+absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
+  batch_inputs_.clear();
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    ASSIGN_OR_RETURN(const float* const values,
+                     input_copy_.Expect(i, batch.inputs[input_columns_[i]].values));
+    input_copy_.Send(i);
+    batch_inputs_.push_back(values);
+  }
+  batch_targets_.clear();
+  for (size_t h = 0; h < heads_.size() && with_targets; ++h) {
+    batch_targets_.push_back(nullptr);
+    if (!heads_[h].has_loss) continue;
+    ASSIGN_OR_RETURN(batch_targets_.back(),
+                     target_copy_.Expect(h, batch.targets[heads_[h].target].values));
+    target_copy_.Send(h);
+  }
+  return absl::OkStatus();
+}
+
+GraphCall KerasProgram::Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key) {
+  inputs_.clear();
+  for (size_t i = 0; i < input_columns_.size(); ++i) {
+    const size_t values = batch.inputs[input_columns_[i]].values.size();
+    inputs_.push_back(batch_inputs_[i] + first * static_cast<int64_t>(values / batch.examples));
+  }
+  return {.batch = count,
+          .inputs = inputs_,
+          .parameters = parameters_,
+          .key = key,
+          .first_example = first,
+          .share = static_cast<float>(count) / static_cast<float>(batch.examples),
+          .regularizes = first + count == batch.examples,
+          .callbacks = &callbacks_};
+}
+
+absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t examples) {
+  if (head.mask == Graph::kNone) return nullptr;
+  ASSIGN_OR_RETURN(const std::span<const float> mask,
+                   ReadBack(*ops_, examples * head.loss.rows, graph_->value(head.mask), mask_));
+  return mask.data();
+}
+
+// The loss of a head over the call's examples, before it is divided, is to be in `sum`; its
+// gradient, divided and times the head's weight, goes into the graph. Weights of classes are for
+// training alone, as in Keras.
+absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
+                                    double each, bool gradient, double* sum) {
+  const ModelHead& head = heads_[index];
+  ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
+  const float* weights = nullptr;
+  if (RowWeights(head, job_, batch, call.first_example, call.batch, mask, /*by_class=*/gradient,
+                 weights_)) {
+    ASSIGN_OR_RETURN(weights, weight_copy_.Upload(index, weights_));
+  }
+  const auto scale = static_cast<float>(each * static_cast<double>(head.loss_weight));
+  ops_->Loss(head.LossOver(call.batch), graph_->value(head.loss_value),
+             batch_targets_[index] + call.first_example * head.targets_each, weights, scale,
+             gradient ? graph_->loss_gradient(head.loss_value) : nullptr, sum);
+  return absl::OkStatus();
+}
+
+// Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
+// forward pass; where a batch is computed in slices that takes a pass over all of them.
+absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
+                                                           const Slices& slices, bool training) {
+  std::vector<double> divisors(heads_.size(), 0);
+  const int64_t examples = batch.examples;
+  const bool forward = std::any_of(heads_.begin(), heads_.end(),
+                                   [](const ModelHead& head) { return head.mask != Graph::kNone; });
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+    const int64_t first = examples * slice / slices.all;
+    const int64_t count = examples * (slice + 1) / slices.all - first;
+    if (forward && slices.count() > 1) {
+      RETURN_IF_ERROR(graph_->Prepare(count));
+      graph_->Forward(Slice(batch, first, count, key), training);
+    }
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const ModelHead& head = heads_[h];
+      if (!CountsRows(head)) continue;
+      ASSIGN_OR_RETURN(const float* const mask, Mask(head, count));
+      for (int64_t i = 0; i < count * head.loss.rows; ++i) {
+        const bool ignored =
+            head.loss.ignore_class &&
+            head.Targets(batch, first)[i] == static_cast<float>(*head.loss.ignore_class);
+        if (!ignored) divisors[h] += mask == nullptr ? 1 : static_cast<double>(mask[i]);
+      }
+    }
+  }
+  if (std::exchange(owes_sum_, false)) {
+    ASSIGN_OR_RETURN(divisors, part_.sums->Sum(part_.index, std::move(divisors)));
+  }
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const ModelHead& head = heads_[h];
+    if (head.loss.sum) {
+      divisors[h] = 1;
+    } else if (CountsRows(head)) {
+      divisors[h] += 1e-7;  // as Keras
+    } else {
+      divisors[h] = static_cast<double>(batch.examples * head.loss.rows);
+    }
+  }
+  return divisors;
+}
+
+// A loss over an input that is not finite is none, as in Keras. oneDNN's fused ReLU takes a NaN for
+// a small number, so that what goes into the model has to be looked at.
+double KerasProgram::NanUnlessFinite(const Batch& batch) const {
+  const bool finite = std::all_of(input_columns_.begin(), input_columns_.end(), [&](size_t column) {
+    return AllFinite(batch.inputs[column].values);
+  });
+  return finite ? 0 : std::numeric_limits<double>::quiet_NaN();
+}
+
+// What an input that is not finite leads to is not known.
+void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) const {
+  const size_t each = values.size() / batch.examples;
+  for (const size_t column : input_columns_) {
+    const std::span<const float> input(batch.inputs[column].values);
+    const size_t size = input.size() / batch.examples;
+    for (size_t e = 0; e < batch.examples; ++e) {
+      if (AllFinite(input.subspan(e * size, size))) continue;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(e * each), each,
+                  std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices,
+                                        int64_t slice, std::vector<double>& divisors,
+                                        PendingSum& loss) {
+  const int64_t examples = batch.examples;
+  const int64_t first = examples * slice / slices.all;
+  const int64_t count = examples * (slice + 1) / slices.all - first;
+  RETURN_IF_ERROR(graph_->Prepare(count));
+  GraphCall call = Slice(batch, first, count, key);
+  call.last = slice + 1 == slices.end;
+  {
+    const TraceSpan span("forward");
+    graph_->Forward(call, /*training=*/true);
+  }
+  if (divisors.empty()) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices, /*training=*/true));
+  }
+  const TraceSpan span("backward");
+  // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    if (!heads_[h].has_loss) continue;
+    const double each = 1 / divisors[h];
+    RETURN_IF_ERROR(HeadLoss(h, batch, call, each, true,
+                             loss.Add(each * static_cast<double>(heads_[h].loss_weight))));
+  }
+  graph_->ActivityPenalties(call, loss);
+  graph_->Backward(call, gradients_, /*add=*/slice > slices.begin, loss);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64_t batch_key,
+                                                      ConstTensors values,
+                                                      MutableTensors gradients) {
+  const FlushDenormals flush;
+  PendingSum loss;
+  const Run run(*ops_);
+  PartRun part(*this);
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindGradients(gradients));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
+  const Slices slices = OwnSlices(batch);
+  std::vector<double> divisors;
+  if (slices.count() != 1) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, batch_key, slices, /*training=*/true));
+  }
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+    RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
+  }
+  const double unless_nan = NanUnlessFinite(batch);  // while the device computes
+  part.End();
+  while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
+  RETURN_IF_ERROR(ops_->Finish());
+  for (const DeviceSpan& span : ops_->TakeSpans(TraceOn())) {
+    TraceDone(span.name, span.begin_us, span.end_us, DeviceTrack(part_.index, span.lane));
+  }
+  return unless_nan + loss.Total();
+}
+
+// The states of a head's metrics get the call's examples, from `at` on.
+absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
+                                      const GraphCall& call, std::vector<MetricState>& to,
+                                      size_t& at) {
+  if (head.metrics.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::span<const float> outputs,
+                   ReadBack(*ops_, call.batch * Elements(graph_->shape(head.value)),
+                            graph_->value(head.value), output_));
+  ASSIGN_OR_RETURN(const float* const mask, Mask(head, call.batch));
+  for (const MetricSpec& metric : head.metrics) {
+    ModelHead plain = head;
+    if (!metric.weighted) plain.weight.reset();
+    plain.loss.ignore_class.reset();
+    const bool weighted = RowWeights(plain, job_, batch, call.first_example, call.batch, mask,
+                                     /*by_class=*/false, weights_);
+    AddToMetric(metric, metric.rows * call.batch, outputs.data(),
+                head.Targets(batch, call.first_example),
+                weighted ? std::span<const float>(weights_) : std::span<const float>(), to[at++]);
+  }
+  return absl::OkStatus();
+}
+
+// In the slices of training, which is what there is memory for.
+absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
+                                    std::vector<MetricState>& states) {
+  const FlushDenormals flush;
+  PendingSum penalties;
+  std::vector<PendingSum> losses(heads_.size());
+  const Run run(*ops_);
+  OwedSum owed(*this);
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
+  RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/true));
+  const int64_t examples = batch.examples;
+  const Slices slices = OwnSlices(batch);
+  std::vector<double> divisors;
+  if (slices.count() != 1) {
+    ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices, /*training=*/false));
+  }
+  std::vector<MetricState> added(metric_names_.size());
+  for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+    const int64_t first = examples * slice / slices.all;
+    const int64_t count = examples * (slice + 1) / slices.all - first;
+    RETURN_IF_ERROR(graph_->Prepare(count));
+    const GraphCall call = Slice(batch, first, count, 0);
+    graph_->Forward(call, /*training=*/false);
+    if (divisors.empty()) {
+      ASSIGN_OR_RETURN(divisors, Divisors(batch, 0, slices, /*training=*/false));
+    }
+    if (slice == 0) graph_->Penalties(call, penalties);
+    graph_->ActivityPenalties(call, penalties);
+    size_t at = 1;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const ModelHead& head = heads_[h];
+      if (head.has_loss) {
+        const double each = 1 / divisors[h];
+        RETURN_IF_ERROR(HeadLoss(h, batch, call, each, false, losses[h].Add(each)));
+        if (heads_.size() > 1) ++at;
+      }
+      RETURN_IF_ERROR(AddMetrics(head, batch, call, added, at));
+    }
+  }
+  RETURN_IF_ERROR(ops_->Finish());
+  const auto mean = [&](size_t i, double value) {
+    added[i].add_values(value * static_cast<double>(examples));
+    added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);  // once
+  };
+  const double unless_nan = NanUnlessFinite(batch);  // a prediction still counts
+  double loss = unless_nan + penalties.Total();
+  size_t at = 1;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const double own = losses[h].Total();
+    loss += own * static_cast<double>(heads_[h].loss_weight);
+    if (heads_[h].has_loss && heads_.size() > 1) mean(at++, unless_nan + own);
+    at += heads_[h].metrics.size();
+  }
+  mean(0, loss);
+  states.resize(added.size());
+  for (size_t m = 0; m < added.size(); ++m) MergeMetric(added[m], states[m]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Column>> KerasProgram::Predict(const Batch& batch, ConstTensors values) {
+  const FlushDenormals flush;
+  const Run run(*ops_);
+  RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/false));
+  RETURN_IF_ERROR(BindParameters(values));
+  RETURN_IF_ERROR(BindBatch(batch, /*with_targets=*/false));
+  RETURN_IF_ERROR(graph_->Prepare(batch.examples));
+  graph_->Forward(Slice(batch, 0, batch.examples, 0), /*training=*/false);
+  RETURN_IF_ERROR(ops_->Finish());
+  std::vector<Column> outputs;
+  for (size_t i = 0; i < output_names_.size(); ++i) {
+    const Graph::Value value = graph_->outputs()[i];
+    const Shape& shape = graph_->shape(value);
+    ASSIGN_OR_RETURN(
+        const std::span<const float> output,
+        ReadBack(*ops_, batch.examples * Elements(shape), graph_->value(value), output_));
+    outputs.push_back(
+        {output_names_[i], {shape.begin(), shape.end()}, {output.begin(), output.end()}});
+    HideRows(batch, outputs.back().values);
+  }
+  return outputs;
+}
+
+}  // namespace paracord

@@ -1,0 +1,13 @@
+// What a call of an attention layer may say beside its tensors, of all of Keras' attention layers.
+#pragma once
+
+#include "keras/layers/layer_config.h"
+
+namespace paracord {
+
+inline void ReadAttentionCall(LayerConfig& config, bool& causal, bool& return_scores) {
+  causal = config.CallFlag("use_causal_mask") || causal;
+  return_scores = config.CallFlag("return_attention_scores");
+}
+
+}  // namespace paracord

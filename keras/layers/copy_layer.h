@@ -1,0 +1,97 @@
+// What layers that only move elements share: each input is copied along a walk into the output, and
+// the gradient takes the way back. Owned and used as every Layer and Kernel.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "keras/layers/layer.h"
+#include "keras/layers/walks.h"
+
+namespace paracord {
+
+// The way of one input; offsets are in elements.
+struct Way {
+  Walk walk;
+  int64_t from = 0, to = 0;
+  int64_t n = 0;          // of the input
+  bool partial = false;   // the walk leaves elements of the input out
+  bool repeated = false;  // or takes them several times
+};
+
+class CopyKernel : public Kernel {
+ public:
+  // `fill`: what elements of the output are that no walk reaches, if there are any.
+  CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
+      : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
+    for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
+  }
+  void Forward(const ForwardCall& call) override {
+    if (fill_.has_value()) ops_.Fill(n_, *fill_, call.output);
+    for (size_t i = 0; i < ways_.size(); ++i) {
+      const Way& way = ways_[i];
+      ops_.Copy(way.walk, false, call.inputs[i] + way.from, call.output + way.to);
+    }
+  }
+  void Backward(const BackwardCall& call) override {
+    for (size_t i = 0; i < ways_.size(); ++i) {
+      const Way& way = ways_[i];
+      if (call.d_inputs[i] == nullptr) continue;
+      if (way.partial || way.repeated) ops_.Fill(way.n, 0, call.d_inputs[i]);
+      ops_.Copy(back_[i], way.repeated, call.d_output + way.to, call.d_inputs[i] + way.from);
+    }
+  }
+
+ private:
+  Ops& ops_;
+  const std::vector<Way> ways_;
+  const int64_t n_;
+  const std::optional<float> fill_;
+  std::vector<Walk> back_;
+};
+
+// A layer of one input that is a walk: what it does to each axis.
+class CopyLayer : public Layer {
+ public:
+  using Layer::Layer;
+  explicit CopyLayer(const Layer& of) : Layer(of) {}
+  struct Plan {
+    Shape output;
+    Shape dims;                 // walked over, without the batch
+    std::vector<int64_t> a, y;  // steps
+    int64_t from = 0, to = 0;   // offsets within an example
+    bool partial = false, repeated = false;
+    std::optional<float> fill;
+  };
+  // Axis i of the output is axis order[i] of the input.
+  static Plan Permuted(const Shape& input, const Shape& order);
+  virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
+
+  Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
+    return Bfloat16::kIfComputed;
+  }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(Plan plan, PlanFor(inputs[0]));
+    return std::move(plan.output);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(Plan plan, PlanFor(inputs[0]));
+    const int64_t in = Elements(inputs[0]), out = Elements(plan.output);
+    plan.a.insert(plan.a.begin(), in);
+    plan.y.insert(plan.y.begin(), out);
+    Way way{Shorten({WithBatch(batch, plan.dims), plan.a, {}, plan.y}),
+            plan.from,
+            plan.to,
+            batch * in,
+            plan.partial,
+            plan.repeated};
+    return std::make_unique<CopyKernel>(ops, std::vector<Way>{std::move(way)}, batch * out,
+                                        plan.fill);
+  }
+};
+
+}  // namespace paracord

@@ -1,0 +1,73 @@
+// one_hot(ids, n): along a new axis of n elements, 1 at the place that an id names; an id that
+// names none has zeros.
+#include <numeric>
+
+#include "common/status_macros.h"
+#include "keras/layers/layers.h"
+#include "keras/layers/walks.h"
+
+namespace paracord {
+namespace {
+
+class OneHotKernel : public Kernel {
+ public:
+  // `places`: 0, 1, ..., b of the walk.
+  OneHotKernel(Ops& ops, Walk walk, DeviceArray places)
+      : ops_(ops), walk_(std::move(walk)), places_(std::move(places)) {}
+  void Forward(const ForwardCall& call) override {
+    ops_.Binary(BinaryKind::kEqual, walk_, call.inputs[0], places_.get(), call.output);
+  }
+  void Backward(const BackwardCall&) override {}
+
+ private:
+  Ops& ops_;
+  const Walk walk_;
+  const DeviceArray places_;
+};
+
+class OneHotLayer : public Layer {
+ public:
+  explicit OneHotLayer(LayerConfig& config)
+      : Layer(config),
+        classes_(config.RequiredInteger(config.keras2() ? "depth" : "num_classes", 1)),
+        axis_(config.AnyInteger("axis", -1)) {}
+  bool differentiable() const override { return false; }
+  absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const size_t axis, Axis(inputs[0]));
+    return Insert(inputs[0], axis, classes_);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
+                                                     std::span<const Shape> inputs) override {
+    ASSIGN_OR_RETURN(const size_t axis, Axis(inputs[0]));
+    const Shape ids = WithBatch(batch, inputs[0]);
+    Walk walk;
+    walk.dims = Insert(ids, axis + 1, classes_);
+    walk.a = Insert(RowMajor(ids), axis + 1, 0);
+    walk.b = Insert(std::vector<int64_t>(ids.size(), 0), axis + 1, 1);
+    walk.y = RowMajor(walk.dims);
+    std::vector<float> numbers(static_cast<size_t>(classes_));
+    std::iota(numbers.begin(), numbers.end(), 0.f);
+    ASSIGN_OR_RETURN(DeviceArray places, ops.Allocate(classes_));
+    ops.Upload(classes_, numbers.data(), places.get());
+    return std::make_unique<OneHotKernel>(ops, Shorten(std::move(walk)), std::move(places));
+  }
+
+ private:
+  static std::vector<int64_t> Insert(std::vector<int64_t> all, size_t at, int64_t one) {
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), one);
+    return all;
+  }
+  absl::StatusOr<size_t> Axis(const Shape& input) const {
+    return AxisOf(input, axis_, static_cast<int64_t>(input.size()) + 2);
+  }
+
+  const int64_t classes_, axis_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeOneHot(LayerConfig& config) {
+  return std::make_unique<OneHotLayer>(config);
+}
+
+}  // namespace paracord

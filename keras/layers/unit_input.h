@@ -1,0 +1,84 @@
+// An input made of unit length along some of its axes, and the way back. Owned by a Kernel.
+#pragma once
+
+#include "common/status_macros.h"
+#include "keras/layers/layer.h"
+#include "keras/layers/walks.h"
+
+namespace paracord {
+
+// The axes along which it has unit length are 1 in `rest`. Lengths are the sums of absolute values
+// (`order` 1) or Euclid's (2); of those the squared ones below `least` count as that, of the first
+// the lengths.
+class UnitInput {
+ public:
+  static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
+                                        const Shape& rest, float least, int order = 2) {
+    UnitInput made(ops, least, order);
+    made.n_ = batch * Elements(shape);
+    made.lengths_ = batch * Elements(rest);
+    const std::vector<int64_t> dims = WithBatch(batch, shape), dense = RowMajor(dims);
+    const std::vector<int64_t> one = BroadcastSteps(batch, rest, shape);
+    made.by_length_ = Shorten({dims, dense, one, dense});
+    made.over_axis_ = Shorten({dims, dense, {}, one});
+    ASSIGN_OR_RETURN(made.unit_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.d_, ops.Allocate(made.n_));
+    ASSIGN_OR_RETURN(made.kept_, ops.Allocate(3 * made.lengths_));
+    return made;
+  }
+
+  void Forward(const float* x) {
+    constexpr float kMost = 3e38f;
+    float *const inverse = kept_.get(), *const squared = along(), *const own = inverse + lengths_;
+    if (order_ == 1) {
+      ops_->Activate({ActivationKind::kAbs}, 1, n_, x, d_.get());
+      Sum(d_.get(), squared);
+    } else {
+      SumOfProducts(x, x, d_.get(), squared);
+    }
+    ops_->Activate({ActivationKind::kClip, least_, kMost}, 1, lengths_, squared, inverse);
+    ops_->Binary(BinaryKind::kEqual, {{lengths_}, {1}, {1}, {1}}, squared, inverse, own);
+    const float power = order_ == 1 ? -1.f : -0.5f;
+    ops_->Activate({ActivationKind::kPower, 1, power}, 1, lengths_, inverse, inverse);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, x, inverse, unit_.get());
+  }
+  const float* made() const { return unit_.get(); }
+  float* d_made() const { return d_.get(); }
+  // dx = (d - unit (unit . d)) / length, without the product where the length is the least. Of
+  // order 1 it is the sign that is multiplied by unit . d.
+  void Backward(float* dx) {
+    const float* const own = kept_.get() + lengths_;
+    SumOfProducts(unit_.get(), d_.get(), dx, along());
+    ops_->Binary(BinaryKind::kMultiply, {{lengths_}, {1}, {1}, {1}}, along(), own, along());
+    const float* slope = unit_.get();
+    if (order_ == 1) {
+      ops_->Activate({ActivationKind::kSign}, 1, n_, slope, dx);
+      slope = dx;
+    }
+    ops_->Binary(BinaryKind::kMultiply, by_length_, slope, along(), dx);
+    ops_->Binary(BinaryKind::kSubtract, {{n_}, {1}, {1}, {1}}, d_.get(), dx, dx);
+    ops_->Binary(BinaryKind::kMultiply, by_length_, dx, kept_.get(), dx);
+  }
+
+ private:
+  UnitInput(Ops& ops, float least, int order) : ops_(&ops), least_(least), order_(order) {}
+  float* along() const { return kept_.get() + 2 * lengths_; }
+  void SumOfProducts(const float* a, const float* b, float* products, float* sums) {
+    ops_->Binary(BinaryKind::kMultiply, {{n_}, {1}, {1}, {1}}, a, b, products);
+    Sum(products, sums);
+  }
+  void Sum(const float* x, float* sums) {
+    ops_->Fill(lengths_, 0, sums);
+    ops_->Copy(over_axis_, true, x, sums);
+  }
+
+  Ops* ops_;
+  float least_;
+  int order_;
+  int64_t n_ = 0, lengths_ = 0;
+  Walk by_length_, over_axis_;
+  // kept, of the lengths: one over each, 1 where it is that of the input itself, and a sum.
+  DeviceArray unit_, d_, kept_;
+};
+
+}  // namespace paracord

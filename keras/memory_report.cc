@@ -1,0 +1,166 @@
+// What a program takes of the device's memory: planned by a rehearsal before anything is computed,
+// said in one line, and in more where it does not fit.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "common/human_bytes.h"
+#include "common/status_macros.h"
+#include "keras/keras_program.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kLargest = 5;         // that an error names
+constexpr int64_t kAnotherShare = 16;  // of all memory, that is little
+
+void FillZero(std::vector<Column>& columns, uint32_t examples) {
+  for (Column& column : columns) {
+    size_t size = examples;
+    for (const uint64_t dim : column.shape) size *= dim;
+    column.values.assign(size, 0);
+  }
+}
+
+std::string Text(int64_t bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
+
+const char* NameOf(MemoryRow::Kind kind) {
+  switch (kind) {
+    case MemoryRow::Kind::kParameters:
+      return "parameters and their gradients";
+    case MemoryRow::Kind::kBatch:
+      return "the batch";
+    case MemoryRow::Kind::kValues:
+      return "outputs of layers";
+    case MemoryRow::Kind::kGradients:
+      return "gradients between layers";
+    case MemoryRow::Kind::kLayers:
+      return "what layers work in";
+    case MemoryRow::Kind::kWork:
+      return "what operations work in";
+    case MemoryRow::Kind::kCode:
+      return "code";
+  }
+  return "";
+}
+
+}  // namespace
+
+// The steps of a batch of zeros, whose numbers do not count.
+absl::Status KerasProgram::Rehearse(const Batch& schema) {
+  Batch batch = schema;
+  batch.examples = std::max<uint32_t>(job_.batch, 1);
+  batch.source = nullptr;
+  for (auto* columns : {&batch.inputs, &batch.targets, &batch.weights}) {
+    FillZero(*columns, batch.examples);
+  }
+  int64_t largest = 0;
+  for (const VariableSpec& variable : variables()) {
+    largest = std::max(largest, VariableElements(variable));
+  }
+  std::vector<float> any(static_cast<size_t>(largest));
+  std::vector<std::span<const float>> values;
+  std::vector<std::span<float>> gradients;
+  for (const VariableSpec& variable : variables()) {
+    const auto n = static_cast<size_t>(VariableElements(variable));
+    values.push_back(std::span(any).first(n));
+    gradients.push_back(std::span(any).first(variable.trainable() ? n : 0));
+  }
+  RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
+  RETURN_IF_ERROR(PrepareAnother());
+  if (gradient_sum_) gradient_sum_->Learn();
+  if (!job_.test.has_value()) return absl::OkStatus();
+  std::vector<MetricState> states;
+  return Evaluate(batch, values, states);
+}
+
+// Where layers work in little, an epoch's last batch need not take the place of the usual one.
+absl::Status KerasProgram::PrepareAnother() {
+  int64_t all = 0, layers = 0;
+  for (const MemoryRow& row : MemoryRows()) {
+    all += row.bytes;
+    if (row.kind == MemoryRow::Kind::kLayers) layers += row.bytes;
+  }
+  if (SliceExamples() < 2 || layers > all / kAnotherShare) return absl::OkStatus();
+  return graph_->Prepare(SliceExamples() - 1);
+}
+
+absl::Status KerasProgram::PlanMemory(const Batch& schema) {
+  if (ops_->host_memory()) return absl::OkStatus();
+  ops_->BeginPlan();
+  rehearsing_ = true;
+  const absl::Status rehearsed = Rehearse(schema);
+  rehearsing_ = false;
+  memory_ = MemoryRows();
+  graph_->Release();
+  for (DeviceCopy* copy :
+       {&parameter_copy_, &gradient_copy_, &input_copy_, &target_copy_, &weight_copy_}) {
+    copy->Release();
+  }
+  absl::Status planned = ops_->EndPlan(plan_);
+  RETURN_IF_ERROR(rehearsed);
+  if (plan_.needed > 0) {
+    memory_.push_back({MemoryRow::Kind::kWork, "", plan_.work});
+    memory_.push_back({MemoryRow::Kind::kCode, "", plan_.code});
+  }
+  if (!absl::IsResourceExhausted(planned)) return planned;
+  std::stable_sort(memory_.begin(), memory_.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::string text = absl::StrCat("the model does not fit into the GPU's memory: batches of ",
+                                  SliceExamples(), " need ", plan_.needed, " bytes, ", plan_.free,
+                                  " of ", plan_.total, " are free; the most is taken by");
+  for (size_t i = 0; i < std::min(kLargest, memory_.size()); ++i) {
+    const MemoryRow& row = memory_[i];
+    absl::StrAppend(&text, i == 0 ? " " : "; ", row.what.empty() ? NameOf(row.kind) : row.what,
+                    ": ", row.bytes, " bytes");
+  }
+  return absl::ResourceExhaustedError(text);
+}
+
+std::vector<MemoryRow> KerasProgram::MemoryRows() const {
+  std::vector<MemoryRow> rows = graph_->Memory();
+  int64_t batch = input_copy_.bytes() + target_copy_.bytes() + weight_copy_.bytes();
+  if (ops_->host_memory()) {  // where it need not be copied it is there all the same
+    int64_t each = 0;
+    for (const Column& column : inputs_schema_) each += Elements(ShapeOf(column));
+    for (const ModelHead& head : heads_) each += head.targets_each;
+    batch = job_.batch * each * int64_t{sizeof(float)};
+  }
+  rows.push_back({MemoryRow::Kind::kBatch, "the batch", batch});
+  for (const VariableSpec& variable : variables()) {
+    const int64_t arrays = variable.trainable() ? 2 : 1;
+    rows.push_back({MemoryRow::Kind::kParameters,
+                    variable.name() + (arrays == 2 ? " and its gradient" : ""),
+                    arrays * VariableElements(variable) * int64_t{sizeof(float)}});
+  }
+  return rows;
+}
+
+std::string KerasProgram::Memory() const {
+  std::map<MemoryRow::Kind, int64_t> kinds;
+  int64_t all = 0;
+  for (const MemoryRow& row : ops_->host_memory() ? MemoryRows() : memory_) {
+    kinds[row.kind] += row.bytes;
+    all += row.bytes;
+  }
+  std::string text = absl::StrCat("memory for batches of ", SliceExamples(), ": ",
+                                  Text(plan_.needed > 0 ? plan_.needed : all), " (");
+  const char* between = "";
+  for (const auto& [kind, bytes] : kinds) {
+    if (bytes == 0) continue;
+    absl::StrAppend(&text, between, NameOf(kind), " ", Text(bytes));
+    between = ", ";
+  }
+  text += ")";
+  if (plan_.needed > 0) {
+    absl::StrAppend(&text, ", of the GPU's ", Text(plan_.total), ", of which ", Text(plan_.free),
+                    " were free");
+  }
+  if (graph_->PrecisionInVain()) {
+    absl::StrAppend(&text, "; it computes in float32: nothing of less precision is faster there");
+  }
+  return text;
+}
+
+}  // namespace paracord

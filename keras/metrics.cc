@@ -1,0 +1,305 @@
+#include "keras/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/unknown_name.h"
+#include "tensor/cpu/cpu_ops.h"
+
+namespace paracord {
+namespace {
+
+using Kind = MetricSpec::Kind;
+
+struct NamedMetric {
+  std::string_view name;
+  Kind kind;
+  MetricKind state;
+};
+
+// Beside these, each loss is a metric by its name.
+constexpr NamedMetric kMetrics[] = {
+    {"sparse_categorical_accuracy", Kind::kSparseMatch, METRIC_MEAN},
+    {"categorical_accuracy", Kind::kCategoricalMatch, METRIC_MEAN},
+    {"binary_accuracy", Kind::kBinaryMatch, METRIC_MEAN},
+    {"sparse_top_k_categorical_accuracy", Kind::kSparseTopK, METRIC_MEAN},
+    {"top_k_categorical_accuracy", Kind::kCategoricalTopK, METRIC_MEAN},
+    {"precision", Kind::kConfusion, METRIC_PRECISION},
+    {"recall", Kind::kConfusion, METRIC_RECALL},
+    {"true_positives", Kind::kConfusion, METRIC_TRUE_POSITIVES},
+    {"false_positives", Kind::kConfusion, METRIC_FALSE_POSITIVES},
+    {"false_negatives", Kind::kConfusion, METRIC_FALSE_NEGATIVES},
+    {"true_negatives", Kind::kConfusion, METRIC_TRUE_NEGATIVES},
+    {"auc", Kind::kCurve, METRIC_AUC_ROC},
+    {"f1_score", Kind::kPerClass, METRIC_F1_MACRO},
+    {"r2_score", Kind::kResiduals, METRIC_R2},
+    {"root_mean_squared_error", Kind::kMeanLoss, METRIC_ROOT},
+    {"perplexity", Kind::kMeanLoss, METRIC_EXP},
+};
+
+std::vector<std::string_view> MetricNames() {
+  std::vector<std::string_view> names{"accuracy", "acc", "crossentropy"};
+  for (const NamedMetric& metric : kMetrics) names.push_back(metric.name);
+  const std::vector<std::string_view> losses = LossNames();
+  names.insert(names.end(), losses.begin(), losses.end());
+  return names;
+}
+
+// Keras decides by the shapes alone: keras/src/trainers/compile_utils.py.
+std::string ByShapes(const std::string& name, const Shape& output, const Shape& targets) {
+  const bool accuracy = name == "accuracy" || name == "acc";
+  if (!accuracy && name != "crossentropy" && name != "ce") return name;
+  const std::string what = accuracy ? "accuracy" : "crossentropy";
+  const int64_t classes = output.empty() ? 1 : output.back();
+  if (classes == 1) return "binary_" + what;
+  const bool one_target = !targets.empty() && targets.back() == 1;
+  const bool sparse = targets.size() < output.size() || one_target;
+  return (sparse ? "sparse_categorical_" : "categorical_") + what;
+}
+
+absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, MetricSpec& metric) {
+  SpecOptions options(title, spec);
+  switch (metric.kind) {
+    case Kind::kMeanLoss:
+      metric.loss.from_logits = options.Flag("from_logits", false);
+      metric.loss.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
+      if (IsFocal(metric.loss.kind)) ReadCrossentropy(options, metric.loss);
+      break;
+    case Kind::kBinaryMatch:
+      metric.threshold = options.Number("threshold", 0.5);
+      break;
+    case Kind::kSparseTopK:
+    case Kind::kCategoricalTopK:
+      metric.k = static_cast<int64_t>(options.Number("k", 5));
+      break;
+    case Kind::kConfusion:
+      metric.threshold = options.Number("thresholds", 0.5);
+      break;
+    case Kind::kCurve: {
+      metric.points = static_cast<int64_t>(options.Number("num_thresholds", 200));
+      metric.logits = options.Flag("from_logits", false);
+      const std::string curve = options.Text("curve", "ROC");
+      if (options.Text("summation_method", "interpolation") != "interpolation" ||
+          (curve != "ROC" && curve != "PR") || metric.points < 2 || metric.points > 10'000) {
+        return absl::InvalidArgumentError(
+            title +
+            ": needs curve ROC or PR, summation_method interpolation, and 2 to 10000 "
+            "num_thresholds");
+      }
+      options.Flag("multi_label", false);
+      if (curve == "PR") metric.state = METRIC_AUC_PR;
+      break;
+    }
+    case Kind::kPerClass: {
+      const std::string average = options.Text("average", metric.columns == 1 ? "macro" : "");
+      metric.by_argmax = !spec.options.contains("threshold") || spec.options["threshold"].is_null();
+      metric.threshold = options.Number("threshold", 0.5);
+      if (average == "micro") metric.state = METRIC_F1_MICRO;
+      if (average == "weighted") metric.state = METRIC_F1_WEIGHTED;
+      if (average != "micro" && average != "macro" && average != "weighted") {
+        return absl::InvalidArgumentError(
+            title + ": average must be micro, macro or weighted, for a single number");
+      }
+      break;
+    }
+    case Kind::kResiduals:
+      options.Number("num_regressors", 0);
+      // Null is a number for each column.
+      if (options.Text("class_aggregation", "uniform_average") != "uniform_average" ||
+          (spec.options.contains("class_aggregation") &&
+           spec.options["class_aggregation"].is_null())) {
+        return absl::InvalidArgumentError(
+            title + ": class_aggregation must be uniform_average, for a single number");
+      }
+      break;
+    case Kind::kSparseMatch:
+    case Kind::kCategoricalMatch:
+      break;
+  }
+  return options.Finish();
+}
+
+int64_t ArgMax(const float* row, int64_t columns) {
+  return std::max_element(row, row + columns) - row;
+}
+
+bool InTopK(const float* row, int64_t columns, int64_t target, int64_t k) {
+  if (target < 0 || target >= columns) return false;  // such as ignore_class
+  int64_t better = 0;
+  for (int64_t c = 0; c < columns; ++c) better += row[c] > row[target] ? 1 : 0;
+  return better < k && std::isfinite(row[target]);
+}
+
+double RowMatch(const MetricSpec& m, const float* y, const float* t) {
+  switch (m.kind) {
+    case Kind::kSparseMatch:
+      return ArgMax(y, m.columns) == static_cast<int64_t>(t[0]) ? 1 : 0;
+    case Kind::kCategoricalMatch:
+      return ArgMax(y, m.columns) == ArgMax(t, m.columns) ? 1 : 0;
+    case Kind::kSparseTopK:
+      return InTopK(y, m.columns, static_cast<int64_t>(t[0]), m.k) ? 1 : 0;
+    case Kind::kCategoricalTopK:
+      return InTopK(y, m.columns, ArgMax(t, m.columns), m.k) ? 1 : 0;
+    default:
+      break;
+  }
+  int64_t equal = 0;
+  const auto threshold = static_cast<float>(m.threshold);
+  for (int64_t c = 0; c < m.columns; ++c) equal += t[c] == (y[c] > threshold ? 1.f : 0.f) ? 1 : 0;
+  return static_cast<double>(equal) / static_cast<double>(m.columns);
+}
+
+// Room for `n` values.
+double* Values(MetricState& state, int64_t n) {
+  while (state.values_size() < n) state.add_values(0);
+  return state.mutable_values()->mutable_data();
+}
+
+// Counts of those above each of the thresholds: in buckets, as Keras' own do it, and the sums are
+// taken when the value is asked for.
+void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weight,
+                double* values) {
+  for (int64_t c = 0; c < m.columns; ++c) {
+    double p = static_cast<double>(y[c]);
+    if (m.logits) p = 1 / (1 + std::exp(-p));
+    p = std::min(std::max(0.0, p), 1.0);  // 0 of what is no number
+    const auto bucket = static_cast<int64_t>(
+        std::max(std::ceil(static_cast<float>(p) * static_cast<float>(m.points - 1)) - 1, 0.f));
+    values[t[c] > 0 ? bucket : m.points + bucket] += weight;
+  }
+}
+
+// Without a threshold the largest of a row, and all that are equal to it, but for zeros.
+bool SaysClass(const MetricSpec& m, float y, float largest) {
+  if (m.by_argmax) return y >= largest && std::abs(y) > 1e-9f;
+  return y > static_cast<float>(m.threshold);
+}
+
+void AddToClasses(const MetricSpec& m, const float* y, const float* t, double weight,
+                  double* values) {
+  const float largest = *std::max_element(y, y + m.columns);
+  for (int64_t c = 0; c < m.columns; ++c, values += 4) {
+    const bool said = SaysClass(m, y[c], largest);
+    const double is = static_cast<double>(t[c]);
+    values[0] += said ? weight * is : 0;
+    values[1] += said ? weight * (1 - is) : 0;
+    values[2] += said ? 0 : weight * is;
+    values[3] += weight * is;
+  }
+}
+
+void AddToResiduals(const MetricSpec& m, const float* y, const float* t, double weight,
+                    double* values) {
+  for (int64_t c = 0; c < m.columns; ++c, values += 4) {
+    const double target = static_cast<double>(t[c]), off = target - static_cast<double>(y[c]);
+    values[0] += weight * target;
+    values[1] += weight * target * target;
+    values[2] += weight * off * off;
+    values[3] += weight;
+  }
+}
+
+void AddToConfusion(const MetricSpec& m, const float* y, const float* t, double weight,
+                    double* values) {
+  for (int64_t c = 0; c < m.columns; ++c) {
+    const bool said = y[c] > static_cast<float>(m.threshold), is = t[c] > 0;
+    if (said && is) values[0] += weight;
+    if (said && !is) values[1] += weight;
+    if (!said && is) values[2] += weight;
+    if (!said && !is) values[3] += weight;
+  }
+}
+
+int64_t StateSize(const MetricSpec& m) {
+  switch (m.kind) {
+    case Kind::kConfusion:
+      return 4;
+    case Kind::kCurve:
+      return 2 * m.points;
+    case Kind::kPerClass:
+    case Kind::kResiduals:
+      return 4 * m.columns;
+    default:
+      return 2;
+  }
+}
+
+}  // namespace
+
+bool IsSparse(const MetricSpec& metric) {
+  return metric.kind == Kind::kSparseMatch || metric.kind == Kind::kSparseTopK ||
+         (metric.kind == Kind::kMeanLoss && IsSparse(metric.loss));
+}
+
+absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& output,
+                                         const Shape& targets) {
+  const std::string name = ByShapes(spec.name, output, targets);
+  const std::string title = absl::StrCat("metric ", spec.name);
+  MetricSpec metric;
+  const auto own = spec.options.find("label");
+  metric.name = own != spec.options.end() && own->is_string() ? own->get<std::string>() : spec.name;
+  const RowsAndColumns size(output);
+  metric.rows = size.rows;
+  metric.columns = size.columns;
+  metric.weighted = spec.weighted;
+  const auto* known = std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                                   [&](const NamedMetric& m) { return m.name == name; });
+  if (known != std::end(kMetrics)) {
+    metric.kind = known->kind;
+    metric.state = known->state;
+    if (metric.state == METRIC_EXP) {
+      metric.loss.kind = LossKind::kSparseCategoricalCrossentropy;
+    }
+  } else if (const LossKind* loss = FindLoss(name)) {
+    metric.loss.kind = *loss;
+    if (*loss == LossKind::kCosineSimilarity) metric.sign = -1;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metric \"", spec.name, "\"", NotSupported(spec.name, MetricNames())));
+  }
+  RETURN_IF_ERROR(ReadOptions(title, spec, metric));
+  RETURN_IF_ERROR(CheckTargetShape(title, IsSparse(metric), output, targets));
+  metric.loss.rows = metric.rows;
+  metric.loss.columns = metric.columns;
+  return metric;
+}
+
+void AddToMetric(const MetricSpec& m, int64_t rows, const float* outputs, const float* targets,
+                 std::span<const float> weights, MetricState& state) {
+  state.set_kind(m.state);
+  double* values = Values(state, StateSize(m));
+  const bool has_weights = !weights.empty();
+  if (m.kind == Kind::kMeanLoss) {
+    LossShape shape = m.loss.Over(1);
+    shape.rows = rows;
+    values[0] += static_cast<double>(m.sign) *
+                 CpuLoss(shape, outputs, targets, has_weights ? weights.data() : nullptr);
+    double count = has_weights ? 0 : static_cast<double>(rows);
+    for (const float weight : weights) count += static_cast<double>(weight);
+    values[1] += count;
+    return;
+  }
+  const int64_t targets_each = IsSparse(m) ? 1 : m.columns;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double weight = has_weights ? static_cast<double>(weights[static_cast<size_t>(r)]) : 1;
+    if (weight == 0) continue;
+    const float* y = outputs + r * m.columns;
+    const float* t = targets + r * targets_each;
+    if (m.kind == Kind::kCurve) {
+      AddToCurve(m, y, t, weight, values);
+    } else if (m.kind == Kind::kConfusion) {
+      AddToConfusion(m, y, t, weight, values);
+    } else if (m.kind == Kind::kPerClass) {
+      AddToClasses(m, y, t, weight, values);
+    } else if (m.kind == Kind::kResiduals) {
+      AddToResiduals(m, y, t, weight, values);
+    } else {
+      values[0] += weight * RowMatch(m, y, t);
+      values[1] += weight;
+    }
+  }
+}
+
+}  // namespace paracord

@@ -1,0 +1,55 @@
+// Metrics by Keras' names, and how examples add to their states. States merge by addition, so that
+// they are exact however the examples are cut; their values are common/metric.h's. Pure; works on
+// the host's memory.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "config/job.h"
+#include "keras/losses.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+struct MetricSpec {
+  enum class Kind {
+    kMeanLoss,          // the mean of a loss over the rows
+    kSparseMatch,       // argmax against a class index
+    kCategoricalMatch,  // argmax against argmax
+    kBinaryMatch,       // above a threshold, the mean over the columns
+    kSparseTopK,        // the target's class is among the k best
+    kCategoricalTopK,
+    kConfusion,  // {true, false positives, false, true negatives} at a threshold
+    kCurve,      // counts at thresholds, for areas under curves
+    kPerClass,   // of each class: true, false positives, false negatives, support
+    kResiduals,  // of each column: what R2 needs
+  };
+  std::string name;
+  Kind kind = Kind::kMeanLoss;
+  MetricKind state = METRIC_MEAN;
+  LossSpec loss;
+  float sign = 1;  // of a loss: Keras' metric may be the negative
+  double threshold = 0.5;
+  bool by_argmax = false;  // kPerClass: the best class is predicted, not all above the threshold
+  bool logits = false;     // kCurve: a sigmoid first
+  int64_t k = 5;
+  int64_t points = 200;  // thresholds of a curve
+  int64_t rows = 0, columns = 0;
+  bool weighted = false;  // by sample weights
+};
+
+// "accuracy" and "crossentropy" become the binary, sparse or categorical one as in Keras, by the
+// shapes. Errors name the metric, its option, or the shapes that do not go together.
+absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& output,
+                                         const Shape& targets);
+
+// True if targets are class indices, which must be checked before use.
+bool IsSparse(const MetricSpec& metric);
+
+// Adds some examples: `rows` times the metric's columns of outputs. `weights` of rows, or empty.
+void AddToMetric(const MetricSpec& metric, int64_t rows, const float* outputs, const float* targets,
+                 std::span<const float> weights, MetricState& state);
+
+}  // namespace paracord

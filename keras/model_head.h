@@ -1,0 +1,64 @@
+// An output of the model that is learnt or measured: its loss, its targets and weights in the data,
+// its metrics. Built once for a program; used by one thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "config/job.h"
+#include "data/data_source.h"
+#include "keras/graph.h"
+#include "keras/json.h"
+#include "keras/losses.h"
+#include "keras/metrics.h"
+
+namespace paracord {
+
+inline Shape ShapeOf(const Column& column) {
+  return Shape(column.shape.begin(), column.shape.end());
+}
+
+struct ModelHead {
+  std::string name;  // of the output
+  Graph::Value value = 0;
+  Graph::Value mask = Graph::kNone;
+  size_t target = 0;             // column of the batch's targets
+  std::optional<size_t> weight;  // column of the batch's weights
+  Shape target_shape;
+  int64_t targets_each = 0;  // floats an example
+  int64_t classes = 0;       // targets are indices below; 0: they are not
+  bool has_loss = true;
+  LossSpec loss;  // rows and columns hold without a loss too
+  float loss_weight = 1;
+  Graph::Value loss_value = 0;  // what the loss is taken of: the output, or its logits
+  bool loss_from_logits = false;
+  std::vector<MetricSpec> metrics;
+
+  LossShape LossOver(int64_t examples) const {
+    LossShape shape = loss.Over(examples);
+    shape.from_logits = loss_from_logits;
+    return shape;
+  }
+  const float* Targets(const Batch& batch, int64_t first) const {
+    return batch.targets[target].values.data() + first * targets_each;
+  }
+};
+
+// One for each output that has a loss or metrics. Problems name the output, the loss, the metric.
+std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
+                                 const Batch& schema, Problems& problems);
+// What is wrong with losses and metrics whatever the shapes are. `model` null: nor are its outputs
+// known.
+void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
+
+// Targets are of the right shape and, where they are classes, classes of the model.
+absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
+
+// The weights of the rows of some examples: of the sample (and, by_class, of its class) times
+// `mask`, where these are. False: all are 1, and `weights` is left alone.
+bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,
+                int64_t count, const float* mask, bool by_class, std::vector<float>& weights);
+
+}  // namespace paracord

@@ -1,0 +1,14 @@
+// The table of a model's layers that `paracord validate` prints. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keras/graph.h"
+
+namespace paracord {
+
+// A line a layer: shape, parameters, multiply-adds and memory of one example, and the totals.
+std::string SummaryOf(const std::vector<LayerRow>& rows);
+
+}  // namespace paracord

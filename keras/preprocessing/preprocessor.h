@@ -1,0 +1,75 @@
+// The preprocessing layers in front of a model: takes them out of its graph, whose inputs their
+// outputs become, and computes them from the data. Owned by the program, used by its thread. Knows
+// nothing of what a layer does (step.h) or of the graph that remains.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "data/data_source.h"
+#include "keras/graph.h"
+#include "keras/json.h"
+#include "keras/preprocessing/step.h"
+
+namespace paracord {
+
+class Preprocessor {
+ public:
+  // Null if the model has no such layers. Else `model` is left without those that depend on nothing
+  // but the data, and without the inputs that nothing else needs, and `schema` has the inputs that
+  // it takes then. Problems name the layer; with one, or without a schema (null: no data), all
+  // layers are looked at, the result is null and the nodes of `model` are marked as unknown.
+  static std::unique_ptr<Preprocessor> TakeOut(ModelSpec& model, Batch* schema, Problems& problems);
+
+  // `ready` gets the batch as the rest of the model takes it; its storage is reused.
+  // INVALID_ARGUMENT names the record whose value no layer can take.
+  absl::Status Run(const Batch& batch, Batch& ready);
+
+  // For people.
+  const std::vector<LayerRow>& rows() const { return rows_; }
+
+ private:
+  struct Value {
+    RawType type;
+    std::optional<size_t> column;  // of the data; else it is computed
+    const PreprocessingStep* step = nullptr;
+    std::vector<size_t> inputs;     // values
+    std::vector<int64_t> integers;  // of a column that gives them
+    RawValues computed;
+    RawView view;
+  };
+
+  absl::Status AddInput(const ModelSpec& model, size_t node, std::span<const size_t> columns);
+  absl::Status MakeStep(const ModelSpec& model, size_t node);
+  bool IsMade(const ModelSpec& model, size_t node) const;
+  absl::Status AddStep(const ModelSpec& model, size_t node);
+  void MarkUnknown(const std::vector<bool>& raw, bool has_data, ModelSpec& model) const;
+  absl::Status Rewrite(ModelSpec& model, Batch& schema);
+  absl::Status CheckExported(const Value& value) const;
+  absl::Status Bind(const Batch& batch, Value& value) const;
+
+  std::map<size_t, size_t> values_of_;  // by node of the model
+  std::vector<Value> values_;           // each after those that it needs
+  std::vector<std::unique_ptr<PreprocessingStep>> steps_;
+  std::map<size_t, size_t> step_of_layer_;
+  std::vector<Column> columns_;  // of the data, as the schema has them
+  std::vector<size_t> exports_;  // values, in the order of the new inputs
+  std::vector<LayerRow> rows_;
+};
+
+// True if all columns of the data are of a size that can be used.
+bool CheckColumns(const Batch& schema, Problems& problems);
+
+// The data's columns in the order of the model's inputs.
+absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema);
+
+// What each input of the model takes, by its names: for who makes batches of bytes.
+absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& model);
+
+}  // namespace paracord

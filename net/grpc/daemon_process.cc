@@ -1,0 +1,278 @@
+#include "net/grpc/daemon_process.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/descriptors.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/shared_memory.h"
+#include "common/status_macros.h"
+#include "common/steady_ms.h"
+#include "common/trace.h"
+#include "net/name_lookup.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kOwnNameS = 60;  // in which a name has to lead to the machine that listens at it
+
+// The parser does not know whether it reads TF_CONFIG or a file.
+absl::Status SaidOf(const std::string& from, const absl::Status& status) {
+  const std::string lines =
+      absl::StrReplaceAll(status.message(), {{"\n", absl::StrCat("\n", from, ": ")}});
+  return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
+}
+
+// Memory that cannot be had ends the process wherever it is asked for: what is said has room here.
+[[noreturn]] void SayWhatIsMissing() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc&) {
+    rusage used{};
+    rlimit most{};
+    getrusage(RUSAGE_SELF, &used);
+    getrlimit(RLIMIT_AS, &most);
+    const bool limited = most.rlim_cur != RLIM_INFINITY;
+    std::fprintf(stderr, "out of memory, of which this process has had %ld MiB%s\n",
+                 used.ru_maxrss >> 10,
+                 limited ? ": its limit (ulimit -v) has to be higher"
+                         : ": it needs more, or more ps (variables) and a smaller batch (worker)");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ended by %s\n", error.what());
+  } catch (...) {
+  }
+  std::abort();
+}
+
+}  // namespace
+
+void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
+  // Where 0, 1 or 2 is closed, the next file or socket would be it, and would get our lines. What
+  // is written to it fails, as it would without.
+  int null = -1;
+  do {
+    null = open("/dev/null", O_RDONLY);
+  } while (null >= 0 && null <= STDERR_FILENO);
+  if (null >= 0) close(null);
+  std::set_terminate(SayWhatIsMissing);
+  std::error_code gone;
+  if (std::filesystem::current_path(gone).empty()) {
+    std::cerr << argv[0] << ": the current directory cannot be had (" << gone.message()
+              << "): relative paths lead nowhere from there\n";
+  }
+  const int code = main(argc, argv);
+  if (std::cout.flush()) LeaveProcess(code);
+  std::cerr << argv[0] << ": standard output took not all that was written\n";
+  LeaveProcess(code == 0 ? static_cast<int>(ExitCode::kFailed) : code);
+}
+
+void DaemonFlags::AddTo(Flags& flags) {
+  flags.String("cluster", "FILE", "the cluster, as TF_CONFIG has it (instead of TF_CONFIG)",
+               &cluster_file);
+  flags.String("task", "ROLE:INDEX", "which task of the cluster this is", &task);
+  flags.String("dir", "DIR", "the job's directory, shared by all daemons", &dir);
+  flags.String("listen", "ADDRESS", "listen here instead of at the task's own address", &listen);
+  flags.String("log-level", "LEVEL", "debug, info, warn, error or off", &log_level);
+  flags.String("trace", "FILE", "write spans of time there, as `paracord train --trace` asks",
+               &trace);
+}
+
+absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags) {
+  if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
+    return absl::InvalidArgumentError(wrong);
+  }
+  if (!flags.listen.empty()) RETURN_IF_ERROR(CheckAddress(flags.listen, "--listen"));
+  std::string json;
+  std::string from = "TF_CONFIG";
+  if (!flags.cluster_file.empty()) {
+    PosixFiles files;
+    ASSIGN_OR_RETURN(json, files.ReadWhole(flags.cluster_file));
+    from = flags.cluster_file;
+  } else if (const char* config = std::getenv("TF_CONFIG"); config != nullptr) {
+    json = config;
+  }
+  absl::StatusOr<std::optional<Cluster>> parsed = ParseTfConfig(json);
+  if (!parsed.ok()) return SaidOf(from, parsed.status());
+  std::optional<Cluster> cluster = *std::move(parsed);
+  if (!cluster.has_value()) cluster.emplace();
+  if (!flags.task.empty()) {
+    ASSIGN_OR_RETURN(cluster->task, ParseTask(flags.task));
+  }
+  if (!cluster->task.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, " does not say which task this is (key task): give --task ROLE:INDEX"));
+  }
+  return *std::move(cluster);
+}
+
+std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  return flags.ParseOrExit(args, argv[0], std::cout, std::cerr);
+}
+
+std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
+                               const char* program) {
+  SetUpLogging(flags.log_level);
+  const absl::Status enough = WantDescriptors(kOwnDescriptors + peers);
+  if (!enough.ok()) return Complain(program, enough, ExitCode::kConfiguration);
+  if (flags.trace.empty()) return std::nullopt;
+  PosixFiles files;
+  const absl::Status started = StartTrace(files, AbsolutePath(flags.trace), task.ToString());
+  if (started.ok()) return std::nullopt;
+  return Complain(program, started, ExitCode::kConfiguration);
+}
+
+void LeaveProcess(int exit_code) {
+  FlushTrace();
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  _exit(exit_code);
+}
+
+sigset_t LeaveSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  struct sigaction hangup;
+  const bool ignored = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!ignored) sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+void BlockLeaveSignals() {
+  const sigset_t signals = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
+
+int Complain(const char* program, const absl::Status& status, ExitCode code) {
+  std::cerr << program << ": " << std::string(status.message()) << "\n";
+  return static_cast<int>(code);
+}
+
+void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
+                        const std::string& expected, const std::string& address) {
+  const auto port = [](const std::string& of) {  // or a path
+    return of.substr(of.rfind(':') + 1);
+  };
+  if (expected.empty() || port(expected) == port(address)) return;
+  log.Warn(
+      "the cluster says that {} is at {} (key {}), and there the others look for it: start them "
+      "with a cluster that says {}, or listen there",
+      task, expected, key, address);
+}
+
+ExitCode ListenExitCode(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return ExitCode::kDrained;
+  return absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration;
+}
+
+std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir) {
+  dir = AbsolutePath(dir);
+  const absl::Status made = files.MakeDirectories(dir);
+  if (made.ok()) return std::nullopt;
+  const bool ours = absl::IsNotFound(made) || absl::IsPermissionDenied(made) ||
+                    absl::IsFailedPrecondition(made) || absl::IsAlreadyExists(made) ||
+                    absl::IsInvalidArgument(made);
+  return Complain(program, absl::Status(made.code(), absl::StrCat("--dir: ", made.message())),
+                  ours ? ExitCode::kConfiguration : ExitCode::kPeerLost);
+}
+
+// First of all: threads inherit the mask, and only the one in Run is to see these signals.
+bool Daemon::Prepare() {
+  BlockLeaveSignals();
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, of memory files too
+  // Freed memory is kept: a fresh page costs more than the socket that fills it.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  EnableSharedMemory();      // where there is none, everything goes through sockets
+  (void)WantDescriptors(0);  // all there are
+  return true;
+}
+
+Daemon::Daemon(const GrpcOptions& options)
+    : prepared_(Prepare()), network_(options), executor_(loop_) {}
+
+absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
+                                                         Service& service, const Logger& log) {
+  const int64_t begun_ms = SteadyMs();
+  NameLookup name(address);  // which a name server that is silent does not hold up
+  for (bool said = false;; said = true) {
+    constexpr int64_t kPatienceMs = 1000;
+    const absl::Status found = HasName(address) ? name.Find(kPatienceMs).status() : absl::Status();
+    absl::Status missing = absl::NotFoundError(
+        absl::StrCat("cannot listen at ", address, ": ", std::string(found.message())));
+    if (found.ok()) {
+      absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen(address, service);
+      if (!absl::IsNotFound(listener.status())) return listener;
+      missing = listener.status();
+    }
+    if (SteadyMs() - begun_ms >= kOwnNameS * 1000) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(std::string(missing.message()), "; --listen 0.0.0.0",
+                       address.substr(address.rfind(':')), " listens at whatever address it has"));
+    }
+    if (!said) {
+      log.Warn("{}: waits for its name, for {} s", std::string(missing.message()), kOwnNameS);
+    }
+    const sigset_t signals = LeaveSignals();
+    const timespec second{.tv_sec = 1, .tv_nsec = 0};
+    const int signal = sigtimedwait(&signals, nullptr, &second);
+    if (signal > 0) return absl::CancelledError(SignalName(signal) + " before it listened");
+  }
+}
+
+void Daemon::Exit(int exit_code, const std::string& reason) {
+  Logger("daemon").Info("exit code {}: {}", exit_code, reason);
+  exit_code_ = exit_code;
+  loop_.Stop();
+}
+
+std::unique_ptr<SelfProbe> Daemon::Probe(const std::string& address) {
+  return std::make_unique<SelfProbe>(network_, loop_, address, [this, address] {
+    Exit(static_cast<int>(ExitCode::kListenerDeaf), "nobody answers at our own address " + address);
+  });
+}
+
+int Daemon::Run(std::function<void(const std::string& signal)> drain) {
+  std::thread([this, drain = std::move(drain)] {
+    const sigset_t signals = LeaveSignals();
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) return;
+    loop_.Post([drain, name = SignalName(signal)] { drain(name); });
+    // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
+    // parent) may all send one: what comes at once is no second wish.
+    const auto first = std::chrono::steady_clock::now();
+    do {
+      if (sigwait(&signals, &signal) != 0) return;
+    } while (signal == SIGHUP ||
+             std::chrono::steady_clock::now() - first < std::chrono::seconds(1));
+    _exit(static_cast<int>(ExitCode::kDrained));
+  }).detach();
+  loop_.Run();
+  return exit_code_;
+}
+
+}  // namespace paracord

@@ -1,0 +1,255 @@
+// The calling side.
+#include <grpcpp/alarm.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <utility>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#include "absl/strings/str_cat.h"
+#include "common/mutex.h"
+#include "net/grpc/convert.h"
+#include "net/grpc/network.h"
+#include "net/name_lookup.h"
+#include "net/stream_link.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
+
+constexpr int64_t kDoubtMs = 1000;  // without a connection, after which a name is looked up
+
+// Where the calls of a link go; shared with those under way, since the link may take another.
+struct Way {
+  Way(const std::string& address, const grpc::ChannelArguments& arguments)
+      : channel(grpc::CreateCustomChannel(
+            address.starts_with("unix:") ? address : absl::StrCat("dns:///", address),
+            grpc::InsecureChannelCredentials(), arguments)),
+        stub(channel) {}
+  bool connected() const { return channel->GetState(false) == GRPC_CHANNEL_READY; }
+
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::GenericStub stub;
+  std::atomic<bool> nameless = false;  // its name did not resolve when last it mattered
+};
+
+// Calls in flight, so that a link can cancel them and wait for their end.
+class Calls {
+ public:
+  void Add(grpc::ClientContext* context) {
+    MutexLock lock(mu_);
+    contexts_.insert(context);
+  }
+  void Remove(grpc::ClientContext* context) {
+    MutexLock lock(mu_);
+    contexts_.erase(context);
+    if (contexts_.empty()) none_.notify_all();
+  }
+  void CancelAndWait() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::unique_lock<std::mutex> lock(mu_.native());
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+    while (!contexts_.empty()) none_.wait(lock);
+  }
+
+ private:
+  Mutex mu_;
+  std::condition_variable_any none_;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mu_);
+};
+
+// One call: writes all parts, then reads all parts. Deletes itself when gRPC is done with it.
+class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  // `name`: nullptr if there is none to look up.
+  ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name, Calls& calls,
+             std::string_view method, Parts request, int64_t deadline_ms,
+             const std::string& address, ReplyFn done)
+      : way_(std::move(way)),
+        name_(std::move(name)),
+        calls_(calls),
+        request_(CutParts(std::move(request))),
+        deadline_ms_(deadline_ms),
+        address_(address),
+        done_(std::move(done)) {
+    // A call waits for the connection: fail-fast calls would come back on gRPC's 5 s grid only.
+    context_.set_wait_for_ready(true);
+    const auto now = std::chrono::system_clock::now();
+    context_.set_deadline(now + std::chrono::milliseconds(deadline_ms));
+    calls_.Add(&context_);
+    if (name_ != nullptr && !way_->connected()) {
+      doubt_.emplace().Set(now + std::chrono::milliseconds(std::min(deadline_ms / 2, kDoubtMs)),
+                           [way = way_, name = name_](bool waited) {
+                             if (waited && !way->connected()) name->Look();
+                           });
+    }
+    way_->stub.PrepareBidiStreamingCall(&context_, std::string(method), {}, this);
+    WriteNext();
+    StartRead(&received_);
+    StartCall();
+  }
+
+ private:
+  void WriteNext() {
+    sent_ = ToByteBuffer(request_[next_part_]);
+    request_[next_part_].Clear();
+    ++next_part_;
+    if (next_part_ == request_.size()) {
+      StartWriteLast(&sent_, grpc::WriteOptions());
+    } else {
+      StartWrite(&sent_);
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok && next_part_ < request_.size()) WriteNext();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    reply_.Append(ToCord(received_));
+    received_.Clear();
+    StartRead(&received_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    if (status.ok()) {
+      done_(std::move(reply_));
+    } else {
+      const absl::Status error = FromGrpc(status);
+      done_(absl::Status(error.code(), absl::StrCat(address_, ": ", WhatHappened(error))));
+    }
+    done_ = nullptr;
+    doubt_.reset();
+    calls_.Remove(&context_);
+    delete this;
+  }
+
+  // gRPC's own words for a call that waited in vain say nothing of what it waited for.
+  std::string WhatHappened(const absl::Status& error) const {
+    if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
+      return std::string(error.message());
+    }
+    if (way_->connected()) return absl::StrCat("no answer within ", deadline_ms_, " ms");
+    std::string why = name_ == nullptr ? "" : name_->Problem();
+    if (!why.empty()) way_->nameless = true;
+    if (why.empty()) why = "nobody listens there, or it cannot be reached";
+    return absl::StrCat("no connection within ", deadline_ms_, " ms: ", why);
+  }
+
+  const std::shared_ptr<Way> way_;
+  const std::shared_ptr<NameLookup> name_;
+  Calls& calls_;
+  Parts request_;
+  const int64_t deadline_ms_;
+  const std::string address_;
+  ReplyFn done_;
+  grpc::ClientContext context_;
+  std::optional<grpc::Alarm> doubt_;  // whether the name resolves
+  grpc::ByteBuffer sent_;
+  grpc::ByteBuffer received_;
+  absl::Cord reply_;
+  size_t next_part_ = 0;
+};
+
+class GrpcLink : public Link {
+ public:
+  GrpcLink(const std::string& address, const GrpcOptions& options)
+      : address_(address),
+        arguments_(Arguments(options)),
+        name_(HasName(address) ? std::make_shared<NameLookup>(address) : nullptr),
+        way_(std::make_shared<Way>(address, arguments_)) {}
+
+  ~GrpcLink() override { calls_.CancelAndWait(); }
+
+  void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done) override {
+    new ClientCall(TheWay(), name_, calls_, method, std::move(request), deadline_ms, address_,
+                   std::move(done));
+  }
+
+  const std::string& address() const override { return address_; }
+
+ private:
+  // gRPC asks less and less often for a name that does not resolve, at last every 2 minutes: once
+  // it does, who begins anew finds it at once.
+  std::shared_ptr<Way> TheWay() {
+    MutexLock lock(mu_);
+    if (way_->nameless && name_->Problem().empty() && !way_->connected()) {
+      way_ = std::make_shared<Way>(address_, arguments_);
+    }
+    return way_;
+  }
+
+  static grpc::ChannelArguments Arguments(const GrpcOptions& options) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+    arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+    const auto set = [&](const char* name, int value) { arguments.SetInt(name, value); };
+    SetWindows(set);
+    RefuseCompressed(set);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    // A peer that has moved to another address behind its name is looked for soon, not after 30 s.
+    arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+    // A peer that fell silent while a call waits for it counts as gone after 15 s.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+    // Our pushes carry their own identity and we repeat them ourselves.
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    // Every link has a connection of its own, not one shared with other links of this process.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    return arguments;
+  }
+
+  const std::string address_;
+  const grpc::ChannelArguments arguments_;
+  const std::shared_ptr<NameLookup> name_;  // nullptr: it has none
+  Mutex mu_;
+  std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);
+  Calls calls_;
+};
+
+}  // namespace
+
+// Debian's gRPC may abort, or free twice, while the last channel or server of a process takes the
+// completion queue that all callbacks share down with it (one of gRPC's threads may be the last to
+// let go, and then waits for itself). One link that has been used keeps that queue for ever.
+GrpcNetwork::GrpcNetwork(GrpcOptions options)
+    : options_(options),
+      intake_(std::make_shared<Intake>(options.requests_bytes_max, kSmallBytes)) {
+  static Link* const kept = [&] {
+    // As listeners and streams do it, and all else on the machine. gRPC's own way asks name servers
+    // for IPv6 addresses of names that /etc/hosts has, and waits for them.
+    setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
+#if defined(__SANITIZE_ADDRESS__)
+    const __lsan::ScopedDisabler not_a_leak;
+#endif
+    Link* const link = new GrpcLink("unix:/nonexistent", options);
+    link->Call("/paracord.Keep/Queue", {}, 1, [](const absl::StatusOr<absl::Cord>&) {});
+    return link;
+  }();
+  (void)kept;
+}
+
+std::unique_ptr<Link> GrpcNetwork::Dial(const std::string& address) {
+  return std::make_unique<GrpcLink>(address, options_);
+}
+
+std::unique_ptr<Link> GrpcNetwork::DialBoot(const std::string& address, const std::string&) {
+  return MakeStreamLink(Dial(address));
+}
+
+}  // namespace paracord

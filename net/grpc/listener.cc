@@ -1,0 +1,275 @@
+// The serving side.
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/mutex.h"
+#include "common/status_macros.h"
+#include "net/door.h"
+#include "net/grpc/convert.h"
+#include "net/grpc/network.h"
+#include "net/intake.h"
+
+namespace paracord {
+namespace {
+
+// One call as it arrived. gRPC and our ServerCall each hold it; the last one out deletes it.
+class ServerReactor : public grpc::ServerGenericBidiReactor {
+ public:
+  ServerReactor(grpc::GenericCallbackServerContext* context, Service& service,
+                const GrpcOptions& options, std::shared_ptr<Intake> intake)
+      : method_(context->method()),
+        service_(service),
+        request_bytes_max_(options.request_bytes_max),
+        patience_ms_(options.request_patience_ms),
+        intake_(std::move(intake)) {
+    StartRead(&received_);
+  }
+
+  void Reply(absl::StatusOr<Parts> reply) {
+    std::function<void()> forget;
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      replied_ = true;
+      forget = std::exchange(on_cancel_, nullptr);
+      if (resuming_ > 0) {
+        waits_for_resume_ = std::move(reply);
+        return;
+      }
+    }
+    Send(std::move(reply));
+  }
+
+  void OnCancelled(std::function<void()> fn) {
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      if (!cancelled_) {
+        on_cancel_ = std::move(fn);
+        return;
+      }
+    }
+    fn();
+  }
+
+  void Release() {
+    if (holders_.fetch_sub(1) == 1) delete this;
+  }
+
+ private:
+  void OnReadDone(bool ok) override;
+
+  void OnWriteDone(bool ok) override {
+    if (ok && next_part_ < reply_.size()) return WriteNext();
+    Finish(ok ? grpc::Status::OK : grpc::Status(grpc::StatusCode::CANCELLED, "caller is gone"));
+  }
+
+  void OnCancel() override {
+    std::function<void()> fn;
+    {
+      MutexLock lock(mu_);
+      cancelled_ = true;
+      fn = std::exchange(on_cancel_, nullptr);
+    }
+    if (fn) fn();
+    Reply(absl::CancelledError("caller is gone"));
+  }
+
+  void OnDone() override {
+    if (number_ != 0) intake_->End(number_);
+    Release();
+  }
+
+  // A call that is finished may be gone at once, and must not be read from then: an answer that
+  // comes meanwhile is given afterwards.
+  void Resume() {
+    {
+      MutexLock lock(mu_);
+      if (replied_) return;
+      ++resuming_;
+    }
+    FAILPOINT("grpc.resume");
+    StartRead(&received_);
+    std::optional<absl::StatusOr<Parts>> reply;
+    {
+      MutexLock lock(mu_);
+      if (--resuming_ == 0) reply.swap(waits_for_resume_);
+    }
+    if (reply.has_value()) Send(*std::move(reply));
+  }
+
+  void Send(absl::StatusOr<Parts> reply) {
+    if (!reply.ok()) return Finish(ToGrpc(reply.status()));
+    reply_ = CutParts(*std::move(reply));
+    WriteNext();
+  }
+
+  void WriteNext() {
+    sent_ = ToByteBuffer(reply_[next_part_]);
+    reply_[next_part_].Clear();
+    ++next_part_;
+    StartWrite(&sent_);
+  }
+
+  const std::string method_;
+  Service& service_;
+  const uint64_t request_bytes_max_;
+  const int64_t patience_ms_;
+  const std::shared_ptr<Intake> intake_;
+  std::atomic<int> holders_{1};
+  // Used by one gRPC callback at a time.
+  uint64_t number_ = 0;  // of the intake, once something has come
+  grpc::ByteBuffer received_;
+  absl::Cord request_;
+  grpc::ByteBuffer sent_;
+  Parts reply_;
+  size_t next_part_ = 0;
+
+  Mutex mu_;
+  bool replied_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mu_);
+  int resuming_ ABSL_GUARDED_BY(mu_) = 0;  // threads, of which one may be a read ahead
+  std::optional<absl::StatusOr<Parts>> waits_for_resume_ ABSL_GUARDED_BY(mu_);
+
+  friend class GrpcServerCall;
+};
+
+class GrpcServerCall : public ServerCall {
+ public:
+  // Without `answers` it only keeps the reactor.
+  explicit GrpcServerCall(ServerReactor& reactor, bool answers = true)
+      : reactor_(reactor), answers_(answers) {
+    ++reactor_.holders_;
+  }
+  ~GrpcServerCall() override {
+    if (answers_) reactor_.Reply(absl::CancelledError("dropped without an answer"));
+    reactor_.Release();
+  }
+  void Reply(absl::StatusOr<Parts> reply) override { reactor_.Reply(std::move(reply)); }
+  void OnCancel(std::function<void()> fn) override { reactor_.OnCancelled(std::move(fn)); }
+
+ private:
+  ServerReactor& reactor_;
+  const bool answers_;
+};
+
+void ServerReactor::OnReadDone(bool ok) {
+  if (!ok) {  // the request is whole, or its caller is gone
+    if (number_ != 0) intake_->Arrived(number_);
+    {
+      MutexLock lock(mu_);
+      if (cancelled_ || replied_) return;
+    }
+    auto call = std::make_shared<GrpcServerCall>(*this);
+    service_.Handle(method_, std::move(request_), std::move(call));
+    return;
+  }
+  const uint64_t before = request_.size();
+  request_.Append(ToCord(received_));
+  received_.Clear();
+  if (request_.size() > request_bytes_max_) {
+    return Reply(absl::ResourceExhaustedError(
+        absl::StrCat("request of more than ", request_bytes_max_, " bytes")));
+  }
+  // Held, because the call may end while it waits.
+  auto held = std::make_shared<GrpcServerCall>(*this, /*answers=*/false);
+  if (number_ == 0) {
+    number_ = intake_->Begin(
+        [this, held] {
+          Reply(absl::UnavailableError("the request hardly moves while others wait for it"));
+        },
+        patience_ms_);
+  }
+  if (intake_->Take(number_, request_.size() - before, [this, held] { Resume(); })) Resume();
+}
+
+class GenericService : public grpc::CallbackGenericService {
+ public:
+  GenericService(Service& service, const GrpcOptions& options, std::shared_ptr<Intake> intake)
+      : service_(service), options_(options), intake_(std::move(intake)) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new ServerReactor(context, service_, options_, intake_);
+  }
+
+ private:
+  Service& service_;
+  const GrpcOptions options_;
+  const std::shared_ptr<Intake> intake_;  // shared with calls, which may outlive the server
+};
+
+class GrpcListener : public Listener {
+ public:
+  GrpcListener(std::unique_ptr<GenericService> generic, std::unique_ptr<grpc::Server> server,
+               std::unique_ptr<Door> door)
+      : generic_(std::move(generic)),
+        server_(std::move(server)),
+        door_(std::move(door)),
+        address_(door_->address()),
+        own_address_(door_->own_address()) {}
+  ~GrpcListener() override {
+    door_ = nullptr;
+    // Parked calls are cancelled; a reply on its way gets a moment.
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    server_->Wait();
+  }
+  std::string address() const override { return address_; }
+  std::string own_address() const override { return own_address_; }
+
+ private:
+  const std::unique_ptr<GenericService> generic_;
+  const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Door> door_;
+  const std::string address_;
+  const std::string own_address_;
+};
+
+void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
+  // Otherwise it takes the link's keepalive for an attack.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
+  SetWindows(set);
+  RefuseCompressed(set);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+  // No quota of gRPC's: above it gRPC 1.51 crashes when a thread of ours lets go of a request. The
+  // intake bounds those anyway.
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string& address,
+                                                              Service& service) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Listen(address));
+  auto generic = std::make_unique<GenericService>(service, options_, intake_);
+  grpc::ServerBuilder builder;
+  SetArguments(builder, options_);
+  using Builder = grpc::ServerBuilder::experimental_type;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(Builder::ExternalConnectionType::FROM_FD,
+                                                           grpc::InsecureServerCredentials());
+  builder.RegisterCallbackGenericService(generic.get());
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": gRPC fails"));
+  }
+  door->Open({&service, intake_, options_.request_bytes_max}, [acceptor](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
+  return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(door));
+}
+
+}  // namespace paracord

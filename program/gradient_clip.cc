@@ -1,0 +1,83 @@
+#include "program/gradient_clip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <vector>
+
+#include "common/parallel.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kAtOnce = 64 << 10;  // what one thread takes at a time
+
+// In eight sums, so that they need not wait for each other.
+double SumOfSome(std::span<const float> values) {
+  double sums[8] = {};
+  const auto square = [&](size_t i) {
+    return static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  };
+  const size_t whole = values.size() / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    for (size_t j = 0; j < 8; ++j) sums[j] += square(i + j);
+  }
+  for (size_t i = whole; i < values.size(); ++i) sums[i - whole] += square(i);
+  return std::accumulate(std::begin(sums), std::end(sums), 0.0);
+}
+
+// body(first, count) of as many parts as it takes.
+template <class Body>
+void InParts(size_t size, const Body& body) {
+  ParallelFor((size + kAtOnce - 1) / kAtOnce,
+              [&](size_t part) { body(part * kAtOnce, std::min(kAtOnce, size - part * kAtOnce)); });
+}
+
+// The same for any number of threads.
+double SumOfSquares(std::span<const float> values) {
+  std::vector<double> sums((values.size() + kAtOnce - 1) / kAtOnce);
+  InParts(values.size(), [&](size_t first, size_t count) {
+    sums[first / kAtOnce] = SumOfSome(values.subspan(first, count));
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+// g * clip / max(norm, clip)
+void Scale(std::span<float> values, double clip, double norm) {
+  if (norm <= clip) return;
+  const float factor = static_cast<float>(clip / norm);
+  InParts(values.size(), [&](size_t first, size_t count) {
+    for (float& value : values.subspan(first, count)) value *= factor;
+  });
+}
+
+double Option(const NamedSpec& optimizer, const char* name) {
+  const auto it = optimizer.options.find(name);
+  return it != optimizer.options.end() && it->is_number() ? it->get<double>() : 0;
+}
+
+}  // namespace
+
+void GradientClip::Apply(MutableTensors gradients) const {
+  const auto clipped = [&](size_t i) { return i >= exempt.size() || !exempt[i]; };
+  for (size_t i = 0; clipnorm > 0 && i < gradients.size(); ++i) {
+    if (clipped(i)) Scale(gradients[i], clipnorm, std::sqrt(SumOfSquares(gradients[i])));
+  }
+  if (global_clipnorm <= 0) return;
+  double sum = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) sum += clipped(i) ? SumOfSquares(gradients[i]) : 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (clipped(i)) Scale(gradients[i], global_clipnorm, std::sqrt(sum));
+  }
+}
+
+GradientClip ReadGradientClip(const NamedSpec& optimizer, std::span<const VariableSpec> variables) {
+  GradientClip clip{Option(optimizer, "clipnorm"), Option(optimizer, "global_clipnorm"), {}};
+  for (const VariableSpec& variable : variables) {
+    clip.exempt.push_back(variable.moving_average() > 0);
+  }
+  return clip;
+}
+
+}  // namespace paracord

@@ -1,0 +1,124 @@
+#include "program/workload.h"
+
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "config/json_fields.h"
+#include "config/shape.h"
+#include "data/batch_loader.h"
+#include "data/batch_plan.h"
+
+namespace paracord {
+namespace {
+
+// Batches that are ready before they are asked for.
+constexpr size_t kPrepared = 2;
+
+// Reads ahead as long as batches are asked for in order. After the last batch of a split it goes on
+// with the next split, which is what an undisturbed worker alone would be given.
+class PreparedBatches : public BatchFeed {
+ public:
+  explicit PreparedBatches(std::unique_ptr<DataSource> source)
+      : source_(std::move(source)), loader_(*source_, kPrepared) {}
+
+  void Start(const DataPlan& plan) override {
+    plan_ = plan;
+    expected_.reset();
+  }
+
+  absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) override {
+    if (!expected_.has_value() || !SameBatch(*expected_, id)) {
+      loader_.Start([plan = plan_, id](uint64_t index, std::vector<uint64_t>& records) {
+        BatchRecords(plan, After(plan, id, index), records);
+        return EpochKey(plan, id);
+      });
+    }
+    expected_ = After(plan_, id, 1);
+    ASSIGN_OR_RETURN(const Batch* const batch, loader_.Next());
+    if (batch == nullptr) {
+      expected_.reset();
+      return absl::OutOfRangeError(absl::StrCat("the data plan has no batch ", id.batch(),
+                                                " in split ", id.split(), " (asked up to ",
+                                                end_batch, ")"));
+    }
+    return batch;
+  }
+
+ private:
+  // `steps` batches later in the epoch; batch numbers past the epoch's end have no records.
+  static BatchId After(const DataPlan& plan, BatchId id, uint64_t steps) {
+    const uint64_t in_epoch = BatchInEpoch(plan, id.split(), id.batch()) + steps;
+    id.set_split(in_epoch / plan.split_batches());
+    id.set_batch(static_cast<uint32_t>(in_epoch % plan.split_batches()));
+    return id;
+  }
+
+  const std::unique_ptr<DataSource> source_;
+  BatchLoader loader_;
+  DataPlan plan_;
+  std::optional<BatchId> expected_;
+};
+
+std::string ColumnText(const Column& column) {
+  const Shape shape(column.shape.begin(), column.shape.end());
+  return absl::StrCat(column.text ? "strings" : "numbers", " of shape ", ShapeName(shape));
+}
+
+}  // namespace
+
+absl::Status CheckSameColumns(const Batch& train, const Batch& test) {
+  Problems problems;
+  for (const auto& [what, ours, theirs] : {std::tuple("input", &train.inputs, &test.inputs),
+                                           std::tuple("targets", &train.targets, &test.targets)}) {
+    if (ours->size() != theirs->size()) {
+      problems.Add("data.test", absl::StrCat("has ", theirs->size(), " columns of ", what,
+                                             ", data.train has ", ours->size()));
+      continue;
+    }
+    for (size_t i = 0; i < ours->size(); ++i) {
+      const Column& mine = (*ours)[i];
+      const Column& other = (*theirs)[i];
+      const std::string name = mine.name.empty() ? "" : absl::StrCat(" \"", mine.name, "\"");
+      if (ours->size() > 1 && mine.name != other.name) {
+        problems.Add("data.test",
+                     absl::StrCat(what, name, " is called \"", other.name, "\" there"));
+      } else if (mine.text != other.text || mine.shape != other.shape) {
+        problems.Add("data.test", absl::StrCat(what, name, " is ", ColumnText(other),
+                                               ", that of data.train ", ColumnText(mine)));
+      }
+    }
+  }
+  return problems.ToStatus();
+}
+
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
+                                      const KeepPlace& keep) {
+  job.train.keep = keep;
+  if (job.test.has_value()) job.test->keep = keep;
+  Workload workload;
+  ASSIGN_OR_RETURN(std::unique_ptr<DataSource> train, OpenDataSource(files, job.train));
+  ASSIGN_OR_RETURN(workload.program, build(job, train->schema()));
+  JobFacts& facts = workload.facts;
+  facts.set_records(train->records());
+  std::string fingerprint = train->fingerprint();
+  if (job.test.has_value()) {
+    ASSIGN_OR_RETURN(workload.test, OpenDataSource(files, *job.test));
+    RETURN_IF_ERROR(CheckSameColumns(train->schema(), workload.test->schema()));
+    facts.set_test_records(workload.test->records());
+    absl::StrAppend(&fingerprint, "+", workload.test->fingerprint());
+  }
+  facts.set_fingerprint(fingerprint);
+  for (const VariableSpec& variable : workload.program->variables()) {
+    *facts.add_variables() = variable;
+  }
+  for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
+  workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
+  workload.feed = std::make_unique<PreparedBatches>(std::move(train));
+  return workload;
+}
+
+}  // namespace paracord

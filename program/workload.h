@@ -1,0 +1,55 @@
+// What a worker computes with, once it knows the job: the gradient program, batches of the training
+// data and records of the test data. Everything here is used on the executor's thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "config/job.h"
+#include "data/data_source.h"
+#include "program/gradient_clip.h"
+#include "program/gradient_program.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// The batches of the training data.
+class BatchFeed {
+ public:
+  virtual ~BatchFeed() = default;
+  // Called once before the first Get.
+  virtual void Start(const DataPlan& plan) = 0;
+  // The batch stays valid until the next call. The batches up to `end_batch` of the same split
+  // usually follow, so that an implementation may prepare them meanwhile. An error names file and
+  // record.
+  virtual absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) = 0;
+};
+
+struct Workload {
+  JobFacts facts;
+  std::unique_ptr<GradientProgram> program;
+  std::unique_ptr<BatchFeed> feed;
+  std::unique_ptr<DataSource> test;  // null: the job has no test data
+  GradientClip clip;
+  std::string device;  // which computes, where that is known
+};
+
+// Opens the data, builds the model: everything that can be wrong with a job on this machine.
+using OpenWorkloadFn = std::function<absl::StatusOr<Workload>(const Job& job)>;
+
+// The test data's columns are those of the training data. The error has a line for each other one.
+absl::Status CheckSameColumns(const Batch& train, const Batch& test);
+
+// Builds the gradient program of a job for examples of this schema.
+using BuildProgramFn = std::function<absl::StatusOr<std::unique_ptr<GradientProgram>>(
+    const Job& job, const Batch& schema)>;
+// Opens the readers of the job and builds its program. What the readers find out about the files is
+// kept in `keep`, for the next process that opens them.
+absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramFn& build,
+                                      const KeepPlace& keep = {});
+
+}  // namespace paracord

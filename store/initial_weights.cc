@@ -1,0 +1,170 @@
+#include "store/initial_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/finite.h"
+#include "common/status_macros.h"
+#include "config/nearest.h"
+#include "storage/tensor_numbers.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kNamesShown = 6;
+
+bool EndsWithPath(std::string_view path, std::string_view end) {
+  return path.size() > end.size() && path.ends_with(end) &&
+         path[path.size() - end.size() - 1] == '/';
+}
+
+absl::Status NoTensor(const std::string& variable, std::span<const std::string_view> tensors) {
+  std::string hint = NearestHint(variable, tensors);
+  if (hint.empty() && tensors.size() > kNamesShown) {
+    hint = absl::StrCat("; it holds ", JoinNames(tensors.first(kNamesShown)), " and ",
+                        tensors.size() - kNamesShown, " more");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("holds no tensor ", variable, hint));
+}
+
+// Of Keras 2's "dense/kernel:0", and of Keras 3's "scale/variable_7": the gamma of a LayerScale is
+// all that it leaves without a name.
+std::string Named(std::string_view name) {
+  if (name.ends_with(":0")) name.remove_suffix(2);
+  std::string_view unnamed = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  if (unnamed.ends_with("_")) unnamed.remove_suffix(1);
+  constexpr std::string_view kUnnamed = "/variable";
+  if (!unnamed.ends_with(kUnnamed)) return std::string(name);
+  unnamed.remove_suffix(kUnnamed.size());
+  return absl::StrCat(std::string(unnamed), "/gamma");
+}
+
+// Whose path ends like the name, or the other way round.
+absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
+                                   const std::map<std::string, size_t>& others,
+                                   std::span<const std::string_view> tensors) {
+  std::optional<size_t> found;
+  for (const auto& [path, tensor] : others) {
+    if (!EndsWithPath(path, name) && !EndsWithPath(name, path)) continue;
+    if (found.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("holds no tensor ", name, ", but ", std::string(tensors[*found]), " and ",
+                       std::string(tensors[tensor]), ", which end alike"));
+    }
+    found = tensor;
+  }
+  if (!found.has_value()) return NoTensor(name, tensors);
+  return *found;
+}
+
+absl::Status InWeights(const absl::Status& status, const std::string& where = "") {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("initial_weights: ", where, status.message()));
+}
+
+absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
+  const std::vector<uint64_t> wanted(variable.shape().begin(), variable.shape().end());
+  if (tensor.shape != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ",
+                                                   ShapeText(tensor.shape), ", the variable's is ",
+                                                   ShapeText(wanted)));
+  }
+  return ToFloats(tensor, {}, {});  // of its type
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
+                                                  std::span<const VariableSpec> variables) {
+  std::map<std::string, size_t> others;
+  for (size_t t = 0; t < tensors.size(); ++t) others.emplace(tensors[t], t);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const std::string named = Named(tensors[t]);
+    if (named != tensors[t] && others.emplace(named, t).second)
+      others.erase(std::string(tensors[t]));
+  }
+  std::vector<std::optional<size_t>> found(variables.size());
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const auto same = others.find(variables[v].name());
+    if (same == others.end()) continue;
+    found[v] = same->second;
+    others.erase(same);
+  }
+  std::set<size_t> taken;
+  std::vector<size_t> result;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!found[v].has_value()) {
+      ASSIGN_OR_RETURN(found[v], OnlyOneLike(variables[v].name(), others, tensors));
+      if (!taken.insert(*found[v]).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("tensor ", std::string(tensors[*found[v]]),
+                         " could be several variables: name it as validate does"));
+      }
+    }
+    result.push_back(*found[v]);
+  }
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
+    Files& files, const Job& job, std::span<const VariableSpec> variables) {
+  if (!job.initial_weights.has_value()) return nullptr;
+  absl::StatusOr<std::unique_ptr<SafetensorsFile>> file =
+      SafetensorsFile::Open(files, *job.initial_weights);
+  RETURN_IF_ERROR(InWeights(file.status()));
+  auto weights = std::unique_ptr<InitialWeights>(new InitialWeights(*std::move(file)));
+  const std::string where = absl::StrCat(*job.initial_weights, ": ");
+  const std::vector<TensorInfo>& tensors = weights->file_->header().tensors;
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables);
+  RETURN_IF_ERROR(InWeights(found.status(), where));
+  weights->tensors_ = *std::move(found);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v]), where));
+  }
+  return weights;
+}
+
+absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& value) const {
+  const TensorInfo& tensor = file_->header().tensors[tensors_[variable]];
+  for (const ChunkRef& chunk : value.chunks()) {
+    RETURN_IF_ERROR(ReadFinite(tensor, begin, chunk.mutable_values()));
+    begin += chunk.values().size();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InitialWeights::CheckFinite() const {
+  std::vector<float> values(kChunkElements);
+  for (const size_t t : tensors_) {
+    const TensorInfo& tensor = file_->header().tensors[t];
+    uint64_t left = 1;
+    for (const uint64_t size : tensor.shape) left *= size;
+    for (uint64_t begin = 0; left > 0;) {
+      const std::span<float> now = std::span(values).first(std::min<uint64_t>(left, values.size()));
+      RETURN_IF_ERROR(ReadFinite(tensor, begin, now));
+      begin += now.size();
+      left -= now.size();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InitialWeights::ReadFinite(const TensorInfo& tensor, uint64_t begin,
+                                        std::span<float> values) const {
+  RETURN_IF_ERROR(InWeights(file_->ReadElements(tensor, begin, values)));
+  if (AllFinite(values)) return absl::OkStatus();
+  const auto wrong = std::find_if_not(values.begin(), values.end(),
+                                      [](float value) { return std::isfinite(value); });
+  return absl::InvalidArgumentError(absl::StrCat(
+      "initial_weights: ", file_->path(), ": tensor ", tensor.name, ": element ",
+      begin + static_cast<uint64_t>(wrong - values.begin()), " is ", *wrong, ", as float32"));
+}
+
+}  // namespace paracord

@@ -1,0 +1,50 @@
+// The job's initial weights: which tensors of the file are which variables, and their numbers.
+// Blocking. Errors name the file, and what is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "config/job.h"
+#include "proto/paracord.pb.h"
+#include "storage/safetensors.h"
+#include "store/block.h"
+
+namespace paracord {
+
+// For each variable its place among `tensors`: that of its name, with or without Keras 2's ":0"
+// (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only one whose name goes on
+// in front of it or ends it ("sequential/dense/kernel" for "dense/kernel" and the other way round:
+// what Keras has as a variable's `path` depends on how the model was made). INVALID_ARGUMENT says
+// which has none.
+absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
+                                                  std::span<const VariableSpec> variables);
+
+class InitialWeights {
+ public:
+  // All variables are there, of their shapes, in numbers. Null: the job has no such file.
+  static absl::StatusOr<std::unique_ptr<InitialWeights>> Open(
+      Files& files, const Job& job, std::span<const VariableSpec> variables);
+
+  // The variable's elements from `begin` on. INVALID_ARGUMENT: one is not finite.
+  absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
+  // Reads all that are somebody's.
+  absl::Status CheckFinite() const;
+
+ private:
+  absl::Status ReadFinite(const TensorInfo& tensor, uint64_t begin, std::span<float> values) const;
+
+  explicit InitialWeights(std::unique_ptr<SafetensorsFile> file) : file_(std::move(file)) {}
+
+  const std::unique_ptr<SafetensorsFile> file_;
+  std::vector<size_t> tensors_;  // by variable
+};
+
+}  // namespace paracord

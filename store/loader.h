@@ -1,0 +1,23 @@
+// Makes what a ps holds: partitions created from their initializers or from the job's initial
+// weights, or restored from a checkpoint. Blocking, on the executor's thread; a pure function of
+// its arguments and the files. Nothing is served before all of it is there and verified.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "store/partition_set.h"
+
+namespace paracord {
+
+// `dir` is the job's DIR, `pinned` counts for every partition. INVALID_ARGUMENT: the order makes no
+// sense, or a partition is larger than `partition_bytes_max`. Otherwise as storage/checkpoint.h and
+// storage/safetensors.h say; the error names the file.
+absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const std::string& dir,
+                                                           uint64_t partition_bytes_max,
+                                                           std::shared_ptr<PinnedBytes> pinned,
+                                                           const LoadRequest& request);
+
+}  // namespace paracord

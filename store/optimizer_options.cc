@@ -1,0 +1,338 @@
+// The table of optimizers: their names, defaults, options and slots, as Keras has them, and the
+// ones that cannot be had, with the reason; and what of an optimizer is for which variable.
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "config/json_fields.h"
+#include "config/nearest.h"
+#include "re2/re2.h"
+#include "store/optimizer.h"
+#include "store/options_reader.h"
+
+namespace paracord {
+namespace {
+
+using Rule = Optimizer::Rule;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const double kAboveOne = std::nextafter(1.0, 2.0);
+
+void ReadBeta(OptionsReader& options, const char* key, double otherwise, double& beta) {
+  beta = options.Number(key, otherwise);
+  options.Range(key, beta, 0, 1);
+}
+
+void ReadEpsilon(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.epsilon = options.Number("epsilon", 1e-7);
+  options.Range("epsilon", optimizer.epsilon, 0, kInfinity);
+}
+
+void ReadMomentum(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.momentum = options.Number("momentum", 0);
+  options.Range("momentum", optimizer.momentum, 0, kAboveOne);
+}
+
+double NotNegative(OptionsReader& options, const char* key, double otherwise) {
+  const double value = options.Number(key, otherwise);
+  options.Range(key, value, 0, kInfinity);
+  return value;
+}
+
+void ReadSgd(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kSgd;
+  ReadMomentum(options, optimizer);
+  optimizer.nesterov = options.Bool("nesterov", false);
+  if (optimizer.momentum != 0) optimizer.slots = {{"momentum"}};
+}
+
+void ReadAdagrad(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kAdagrad;
+  const double initial = NotNegative(options, "initial_accumulator_value", 0.1);
+  ReadEpsilon(options, optimizer);
+  optimizer.slots = {{"accumulator", static_cast<float>(initial)}};
+}
+
+void ReadAdadelta(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kAdadelta;
+  ReadBeta(options, "rho", 0.95, optimizer.rho);
+  ReadEpsilon(options, optimizer);
+  optimizer.slots = {{"accumulated_grad"}, {"accumulated_delta_var"}};
+}
+
+void ReadRmsprop(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kRmsprop;
+  ReadBeta(options, "rho", 0.9, optimizer.rho);
+  ReadMomentum(options, optimizer);
+  ReadEpsilon(options, optimizer);
+  optimizer.centered = options.Bool("centered", false);
+  optimizer.slots = {{"velocity"}};
+  if (optimizer.momentum > 0) optimizer.slots.push_back({"momentum"});
+  if (optimizer.centered) optimizer.slots.push_back({"average_gradient"});
+}
+
+void ReadBetas(OptionsReader& options, Optimizer& optimizer) {
+  ReadBeta(options, "beta_1", 0.9, optimizer.beta_1);
+  ReadBeta(options, "beta_2", 0.999, optimizer.beta_2);
+  ReadEpsilon(options, optimizer);
+}
+
+void ReadAdam(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kAdam;
+  ReadBetas(options, optimizer);
+  optimizer.amsgrad = options.Bool("amsgrad", false);
+  optimizer.slots = {{"momentum"}, {"velocity"}};
+  if (optimizer.amsgrad) optimizer.slots.push_back({"velocity_hat"});
+  if (options.Bool("adaptive_epsilon", false)) {  // Keras 2
+    options.Problem("adaptive_epsilon", "is not supported");
+  }
+}
+
+void ReadAdamW(OptionsReader& options, Optimizer& optimizer) {
+  ReadAdam(options, optimizer);
+  optimizer.weight_decay = 0.004;
+}
+
+void ReadAdamax(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kAdamax;
+  ReadBetas(options, optimizer);
+  optimizer.slots = {{"momentum"}, {"norm"}};
+}
+
+void ReadNadam(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kNadam;
+  ReadBetas(options, optimizer);
+  optimizer.slots = {{"momentum"}, {"velocity"}};
+}
+
+void ReadLion(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kLion;
+  optimizer.beta_1 = options.Number("beta_1", 0.9);
+  if (!(optimizer.beta_1 > 0 && optimizer.beta_1 <= 1)) {
+    options.Problem("beta_1", "must be above 0 and at most 1");
+  }
+  ReadBeta(options, "beta_2", 0.99, optimizer.beta_2);
+  optimizer.slots = {{"momentum"}};
+}
+
+void ReadFtrl(OptionsReader& options, Optimizer& optimizer) {
+  optimizer.rule = Rule::kFtrl;
+  optimizer.learning_rate_power = options.Number("learning_rate_power", -0.5);
+  if (!(optimizer.learning_rate_power <= 0)) {
+    options.Problem("learning_rate_power", "must not be above 0");
+  }
+  const double initial = NotNegative(options, "initial_accumulator_value", 0.1);
+  optimizer.l1 = NotNegative(options, "l1_regularization_strength", 0);
+  optimizer.l2 = NotNegative(options, "l2_regularization_strength", 0);
+  optimizer.l2_shrinkage = NotNegative(options, "l2_shrinkage_regularization_strength", 0);
+  optimizer.beta = NotNegative(options, "beta", 0);
+  optimizer.slots = {{"accumulator", static_cast<float>(initial)}, {"linear"}};
+}
+
+// Either can be had, and `read` sets what is not common to all, or `why_not` says why it cannot.
+struct Entry {
+  std::string_view name;
+  double rate = 0.001;
+  void (*read)(OptionsReader& options, Optimizer& optimizer) = nullptr;
+  const char* why_not = "";
+  // Of TensorFlow's legacy optimizers (Keras before 2.11): what the formula does differently.
+  const char* legacy = "";
+};
+constexpr char kEpsilonOutside[] = "adds epsilon after the root, not before";
+constexpr Entry kOptimizers[] = {
+    {"sgd", 0.01, ReadSgd},
+    {"adagrad", 0.001, ReadAdagrad, "", kEpsilonOutside},
+    {"adadelta", 0.001, ReadAdadelta},
+    {"rmsprop", 0.001, ReadRmsprop, "", kEpsilonOutside},
+    {"adam", 0.001, ReadAdam},
+    {"adamw", 0.001, ReadAdamW},
+    {"adamax", 0.001, ReadAdamax},
+    {"nadam", 0.001, ReadNadam, "", "has another schedule of momenta"},
+    {"ftrl", 0.001, ReadFtrl},
+    {"lion", 0.001, ReadLion},
+    {"adafactor", 0, nullptr,
+     "its factored moments and the size of its steps are of whole variables, and a parameter server"
+     " has parts of them"},
+    {"lamb", 0, nullptr,
+     "its steps are as long as a whole variable, and a parameter server has parts of it"},
+    {"muon", 0, nullptr, "it makes whole matrices orthogonal, and a parameter server has parts"},
+    {"lossscaleoptimizer", 0, nullptr,
+     "gradients are float32 here and need no scale; give the job's \"optimizer\" the inner one"},
+    {"schedulefreeadamw", 0, nullptr,
+     "it computes gradients at other values than those that it keeps"},
+    {"multioptimizer", 0, nullptr, "all variables of a job have one optimizer"},
+};
+
+const Entry* FindEntry(std::string_view name) {
+  for (const Entry& entry : kOptimizers) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+absl::Status NoSuchOptimizer(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kOptimizers) {
+    if (entry.read != nullptr) names.push_back(entry.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.name: no optimizer \"", name, "\"; there are ", JoinNames(names)));
+}
+
+// `lr` is what Keras called it before 2.3, and `decay` divides by 1 + decay * steps until 2.10.
+void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
+  const nlohmann::json* value = options.Find("learning_rate");
+  if (const nlohmann::json* old = options.Find("lr")) {
+    if (value != nullptr) options.Problem("lr", "is the same as learning_rate: give one of them");
+    value = old;
+  }
+  const nlohmann::json none = otherwise;
+  absl::StatusOr<LearningRate> parsed =
+      ParseLearningRate(value != nullptr ? *value : none, options.PathOf("learning_rate"));
+  options.Take(parsed.status());
+  if (parsed.ok()) optimizer.learning_rate = *std::move(parsed);
+  const ConstantRate* constant = std::get_if<ConstantRate>(&optimizer.learning_rate);
+  if (optimizer.rule == Rule::kFtrl && constant != nullptr && constant->rate == 0) {
+    options.Problem("learning_rate", "must be above 0, by which ftrl divides");
+  }
+  const double decay = NotNegative(options, "decay", 0);
+  if (decay > 0 && constant == nullptr) {
+    options.Problem("decay", "makes a schedule of a constant learning rate, and there is one");
+  } else if (decay > 0) {
+    optimizer.learning_rate = InverseTimeDecay{constant->rate, 1, decay, false};
+  }
+}
+
+void ReadDecay(OptionsReader& options, Optimizer& optimizer) {
+  const std::optional<double> decay = options.Number("weight_decay");
+  if (decay.has_value()) optimizer.weight_decay = decay;
+  options.Range("weight_decay", optimizer.weight_decay.value_or(0), 0, kInfinity);
+  const char* const key = "exclude_from_weight_decay";
+  const nlohmann::json* names = options.Find(key);
+  if (names == nullptr) return;
+  if (!names->is_array()) return options.Problem(key, "must be a list of names");
+  if (!optimizer.weight_decay.has_value()) return options.Problem(key, "needs weight_decay");
+  for (const nlohmann::json& name : *names) {
+    if (!name.is_string() || name.get_ref<const std::string&>().empty()) {
+      return options.Problem(key, "must be a list of names");
+    }
+    optimizer.exclude_from_weight_decay.push_back(name.get<std::string>());
+    const RE2 compiled(optimizer.exclude_from_weight_decay.back(), RE2::Quiet);
+    if (!compiled.ok()) {
+      options.Problem(key, absl::StrCat(JsonExcerpt(name), " is no regular expression: ",
+                                        JsonExcerpt(compiled.error())));
+    }
+  }
+}
+
+void ReadClip(OptionsReader& options, Optimizer& optimizer) {
+  int given = 0;
+  for (const char* key : {"clipnorm", "global_clipnorm", "clipvalue"}) {
+    const std::optional<double> clip = options.Number(key);
+    if (!clip.has_value()) continue;
+    if (!(*clip > 0)) options.Problem(key, "must be above 0");
+    if (++given > 1) {
+      options.Problem(key, "only one of clipnorm, clipvalue, global_clipnorm can be set");
+    }
+    if (std::string_view(key) == "clipvalue") optimizer.clipvalue = clip;
+  }
+}
+
+// `keras2`: the config is Keras 2's own.
+void ReadAverage(OptionsReader& options, bool keras2, Optimizer& optimizer) {
+  optimizer.use_ema = options.Bool("use_ema", false);
+  optimizer.ema_momentum = options.Number("ema_momentum", 0.99);
+  options.Range("ema_momentum", optimizer.ema_momentum, 0, kAboveOne);
+  const char* const key = "ema_overwrite_frequency";
+  if (const nlohmann::json* every = options.Find(key)) {
+    if (!every->is_number_integer() || *every <= 0) {
+      options.Problem(key, "must be a whole number of steps above 0");
+    } else {
+      optimizer.ema_overwrite_frequency = every->get<uint64_t>();
+    }
+    if (!optimizer.use_ema) options.Problem(key, "needs use_ema");
+  }
+  if (!optimizer.use_ema) return;
+  if (keras2) {
+    options.Problem("use_ema",
+                    "starts from the initial values in Keras 2, after the first step here and in "
+                    "Keras 3; give the optimizer in the job's own form");
+  }
+  optimizer.slots.push_back({.name = "average", .of_value = true});
+}
+
+void ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer) {
+  ReadRate(options, entry.rate, optimizer);
+  ReadDecay(options, optimizer);
+  ReadClip(options, optimizer);
+  const bool keras2 =
+      options.Find("jit_compile") != nullptr || options.Find("is_legacy_optimizer") != nullptr;
+  ReadAverage(options, keras2, optimizer);
+  const bool legacy =
+      options.Bool("is_legacy_optimizer", false) || options.Find("decay") != nullptr;
+  const bool fused = optimizer.rule == Rule::kRmsprop && optimizer.momentum > 0;  // as Keras 3 does
+  if (legacy && *entry.legacy != 0 && !fused) {
+    options.Problem(
+        options.Bool("is_legacy_optimizer", false) ? "is_legacy_optimizer" : "decay",
+        absl::StrCat("is of Keras before 2.11, whose ", std::string(entry.name), " ", entry.legacy,
+                     "; give the optimizer in the job's own form to have that of Keras 3"));
+  }
+  if (options.Find("loss_scale_factor") != nullptr) {
+    options.Problem("loss_scale_factor", "is not supported: gradients are float32 and need none");
+  }
+  if (options.Find("gradient_accumulation_steps") != nullptr) {
+    options.Problem("gradient_accumulation_steps",
+                    "is not supported: multiply the job's \"batch\" by it and set \"accumulate\" "
+                    "to it, which is the same mean of gradients in one step");
+  }
+  options.Find("name");
+}
+
+// Whether one of the expressions is found in the variable's own name, or in the whole if it has a
+// "/".
+bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) {
+  const std::string whole(variable);
+  const std::string own = whole.substr(whole.rfind('/') + 1);
+  for (const std::string& name : optimizer.exclude_from_weight_decay) {
+    const bool by_path = name.find('/') != std::string::npos;
+    if (RE2::PartialMatch(by_path ? whole : own, RE2(name, RE2::Quiet))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec) {
+  const Entry* const entry = FindEntry(spec.name);
+  if (entry == nullptr) return NoSuchOptimizer(spec.name);
+  if (entry->read == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.name: ", spec.name, " cannot be had: ", entry->why_not));
+  }
+  OptionsReader options(spec.options, "optimizer");
+  Optimizer optimizer;
+  entry->read(options, optimizer);
+  ReadCommon(options, *entry, optimizer);
+  RETURN_IF_ERROR(options.Finish());
+  return optimizer;
+}
+
+Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer) {
+  if (variable.moving_average() <= 0) {
+    Optimizer own = optimizer;
+    if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
+    own.non_neg = variable.constraint() == "non_neg";
+    return own;
+  }
+  // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).
+  Optimizer average;
+  average.rule = Optimizer::Rule::kSgd;
+  average.learning_rate = ConstantRate{variable.moving_average() - 1};
+  average.weight_decay = -1;
+  return average;
+}
+
+}  // namespace paracord

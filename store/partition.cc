@@ -1,0 +1,186 @@
+#include "store/partition.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "common/mutant.h"
+#include "common/parallel.h"
+
+namespace paracord {
+
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
+  for (const SlotSpec& slot : optimizer.slots) {
+    contents.slots.emplace_back(contents.value.elements());
+    Block& block = contents.slots.back();
+    block.Fill(slot.initial);
+    for (size_t i = 0; slot.of_value && i < block.chunks().size(); ++i) {
+      std::ranges::copy(contents.value.chunks()[i].values(),
+                        block.chunks()[i].mutable_values().begin());
+    }
+  }
+}
+
+namespace {
+
+// After Block::Writable, whose chunk may be the same.
+void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
+  if (block.chunks()[i] != chunk) pinned.Replaced(block.chunks()[i]);
+  block.Replace(i, std::move(chunk));
+}
+
+}  // namespace
+
+Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
+                     std::shared_ptr<PinnedBytes> pinned)
+    : facts_(std::move(facts)),
+      optimizer_(optimizer),
+      pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()),
+      contents_(std::move(contents)) {}
+
+// What replaces a whole partition replaces its chunks.
+Partition::~Partition() {
+  for (const ChunkRef& chunk : contents_.value.chunks()) pinned_->Replaced(chunk);
+}
+
+uint64_t Partition::resident_bytes() const { return facts_.bytes * (1 + slots()); }
+
+bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
+  MutexLock lock(mu_);
+  if (fence.over()) return false;
+  optimizer_.learning_rate = rate;
+  return true;
+}
+
+Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
+                                      const Gradient& gradient, const PushFence& fence) {
+  MutexLock lock(mu_);
+  if (fence.over()) return {};
+  const uint64_t step = contents_.ledger.applied();
+  const PartitionLedger before =
+      MUTANT("ledger_after_reply") ? contents_.ledger : PartitionLedger();
+  const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
+  if (entry.outcome == PUSH_APPLIED && !rejected && !gradient.empty()) Apply(step, gradient);
+  if (MUTANT("ledger_after_reply")) contents_.ledger = before;
+  return {entry.outcome, entry.next, contents_.updates};
+}
+
+void Partition::Apply(uint64_t step, const Gradient& gradient) {
+  const UpdateScalars scalars = ScalarsAt(optimizer_, step);
+  const bool finite = gradient.sparse() && ZeroGradientChangesNothing(optimizer_)
+                          ? ApplySparse(scalars, gradient)
+                          : ApplyDense(scalars, gradient);
+  if (!finite) contents_.healthy = false;
+  ++contents_.updates;
+}
+
+bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradient) {
+  std::vector<Block*> blocks = {&contents_.value};
+  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  const size_t chunks = contents_.value.chunks().size();
+  std::vector<std::vector<ChunkRef>> out(blocks.size());
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    for (size_t i = 0; i < chunks; ++i) out[b].push_back(blocks[b]->Writable(i));
+  }
+  const uint64_t elements = contents_.value.elements();
+  std::atomic<bool> finite = true;
+  ParallelFor((elements + kPartElements - 1) / kPartElements, [&](size_t part) {
+    const uint64_t begin = part * kPartElements;
+    const uint64_t end = std::min(begin + kPartElements, elements);
+    Gradient::Reader reader(gradient, begin, end - begin);
+    alignas(64) std::array<float, kFloatsAtOnce> buffer;
+    for (uint64_t at = begin; at < end; at += kFloatsAtOnce) {
+      const size_t chunk = at / kChunkElements;
+      const auto in = [&](size_t b) {
+        return blocks[b]->chunks()[chunk].values().data() + at % kChunkElements;
+      };
+      const auto to = [&](size_t b) {
+        return out[b][chunk].mutable_values().data() + at % kChunkElements;
+      };
+      const std::span<float> room = std::span(buffer).first(std::min(kFloatsAtOnce, end - at));
+      UpdateArrays arrays{.gradient = reader.Next(room), .value_in = in(0), .value_out = to(0)};
+      for (size_t s = 0; s + 1 < blocks.size(); ++s) {
+        arrays.slots_in[s] = in(s + 1);
+        arrays.slots_out[s] = to(s + 1);
+      }
+      if (!Update(optimizer_, scalars, arrays)) finite = false;
+    }
+  });
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    for (size_t i = 0; i < chunks; ++i) Replace(*blocks[b], i, std::move(out[b][i]), *pinned_);
+  }
+  return finite;
+}
+
+bool Partition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradient) {
+  std::atomic<bool> finite = true;
+  ParallelFor(contents_.value.chunks().size(), [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (!ApplyEntries(i, scalars, gradient.EntriesIn(i * kChunkElements, kChunkElements))) {
+      finite = false;
+    }
+  });
+  return finite;
+}
+
+// The elements that a sparse gradient has, and no others: gathered, updated as all are, put back.
+bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
+                             Gradient::Entries entries) {
+  if (entries.indices.empty()) return true;
+  constexpr size_t kAtOnce = 1024;
+  std::array<std::array<float, kAtOnce>, 1 + kSlotsMax> gathered;
+  std::vector<Block*> blocks = {&contents_.value};
+  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  std::vector<ChunkRef> out;
+  for (const Block* block : blocks) {
+    out.push_back(block->Writable(index));
+    const std::span<const float> in = block->chunks()[index].values();
+    const std::span<float> fresh = out.back().mutable_values();
+    if (fresh.data() != in.data()) std::ranges::copy(in, fresh.begin());
+  }
+  bool finite = true;
+  const uint64_t first = index * kChunkElements;
+  for (size_t done = 0; done < entries.indices.size(); done += kAtOnce) {
+    const size_t count = std::min(kAtOnce, entries.indices.size() - done);
+    const std::span<const uint32_t> indices = entries.indices.subspan(done, count);
+    UpdateArrays arrays{.gradient = entries.values.subspan(done, count),
+                        .value_in = gathered[0].data(),
+                        .value_out = gathered[0].data()};
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const std::span<const float> from = out[b].values();
+      for (size_t i = 0; i < count; ++i) gathered[b][i] = from[indices[i] - first];
+      if (b == 0) continue;
+      arrays.slots_in[b - 1] = arrays.slots_out[b - 1] = gathered[b].data();
+    }
+    finite = Update(optimizer_, scalars, arrays) && finite;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const std::span<float> to = out[b].mutable_values();
+      for (size_t i = 0; i < count; ++i) to[indices[i] - first] = gathered[b][i];
+    }
+  }
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    Replace(*blocks[b], index, std::move(out[b]), *pinned_);
+  }
+  return finite;
+}
+
+uint64_t Partition::Pull(ChunkRefs& values) const {
+  MutexLock lock(mu_);
+  values = contents_.value.chunks();
+  return contents_.updates;
+}
+
+Partition::Image Partition::TakeImage() const {
+  MutexLock lock(mu_);
+  Image image{
+      {contents_.ledger, contents_.updates, contents_.healthy}, contents_.value.chunks(), {}};
+  for (const Block& slot : contents_.slots) image.slots.push_back(slot.chunks());
+  return image;
+}
+
+Partition::Counts Partition::GetCounts() const {
+  MutexLock lock(mu_);
+  return {contents_.ledger, contents_.updates, contents_.healthy};
+}
+
+}  // namespace paracord

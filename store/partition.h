@@ -1,0 +1,117 @@
+// A partition of a variable: its values, its optimizer's slots and its ledger, under one lock. A
+// push is applied whole or not at all, and whoever reads gets references to chunks that never
+// change, so a reader neither waits for long nor sees half an update. Thread-safe. Does not check
+// what it is given: the door has (store/exchange.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "proto/paracord.pb.h"
+#include "store/block.h"
+#include "store/gradient.h"
+#include "store/ledger.h"
+#include "store/optimizer.h"
+#include "store/pinned_bytes.h"
+
+namespace paracord {
+
+// References to a tensor's chunks, of one moment.
+using ChunkRefs = std::vector<ChunkRef>;
+
+// What a partition holds; also how it is made, restored and written.
+struct PartitionContents {
+  Block value{0};
+  std::vector<Block> slots;  // in the order of Optimizer::slots; none if not trained
+  PartitionLedger ledger;
+  uint64_t updates = 0;  // changes of the values
+  bool healthy = true;   // false: some update gave a result that is not finite
+};
+
+// The slots of a partition that has its first values.
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
+
+// The generation that a push belongs to. Once it is over, a newer one may have read the ledgers and
+// decided by them: what they did not show then must never be entered.
+class PushFence {
+ public:
+  PushFence() = default;  // there is none
+  // `newest` must live longer.
+  PushFence(const std::atomic<uint64_t>& newest, uint64_t generation)
+      : newest_(&newest), generation_(generation) {}
+  bool over() const { return newest_ != nullptr && *newest_ != generation_; }
+
+ private:
+  const std::atomic<uint64_t>* newest_ = nullptr;
+  uint64_t generation_ = 0;
+};
+
+class Partition {
+ public:
+  struct Facts {
+    uint32_t id = 0;
+    std::string name;
+    std::vector<uint64_t> shape;
+    bool trained = false;
+    uint64_t bytes = 0;  // of the values
+  };
+  struct PushResult {
+    PushOutcome outcome = PUSH_NONE;  // as it stays if its generation is over
+    uint32_t next = 0;
+    uint64_t updates = 0;  // after it
+  };
+  struct Counts {
+    PartitionLedger ledger;
+    uint64_t updates = 0;
+    bool healthy = true;
+  };
+  struct Image : Counts {  // everything, of one moment
+    ChunkRefs value;
+    std::vector<ChunkRefs> slots;
+  };
+
+  // `pinned` counts for all partitions of a ps; null: nobody asks.
+  Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
+            std::shared_ptr<PinnedBytes> pinned = nullptr);
+  ~Partition();
+
+  const Facts& facts() const { return facts_; }
+  const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
+  size_t slots() const { return facts_.trained ? optimizer_.slots.size() : 0; }
+  uint64_t resident_bytes() const;
+
+  // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)
+  // unless it is empty or the batch is rejected.
+  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
+                  const PushFence& fence = {});
+  // Of the updates to come. False: the generation that wants it is over.
+  bool SetLearningRate(const LearningRate& rate, const PushFence& fence);
+
+  // The count of updates, and into `values` the values it belongs to.
+  uint64_t Pull(ChunkRefs& values) const;
+  Image TakeImage() const;
+  Counts GetCounts() const;
+
+ private:
+  void Apply(uint64_t step, const Gradient& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // False: some result is not finite.
+  bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Facts facts_;
+  Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
+  const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
+
+  mutable Mutex mu_;
+  PartitionContents contents_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace paracord

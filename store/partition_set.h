@@ -1,0 +1,41 @@
+// What a ps holds between a Load and the next: the partitions of one run, by id. Made whole by the
+// loader and never changed but inside the partitions, so it is read without a lock; shared by the
+// door and whatever still works on it (an exchange, a snapshot) when the door lets go of it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/job.h"
+#include "store/optimizer.h"
+#include "store/partition.h"
+
+namespace paracord {
+
+struct Content {
+  std::string run_id;
+  uint64_t loaded_generation = 0;
+  DataPlan plan;
+  TimeoutsSpec timeouts;
+  std::string settings;                                // of the job (config/job.h: PsSettings)
+  Optimizer optimizer;                                 // the partitions refer to it
+  std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
+  size_t trained = 0;                                  // how many of them are
+  mutable std::atomic<int> pushes = 0;                 // that are being applied
+
+  Partition* Find(uint32_t id) const {
+    const auto it = std::lower_bound(partitions.begin(), partitions.end(), id,
+                                     [](const auto& p, uint32_t i) { return p->facts().id < i; });
+    return it != partitions.end() && (*it)->facts().id == id ? it->get() : nullptr;
+  }
+};
+
+// As Describe and SnapshotReply give it.
+PartitionDescription DescribePartition(const Partition::Facts& facts,
+                                       const Partition::Counts& counts, bool intervals);
+
+}  // namespace paracord

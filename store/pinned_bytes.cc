@@ -1,0 +1,74 @@
+#include "store/pinned_bytes.h"
+
+#include <algorithm>
+
+#include "common/shared_memory.h"
+
+namespace paracord {
+namespace {
+
+// Of Chunk::pulls. Whoever makes both true adds the chunk's bytes, whoever ends that takes them off
+// again: every change is one step of one atomic, so it is counted once, whatever comes first.
+constexpr uint32_t kStale = 1;
+constexpr uint32_t kPull = 2;
+
+uint64_t Bytes(const ChunkRef& chunk) { return chunk.values().size_bytes(); }
+
+}  // namespace
+
+PinnedBytes::PinnedBytes(uint64_t bytes_max)
+    : bytes_max_(static_cast<int64_t>(std::min(bytes_max, kUnlimited))), limit_(bytes_max_) {}
+
+uint64_t PinnedBytes::bytes() const { return static_cast<uint64_t>(std::max<int64_t>(bytes_, 0)); }
+
+bool PinnedBytes::Wait() {
+  waits_ = true;
+  return Above();
+}
+
+void PinnedBytes::Watch(std::function<void()> fell) {
+  MutexLock lock(mu_);
+  fell_.swap(fell);
+}
+
+void PinnedBytes::Forgive() {
+  MutexLock lock(mu_);
+  limit_ = bytes_max_ + std::max<int64_t>(bytes_, 0);
+}
+
+void PinnedBytes::Replaced(const ChunkRef& chunk) {
+  const uint32_t before = chunk.pulls().fetch_or(kStale);
+  if (before >= kPull && (before & kStale) == 0) Add(Bytes(chunk));
+}
+
+// The bytes first and then who waits; Wait does it the other way round, so one sees the other.
+void PinnedBytes::Subtract(uint64_t bytes) {
+  bytes_ -= static_cast<int64_t>(bytes);
+  if (!waits_ && limit_ == bytes_max_) return;
+  MutexLock lock(mu_);
+  limit_ = bytes_max_ + std::min(limit_ - bytes_max_, std::max<int64_t>(bytes_, 0));
+  if (!Above() && waits_.exchange(false) && fell_) fell_();
+}
+
+PulledChunk::PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned)
+    : chunk_(std::move(chunk)), pinned_(std::move(pinned)) {
+  if (chunk_.pulls().fetch_add(kPull) == kStale) pinned_->Add(Bytes(chunk_));
+}
+
+PulledChunk::~PulledChunk() {
+  if (pinned_ == nullptr) return;
+  if (chunk_.pulls().fetch_sub(kPull) == kStale + kPull) pinned_->Subtract(Bytes(chunk_));
+}
+
+PulledCopy::PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned)
+    : data_(static_cast<char*>(AllocateShared(bytes))), bytes_(bytes), pinned_(std::move(pinned)) {
+  pinned_->Add(bytes_);
+}
+
+PulledCopy::~PulledCopy() {
+  if (pinned_ == nullptr) return;
+  FreeShared(data_, bytes_);
+  pinned_->Subtract(bytes_);
+}
+
+}  // namespace paracord

@@ -1,0 +1,190 @@
+#include "store/snapshot.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/status_macros.h"
+#include "common/trace.h"
+#include "storage/safetensors.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kCopiedMax = uint64_t{256} << 20;  // bytes
+constexpr auto kGiveWayStep = std::chrono::microseconds(100);
+constexpr int kGiveWaySteps = 50;       // at a time
+constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
+
+struct Taken {
+  const Partition::Facts* facts;
+  Partition::Image image;
+  std::string ledger{};  // as it is written
+};
+
+absl::Status Voided() { return absl::AbortedError("the snapshot was voided by a newer order"); }
+
+// Waits while pushes are applied, though never for long: both want the same memory and processors.
+class GiveWay {
+ public:
+  explicit GiveWay(const Content& content) : content_(content) {}
+  void operator()() {
+    for (int i = 0; i < kGiveWaySteps && left_ > 0 && content_.pushes.load() > 0; ++i, --left_) {
+      std::this_thread::sleep_for(kGiveWayStep);
+    }
+  }
+
+ private:
+  const Content& content_;
+  int left_ = kGiveWayStepsAll;
+};
+
+// Memory for a copy. Its pages come into being here, and not under a partition's lock.
+ChunkRefs FreshChunks(uint64_t elements) {
+  constexpr size_t kPageFloats = 4096 / sizeof(float);
+  ChunkRefs chunks = Block(elements).chunks();
+  for (const ChunkRef& chunk : chunks) {
+    const std::span<float> values = chunk.mutable_values();
+    for (size_t i = 0; i < values.size(); i += kPageFloats) values[i] = 0;
+  }
+  return chunks;
+}
+
+// For copies of the partitions, in their order; without chunks for those that kCopiedMax leaves no
+// room for.
+std::vector<Partition::Image> MakeRoom(const Content& content) {
+  std::vector<Partition::Image> room;
+  uint64_t left = kCopiedMax;
+  for (const auto& partition : content.partitions) {
+    Partition::Image& copy = room.emplace_back();
+    if (partition->resident_bytes() > left) continue;
+    left -= partition->resident_bytes();
+    const Partition::Facts& facts = partition->facts();
+    copy.value = FreshChunks(facts.bytes / sizeof(float));
+    while (copy.slots.size() < partition->slots()) {
+      copy.slots.push_back(FreshChunks(facts.bytes / sizeof(float)));
+    }
+  }
+  return room;
+}
+
+void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    std::ranges::copy(chunks[i].values(), room[i].mutable_values().begin());
+    chunks[i] = std::move(room[i]);
+  }
+}
+
+// A push that meets a chunk which we hold has to write it elsewhere. So what there is room for is
+// copied at once, one partition after the other: a push meets one of them at most.
+absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give_way,
+                                           const std::atomic<bool>& voided) {
+  std::vector<Partition::Image> room = MakeRoom(content);
+  std::vector<Taken> taken;
+  for (size_t i = 0; i < content.partitions.size(); ++i) {
+    const Partition& partition = *content.partitions[i];
+    const bool copied = !room[i].value.empty();
+    if (voided.load()) return Voided();
+    if (copied) give_way();
+    taken.push_back({&partition.facts(), partition.TakeImage()});
+    if (!copied) continue;
+    Partition::Image& image = taken.back().image;
+    MoveTo(room[i].value, image.value);
+    for (size_t s = 0; s < image.slots.size(); ++s) MoveTo(room[i].slots[s], image.slots[s]);
+  }
+  return taken;
+}
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Content& content,
+                                                         const PsFileIdentity& identity,
+                                                         const std::string& path,
+                                                         std::vector<Taken>& taken) {
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, PartitionMetadata> metadata;
+  for (Taken& item : taken) {
+    const Partition::Facts& facts = *item.facts;
+    tensors.push_back({.name = facts.name, .shape = facts.shape});
+    for (size_t s = 0; s < item.image.slots.size(); ++s) {
+      tensors.push_back({.name = SlotTensorName(facts.name, content.optimizer.slots[s].name),
+                         .shape = facts.shape});
+    }
+    const PartitionLedger& ledger =
+        MUTANT("ledger_outside_snapshot") ? PartitionLedger() : item.image.ledger;
+    item.ledger = LedgerToText(ledger.ToProto(/*intervals=*/true));
+    metadata[facts.name] = {.updates = item.image.updates, .healthy = item.image.healthy};
+  }
+  for (const Taken& item : taken) {
+    tensors.push_back(
+        {.name = LedgerTensorName(item.facts->name), .dtype = "U8", .shape = {item.ledger.size()}});
+  }
+  return SafetensorsWriter::Create(files, path, std::move(tensors),
+                                   PsFileMetadata(identity, metadata));
+}
+
+// Lets go of each chunk once it is written, so that training need no longer copy around it.
+absl::Status AppendChunks(GiveWay& give_way, SafetensorsWriter& writer, ChunkRefs& chunks,
+                          const std::atomic<bool>& voided) {
+  for (ChunkRef& chunk : chunks) {
+    if (voided.load()) return Voided();
+    give_way();
+    RETURN_IF_ERROR(writer.Append(chunk.values()));
+    chunk = ChunkRef();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(GiveWay& give_way, SafetensorsWriter& writer, std::vector<Taken>& taken,
+                      const std::atomic<bool>& voided) {
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (i == taken.size() / 2) FAILPOINT_STATUS("ps.snapshot.half");
+    RETURN_IF_ERROR(AppendChunks(give_way, writer, taken[i].image.value, voided));
+    for (ChunkRefs& slot : taken[i].image.slots) {
+      RETURN_IF_ERROR(AppendChunks(give_way, writer, slot, voided));
+    }
+  }
+  for (const Taken& item : taken) RETURN_IF_ERROR(writer.Append(item.ledger));
+  return writer.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
+                                            const PsFileIdentity& identity,
+                                            const std::string& directory,
+                                            const std::atomic<bool>& voided) {
+  FAILPOINT_STATUS("ps.snapshot.begin");
+  if (voided.load()) return Voided();
+  const std::string name = PsFileName(identity.ps, identity.ps_count);
+  const std::string path = absl::StrCat(directory, "/", name);
+  const TraceSpan span("snapshot");
+  GiveWay give_way(content);
+  ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, give_way, voided));
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun =
+      Begin(files, content, identity, path, taken);
+  absl::Status written = begun.status();
+  if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
+  if (written.ok()) written = files.SyncDirectory(directory);
+  if (!written.ok()) {
+    files.RemoveTree(path).IgnoreError();  // gives the disk back; the round has failed anyway
+    return written;
+  }
+  FAILPOINT("ps.snapshot.synced");
+
+  SnapshotReply reply;
+  reply.set_file(name);
+  reply.set_bytes((*begun)->bytes());
+  reply.set_crc32c((*begun)->crc32c());
+  for (const Taken& item : taken) {
+    *reply.add_partitions() = DescribePartition(*item.facts, item.image, /*intervals=*/false);
+  }
+  return reply;
+}
+
+}  // namespace paracord

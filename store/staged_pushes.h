@@ -1,0 +1,54 @@
+// Gradients that have come before their push: a worker sends those that are final while it still
+// computes others, and the exchange of the batch names them. They are kept as they came, one push a
+// worker, until that exchange, another push of the worker, a new generation, or for half a minute
+// (Forget). What has no room is refused, and then comes with the exchange.
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "exchange/codec.h"
+
+namespace paracord {
+
+class StagedPushes {
+ public:
+  explicit StagedPushes(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // Keeps the pieces, instead of another push of that worker, of a message of so many bytes.
+  // RESOURCE_EXHAUSTED: no room; INVALID_ARGUMENT.
+  absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
+  // What was staged of this push. NOT_FOUND: it is not all here, and has to come with the exchange;
+  // INVALID_ARGUMENT.
+  absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
+  void Clear();
+  // What nobody came for in time. True: something is left.
+  bool Forget(int64_t now_ms);
+  static constexpr int64_t kForgottenMs = 30000;
+
+  uint64_t bytes() const;  // of pieces, and what it takes to keep them
+
+ private:
+  struct Push {
+    std::string id;
+    uint32_t calls = 0;
+    std::vector<PieceView> pieces;
+    uint64_t bytes = 0;
+    int64_t kept_ms = 0;  // the last of it
+  };
+  using Pushes = std::map<std::string, Push>;
+  Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t bytes_max_;
+  mutable Mutex mu_;
+  uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  Pushes pushes_ ABSL_GUARDED_BY(mu_);  // by worker
+};
+
+}  // namespace paracord

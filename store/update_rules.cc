@@ -1,0 +1,335 @@
+// The kernels of optimizer.h. Memory-bound when vectorised, which needs two things: no check of
+// errno behind sqrt (a flag of this file, see CMakeLists.txt), and the promise that `in` and `out`
+// overlap only element by element, so that equal pointers do not stop the vectoriser. Compiled once
+// for each width of vectors; all of them give the same bits.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "common/flush_denormals.h"
+#include "common/vector_widths.h"
+#include "store/optimizer.h"
+
+// A rule is a lambda, which must be inlined into the loop of each width like everything else.
+#define PARACORD_RULE __attribute__((always_inline))
+
+namespace paracord {
+namespace {
+
+// All ones in the exponent: infinite or not a number. Collected by OR, which needs no branch.
+PARACORD_KERNEL uint32_t NotFinite(float x) {
+  return (std::bit_cast<uint32_t>(x) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
+}
+
+// A push was looked through before, but a worker on this host can still write where it lies: a
+// number that is none changes nothing then.
+PARACORD_KERNEL float Usable(float gradient) { return NotFinite(gradient) != 0 ? 0 : gradient; }
+
+// What Keras does to every gradient and value, and then the rule: from the gradient, the value and
+// the first kSlots of its slots, which it changes, the new value.
+template <size_t kSlots, class Rule>
+PARACORD_KERNEL bool ForEach(const UpdateScalars& scalars, const UpdateArrays& arrays,
+                             const Rule rule) {
+  const float clip = scalars.clip;
+  const float decay = scalars.decay;
+  const float* g_in = arrays.gradient.data();
+  const float* in = arrays.value_in;
+  float* out = arrays.value_out;
+  const float* a_in = arrays.slots_in[0];
+  const float* b_in = arrays.slots_in[1];
+  const float* c_in = arrays.slots_in[2];
+  float* a_out = arrays.slots_out[0];
+  float* b_out = arrays.slots_out[1];
+  float* c_out = arrays.slots_out[2];
+  const size_t n = arrays.gradient.size();
+  uint32_t bad = 0;
+  PARACORD_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) {
+    float a = 0, b = 0, c = 0;
+    if constexpr (kSlots > 0) a = a_in[i];
+    if constexpr (kSlots > 1) b = b_in[i];
+    if constexpr (kSlots > 2) c = c_in[i];
+    const float g = std::min(std::max(Usable(g_in[i]), -clip), clip);
+    const float value = rule(g, in[i] - in[i] * decay, a, b, c);
+    if constexpr (kSlots > 0) a_out[i] = a;
+    if constexpr (kSlots > 1) b_out[i] = b;
+    if constexpr (kSlots > 2) c_out[i] = c;
+    out[i] = value;
+    bad |= NotFinite(value) | NotFinite(a) | NotFinite(b) | NotFinite(c);
+  }
+  return bad == 0;
+}
+
+// m' = m * momentum - g * rate; value += m', or with Nesterov m' * momentum - g * rate.
+PARACORD_KERNEL bool UpdateSgd(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float momentum = static_cast<float>(optimizer.momentum);
+  if (momentum == 0) {
+    return ForEach<0>(scalars, arrays, [=](float g, float v, float&, float&, float&) PARACORD_RULE {
+      return v - g * rate;
+    });
+  }
+  if (!optimizer.nesterov) {
+    return ForEach<1>(scalars, arrays,
+                      [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+                        m = m * momentum - g * rate;
+                        return v + m;
+                      });
+  }
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+    m = m * momentum - g * rate;
+    return v + (m * momentum - g * rate);
+  });
+}
+
+// a' = a + g^2; value -= rate * g / sqrt(a' + epsilon).
+PARACORD_KERNEL bool UpdateAdagrad(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                   const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& a, float&, float&) PARACORD_RULE {
+    a = a + g * g;
+    return v - rate * g / std::sqrt(a + epsilon);
+  });
+}
+
+// s' = rho s + (1 - rho) g^2; delta = g sqrt(d + epsilon) / sqrt(s' + epsilon);
+// d' = rho d + (1 - rho) delta^2; value -= rate * delta.
+PARACORD_KERNEL bool UpdateAdadelta(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                    const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rho = static_cast<float>(optimizer.rho);
+  const float rest = static_cast<float>(1 - optimizer.rho);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& s, float& d, float&) PARACORD_RULE {
+                      s = rho * s + rest * (g * g);
+                      const float delta = std::sqrt(d + epsilon) * g / std::sqrt(s + epsilon);
+                      d = rho * d + rest * (delta * delta);
+                      return v - rate * delta;
+                    });
+}
+
+// v' = rho v + (1 - rho) g^2; the step is rate * g / sqrt(v' [- average^2] + epsilon), smoothed by
+// momentum if there is one.
+template <bool kMomentum, bool kCentered>
+PARACORD_KERNEL bool UpdateRmsprop(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                   const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rho = static_cast<float>(optimizer.rho);
+  const float rest = static_cast<float>(1 - optimizer.rho);
+  const float momentum = static_cast<float>(optimizer.momentum);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<1 + kMomentum + kCentered>(
+      scalars, arrays, [=](float g, float value, float& v, float& b, float& c) PARACORD_RULE {
+        v = rho * v + rest * g * g;
+        float denominator = v + epsilon;
+        if constexpr (kCentered) {
+          float& average = kMomentum ? c : b;
+          average = rho * average + rest * g;
+          denominator = v - average * average + epsilon;
+        }
+        float step = rate * g / std::sqrt(denominator);
+        if constexpr (kMomentum) {
+          step += momentum * b;
+          b = step;
+        }
+        return value - step;
+      });
+}
+
+// m' = m + (g - m)(1 - beta_1); v' = v + (g^2 - v)(1 - beta_2);
+// value -= rate * m' / (sqrt(v') + epsilon), AMSGrad with the largest v' so far.
+template <bool kAmsgrad>
+PARACORD_KERNEL bool UpdateAdam(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
+  const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2 + kAmsgrad>(
+      scalars, arrays, [=](float g, float value, float& m, float& v, float& largest) PARACORD_RULE {
+        m = m + (g - m) * rest_1;
+        v = v + (g * g - v) * rest_2;
+        if constexpr (kAmsgrad) largest = std::max(largest, v);
+        return value - rate * m / (std::sqrt(kAmsgrad ? largest : v) + epsilon);
+      });
+}
+
+// m as Adam's; u' = max(beta_2 u, |g|); value -= rate * m' / (u' + epsilon).
+PARACORD_KERNEL bool UpdateAdamax(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                  const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
+  const float beta_2 = static_cast<float>(optimizer.beta_2);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& m, float& u, float&) PARACORD_RULE {
+                      m = m + (g - m) * rest_1;
+                      u = std::max(beta_2 * u, std::abs(g));
+                      return v - rate * m / (u + epsilon);
+                    });
+}
+
+// m and v as Adam's; the step looks ahead: it takes m at the next step's rate and g at this one's.
+PARACORD_KERNEL bool UpdateNadam(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                 const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float momentum_rate = scalars.momentum_rate;
+  const float velocity_scale = scalars.velocity_scale;
+  const float rest_1 = static_cast<float>(1 - optimizer.beta_1);
+  const float rest_2 = static_cast<float>(1 - optimizer.beta_2);
+  const float epsilon = static_cast<float>(optimizer.epsilon);
+  return ForEach<2>(
+      scalars, arrays, [=](float g, float value, float& m, float& v, float&) PARACORD_RULE {
+        m = m + (g - m) * rest_1;
+        v = v + (g * g - v) * rest_2;
+        return value - (momentum_rate * m + rate * g) / (std::sqrt(v * velocity_scale) + epsilon);
+      });
+}
+
+// value -= rate * sign(beta_1 m + (1 - beta_1) g); m' = beta_2 m + (1 - beta_2) g.
+PARACORD_KERNEL bool UpdateLion(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float beta_1 = static_cast<float>(optimizer.beta_1);
+  const float beta_2 = static_cast<float>(optimizer.beta_2);
+  const float rest_1 = 1.0f - beta_1;
+  const float rest_2 = 1.0f - beta_2;
+  return ForEach<1>(scalars, arrays, [=](float g, float v, float& m, float&, float&) PARACORD_RULE {
+    const float mixed = m * beta_1 + g * rest_1;
+    m = m * beta_2 + g * rest_2;
+    return v - (mixed > 0 ? rate : mixed < 0 ? -rate : 0.0f);
+  });
+}
+
+// x to a power that is not negative. Other than a root through double, so that libraries whose last
+// bits of powf differ agree.
+template <bool kRoot>
+PARACORD_KERNEL float Power(float x, float power) {
+  if constexpr (kRoot) return std::sqrt(x);
+  return static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(power)));
+}
+
+// a' = a + g^2; linear' = linear + g + 2 shrinkage value - (a'^p - a^p) / rate * value;
+// value = (clip(linear', l1) - linear') / (a'^p / rate + 2 l2), p being -learning_rate_power.
+template <bool kRoot>
+PARACORD_KERNEL bool UpdateFtrl(const Optimizer& optimizer, const UpdateScalars& scalars,
+                                const UpdateArrays& arrays) {
+  const float rate = scalars.rate;
+  const float twice_l2 = scalars.twice_l2;
+  const float power = static_cast<float>(-optimizer.learning_rate_power);
+  const float l1 = static_cast<float>(optimizer.l1);
+  const float twice_shrinkage = static_cast<float>(2 * optimizer.l2_shrinkage);
+  return ForEach<2>(scalars, arrays,
+                    [=](float g, float v, float& a, float& linear, float&) PARACORD_RULE {
+                      const float sum = a + g * g;
+                      const float now = Power<kRoot>(sum, power);
+                      const float before = Power<kRoot>(a, power);
+                      linear += g + twice_shrinkage * v - (now - before) / rate * v;
+                      a = sum;
+                      const float clipped = std::min(std::max(linear, -l1), l1);
+                      return (clipped - linear) / (now / rate + twice_l2);
+                    });
+}
+
+// average' = keep * average + (1 - keep) * value, over what the rule has just written.
+template <bool kOverwrite>
+PARACORD_KERNEL bool Average(const UpdateScalars& scalars, const UpdateArrays& arrays,
+                             size_t slot) {
+  const float keep = scalars.average_keep;
+  const float rest = 1.0f - keep;
+  const float* in = arrays.slots_in[slot];
+  float* out = arrays.slots_out[slot];
+  float* values = arrays.value_out;
+  const size_t n = arrays.gradient.size();
+  uint32_t bad = 0;
+  PARACORD_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) {
+    const float average = keep * in[i] + rest * values[i];
+    out[i] = average;
+    if constexpr (kOverwrite) values[i] = average;
+    bad |= NotFinite(average);
+  }
+  return bad == 0;
+}
+
+PARACORD_KERNEL bool UpdateAny(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
+  switch (optimizer.rule) {
+    case Optimizer::Rule::kSgd:
+      return UpdateSgd(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdagrad:
+      return UpdateAdagrad(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdadelta:
+      return UpdateAdadelta(optimizer, scalars, arrays);
+    case Optimizer::Rule::kRmsprop:
+      if (optimizer.momentum > 0) {
+        return optimizer.centered ? UpdateRmsprop<true, true>(optimizer, scalars, arrays)
+                                  : UpdateRmsprop<true, false>(optimizer, scalars, arrays);
+      }
+      return optimizer.centered ? UpdateRmsprop<false, true>(optimizer, scalars, arrays)
+                                : UpdateRmsprop<false, false>(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdam:
+      return optimizer.amsgrad ? UpdateAdam<true>(optimizer, scalars, arrays)
+                               : UpdateAdam<false>(optimizer, scalars, arrays);
+    case Optimizer::Rule::kAdamax:
+      return UpdateAdamax(optimizer, scalars, arrays);
+    case Optimizer::Rule::kNadam:
+      return UpdateNadam(optimizer, scalars, arrays);
+    case Optimizer::Rule::kLion:
+      return UpdateLion(optimizer, scalars, arrays);
+    case Optimizer::Rule::kFtrl:
+      return optimizer.learning_rate_power == -0.5 ? UpdateFtrl<true>(optimizer, scalars, arrays)
+                                                   : UpdateFtrl<false>(optimizer, scalars, arrays);
+  }
+  return false;
+}
+
+// Keras' NonNeg, which the average of the values does not see.
+PARACORD_KERNEL void TakeNegativesAway(const UpdateArrays& arrays) {
+  for (size_t i = 0; i < arrays.gradient.size(); ++i) {
+    const float value = arrays.value_out[i];
+    arrays.value_out[i] = value < 0 ? 0 : value;
+  }
+}
+
+PARACORD_KERNEL bool UpdateAll(const Optimizer& optimizer, const UpdateScalars& scalars,
+                               const UpdateArrays& arrays) {
+  bool finite = UpdateAny(optimizer, scalars, arrays);
+  if (optimizer.use_ema) {
+    const size_t slot = optimizer.slots.size() - 1;
+    finite = (scalars.overwrite ? Average<true>(scalars, arrays, slot)
+                                : Average<false>(scalars, arrays, slot)) &&
+             finite;
+  }
+  if (optimizer.non_neg) TakeNegativesAway(arrays);
+  return finite;
+}
+
+PARACORD_WIDTHS(bool, UpdateWide,
+                (const Optimizer& optimizer, const UpdateScalars& scalars,
+                 const UpdateArrays& arrays),
+                UpdateAll(optimizer, scalars, arrays))
+
+}  // namespace
+
+bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+  static const auto update = PICK_WIDTH(UpdateWide);
+  const FlushDenormals flush;
+  return update(optimizer, scalars, arrays);
+}
+
+std::vector<UpdateFunction> UpdatesOfAllWidths() {
+#if defined(__x86_64__)
+  std::vector<UpdateFunction> all = {UpdateWide128};
+  if (__builtin_cpu_supports("avx2")) all.push_back(UpdateWide256);
+  if (PICK_WIDTH(UpdateWide) == UpdateWide512) all.push_back(UpdateWide512);
+  return all;
+#else
+  return {UpdateWide128};
+#endif
+}
+
+}  // namespace paracord

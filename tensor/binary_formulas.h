@@ -1,0 +1,16 @@
+// What takes more than an operator of BinaryKind, for every device. Pure.
+#pragma once
+
+#include <cmath>
+
+#include "tensor/host_device.h"
+
+namespace paracord::formulas {
+
+// Remainder of a division whose quotient is rounded down.
+PARACORD_HD inline float ModuloOf(float a, float b) {
+  const float rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+}  // namespace paracord::formulas

@@ -1,0 +1,30 @@
+// How wide the tensors of a step of a recurrent layer are; the same on every device. Pure.
+#pragma once
+
+#include "tensor/host_device.h"
+#include "tensor/ops.h"
+
+namespace paracord {
+
+// In units: of z, of what is kept, and of r.
+struct CellWidths {
+  int64_t gates = 1, kept = 0, product = 1;
+};
+
+PARACORD_HD inline CellWidths WidthsOf(CellKind kind) {
+  switch (kind) {
+    case CellKind::kSimple:
+      return {1, 0, 1};
+    case CellKind::kLstm:
+      return {4, 5, 4};
+    case CellKind::kGru:
+      return {3, 4, 3};
+    case CellKind::kGruGates:
+      return {3, 4, 2};
+    case CellKind::kGruCandidate:
+      return {3, 4, 1};
+  }
+  return {};
+}
+
+}  // namespace paracord

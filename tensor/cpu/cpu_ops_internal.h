@@ -1,0 +1,116 @@
+// What the files of the CPU implementation share. Included by the files of this folder alone.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "dnnl.hpp"
+#include "tensor/ops.h"
+
+namespace paracord::cpu {
+
+// oneDNN's engine and stream, and the first error that running a primitive met.
+struct Device {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  absl::Status error;
+  // What a product or convolution needs while it runs, one memory for all of them.
+  std::array<DeviceArray, 3> scratch;
+  dnnl::memory scratchpad;  // and what oneDNN does for itself
+
+  // oneDNN reports by exceptions; they end here.
+  template <class Work>
+  void Guard(const char* what, Work&& work) {
+    if (!error.ok()) return;
+    try {
+      work();
+    } catch (const dnnl::error& e) {
+      error = absl::InternalError(std::string(what) + ": oneDNN: " + e.what());
+    }
+  }
+};
+
+// Whether the processor multiplies bfloat16 faster than float32: it has AMX.
+bool HasBfloat16();
+// Floats of Device::scratch that the product needs for copies of its operands.
+std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
+// `bfloat16`: of operands rounded to it. UNIMPLEMENTED: there is nothing faster for that.
+absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
+                                                   const MatmulShape& shape, bool bfloat16);
+std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // of bfloat16
+// Whether MakeConv2D has something for it.
+bool ComputesBfloat16(const Device& device, const ConvShape& shape);
+absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
+                                                   const ConvShape& shape, bool bfloat16);
+// Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.
+std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
+std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
+// `pixels`: a float an output, of a maximum.
+std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
+
+// Plain loops (loops.cc, loss.cc).
+void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);
+void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
+                      const float* y, const float* dy, float* dx);
+void Affine(int64_t n, float scale, float offset, const float* x, float* y);
+// y = exp(scale x - top)
+void ExpOfDifference(int64_t n, float scale, const float* x, float top, float* y);
+void Add(int64_t n, const float* x, float* y);
+// Of the first `count` of the columns.
+void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
+void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
+void Convert(int64_t n, ConstTensor x, Tensor y);
+void Fill(int64_t n, float value, Tensor y);
+void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y);
+void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y);
+void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
+// Of `count` rows.
+void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
+                int64_t count);
+void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
+                   const float* scale, const float* offset, float* y, int64_t first, int64_t count);
+void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
+                      const float* variance, const float* scale, const float* offset, Tensor y,
+                      int64_t first, int64_t count);
+void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
+                      const float* variance, const float* scale, const float* dy, float* dx,
+                      int64_t first, int64_t count);
+// Of `count` columns.
+void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
+                   int64_t first, int64_t count);
+void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
+                          const float* variance, const float* dy, float* dscale, float* doffset,
+                          int64_t first, int64_t count);
+void NormColumnsBackward(const NormShape& shape, bool constant, ConstTensor x, const float* mean,
+                         const float* variance, const float* scale, const float* offset,
+                         ConstTensor dy, Tensor dx, float* dscale, float* doffset, int64_t first,
+                         int64_t count);
+void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
+            float* y);
+void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
+                float* dtable);
+// Of `count` examples of the batch.
+void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
+                 int64_t count);
+void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
+                  float* dr, int64_t first, int64_t count);
+void MaskedSoftmax(const SoftmaxShape& shape, const float* mask, const float* x, float* y,
+                   int64_t first, int64_t count);
+void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const float* y,
+                           const float* dy, float* dx, int64_t first, int64_t count);
+void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
+void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y);
+void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch, float* maps);
+// Of `count` rows of the batch's outputs.
+void Resample(const ResampleShape& shape, const float* maps, const float* x, float* y,
+              int64_t first, int64_t count);
+// Of `count` examples.
+void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx, int64_t first,
+                    int64_t count);
+double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);
+double Loss(const LossShape& shape, const float* outputs, const float* targets,
+            const float* weights, float scale, float* d_outputs);
+
+}  // namespace paracord::cpu

@@ -1,0 +1,91 @@
+// The plug-in's C interface (tensor/cuda_plugin.h).
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "tensor/cuda/cuda_ops.h"
+#include "tensor/cuda/toolkit_library.h"
+#include "tensor/cuda/toolkit_nccl.h"
+#include "tensor/cuda/toolkit_runtime.h"
+#include "tensor/cuda_plugin.h"
+
+namespace paracord::cuda {
+namespace {
+
+void Write(const absl::Status& status, char* why, size_t why_size) {
+  const std::string text(status.message());
+  const size_t size = std::min(text.size(), why_size - 1);
+  std::memcpy(why, text.data(), size);
+  why[size] = '\0';
+}
+
+int DeviceCount(char* why, size_t why_size) {
+  const absl::StatusOr<int> count = CountDevices();
+  if (count.ok()) return *count;
+  Write(count.status(), why, why_size);
+  return -1;
+}
+
+// Of the environment.
+bool Wanted(const char* setting) {
+  const char* const value = std::getenv(setting);
+  return value == nullptr || std::string_view(value) != "off";
+}
+bool GraphsWanted() { return Wanted("PARACORD_CUDA_GRAPHS"); }
+ToolkitOptions Options() { return {.deterministic = Wanted("PARACORD_CUDA_DETERMINISTIC")}; }
+
+absl::StatusOr<std::unique_ptr<Ops>> OpsOf(int device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, MakeToolkitRuntime(device, Options()));
+  return MakeOps(std::move(runtime), GraphsWanted());
+}
+
+void* NewOps(int device, char* why, size_t why_size) {
+  absl::StatusOr<std::unique_ptr<Ops>> ops = OpsOf(device);
+  if (ops.ok()) return ops->release();
+  Write(ops.status(), why, why_size);
+  return nullptr;
+}
+
+absl::Status FillGroup(Replica* replicas, int count) {
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Runtime>> runtimes,
+                   MakeToolkitGroup(count, Options()));
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(replicas[i],
+                     MakeReplica(std::move(runtimes[static_cast<size_t>(i)]), GraphsWanted()));
+  }
+  return absl::OkStatus();
+}
+
+int NewGroup(Replica* replicas, int count, char* why, size_t why_size) {
+  const absl::Status status = FillGroup(replicas, count);
+  if (!status.ok()) Write(status, why, why_size);
+  return status.ok() ? 0 : -1;
+}
+
+int CheckNccl(const char* nccl, char* why, size_t why_size) {
+  const absl::Status status = OpenNccl(nccl == nullptr ? kNccl : nccl).status();
+  if (!status.ok()) Write(status, why, why_size);
+  return status.ok() ? 0 : -1;
+}
+
+int CheckLibraries(const char* cublas, const char* cudnn, char* why, size_t why_size) {
+  const absl::Status status =
+      OpenLibraries(cublas == nullptr ? kCublas : cublas, cudnn == nullptr ? kCudnn : cudnn)
+          .status();
+  if (!status.ok()) Write(status, why, why_size);
+  return status.ok() ? 0 : -1;
+}
+
+const CudaPluginTable kTable = {kCudaPluginVersion, DeviceCount, NewOps,
+                                CheckLibraries,     NewGroup,    CheckNccl};
+
+}  // namespace
+}  // namespace paracord::cuda
+
+extern "C" __attribute__((visibility("default"))) const paracord::CudaPluginTable*
+paracord_cuda_plugin() {
+  return &paracord::cuda::kTable;
+}

@@ -1,0 +1,143 @@
+// cuDNN's graph API: descriptors that have attributes, operations that are joined to a graph, and
+// the plan of an engine that computes it. Which engines there are is a function of the graph and of
+// a GPU's properties, so that it can be seen without one (tests/cuda_host).
+// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/cuda/runtime.h"
+#include "tensor/cuda/toolkit_library.h"
+
+namespace paracord::cuda {
+
+// What cuDNN refuses to do is UNIMPLEMENTED; that it can do nothing here, or has no memory, is not.
+absl::Status RefusalOf(const Libraries& libraries, const char* call, cudnnStatus_t status);
+
+constexpr cudnnBackendAttributeType_t TypeOf(const int64_t&) { return CUDNN_TYPE_INT64; }
+constexpr cudnnBackendAttributeType_t TypeOf(const float&) { return CUDNN_TYPE_FLOAT; }
+constexpr cudnnBackendAttributeType_t TypeOf(const bool&) { return CUDNN_TYPE_BOOLEAN; }
+constexpr cudnnBackendAttributeType_t TypeOf(const char&) { return CUDNN_TYPE_CHAR; }
+constexpr cudnnBackendAttributeType_t TypeOf(void* const&) { return CUDNN_TYPE_VOID_PTR; }
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnHandle_t&) { return CUDNN_TYPE_HANDLE; }
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnDataType_t&) {
+  return CUDNN_TYPE_DATA_TYPE;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnConvolutionMode_t&) {
+  return CUDNN_TYPE_CONVOLUTION_MODE;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnPointwiseMode_t&) {
+  return CUDNN_TYPE_POINTWISE_MODE;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnNanPropagation_t&) {
+  return CUDNN_TYPE_NAN_PROPOGATION;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendHeurMode_t&) {
+  return CUDNN_TYPE_HEUR_MODE;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendNumericalNote_t&) {
+  return CUDNN_TYPE_NUMERICAL_NOTE;
+}
+constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendBehaviorNote_t&) {
+  return CUDNN_TYPE_BEHAVIOR_NOTE;
+}
+
+// Gets attributes, then is finished, and may be one of others' from then on, which copy it. The
+// first error is kept and nothing is asked after it.
+class Descriptor {
+ public:
+  Descriptor(const Libraries& libraries, cudnnBackendDescriptorType_t type);
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept
+      : libraries_(other.libraries_),
+        descriptor_(std::exchange(other.descriptor_, nullptr)),
+        error_(std::move(other.error_)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(libraries_, other.libraries_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(error_, other.error_);
+    return *this;
+  }
+
+  template <class T>
+  Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
+    return Set(name, TypeOf(*values.data()), static_cast<int64_t>(values.size()), values.data());
+  }
+  template <class T>
+  Descriptor& Set(cudnnBackendAttributeName_t name, const T& value) {
+    return Set(name, TypeOf(value), 1, &value);
+  }
+  Descriptor& Set(cudnnBackendAttributeName_t name, const Descriptor& part) {
+    return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part.descriptor_);
+  }
+  Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> parts);
+  absl::Status Finish();
+
+  // As many as there are and have a place; the number of all where there is no place.
+  template <class T>
+  absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<T> values) const {
+    return Get(name, TypeOf(T()), static_cast<int64_t>(values.size()), values.data());
+  }
+  // Into descriptors that were made for it.
+  absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<Descriptor> parts) const;
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+ private:
+  Descriptor& Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                  const void* values);
+  absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                              int64_t count, void* values) const;
+
+  const Libraries* libraries_;
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+  absl::Status error_;
+};
+
+// For whom a plan is made: the device of `handle`, or one that only `properties` tell of.
+struct PlanDevice {
+  cudnnHandle_t handle = nullptr;
+  const Descriptor* properties = nullptr;  // CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
+};
+
+struct PlanLimits {
+  bool deterministic = true;
+  bool tensor_cores = false;  // they may multiply
+  bool no_others = false;     // nor may anything else
+  size_t workspace_max = 0;
+};
+
+struct Bound {
+  int64_t tensor = 0;  // its CUDNN_ATTR_TENSOR_UNIQUE_ID
+  const void* at = nullptr;
+};
+
+class Plan {
+ public:
+  // The first of cuDNN's choices that keeps to the limits. UNIMPLEMENTED: there is none.
+  static absl::StatusOr<Plan> Choose(const Libraries& libraries, const PlanDevice& device,
+                                     std::span<const Descriptor> operations,
+                                     const PlanLimits& limits);
+
+  size_t workspace_bytes() const { return workspace_; }
+  // Its number among cuDNN's for such a graph. 0 can do most, and is the slowest.
+  int64_t engine() const { return engine_; }
+  // Asynchronous on the handle's stream. UNIMPLEMENTED: it cannot after all, and nothing was done.
+  absl::Status Run(cudnnHandle_t handle, std::span<const Bound> tensors, void* workspace) const;
+
+ private:
+  Plan(const Libraries& libraries, Descriptor plan, size_t workspace, int64_t engine)
+      : libraries_(&libraries), plan_(std::move(plan)), workspace_(workspace), engine_(engine) {}
+
+  const Libraries* libraries_;
+  Descriptor plan_;
+  size_t workspace_;
+  int64_t engine_;
+};
+
+}  // namespace paracord::cuda

@@ -1,0 +1,37 @@
+#include "tensor/cuda/toolkit_nccl.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "tensor/cuda/toolkit_library.h"
+
+namespace paracord::cuda {
+
+const char* const kNccl = "libnccl.so.2";
+
+absl::StatusOr<const Nccl*> OpenNccl(const std::string& name) {
+  static Nccl nccl;  // of the process, as the library is
+  // All connections at the start, so that asking for a sum waits for nobody. Read when it is
+  // opened.
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+  ASSIGN_OR_RETURN(void* const library, OpenLibrary("NCCL", name));
+#define PARACORD_FIND(function) \
+  RETURN_IF_ERROR(FindFunction(library, name, #function, nccl.function));
+  PARACORD_FIND(ncclCommInitAll)
+  PARACORD_FIND(ncclCommDestroy)
+  PARACORD_FIND(ncclCommAbort)
+  PARACORD_FIND(ncclAllReduce)
+  PARACORD_FIND(ncclGroupStart)
+  PARACORD_FIND(ncclGroupEnd)
+  PARACORD_FIND(ncclGetErrorString)
+#undef PARACORD_FIND
+  return &nccl;
+}
+
+absl::Status StatusOf(const Nccl& nccl, const char* call, int result) {
+  if (result == kNcclSuccess) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", nccl.ncclGetErrorString(result)));
+}
+
+}  // namespace paracord::cuda

@@ -1,0 +1,55 @@
+// Products by cuBLASLt, which adds the bias and has the ReLU in the same kernel. Its algorithm is
+// chosen once for a shape.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/cuda/runtime.h"
+#include "tensor/cuda/toolkit_library.h"
+
+namespace paracord::cuda {
+
+class ToolkitProducts {
+ public:
+  // What is given must live longer. The workspace is the device's memory, for one stream.
+  ToolkitProducts(const Libraries& libraries, cublasLtHandle_t handle, void* workspace,
+                  size_t workspace_bytes)
+      : libraries_(libraries),
+        handle_(handle),
+        workspace_(workspace),
+        workspace_bytes_(workspace_bytes) {}
+
+  // Asynchronous on the stream. False: cuBLASLt has no algorithm for it, and nothing was done.
+  // `tf32`: kTf32 is heeded.
+  absl::StatusOr<bool> Run(const GemmCall& call, bool tf32, Stream stream);
+
+ private:
+  template <class T>
+  using Held = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
+  struct Chosen {
+    Held<cublasLtMatmulDesc_t> product;
+    Held<cublasLtMatrixLayout_t> a, b, c;
+    cublasLtMatmulAlgo_t algorithm{};
+    bool found = false;
+  };
+  absl::StatusOr<Held<cublasLtMatrixLayout_t>> Layout(cudaDataType_t type, int64_t rows,
+                                                      int64_t columns, int64_t ld, int64_t batch,
+                                                      int64_t stride) const;
+  absl::StatusOr<Chosen> Describe(const GemmCall& call, bool tf32) const;
+  absl::StatusOr<Chosen> Choose(const GemmCall& call, bool tf32);
+
+  const Libraries& libraries_;
+  const cublasLtHandle_t handle_;
+  void* const workspace_;
+  const size_t workspace_bytes_;
+  std::map<std::string, Chosen> chosen_;  // by what an algorithm depends on
+  bool said_slow_ = false;
+};
+
+}  // namespace paracord::cuda

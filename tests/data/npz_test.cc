@@ -1,0 +1,153 @@
+#include <catch2/catch.hpp>
+
+#include "common/json_text.h"
+#include "data/array.h"
+#include "data/memory_files.h"
+#include "data/zip_file.h"
+#include "tests/data/source_testing.h"
+#include "tests/golden/golden.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using Values = std::vector<float>;
+
+OpenedSource Open(Files& files, const json& options) {
+  return OpenDataSource(files, {"npz", JsonOf(TextOf(options))});
+}
+
+std::string ReadGolden(const std::string& name) {
+  PosixFiles files;
+  return files.ReadWhole(GoldenPath(name)).value();
+}
+
+TEST_CASE("archives of numpy are read, stored and deflated, with several inputs") {
+  PosixFiles files;
+  for (const std::string name : {"arrays.npz", "arrays_packed.npz"}) {
+    const auto source = Open(files, {{"file", GoldenPath(name)},
+                                     {"features", {{"a", "x"}, {"b", "user"}}},
+                                     {"labels", "y"},
+                                     {"weights", {{"out", "user"}}},
+                                     {"scale", 2}});
+    INFO(source.status());
+    REQUIRE(source.ok());
+    Batch batch;
+    REQUIRE((*source)->Read(std::vector<uint64_t>{3, 0}, batch).ok());
+    REQUIRE(batch.inputs.size() == 2);
+    CHECK(batch.inputs[0].name == "a");
+    CHECK(batch.inputs[0].shape == std::vector<uint64_t>{3, 2});
+    CHECK(batch.inputs[0].values ==
+          Values{4.5, 4.75, 5, 5.25, 5.5, 5.75, 0, 0.25, 0.5, 0.75, 1, 1.25});
+    CHECK(batch.inputs[1].values == Values{6000, 0});
+    CHECK(batch.targets[0].values == Values{1, 1});
+    CHECK(batch.weights[0].name == "out");
+    CHECK(batch.weights[0].values == Values{3000, 0});
+    CHECK((*source)->Where(3).find(GoldenPath(name) + "[\"y.npy\"] row 3") != std::string::npos);
+  }
+}
+
+TEST_CASE("several archives are one sequence") {
+  MemoryFiles files;
+  files.contents["/1"] = ReadGolden("arrays.npz");
+  files.contents["/2"] = ReadGolden("arrays_packed.npz");
+  const auto source = Open(files, {{"file", {"/1", "/2"}}, {"features", "x"}, {"labels", "y"}});
+  REQUIRE(source.ok());
+  CHECK((*source)->records() == 8);
+}
+
+TEST_CASE("damaged archives are refused by name") {
+  const std::string good = ReadGolden("arrays.npz"), packed = ReadGolden("arrays_packed.npz");
+  const auto with = [](std::string bytes, size_t at, const std::string& piece) {
+    return bytes.replace(at, piece.size(), piece);
+  };
+  const size_t end = good.size() - 22;
+  const size_t entry = good.find("PK\1\2"), packed_entry = packed.find("PK\1\2");
+  const size_t data = good.find("NUMPY");
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"", "/d: is not a zip archive"},
+      {"hello", "/d: is not a zip archive"},
+      {good.substr(0, good.size() - 1), "/d: is not a zip archive"},
+      {good.substr(0, good.size() / 2), "/d: is not a zip archive"},
+      {with(good, end + 16, "\xf0\xff\xff\x7f"), "/d: the zip archive points beyond its end"},
+      {with(good, end + 12, "\xf0\xff\xff\x7f"), "/d: has a zip directory of"},
+      {with(good, end + 10, "\xff\xff"), "/d: entry 3 of the zip directory is damaged"},
+      {with(good, entry, "PX"), "/d: entry 0 of the zip directory is damaged"},
+      {with(good, entry + 28, "\xff\xff"), "/d: entry 0 of the zip directory is damaged"},
+      {with(good, entry + 10, "\x0c"), "/d[\"x.npy\"]: packed by method 12"},
+      {with(good, entry + 8, "\x01"), "/d[\"x.npy\"]: is encrypted"},
+      {with(good, entry + 42, "\x01"), "/d[\"x.npy\"]: has no zip header"},
+      {with(good, entry + 20, "\xf0\xff\xff\x7f"), "/d[\"x.npy\"]: the file ends inside it"},
+      {with(good, entry + 20, "\x70"), "/d[\"x.npy\"]"},
+      {with(good, entry + 16, "\x01\x02"), "/d[\"x.npy\"]: its CRC is wrong"},
+      {with(good, data + 200, "\x01\x02"), "/d[\"x.npy\"]: its CRC is wrong"},
+      {with(packed, packed_entry + 16, "\x01\x02"), "/d[\"x.npy\"]: its CRC is wrong"},
+      {with(packed, packed_entry + 20, "\x20"), "/d[\"x.npy\"]: the deflated data ends too early"},
+      {with(packed, 60, "\xff\xff\xff\xff"), "/d[\"x.npy\"]"},
+  };
+  for (const auto& [bytes, message] : table) {
+    MemoryFiles files;
+    files.contents["/d"] = bytes;
+    const auto source = Open(files, {{"file", "/d"}, {"features", "x"}, {"labels", "y"}});
+    INFO(message << "\n got " << source.status());
+    REQUIRE_FALSE(source.ok());
+    CHECK(std::string(source.status().message()).find(message) != std::string::npos);
+  }
+}
+
+TEST_CASE("no single wrong byte of an archive is more than an error") {
+  for (const std::string name : {"arrays.npz", "arrays_packed.npz"}) {
+    const std::string good = ReadGolden(name);
+    for (size_t at = 0; at < good.size(); ++at) {
+      MemoryFiles files;
+      files.contents["/d"] = good;
+      files.contents["/d"][at] = static_cast<char>(good[at] ^ 0x85);
+      (void)Open(files, {{"file", "/d"}, {"features", "x"}, {"labels", "y"}});
+    }
+  }
+}
+
+TEST_CASE("wrong options of npz data are refused by key") {
+  MemoryFiles files;
+  files.contents["/d"] = ReadGolden("arrays.npz");
+  const Refusals table = {
+      {json::object(), {"file: is missing", "features: is missing", "labels: is missing"}},
+      {{{"file", "/d"}, {"features", {{"a", 3}}}, {"labels", json::object()}, {"lables", 1}},
+       {"features.a: must be", "labels: is empty", "lables: unknown key"}},
+      {{{"file", "/d"}, {"features", "xx"}, {"labels", "y"}},
+       {"/d: holds no array \"xx\"; did you mean `x`?"}},
+      {{{"file", "/d"}, {"features", "x"}, {"labels", {"y", "y"}}}, {"/d: x has ", ", but y has "}},
+  };
+  CheckRefused(table, [&](const json& options) { return Open(files, options); });
+}
+
+TEST_CASE("an array too large to be held gives the same records from its file") {
+  PosixFiles files;
+  const std::string path = GoldenPath("arrays.npz");
+  const auto file = files.Open(path);
+  REQUIRE(file.ok());
+  const auto members = ReadZipDirectory(**file, path);
+  REQUIRE(members.ok());
+  for (const ZipMember& member : *members) {
+    Array held, on_disk(/*held_max=*/3);
+    for (Array* array : {&held, &on_disk}) {
+      for (int twice = 0; twice < 2; ++twice) {
+        const auto stream = OpenZipMember(files, path, member);
+        REQUIRE(stream.ok());
+        const auto header = ReadNpyHeader(**stream);
+        REQUIRE(header.ok());
+        REQUIRE(array->Append(*header, **stream).ok());
+      }
+    }
+    CHECK(held.fingerprint() == on_disk.fingerprint());
+    Values a(held.record_size()), b(held.record_size());
+    for (uint64_t record = 0; record < held.records(); ++record) {
+      REQUIRE(held.Read(record, 0.5f, a.data()).ok());
+      REQUIRE(on_disk.Read(record, 0.5f, b.data()).ok());
+      CHECK(a == b);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,16 @@
+// The Keras program on one thread of the processor, as OpenWorkload wants it.
+#pragma once
+
+#include "keras/build.h"
+#include "program/workload.h"
+#include "tensor/cpu/cpu_ops.h"
+
+namespace paracord {
+
+inline BuildProgramFn OnOneThread() {
+  return [](const Job& job, const Batch& schema) {
+    return BuildKerasProgram(job, schema, MakeCpuOps(/*threads=*/1));
+  };
+}
+
+}  // namespace paracord

@@ -1,0 +1,246 @@
+// Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "common/json_text.h"
+#include "common/metric.h"
+#include "config/named_spec.h"
+#include "keras/build.h"
+#include "tests/golden/golden.h"
+#include "tests/keras/model_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+// 1e-4 relative; what cancels may be off by 2e-6 of the largest value. A golden of a mixed policy
+// has its own tolerance, a part of the largest value: roundings differ within a layer.
+void CheckClose(const std::string& what, std::span<const float> ours, const json& theirs,
+                double tolerance) {
+  INFO(what);
+  REQUIRE(ours.size() == theirs.size());
+  if (tolerance > 0) {
+    double largest = 0;
+    for (const json& value : theirs) largest = std::max(largest, std::abs(value.get<double>()));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      INFO("element " << i);
+      CHECK(static_cast<double>(ours[i]) ==
+            Approx(theirs[i].get<double>()).epsilon(0).margin(tolerance * largest));
+    }
+    return;
+  }
+  double scale = 1;
+  for (const json& value : theirs) scale = std::max(scale, std::abs(value.get<double>()));
+  for (size_t i = 0; i < ours.size(); ++i) {
+    INFO("element " << i);
+    CHECK(static_cast<double>(ours[i]) ==
+          Approx(theirs[i].get<double>()).epsilon(1e-4).margin(2e-6 * scale));
+  }
+}
+
+Column ToColumn(const std::string& name, const json& column) {
+  return {name, column["shape"], column["values"]};
+}
+
+// Loss and metrics as the model's compile_config says, or what stands beside it.
+Job CompiledJob(const json& golden) {
+  json model = golden["model"];
+  if (golden.contains("compile")) model["compile_config"] = golden["compile"];
+  Problems problems;
+  CompileConfig compiled = ReadCompileConfig(model, problems);
+  INFO(problems.ToStatus());
+  REQUIRE(problems.lines().empty());
+  Job job;
+  job.model = std::move(model);
+  job.batch = golden["examples"];
+  job.losses = std::move(compiled.losses);
+  if (job.losses.size() == 1) {
+    job.loss = job.losses[0];
+    job.losses.clear();
+  }
+  job.loss_weights = std::move(compiled.loss_weights);
+  job.metrics = compiled.metrics.value_or(std::vector<NamedSpec>());
+  const json class_weight = golden.value("class_weight", json::object());
+  for (const auto& [id, weight] : class_weight.items()) {
+    job.class_weight[std::stoll(id)] = weight;
+  }
+  return job;
+}
+
+Batch GoldenBatch(const json& golden, bool with_values) {
+  Batch batch;
+  const auto add = [&](std::vector<Column>& columns, const std::string& name, const json& column) {
+    columns.push_back(ToColumn(name, column));
+    if (!with_values) columns.back().values.clear();
+  };
+  for (const auto& [name, column] : golden["inputs"].items()) add(batch.inputs, name, column);
+  for (const auto& [name, column] : golden["targets"].items()) add(batch.targets, name, column);
+  if (golden.contains("sample_weight")) add(batch.weights, "", golden["sample_weight"]);
+  if (with_values) batch.examples = golden["examples"];
+  return batch;
+}
+
+// Plain SGD, and moving averages, as the parameter servers apply them.
+void Step(const GradientProgram& program, float rate, Variables& variables) {
+  for (size_t v = 0; v < variables.values.size(); ++v) {
+    const bool moving = program.variables()[v].moving_average() > 0;
+    const auto keep = static_cast<float>(program.variables()[v].moving_average());
+    for (size_t i = 0; i < variables.gradients[v].size(); ++i) {
+      float& value = variables.values[v][i];
+      const float given = variables.gradients[v][i];
+      value = moving ? value * keep + given * (1 - keep) : value - rate * given;
+      if (program.variables()[v].constraint() == "non_neg") value = std::max(value, 0.f);
+    }
+  }
+}
+
+void CheckScores(const json& golden, GradientProgram& program, const Batch& batch,
+                 Variables& variables) {
+  std::vector<MetricState> states;
+  const absl::Status evaluated = program.Evaluate(batch, variables.value_spans(), states);
+  CHECK(evaluated == absl::OkStatus());
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string& name = program.metric_names()[i];
+    INFO(name);
+    if (!golden["scores"].contains(name)) continue;  // Keras 2 has other names
+    CHECK(MetricValue(states[i]) ==
+          Approx(golden["scores"][name].get<double>()).epsilon(1e-4).margin(2e-6));
+  }
+}
+
+void CheckCase(const json& golden, uint32_t accumulate) {
+  const double tolerance = golden.value("tolerance", 0.0);
+  Job job = CompiledJob(golden);
+  job.accumulate = accumulate;
+  const auto built = BuildKerasProgram(job, GoldenBatch(golden, false), TestOps()).value();
+  GradientProgram& program = *built;
+  CHECK_FALSE(program.Summary().empty());
+  Variables variables(program);
+  variables.Set(golden["weights"]);
+  for (size_t i = 0; i < variables.names.size(); ++i) {
+    INFO(variables.names[i]);
+    const bool trained = golden["gradients"].contains(variables.names[i]);
+    const VariableSpec& spec = program.variables()[i];
+    CHECK((spec.trainable() && spec.moving_average() == 0) == trained);
+  }
+  const Batch batch = GoldenBatch(golden, true);
+
+  const auto outputs = program.Predict(batch, variables.value_spans()).value();
+  REQUIRE(outputs.size() == golden["outputs"].size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    CheckClose("output " + outputs[i].name, outputs[i].values, golden["outputs"][i]["values"],
+               tolerance);
+  }
+  if (tolerance == 0) CheckScores(golden, program, batch, variables);
+  std::map<size_t, std::vector<float>> there;  // gradients that are said to be in place
+  program.OnGradient([&](size_t v) { CHECK(there.emplace(v, variables.gradients[v]).second); });
+  for (int step = 0; step < 3; ++step) {
+    there.clear();
+    const double loss =
+        program.ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans())
+            .value();
+    CHECK((!there.empty() || golden["gradients"].empty()));
+    for (const auto& [v, early] : there) {
+      INFO(variables.names[v]);
+      CHECK(early == variables.gradients[v]);  // nothing was added later
+    }
+    if (step == 0) {
+      CHECK(loss == Approx(golden["loss_value"].get<double>())
+                        .epsilon(std::max(1e-4, tolerance))
+                        .margin(2e-6));
+      for (size_t i = 0; i < variables.names.size(); ++i) {
+        if (!golden["gradients"].contains(variables.names[i])) continue;
+        CheckClose(variables.names[i], variables.gradients[i],
+                   golden["gradients"][variables.names[i]], tolerance);
+      }
+    }
+    Step(program, golden["rate"], variables);
+  }
+  for (size_t i = 0; i < variables.names.size(); ++i) {
+    CheckClose(variables.names[i] + " after three steps", variables.values[i],
+               golden["after"][variables.names[i]], tolerance);
+  }
+}
+
+// A failure does not keep the next one from being tried.
+void TryCase(const json& golden, uint32_t accumulate) {
+  INFO(golden["name"] << ", accumulate " << accumulate);
+  try {
+    CheckCase(golden, accumulate);
+  } catch (const absl::BadStatusOrAccess& error) {
+    FAIL_CHECK(error.status());
+  }
+}
+
+// What a batch computed in slices cannot have: statistics of the whole batch.
+bool OfWholeBatch(const json& golden) {
+  return TextOf(golden).find("BatchNormalization") != std::string::npos;
+}
+
+void CheckFile(const std::string& name, size_t least) {
+  const json cases = GoldenJson(name);
+  REQUIRE(cases.size() >= least);
+  for (const json& golden : cases) {
+    TryCase(golden, 1);
+    if (!OfWholeBatch(golden)) TryCase(golden, 2);
+  }
+}
+
+TEST_CASE("compiled models of Keras 3 compute and learn what Keras does") {
+  CheckFile("graphs3.json", 99);
+}
+
+TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
+  CheckFile("graphs2.json", 55);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 3 does") {
+  CheckFile("graphs4.json", 80);
+}
+
+TEST_CASE("models over sequences compute and learn what Keras 2 does") {
+  CheckFile("graphs5.json", 76);
+}
+
+TEST_CASE("statistics of batches, ties and focal losses are those of Keras 3") {
+  CheckFile("graphs6.json", 34);
+}
+
+TEST_CASE("statistics of batches, ties and focal losses are those of Keras 2") {
+  CheckFile("graphs7.json", 26);
+}
+
+TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 3") {
+  CheckFile("graphs8.json", 10);
+}
+
+TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 2") {
+  CheckFile("graphs9.json", 10);
+}
+
+TEST_CASE("constants, and the masks that calls name, are those of Keras 3") {
+  CheckFile("graphs10.json", 13);
+}
+
+TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
+  CheckFile("graphs11.json", 12);
+}
+
+TEST_CASE("layers over images compute and learn what Keras 3 does") {
+  CheckFile("graphs12.json", 18);
+}
+
+TEST_CASE("layers over images compute and learn what Keras 2 does") {
+  CheckFile("graphs13.json", 13);
+}
+
+TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("graphs14.json", 15); }
+
+TEST_CASE("functions of TensorFlow are those that Keras 2 calls") {
+  CheckFile("graphs15.json", 13);
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,52 @@
+// Layers of a Functional model as Keras 3 writes them, for graphs that tests make up.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keras/graph.h"
+#include "tests/keras/model_testing.h"
+
+namespace paracord {
+
+// A call of a layer with the output of the given call of another one.
+inline nlohmann::json Call(const std::string& of, int call = 0) {
+  const nlohmann::json tensor = {{"class_name", "__keras_tensor__"},
+                                 {"config", {{"keras_history", {of, call, 0}}}}};
+  return {{"args", {tensor}}, {"kwargs", nlohmann::json::object()}};
+}
+
+// And with several, each the output of the first call of its layer.
+inline nlohmann::json CallWith(const std::vector<std::string>& of) {
+  nlohmann::json call = Call(of[0]);
+  if (of.size() == 1) return call;
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& name : of) list.push_back(Call(name)["args"][0]);
+  call["args"] = {list};
+  return call;
+}
+
+inline nlohmann::json Named(const std::string& class_name, const std::string& name,
+                            nlohmann::json config, nlohmann::json calls) {
+  config["name"] = name;
+  nlohmann::json layer = LayerJson(class_name, std::move(config));
+  layer["name"] = name;
+  layer["inbound_nodes"] = std::move(calls);
+  return layer;
+}
+
+// Of a model with one input, of that shape.
+inline std::unique_ptr<Graph> GraphOf(Ops& ops, const nlohmann::json& model, Shape input) {
+  const ModelSpec spec = ReadKerasModel(model).value();
+  const std::vector<std::optional<Shape>> shapes = {std::move(input)};
+  Problems problems;
+  auto graph = Graph::Build(ops, spec, shapes, problems);
+  INFO(problems.ToStatus());
+  REQUIRE(graph != nullptr);
+  return graph;
+}
+
+}  // namespace paracord

@@ -1,0 +1,106 @@
+// What layers over sequences refuse, with words that say what to do.
+#include <catch2/catch.hpp>
+
+#include "keras/build.h"
+#include "tests/keras/model_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+std::string Refused(const std::string& layer, json config, std::vector<uint64_t> input) {
+  config["name"] = "a";
+  const json model =
+      SequentialJson({LayerJson(layer, std::move(config)), LayerJson("Flatten", json::object()),
+                      LayerJson("Dense", {{"name", "last"}, {"units", 2}})});
+  return std::string(
+      BuildKerasProgram(JobFor(model, "mse"), SchemaOf(std::move(input), {2}), TestOps())
+          .status()
+          .message());
+}
+
+TEST_CASE("layers over sequences that cannot be had are refused by layer and key") {
+  const json dense = LayerJson("Dense", {{"units", 2}}), lstm = LayerJson("LSTM", {{"units", 2}}),
+             wider = LayerJson("LSTM", {{"units", 3}}), gru = LayerJson("GRU", {{"units", 2}}),
+             regular = LayerJson("LSTM", {{"units", 2}, {"activity_regularizer", "l2"}});
+  json nested = dense;
+  for (int i = 0; i < 100; ++i) nested = LayerJson("TimeDistributed", {{"layer", nested}});
+  const std::vector<std::tuple<const char*, json, std::vector<uint64_t>, std::string>> table = {
+      {"LSTM", {{"units", 2}}, {4, 3}, ""},
+      {"LSTM", json::object(), {4, 3}, "layer \"a\" (LSTM): key \"units\": is missing"},
+      {"LSTM", {{"units", 2}}, {4}, "needs an input of (steps, features), not (4,)"},
+      {"LSTM", {{"units", 2}}, {4, 3, 2}, "needs an input of (steps, features)"},
+      {"LSTM", {{"units", 2}, {"stateful", true}}, {4, 3}, "key \"stateful\": is not supported"},
+      {"LSTM", {{"units", 2}, {"time_major", true}}, {4, 3}, "key \"time_major\""},
+      {"GRU", {{"units", 2}, {"dropout", 1}}, {4, 3}, "key \"dropout\": must be at least 0"},
+      {"GRU", {{"units", 2}, {"recurrent_dropout", -1}}, {4, 3}, "key \"recurrent_dropout\""},
+      {"GRU", {{"units", 2}, {"activation", "tan"}}, {4, 3}, "did you mean \"tanh\"?"},
+      {"SimpleRNN",
+       {{"units", 2}, {"recurrent_constraint", {{"class_name", "MaxNorm"}}}},
+       {4, 3},
+       "key \"recurrent_constraint\": {\"class_name\":\"MaxNorm\"} is not supported; supported: "
+       "NonNeg"},
+      {"SimpleRNN", {{"units", 1 << 30}}, {4, 3}, "beyond"},
+      {"TimeDistributed", {{"layer", dense}}, {4, 3}, ""},
+      {"TimeDistributed", json::object(), {4, 3}, "key \"layer\": must be a layer"},
+      {"TimeDistributed",
+       {{"layer", {{"class_name", 3}, {"config", json::object()}}}},
+       {4, 3},
+       "key \"layer\": layer"},
+      {"TimeDistributed", {{"layer", dense}}, {4}, "needs an input of steps"},
+      {"TimeDistributed", {{"layer", lstm}}, {4, 3}, "needs an input of (steps, features)"},
+      {"TimeDistributed", {{"layer", nested}}, {4, 3}, "too many layers within layers"},
+      {"Bidirectional", {{"layer", lstm}}, {4, 3}, ""},
+      {"Bidirectional", {{"layer", lstm}, {"merge_mode", "max"}}, {4, 3}, "key \"merge_mode\""},
+      {"Bidirectional", {{"layer", dense}}, {4, 3}, "key \"layer\": \"Dense\" is not supported"},
+      {"Bidirectional",
+       {{"layer", lstm}, {"backward_layer", gru}},
+       {4, 3},
+       "must be of the kind of the forward layer"},
+      {"Bidirectional", {{"layer", lstm}, {"backward_layer", wider}}, {4, 3}, "as many units"},
+      {"Bidirectional",
+       {{"layer", regular}, {"merge_mode", "sum"}},
+       {4, 3},
+       "an activity_regularizer there must be that of both directions"},
+      {"Bidirectional",
+       {{"layer", regular}, {"backward_layer", lstm}},
+       {4, 3},
+       "an activity_regularizer there must be that of both directions"},
+      {"MultiHeadAttention", {{"num_heads", 1}, {"key_dim", 2}}, {4, 3}, "a query and a value"},
+      {"MultiHeadAttention",
+       {{"num_heads", 1}, {"key_dim", 2}, {"attention_axes", {2}}},
+       {4, 3},
+       "key \"attention_axes\""},
+      {"MultiHeadAttention",
+       {{"num_heads", 1}, {"key_dim", 2}, {"attention_axes", {{"last", 1}}}},
+       {4, 3},
+       "key \"attention_axes\": must be axes"},
+      {"MultiHeadAttention",
+       {{"num_heads", 1}, {"key_dim", 2}, {"attention_axes", {5000}}},
+       {4, 3},
+       "key \"attention_axes\": must be axes"},
+      {"Softmax", {{"axis", {1, -1}}}, {4, 3}, ""},
+      {"Softmax", {{"axis", {2, -1}}}, {4, 3}, "key \"axis\": 2 is no axis of (4, 3)"},
+      {"LayerNormalization", {{"axis", {1, -1}}}, {4, 3}, "or not in order"},
+      {"PReLU", {{"shared_axes", {3}}}, {4, 3}, "key \"shared_axes\": 3 is no axis of (4, 3)"},
+      {"GroupNormalization", {{"groups", 2}}, {4, 3}, "3 channels do not make 2 groups"},
+      {"RMSNormalization", {{"axis", {1}}}, {4, 3}, "key \"axis\": must be the last axes"},
+      {"Rescaling", {{"scale", {1, 2}}}, {4, 3}, "key \"scale\": numbers of shape (2,)"},
+      {"Rescaling", {{"offset", {{1, 2, 3}, {4}}}}, {4, 3}, "key \"offset\": must be a number"},
+      {"Activation", {{"activation", "glu"}}, {4, 3}, "needs a last axis of even size"},
+      {"Dense",
+       {{"units", 2}, {"activity_regularizer", {{"class_name", "OrthogonalRegularizer"}}}},
+       {3},
+       "key \"activity_regularizer\""},
+  };
+  for (const auto& [layer, config, input, message] : table) {
+    const std::string got = Refused(layer, config, input);
+    INFO(message << "\n got " << got);
+    CHECK(got.empty() == message.empty());
+    CHECK(got.find(message) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,121 @@
+// Metrics of outputs that lie on the edge: equal ones, zeros, and those at a threshold. Numbers are
+// Keras' own (3.15).
+#include "keras/metrics.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "common/metric.h"
+
+namespace paracord {
+namespace {
+
+using Floats = std::vector<float>;
+
+double Measure(const nlohmann::json& options, const std::string& name, int64_t columns,
+               const Floats& outputs, const Floats& targets) {
+  NamedSpec spec;
+  spec.name = name;
+  spec.options = options;
+  const auto metric = ResolveMetric(spec, {columns}, {columns});
+  INFO(metric.status());
+  REQUIRE(metric.ok());
+  MetricState state;
+  // In two parts, as two workers have them.
+  const auto half = static_cast<size_t>(columns);
+  AddToMetric(*metric, 1, outputs.data(), targets.data(), {}, state);
+  AddToMetric(*metric, static_cast<int64_t>(outputs.size()) / columns - 1, outputs.data() + half,
+              targets.data() + half, {}, state);
+  return MetricValue(state);
+}
+
+TEST_CASE("a score for each column is refused, not averaged") {
+  NamedSpec spec;
+  spec.name = "r2_score";
+  spec.options = {{"class_aggregation", nullptr}};
+  const auto metric = ResolveMetric(spec, {2}, {2});
+  REQUIRE_FALSE(metric.ok());
+  CHECK(metric.status().message().find("class_aggregation") != std::string::npos);
+}
+
+TEST_CASE("F1 without a threshold takes all that are largest in their row, but no zeros") {
+  const Floats outputs = {.5f, .5f, .1f, 0, 0, 0, .2f, .7f, .7f, -1, -2, -3};
+  const Floats targets = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0};
+  const auto f1 = [&](const char* average) {
+    return Measure({{"average", average}}, "f1_score", 3, outputs, targets);
+  };
+  CHECK(f1("macro") == Approx(0.666666567));
+  CHECK(f1("micro") == Approx(0.666666627));
+  CHECK(f1("weighted") == Approx(0.74999994));
+  CHECK(Measure({{"average", "micro"}}, "f1_score", 1, {.2f, .9f, 0, .4f}, {1, 0, 1, 1}) ==
+        Approx(0.666666627));
+}
+
+TEST_CASE("each count of a confusion is a metric") {
+  const Floats outputs = {.3f, .6f, .7f, .2f, .8f, .9f}, targets = {1, 1, 0, 1, 1, 1};
+  const auto count = [&](const std::string& name, double threshold) {
+    return Measure({{"thresholds", threshold}}, name, 2, outputs, targets);
+  };
+  for (const auto& [threshold, all] : {std::pair(0.5, std::array{3.0, 1.0, 2.0, 0.0}),
+                                       std::pair(0.75, std::array{2.0, 0.0, 3.0, 1.0})}) {
+    CHECK(count("true_positives", threshold) == all[0]);
+    CHECK(count("false_positives", threshold) == all[1]);
+    CHECK(count("false_negatives", threshold) == all[2]);
+    CHECK(count("true_negatives", threshold) == all[3]);
+  }
+}
+
+TEST_CASE("a metric of examples that all weigh 0 is 0, as in Keras, and no NaN") {
+  for (const char* name :
+       {"categorical_accuracy", "binary_accuracy", "top_k_categorical_accuracy", "precision",
+        "recall", "auc", "f1_score", "cosine_similarity", "mean_squared_error",
+        "root_mean_squared_error", "categorical_crossentropy"}) {
+    INFO(name);
+    NamedSpec spec;
+    spec.name = name;
+    if (spec.name == "f1_score") spec.options = {{"average", "macro"}};
+    const auto metric = ResolveMetric(spec, {2}, {2});
+    REQUIRE(metric.ok());
+    const Floats outputs = {.7f, .3f, .2f, .8f}, targets = {1, 0, 0, 1}, weights = {0, 0};
+    MetricState state;
+    AddToMetric(*metric, 2, outputs.data(), targets.data(), weights, state);
+    CHECK(MetricValue(state) == 0);
+  }
+  CHECK(std::isnan(MetricValue(MetricState())));  // nothing was measured
+}
+
+TEST_CASE("what is at a threshold is not above it, in float32") {
+  const Floats outputs = {.3f, .31f, .7f, .2f}, targets = {1, 1, 0, 1};
+  CHECK(Measure({{"thresholds", .3}}, "precision", 1, outputs, targets) == Approx(0.5));
+  CHECK(Measure({{"thresholds", .3}}, "recall", 1, outputs, targets) == Approx(0.333333343));
+  CHECK(Measure({{"average", "micro"}, {"threshold", .3}}, "f1_score", 1, outputs, targets) ==
+        Approx(0.399999946));
+  CHECK(Measure({{"threshold", .3}}, "binary_accuracy", 1, outputs, targets) == Approx(0.25));
+}
+
+TEST_CASE("a prediction that is no number is below every threshold of a curve") {
+  const auto auc = [](float first) {
+    return Measure(nlohmann::json::object(), "auc", 1, {first, .9f, .4f, .6f}, {1, 1, 0, 0});
+  };
+  CHECK(auc(NAN) == auc(0));
+}
+
+TEST_CASE("a class that is none of the model's, as ignore_class has, is never among the top k") {
+  NamedSpec spec;
+  spec.name = "sparse_top_k_categorical_accuracy";
+  spec.options = {{"k", 3}};
+  const auto metric = ResolveMetric(spec, {3}, {});
+  REQUIRE(metric.ok());
+  for (const float none : {-1.f, 3.f, 255.f, -16'000'000.f, 16'000'000.f}) {
+    CAPTURE(none);
+    const Floats outputs = {.1f, .2f, .7f, .1f, .2f, .7f}, targets = {0, none};
+    MetricState state;
+    AddToMetric(*metric, 2, outputs.data(), targets.data(), {}, state);
+    CHECK(MetricValue(state) == Approx(0.5));
+  }
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,107 @@
+#include "store/initial_weights.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/files.h"
+#include "storage/safetensors.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+std::vector<VariableSpec> Variables(const std::vector<std::string>& names) {
+  std::vector<VariableSpec> variables(names.size());
+  for (size_t i = 0; i < names.size(); ++i) variables[i].set_name(names[i]);
+  return variables;
+}
+
+// The tensors' names for each variable, or the error.
+std::string Found(const std::vector<std::string_view>& tensors,
+                  const std::vector<std::string>& variables) {
+  const auto found = FindVariables(tensors, Variables(variables));
+  if (!found.ok()) return std::string(found.status().message());
+  std::string all;
+  for (const size_t tensor : *found) {
+    all += std::string(tensors[tensor]) + " ";
+  }
+  return all;
+}
+
+TEST_CASE("variables are found by their names, Keras' paths, and with the number of an output") {
+  CHECK(Found({"b", "a"}, {"a", "b"}) == "a b ");
+  CHECK(Found({"d/kernel:0", "d/bias:0"}, {"d/bias", "d/kernel"}) == "d/bias:0 d/kernel:0 ");
+  CHECK(Found({"sequential/d/kernel", "sequential/d/bias"}, {"d/kernel", "d/bias"}) ==
+        "sequential/d/kernel sequential/d/bias ");
+  CHECK(Found({"feat/kernel", "d/kernel"}, {"backbone/feat/kernel", "d/kernel"}) ==
+        "feat/kernel d/kernel ");
+  CHECK(Found({"a/s/variable", "t/variable_12"}, {"t/gamma", "s/gamma"}) ==
+        "t/variable_12 a/s/variable ");
+  CHECK(Found({"variables/kernel"}, {"kernel"}) == "variables/kernel ");
+  CHECK(Found({"d/kernel", "d/kernel:0"}, {"d/kernel"}) == "d/kernel ");
+  CHECK(Found({"d/kernel:0", "d/kernel"}, {"d/kernel"}) == "d/kernel ");
+  // What has a variable's own name is no other's.
+  CHECK(Found({"inner/d/kernel", "d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
+        "d/kernel inner/d/kernel ");
+  CHECK(Found({"d/kernel"}, {"d/kernel", "inner/d/kernel"}) ==
+        "holds no tensor inner/d/kernel; there is: d/kernel");
+}
+
+TEST_CASE("where no tensor or more than one could be a variable the error says what there is") {
+  CHECK(Found({"a/kernel"}, {"d/bias"}) == "holds no tensor d/bias; there is: a/kernel");
+  CHECK(Found({}, {"d/bias"}) == "holds no tensor d/bias");
+  CHECK(Found({"x/d/kernel", "y/d/kernel"}, {"d/kernel"}) ==
+        "holds no tensor d/kernel, but x/d/kernel and y/d/kernel, which end alike");
+  CHECK(Found({"d/kernel"}, {"a/d/kernel", "b/d/kernel"}) ==
+        "tensor d/kernel could be several variables: name it as validate does");
+  CHECK(Found({"bd/kernel"}, {"d/kernel"}).find("holds no tensor d/kernel") == 0);  // no path
+  std::vector<std::string> names;
+  for (int i = 0; i < 20; ++i) names.push_back("layer_" + std::to_string(100 + i) + "/kernel");
+  CHECK(Found({names.begin(), names.end()}, {"x"})
+            .find("; it holds layer_100/kernel, layer_101/kernel, ") != std::string::npos);
+}
+
+TEST_CASE("a file that does not fit is refused before anything is read") {
+  TestDirectory directory;
+  PosixFiles files;
+  Job job;
+  std::vector<VariableSpec> variables = Variables({"v"});
+  variables[0].add_shape(2);
+  const auto error = [&](const std::string& header, const std::string& bytes) {
+    std::string length(8, '\0');
+    length[0] = static_cast<char>(header.size());
+    job.initial_weights = directory / "w";
+    REQUIRE(files.WriteAtomic(directory / "w", length + header + bytes).ok());
+    const auto weights = InitialWeights::Open(files, job, variables);
+    return weights.ok() ? "" : std::string(weights.status().message());
+  };
+  CHECK(InitialWeights::Open(files, job, variables).value() == nullptr);
+  const std::string where = "initial_weights: " + (directory / "w") + ": ";
+  CHECK(error(R"({"v":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}})", std::string(16, 0))
+            .empty());
+  CHECK(error(R"({"v":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
+        where + "tensor v has shape (1), the variable's is (2)");
+  CHECK(error(R"({"v":{"dtype":"C64","shape":[2],"data_offsets":[0,16]}})", std::string(16, 0)) ==
+        where + "tensor v is C64, which is no number");
+  CHECK(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
+        where + "holds no tensor v; there is: w");
+  CHECK(error("\x89HDF", "") == where + "the header does not begin with {");
+  const auto finite = [&](float second) {
+    const float values[] = {1, second};
+    const std::string_view bytes(reinterpret_cast<const char*>(values), sizeof(values));
+    CHECK(error(R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", std::string(bytes))
+              .empty());
+    const auto weights = InitialWeights::Open(files, job, variables).value();
+    const Block block(2);
+    CHECK(weights->Read(0, 0, block) == weights->CheckFinite());
+    return std::string(weights->CheckFinite().message());
+  };
+  CHECK(finite(2).empty());
+  CHECK(finite(std::numeric_limits<float>::quiet_NaN()) ==
+        where + "tensor v: element 1 is nan, as float32");
+}
+
+}  // namespace
+}  // namespace paracord

@@ -1,0 +1,166 @@
+// What --device does where there is no GPU to use.
+#include "tensor/device.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tensor/cuda_plugin.h"
+
+namespace paracord {
+namespace {
+
+const std::string kFakes = std::string(PARACORD_BIN_DIR) + "/fake_plugins/";
+
+class Plugin {
+ public:
+  explicit Plugin(const std::string& path) { setenv("PARACORD_CUDA_PLUGIN", path.c_str(), 1); }
+  ~Plugin() { unsetenv("PARACORD_CUDA_PLUGIN"); }
+};
+
+bool Has(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos && text.find('\n') == std::string::npos;
+}
+
+TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused with the same") {
+  std::string broken = (std::filesystem::temp_directory_path() / "paracord_broken.so").string();
+  std::ofstream(broken) << "no library";
+  const std::string cut = broken + ".cut";
+  std::filesystem::copy_file(kFakes + "libtwo.so", cut,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
+  const std::pair<std::string, std::string> cases[] = {
+      {kFakes + "nothing.so", "no CUDA plug-in at " + kFakes + "nothing.so"},
+      {kFakes, "is no file"},
+      {cut, "is cut off: "},
+      {broken, "the CUDA plug-in does not load"},
+      {kFakes + "libempty.so", "is not a CUDA plug-in"},
+      {kFakes + "libnull.so", "is not a CUDA plug-in"},
+      {kFakes + "libversion.so", "has version 99999, this program needs"},
+      {kFakes + "libdriver.so", "no NVIDIA driver"},
+      {kFakes + "libnone.so", "no GPU"}};
+  for (const auto& [path, why] : cases) {
+    INFO(path);
+    const Plugin plugin(path);
+    std::string note;
+    CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note).value() == "cpu");
+    CHECK(Has(note, "computing on the CPU: "));
+    CHECK(Has(note, why));
+    const auto named = ChooseDevice("cuda:0", DeviceFor::kTraining, &note);
+    CHECK(named.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK(Has(std::string(named.status().message()), "--device cuda:0: "));
+    CHECK(Has(std::string(named.status().message()), why));
+  }
+  std::filesystem::remove(broken);
+  std::filesystem::remove(cut);
+}
+
+TEST_CASE("a GPU that is there is chosen, one that is not is refused") {
+  const Plugin plugin(kFakes + "libtwo.so");
+  std::string note;
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note).value() == "cuda:0");
+  CHECK(note.empty());
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note, /*turn=*/1).value() == "cuda:1");
+  CHECK(ChooseDevice("auto", DeviceFor::kTraining, &note, /*turn=*/4).value() == "cuda:0");
+  CHECK(ChooseDevice("cuda:0", DeviceFor::kTraining, &note, /*turn=*/1).value() == "cuda:0");
+  CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, &note).value() == "cuda:1");
+  CHECK(Has(std::string(ChooseDevice("cuda:2", DeviceFor::kTraining, nullptr).status().message()),
+            "there are 2 GPUs"));
+  CHECK(Has(std::string(MakeOps("cuda:1", 1).status().message()), "cuBLAS is missing"));
+  const auto all = ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).status();
+  CHECK(all.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(Has(std::string(all.message()), "--device cuda:all: NCCL is missing"));
+  CHECK(Has(std::string(MakeOps("cuda:all", 1).status().message()), "no device \"cuda:all\""));
+  CHECK(Has(std::string(MakeAllGpus().status().message()), "NCCL is missing"));
+}
+
+TEST_CASE("all of one GPU is that one, without NCCL, and all of none is refused") {
+  {
+    const Plugin plugin(kFakes + "libone.so");
+    CHECK(ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).value() == "cuda:0");
+  }
+  const Plugin plugin(kFakes + "libnone.so");
+  CHECK(Has(std::string(ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr).status().message()),
+            "no GPU"));
+}
+
+TEST_CASE("what runs one model is not told of cuda:all, and refused it wherever it runs") {
+  const Plugin plugin(GENERATE(kFakes + "libone.so", kFakes + "libtwo.so", kFakes + "libnone.so"));
+  const auto said = [](const char* text) {
+    return std::string(ChooseDevice(text, DeviceFor::kOneModel, nullptr).status().message());
+  };
+  CHECK(said("gpu") == "--device: \"gpu\" is none of auto, cpu, cuda:N");
+  CHECK(said("cuda:all") == "--device cuda:all is for workers that train");
+  CHECK(ChooseDevice("cpu", DeviceFor::kOneModel, nullptr).value() == "cpu");
+}
+
+TEST_CASE("where all GPUs are to be used CUDA is told to load all code at once, unless told else") {
+  constexpr char kSetting[] = "CUDA_MODULE_LOADING";
+  const auto setting = [&] {
+    const char* const value = getenv(kSetting);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const Plugin plugin(kFakes + "libtwo.so");
+  unsetenv(kSetting);
+  CHECK(ChooseDevice("cuda:1", DeviceFor::kTraining, nullptr).ok());
+  CHECK(setting().empty());
+  (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
+  CHECK(setting() == "EAGER");
+  unsetenv(kSetting);
+  CHECK_FALSE(MakeAllGpus().ok());
+  CHECK(setting() == "EAGER");
+  setenv(kSetting, "LAZY", 1);
+  (void)ChooseDevice("cuda:all", DeviceFor::kTraining, nullptr);
+  CHECK(setting() == "LAZY");
+  unsetenv(kSetting);
+}
+
+TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
+  const Plugin plugin("/nowhere");
+  CHECK(ChooseDevice("cpu", DeviceFor::kTraining, nullptr).value() == "cpu");
+  CHECK(MakeOps("cpu", 1).ok());
+  for (const char* text : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda: 1", "cuda:+1",
+                           "cuda:01", "cuda:1 ", "CPU"}) {
+    CHECK(Has(std::string(ChooseDevice(text, DeviceFor::kTraining, nullptr).status().message()),
+              "is none of"));
+  }
+}
+
+// Where the build has made it. On a machine with a driver and a GPU there is nothing to miss.
+TEST_CASE("the plug-in that was built loads and says what is missing") {
+  const std::string path = std::string(PARACORD_BIN_DIR) + "/libparacord_cuda.so";
+  if (!std::filesystem::exists(path)) {
+    WARN("not built: libparacord_cuda.so");
+    return;
+  }
+  const auto plugin = LoadCudaPlugin(path);
+  INFO(plugin.status());
+  REQUIRE(plugin.ok());
+  const auto count = CudaDeviceCount(**plugin);
+  if (!count.ok()) CHECK(!count.status().message().empty());
+  char why[512] = "";
+  CHECK((*plugin)->check_libraries("libnone.so.1", nullptr, why, sizeof(why)) == -1);
+  CHECK(Has(why, "cuBLAS is missing: libnone.so.1"));
+  if ((*plugin)->check_libraries(nullptr, nullptr, why, sizeof(why)) != 0) {
+    WARN(std::string(why));
+    return;
+  }
+  CHECK((*plugin)->check_libraries(nullptr, "libnone.so.2", why, sizeof(why)) == -1);
+  CHECK(Has(why, "cuDNN is missing: libnone.so.2"));
+  // A library that is there but not the one: the function is named.
+  CHECK((*plugin)->check_libraries("libm.so.6", nullptr, why, sizeof(why)) == -1);
+  CHECK(Has(why, "libm.so.6 has no cublasCreate_v2"));
+  CHECK((*plugin)->check_nccl("libnone.so.2", why, sizeof(why)) == -1);
+  CHECK(Has(why, "NCCL is missing: libnone.so.2"));
+  CHECK((*plugin)->check_nccl("libm.so.6", why, sizeof(why)) == -1);
+  CHECK(Has(why, "libm.so.6 has no ncclCommInitAll"));
+  if ((*plugin)->check_nccl(nullptr, why, sizeof(why)) != 0) WARN(std::string(why));
+  if (!count.ok()) {
+    CHECK(MakeCudaOps(**plugin, 0).status().code() == absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+}  // namespace
+}  // namespace paracord
