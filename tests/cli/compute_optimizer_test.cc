@@ -79,11 +79,11 @@ void CheckFile(const std::string& name, size_t at_least) {
 }
 
 TEST_CASE("optimizers and schedules of Keras 3 leave the variables where Keras does") {
-  CheckFile("optimizers3.json", 35);
+  CheckFile("optimizers.keras3.json", 35);
 }
 
 TEST_CASE("optimizers of Keras 2, new and legacy, leave the variables where Keras 2 does") {
-  CheckFile("optimizers2.json", 20);
+  CheckFile("optimizers.keras2.json", 20);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Writes graphs3.json, graphs4.json, graphs6.json, graphs8.json, graphs10.json, graphs12.json and
-graphs14.json (or, with --keras2, graphs2.json, graphs5.json, graphs7.json, graphs9.json,
-graphs11.json, graphs13.json and graphs15.json): compiled models of any shape with Keras' own
+"""Writes CASES.keras3.json (or, with --keras2, CASES.keras2.json) for each CASES_cases.py:
+compiled models of any shape with Keras' own
 numbers: outputs, the loss in training mode, its gradients, the variables after three steps of SGD,
 and the scores of an evaluation. Loss and metrics are in their compile_config (Keras 3), or beside
 them (Keras 2, which does not write them). As make_models.py, but for any inputs and outputs:
@@ -172,11 +171,9 @@ def write(cases, name):
     return good
 
 
-FILES = (["graphs2.json", "graphs5.json", "graphs7.json", "graphs9.json", "graphs11.json",
-          "graphs13.json", "graphs15.json"] if KERAS2 else
-         ["graphs3.json", "graphs4.json", "graphs6.json", "graphs8.json", "graphs10.json",
-          "graphs12.json", "graphs14.json"])
-ALL = [CASES, SEQUENCE_CASES, BATCH_CASES, CALL_CASES, CONSTANT_CASES, IMAGE_CASES, OPERATION_CASES]
-good = [write(cases, name) for cases, name in zip(ALL, FILES)
+ALL = {"graph": CASES, "sequence": SEQUENCE_CASES, "batch": BATCH_CASES, "call": CALL_CASES,
+       "constant": CONSTANT_CASES, "image": IMAGE_CASES, "operation": OPERATION_CASES}
+VERSION = "keras2" if KERAS2 else "keras3"
+good = [write(cases, f"{name}.{VERSION}.json") for name, cases in ALL.items()
         if not ONLY or any(wanted in cases for wanted in ONLY)]
 sys.exit(0 if all(good) else 1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes keras3.json (or, with --keras2, keras2.json): small models with Keras' own numbers.
+"""Writes models.keras3.json (with --keras2, models.keras2.json):
+small models with Keras' own numbers.
 
 Each case has the model as to_json() writes it, weights, a batch, and what Keras computes from them:
 the output, the loss, its gradients and the metrics of an evaluation. The tests compare ours with
@@ -182,6 +183,6 @@ def cases():
 
 result = list(cases())
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                    "keras2.json" if KERAS2 else "keras3.json")
+                    "models.keras2.json" if KERAS2 else "models.keras3.json")
 with open(path, "w") as out:
     out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in result) + "\n]\n")

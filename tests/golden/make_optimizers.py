@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes optimizers3.json (or, with --keras2, optimizers2.json): what Keras' optimizers make of one
+"""Writes optimizers.keras3.json (with --keras2, optimizers.keras2.json):
+what Keras' optimizers make of one
 small model in some steps on one batch. `paracord compute` is held against it; the test needs no
 Python. To write them again:
 
@@ -131,7 +132,7 @@ cases = [run(name, o, weights, x, y) for name, o in (keras2_cases() if KERAS2 el
 if not KERAS2:
     cases.append(run("exclusions", with_exclusions(), weights, x, y, ["bias"]))
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                    "optimizers2.json" if KERAS2 else "optimizers3.json")
+                    "optimizers.keras2.json" if KERAS2 else "optimizers.keras3.json")
 head = {"model": json.loads(model.to_json()), "steps": STEPS, "examples": 6, "inputs": listed(x),
         "targets": listed(y), "weights": {p: listed(w) for p, w in zip(PATHS, weights)}}
 with open(path, "w") as out:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes preprocessing3.json (or, with --keras2, preprocessing2.json): models with preprocessing
+"""Writes preprocessing.keras3.json (with --keras2, preprocessing.keras2.json):
+models with preprocessing
 layers, raw inputs, and what Keras makes of them. The tests need no Python. To write them again:
 
   python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras==3.15.1 tensorflow-cpu tf_keras
@@ -161,7 +162,7 @@ def cases():
 
 result = list(cases())
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                    "preprocessing2.json" if KERAS2 else "preprocessing3.json")
+                    "preprocessing.keras2.json" if KERAS2 else "preprocessing.keras3.json")
 with open(path, "w") as out:
     out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":"), ensure_ascii=False)
                                  for c in result) + "\n]\n")

@@ -189,57 +189,57 @@ void CheckFile(const std::string& name, size_t least) {
 }
 
 TEST_CASE("compiled models of Keras 3 compute and learn what Keras does") {
-  CheckFile("graphs3.json", 99);
+  CheckFile("graph.keras3.json", 99);
 }
 
 TEST_CASE("compiled models of Keras 2 compute and learn what Keras 2 does") {
-  CheckFile("graphs2.json", 55);
+  CheckFile("graph.keras2.json", 55);
 }
 
 TEST_CASE("models over sequences compute and learn what Keras 3 does") {
-  CheckFile("graphs4.json", 80);
+  CheckFile("sequence.keras3.json", 80);
 }
 
 TEST_CASE("models over sequences compute and learn what Keras 2 does") {
-  CheckFile("graphs5.json", 76);
+  CheckFile("sequence.keras2.json", 76);
 }
 
 TEST_CASE("statistics of batches, ties and focal losses are those of Keras 3") {
-  CheckFile("graphs6.json", 34);
+  CheckFile("batch.keras3.json", 34);
 }
 
 TEST_CASE("statistics of batches, ties and focal losses are those of Keras 2") {
-  CheckFile("graphs7.json", 26);
+  CheckFile("batch.keras2.json", 26);
 }
 
 TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 3") {
-  CheckFile("graphs8.json", 10);
+  CheckFile("call.keras3.json", 10);
 }
 
 TEST_CASE("masks in merges, what is frozen and the modes of calls are those of Keras 2") {
-  CheckFile("graphs9.json", 10);
+  CheckFile("call.keras2.json", 10);
 }
 
 TEST_CASE("constants, and the masks that calls name, are those of Keras 3") {
-  CheckFile("graphs10.json", 13);
+  CheckFile("constant.keras3.json", 13);
 }
 
 TEST_CASE("constants, and the masks that calls name, are those of Keras 2") {
-  CheckFile("graphs11.json", 12);
+  CheckFile("constant.keras2.json", 12);
 }
 
 TEST_CASE("layers over images compute and learn what Keras 3 does") {
-  CheckFile("graphs12.json", 18);
+  CheckFile("image.keras3.json", 18);
 }
 
 TEST_CASE("layers over images compute and learn what Keras 2 does") {
-  CheckFile("graphs13.json", 13);
+  CheckFile("image.keras2.json", 13);
 }
 
-TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("graphs14.json", 15); }
+TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("operation.keras3.json", 15); }
 
 TEST_CASE("functions of TensorFlow are those that Keras 2 calls") {
-  CheckFile("graphs15.json", 13);
+  CheckFile("operation.keras2.json", 13);
 }
 
 }  // namespace

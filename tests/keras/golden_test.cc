@@ -89,11 +89,11 @@ void CheckFile(const std::string& name) {
 }
 
 TEST_CASE("models of Keras 3 compute what Keras computes, whole or in slices") {
-  CheckFile("keras3.json");
+  CheckFile("models.keras3.json");
 }
 
 TEST_CASE("models of Keras 2 compute what Keras 2 computes, whole or in slices") {
-  CheckFile("keras2.json");
+  CheckFile("models.keras2.json");
 }
 
 }  // namespace

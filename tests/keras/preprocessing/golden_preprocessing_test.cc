@@ -74,11 +74,11 @@ void CheckFile(const std::string& name) {
 }
 
 TEST_CASE("preprocessing layers of Keras 3 give what Keras gives") {
-  CheckFile("preprocessing3.json");
+  CheckFile("preprocessing.keras3.json");
 }
 
 TEST_CASE("preprocessing layers of Keras 2 give what Keras 2 gives") {
-  CheckFile("preprocessing2.json");
+  CheckFile("preprocessing.keras2.json");
 }
 
 }  // namespace
