@@ -22,7 +22,7 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
   endif()
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tensor/cuda/*.cc
     ${PROJECT_SOURCE_DIR}/tensor/cuda/*.cu)
-  add_library(paracord_cuda MODULE ${cuda_sources})
+  add_library(paracord_cuda MODULE ${cuda_sources} ${PROJECT_SOURCE_DIR}/common/log_write.cc)
   target_include_directories(paracord_cuda PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(paracord_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
     ${CUDNN_INCLUDE_DIR})

@@ -5,6 +5,7 @@
 #include "common/steady_ms.h"
 #include "google/protobuf/stubs/logging.h"
 #include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
 
 namespace paracord {
 namespace {

@@ -7,6 +7,7 @@
 #include "common/steady_ms.h"
 #include "google/protobuf/stubs/logging.h"
 #include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 
 namespace paracord {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "coordinator/core/job_state.h"
 #include "proto/protocol.h"
+#include "spdlog/spdlog.h"
 #include "storage/sealed_json.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 

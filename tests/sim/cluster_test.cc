@@ -13,6 +13,7 @@
 #include "common/mutant.h"
 #include "sim/mutants.h"
 #include "sim/world/coverage.h"
+#include "spdlog/spdlog.h"
 
 namespace paracord {
 namespace {

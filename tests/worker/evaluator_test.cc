@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "common/json_text.h"
 #include "nlohmann/json.hpp"
+#include "spdlog/spdlog.h"
 #include "tests/example_job.h"
 #include "tests/keras/cpu_program.h"
 

@@ -12,6 +12,7 @@
 #include "net/rpc_proto.h"
 #include "program/workload.h"
 #include "proto/protocol.h"
+#include "spdlog/spdlog.h"
 #include "tests/example_job.h"
 #include "tests/fakes.h"
 #include "tests/keras/cpu_program.h"
