@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "config/json_fields.h"
+#include "config/man_page.h"
 #include "config/nearest.h"
 
 namespace paracord {
 namespace {
+
+constexpr char kHelpHelp[] = "print this";
 
 // "--ps N" as the left column of help.
 std::string Shown(const std::string& name, const std::string& value) {
@@ -122,8 +125,9 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
       flags_ended = true;
       continue;
     }
-    if (arg == "--help" || arg == "-h") {
+    if (arg == "--help" || arg == "-h" || arg == "--help=man" || arg == "--help=words") {
       help_wanted_ = true;
+      help_form_ = arg.substr(std::min(arg.size(), std::string("--help=").size()));
       return absl::OkStatus();
     }
     const size_t equals = arg.find('=');
@@ -161,6 +165,39 @@ absl::Status Flags::Parse(std::span<const std::string> args) {
   return problems.ToStatus();
 }
 
+std::string Flags::HelpOf(const Entry& entry) {
+  const std::string value = Default(entry);
+  return value.empty() ? entry.help : absl::StrCat(entry.help, " (default ", value, ")");
+}
+
+std::string Flags::ManPage() const {
+  paracord::ManPage page;
+  page.name = program_;
+  page.summary = summary_.substr(0, summary_.find(". "));
+  std::replace(page.summary.begin(), page.summary.end(), '\n', ' ');
+  if (page.summary.ends_with(".")) page.summary.pop_back();
+  for (const Entry& entry : positionals_) absl::StrAppend(&page.synopsis, entry.name, " ");
+  page.synopsis += "[flags]";
+  page.description = summary_;
+  for (const Entry& entry : positionals_) page.options.emplace_back(entry.name, entry.help);
+  for (const Entry& entry : flags_) {
+    page.options.emplace_back(Shown(entry.name, entry.value), HelpOf(entry));
+  }
+  page.options.emplace_back("--help", kHelpHelp);
+  return ManPageText(page);
+}
+
+std::string Flags::Words() const {
+  std::string text;
+  for (const Entry& entry : positionals_) {
+    absl::StrAppend(&text, "\t", entry.name, "\t", entry.help, "\n");
+  }
+  for (const Entry& entry : flags_) {
+    absl::StrAppend(&text, "--", entry.name, "\t", entry.value, "\t", HelpOf(entry), "\n");
+  }
+  return absl::StrCat(text, "--help\t\t", kHelpHelp, "\n");
+}
+
 std::string Flags::Help() const {
   std::string text = absl::StrCat("usage: ", program_);
   for (const Entry& entry : positionals_) absl::StrAppend(&text, " ", entry.name);
@@ -177,11 +214,9 @@ std::string Flags::Help() const {
   for (const Entry& entry : positionals_) line(entry.name, entry.help);
   text += "\n";
   for (const Entry& entry : flags_) {
-    const std::string value = Default(entry);
-    line(Shown(entry.name, entry.value),
-         value.empty() ? entry.help : absl::StrCat(entry.help, " (default ", value, ")"));
+    line(Shown(entry.name, entry.value), HelpOf(entry));
   }
-  line("--help", "print this");
+  line("--help", kHelpHelp);
   return text;
 }
 
@@ -190,7 +225,7 @@ std::optional<int> Flags::ParseOrExit(std::span<const std::string> args, const s
   const absl::Status parsed = Parse(args);
   if (parsed.ok() && !help_wanted_) return std::nullopt;
   if (help_wanted_) {
-    out << Help();
+    out << (help_form_ == "man" ? ManPage() : help_form_ == "words" ? Words() : Help());
     return static_cast<int>(ExitCode::kDone);
   }
   err << program << ": " << parsed.message() << "\n";

@@ -1,4 +1,5 @@
-// The flags of a program: a table filled in at start, from which both parsing and --help come.
+// The flags of a program: a table filled in at start, from which parsing, --help, the manual page
+// (--help=man) and what shells complete (--help=words) come.
 // Takes `--flag value` and `--flag=value`; `--` ends the flags. Used in main, in one thread; what
 // it points to outlives it.
 #pragma once
@@ -37,11 +38,15 @@ class Flags {
   void Positional(std::string name, std::string help, std::string* out);
 
   // INVALID_ARGUMENT with one line a problem: unknown flag with the nearest known, missing or
-  // malformed value, a flag given twice, a positional missing or too many. With --help (-h) nothing
-  // else counts.
+  // malformed value, a flag given twice, a positional missing or too many. With --help (-h) or one
+  // of its forms nothing else counts.
   absl::Status Parse(std::span<const std::string> args);
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
+  std::string ManPage() const;
+  // One line for each argument and flag, with tabs between its parts: "--dir", or "" for an
+  // argument; what its value is called ("DIR", "" for a switch); what it is for.
+  std::string Words() const;
   // Parses; prints the help that is wanted, or what is wrong after `program`, and gives the exit
   // code to leave with.
   std::optional<int> ParseOrExit(std::span<const std::string> args, const std::string& program,
@@ -64,6 +69,7 @@ class Flags {
   // "" or what is wrong with `text`.
   static std::string Set(const Entry& entry, const std::string& text);
   static std::string Default(const Entry& entry);
+  static std::string HelpOf(const Entry& entry);            // with the default
   std::string NearestFlag(const std::string& shown) const;  // "" if none is near
 
   const std::string program_;
@@ -71,6 +77,7 @@ class Flags {
   std::vector<Entry> flags_;
   std::vector<Entry> positionals_;
   bool help_wanted_ = false;
+  std::string help_form_;  // "", "man" or "words"
 };
 
 }  // namespace paracord

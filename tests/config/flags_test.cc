@@ -126,5 +126,33 @@ TEST_CASE("help is made from the table and wins over mistakes") {
         "  --help           print this\n");
 }
 
+TEST_CASE("--help=words has a line for each argument and flag, with tabs between the parts") {
+  Program program;
+  CHECK(program.Problems({"--help=words"}) == "");
+  CHECK(program.flags.help_wanted());
+  CHECK(program.flags.Words() ==
+        "\tJOB\tthe job file\n"
+        "--dir\tDIR\twhere it writes (default run)\n"
+        "--cluster\tFILE\tthe cluster\n"
+        "--set\tKEY=VALUE\twhat\n"
+        "--workers\tN\thow many workers (default 2)\n"
+        "--step\tN\twhich step\n"
+        "--fresh\t\tstart anew\n"
+        "--help\t\tprint this\n");
+  CHECK(program.Problems({"--help=wrods"}) == "--help: unknown flag; did you mean `--help`?");
+}
+
+TEST_CASE("--help=man is a page of the manual, where nothing of the text is taken for a command") {
+  std::string text;
+  Flags flags("prog one", "Does this.\n'Then' that. And more.");
+  flags.String("x", "FILE", ".dotted \\ text", &text);
+  const std::string page = flags.ManPage();
+  CHECK(page.find(".TH PROG\\-ONE 1\n.SH NAME\nprog\\-one \\- Does this.") == 0);
+  CHECK(page.find(".B prog one\n[flags]\n") != std::string::npos);
+  CHECK(page.find(".SH DESCRIPTION\nDoes this.\n\\&'Then' that. And more.\n") != std::string::npos);
+  CHECK(page.find(".TP\n.B \\-\\-x FILE\n\\&.dotted \\e text\n") != std::string::npos);
+  CHECK(page.find(".B 200 and above\na restart may help\n") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord
