@@ -16,6 +16,7 @@ using Args = std::span<const std::string>;
 int Fail(const std::string& command, absl::string_view why, ExitCode code, std::ostream& err);
 
 int RunTrain(Args args);
+int RunLaunch(Args args);
 // Reads a job and, if there is one, a cluster, opens the data, builds the model, and prints what
 // would run or everything that is wrong. Changes nothing, dials nobody. What is wrong comes last:
 // the rest may be long.

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,9 @@ namespace paracord {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause(250);  // before the second restart, then doubled
+// A host that starts again, or a connection that is lost, takes longer.
+constexpr std::chrono::milliseconds kFirstRemotePause(2000);
+constexpr int kSshFailed = 255;
 
 std::string FileName(const Task& task) {
   return task.role == Role::kCoordinator ? "coordinator"
@@ -45,28 +49,35 @@ uint64_t OomKills(const std::string& vmstat) {
 
 }  // namespace
 
-LocalCluster::LocalCluster(LocalClusterOptions options) : options_(std::move(options)) {}
+LocalCluster::LocalCluster(LocalClusterOptions options)
+    : options_(std::move(options)),
+      hosts_(options_.ssh.has_value() ? std::optional<SshHosts>(std::in_place, *options_.ssh,
+                                                                options_.ps, options_.workers)
+                                      : std::nullopt) {}
 
 LocalCluster::~LocalCluster() { WaitAll(0); }
 
 absl::Status LocalCluster::Start() {
   // Whoever started us may ignore it: the kernel would tell nobody then how a daemon has ended.
   signal(SIGCHLD, SIG_DFL);
-  const char* const temporary = getenv("TMPDIR");
-  const bool set = temporary != nullptr && *temporary != '\0';
-  ASSIGN_OR_RETURN(sockets_, SocketDir::Make(set ? AbsolutePath(temporary) : "/tmp"));
-  const auto address = [&](const std::string& task) {
-    return absl::StrCat("unix:", sockets_->path(), "/", task);
+  if (!hosts_.has_value()) {
+    const char* const temporary = getenv("TMPDIR");
+    const bool set = temporary != nullptr && *temporary != '\0';
+    ASSIGN_OR_RETURN(sockets_, SocketDir::Make(set ? AbsolutePath(temporary) : "/tmp"));
+  }
+  const auto address = [&](const Task& task) {
+    if (hosts_.has_value()) return hosts_->AddressOf(task);
+    return absl::StrCat("unix:", sockets_->path(), "/", FileName(task));
   };
-  coordinator_address_ = address("coordinator");
+  coordinator_address_ = address(Task{Role::kCoordinator, 0});
   nlohmann::json cluster = {{"chief", {coordinator_address_}}};
   processes_.push_back({Task{Role::kCoordinator, 0}});
   for (uint32_t i = 0; i < options_.ps; ++i) {
-    cluster["ps"].push_back(address(absl::StrCat("ps-", i)));
+    cluster["ps"].push_back(address(Task{Role::kPs, i}));
     processes_.push_back({Task{Role::kPs, i}});
   }
   for (uint32_t i = 0; i < options_.workers; ++i) {
-    cluster["worker"].push_back(address(absl::StrCat("worker-", i)));
+    cluster["worker"].push_back(address(Task{Role::kWorker, i}));
     processes_.push_back({Task{Role::kWorker, i}});
   }
   if (options_.evaluator) processes_.push_back({Task{Role::kEvaluator, 0}});
@@ -79,13 +90,9 @@ absl::Status LocalCluster::Start() {
 std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   const bool computes = process.task.role == Role::kWorker || process.task.role == Role::kEvaluator;
   const std::string program = RoleName(computes ? Role::kWorker : process.task.role);
-  std::vector<std::string> arguments = {options_.bin_dir + "/paracord-" + program,
-                                        "--task",
-                                        process.task.ToString(),
-                                        "--dir",
-                                        options_.dir,
-                                        "--log-level",
-                                        options_.log_level};
+  std::vector<std::string> arguments = {
+      "paracord-" + program, "--task",      process.task.ToString(), "--dir",
+      options_.dir,          "--log-level", options_.log_level};
   if (!options_.trace_dir.empty()) {
     const std::string name = absl::StrCat(FileName(process.task), "-", process.starts);
     arguments.insert(arguments.end(), {"--trace", options_.trace_dir + "/" + name});
@@ -93,17 +100,14 @@ std::vector<std::string> LocalCluster::Arguments(const Process& process) const {
   if (process.task.role == Role::kCoordinator) {
     arguments.insert(arguments.end(), {"--job", options_.job_file});
   }
-  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
-  if (process.task.role == Role::kPs) {
-    const uint32_t threads = std::max(1u, cores / options_.ps);
-    arguments.insert(arguments.end(), {"--threads", absl::StrCat(threads)});
-  }
-  if (computes) {
-    const uint32_t threads = std::max(1u, cores / options_.workers);
-    arguments.insert(arguments.end(),
-                     {"--device", options_.device, "--threads", absl::StrCat(threads)});
-  }
+  if (computes) arguments.insert(arguments.end(), {"--device", options_.device});
   return arguments;
+}
+
+// The processors that a task of its kind has for itself on this machine.
+uint32_t LocalCluster::Threads(const Task& task) const {
+  const uint32_t sharing = task.role == Role::kPs ? options_.ps : options_.workers;
+  return std::max(1u, std::max(1u, std::thread::hardware_concurrency()) / sharing);
 }
 
 std::string LocalCluster::LogPath(const Task& task) const {
@@ -118,19 +122,34 @@ int LocalCluster::OpenLog(const Task& task) const {
   return log >= 0 ? log : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
-absl::Status LocalCluster::Launch(Process& process) {
-  ++process.starts;
+absl::StatusOr<pid_t> LocalCluster::Spawned(Process& process) {
+  const Task& task = process.task;
   SpawnOptions spawn;
   spawn.command = Arguments(process);
   spawn.environment = {"TF_CONFIG=" + tf_config_};
+  spawn.death_signal = SIGTERM;  // it drains
+  if (hosts_.has_value()) {
+    spawn.command = hosts_->Command(task, std::exchange(spawn.environment, {}), spawn.command);
+    if (process.remote == nullptr) {
+      process.remote = std::make_unique<SshDaemon>(task.ToString(), LogPath(task), std::cerr);
+    }
+    return process.remote->Start(std::move(spawn));
+  }
+  spawn.command[0] = options_.bin_dir + "/" + spawn.command[0];
+  if (task.role != Role::kCoordinator) {
+    spawn.command.insert(spawn.command.end(), {"--threads", absl::StrCat(Threads(task))});
+  }
   // Spinning threads of several workers would fight for the same cores.
   if (getenv("OMP_WAIT_POLICY") == nullptr) spawn.environment.push_back("OMP_WAIT_POLICY=passive");
-  spawn.death_signal = SIGTERM;  // it drains
-  spawn.output = OpenLog(process.task);
-  const absl::StatusOr<pid_t> pid = Spawn(spawn);
+  spawn.output = OpenLog(task);
+  absl::StatusOr<pid_t> pid = Spawn(spawn);
   close(spawn.output);
-  RETURN_IF_ERROR(pid.status());
-  process.pid = *pid;
+  return pid;
+}
+
+absl::Status LocalCluster::Launch(Process& process) {
+  ++process.starts;
+  ASSIGN_OR_RETURN(process.pid, Spawned(process));
   process.applied = applied_;
   return absl::OkStatus();
 }
@@ -140,6 +159,13 @@ void LocalCluster::BatchesApplied(uint64_t applied) {
   last_applied_ = applied;
 }
 
+// Over ssh a daemon that lost its connection may still be about to leave its port.
+bool LocalCluster::MayRestart(const Process& process, int code) const {
+  const bool in_use = code == static_cast<int>(ExitCode::kInUse);
+  const bool leaving = hosts_.has_value() && process.starts > 1 && in_use;
+  return (code >= kRestartMayHelp || leaving) && process.restarts < kRestartsMax;
+}
+
 LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::string how) {
   Death death{process.task.ToString(), std::move(how), code, "", LogPath(process.task)};
   const Role role = process.task.role;
@@ -147,9 +173,10 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
   if (role == Role::kCoordinator && code < kRestartMayHelp) coordinator_exit_ = code;
   death.ends_job = coordinator_exit_ == code || (given_up_.has_value() && given_up_->code == code);
   if (draining_ || coordinator_exit_.has_value()) return death;
-  if (code >= kRestartMayHelp && process.restarts < kRestartsMax) {
+  if (MayRestart(process, code)) {
+    const auto first = hosts_.has_value() ? kFirstRemotePause : kFirstPause;
     const auto pause = process.restarts == 0 ? std::chrono::milliseconds(0)
-                                             : kFirstPause * (1 << (process.restarts - 1));
+                                             : first * (1 << (process.restarts - 1));
     ++process.restarts;
     process.restart_at = std::chrono::steady_clock::now() + pause;
     death.then = pause.count() == 0 ? "and was restarted"
@@ -164,8 +191,12 @@ LocalCluster::Death LocalCluster::AfterDeath(Process& process, int code, std::st
 }
 
 // Whom the kernel has killed it does not say, but when: whoever dies then.
-std::string LocalCluster::HowEnded(int status) const {
-  if (WIFEXITED(status)) return absl::StrCat("exit code ", WEXITSTATUS(status));
+std::string LocalCluster::HowEnded(const Process& process, int status) const {
+  if (WIFEXITED(status)) {
+    const bool ssh = hosts_.has_value() && WEXITSTATUS(status) == kSshFailed;
+    return absl::StrCat("exit code ", WEXITSTATUS(status),
+                        ssh ? ": ssh did not reach, or lost, " + hosts_->HostOf(process.task) : "");
+  }
   constexpr std::chrono::seconds kSoon(3);  // large memory takes a while to be given back
   const bool for_memory =
       WTERMSIG(status) == SIGKILL && oom_killed_at_ + kSoon > std::chrono::steady_clock::now();
@@ -180,11 +211,13 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
   }
   std::vector<Death> deaths;
   for (Process& process : processes_) {
+    if (process.remote != nullptr) process.remote->Read();
     int status = 0;
     if (process.pid != 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
       process.pid = 0;
+      if (process.remote != nullptr) process.remote->Close();
       const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      deaths.push_back(AfterDeath(process, code, HowEnded(status)));
+      deaths.push_back(AfterDeath(process, code, HowEnded(process, status)));
     }
     if (std::chrono::steady_clock::now() < process.restart_at.value_or(Time::max())) continue;
     process.restart_at.reset();
@@ -198,8 +231,19 @@ std::vector<LocalCluster::Death> LocalCluster::Reap() {
 
 void LocalCluster::Signal(std::optional<Role> role, int signal) {
   for (const Process& process : processes_) {
-    if (process.pid != 0 && (!role.has_value() || process.task.role == *role))
+    if (process.pid == 0 || (role.has_value() && process.task.role != *role)) continue;
+    if (process.remote != nullptr) {
+      process.remote->Tell(signal);
+    } else {
       kill(process.pid, signal);
+    }
+  }
+}
+
+// Those whose hosts do not answer.
+void LocalCluster::EndConnections() {
+  for (const Process& process : processes_) {
+    if (process.pid != 0 && process.remote != nullptr) kill(process.pid, SIGKILL);
   }
 }
 
@@ -243,6 +287,8 @@ void LocalCluster::WaitAll(int64_t wait_ms) {
     if (WaitFor(std::nullopt, wait_ms)) return;
   }
   Signal(std::nullopt, SIGKILL);
+  if (WaitFor(std::nullopt, 1000)) return;
+  EndConnections();
   WaitFor(std::nullopt, 1000);
 }
 

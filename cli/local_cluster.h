@@ -1,6 +1,6 @@
 // The daemons of a cluster on this machine: started as processes of their own (each in a session of
-// its own, so that Ctrl-C reaches only us), restarted when they die, drained in order. Used in one
-// thread.
+// its own, so that Ctrl-C reaches only us), restarted when they die, drained in order. With hosts
+// the processes are those of ssh, and the daemons run there. Used in one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "cli/socket_dir.h"
+#include "cli/ssh_daemon.h"
+#include "cli/ssh_hosts.h"
 #include "config/cluster.h"
 
 namespace paracord {
@@ -31,6 +33,7 @@ struct LocalClusterOptions {
   std::string log_level = "info";
   std::string trace_dir;                // each life of a daemon writes its spans there; "": none
   std::string vmstat = "/proc/vmstat";  // where the kernel counts whom it killed for memory
+  std::optional<SshOptions> ssh;        // the daemons run on these hosts; they see `dir` there
 };
 
 class LocalCluster {
@@ -85,21 +88,27 @@ class LocalCluster {
     uint32_t restarts = 0;  // without a batch applied in between
     uint64_t applied = 0;   // when it was last started
     std::optional<Time> restart_at = std::nullopt;
+    std::unique_ptr<SshDaemon> remote = nullptr;  // with hosts
   };
   // A restart, or none; what it says of it.
   Death AfterDeath(Process& process, int code, std::string how);
-  std::string HowEnded(int status) const;
+  bool MayRestart(const Process& process, int code) const;
+  std::string HowEnded(const Process& process, int status) const;
   void BeginDraining();
   absl::Status Launch(Process& process);
+  absl::StatusOr<pid_t> Spawned(Process& process);
   std::string LogPath(const Task& task) const;
   int OpenLog(const Task& task) const;
   std::vector<std::string> Arguments(const Process& process) const;
+  uint32_t Threads(const Task& task) const;
   void Signal(std::optional<Role> role, int signal);
+  void EndConnections();
   bool Running(std::optional<Role> role) const;  // or about to
   bool WaitFor(std::optional<Role> role, int64_t wait_ms);
 
   const LocalClusterOptions options_;
-  std::unique_ptr<SocketDir> sockets_;
+  const std::optional<SshHosts> hosts_;
+  std::unique_ptr<SocketDir> sockets_;  // without hosts
   std::string coordinator_address_;
   std::string tf_config_;
   std::vector<Process> processes_;

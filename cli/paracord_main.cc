@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "common/descriptors.h"
 #include "common/log.h"
+#include "config/man_page.h"
 #include "config/nearest.h"
 #include "net/grpc/daemon_process.h"
 #include "proto/protocol.h"
@@ -21,6 +22,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "trains a job on a cluster of processes on this machine", RunTrain},
+    {"launch", "trains a job on other hosts, whose daemons it starts by ssh", RunLaunch},
     {"validate", "says what a job comes to, or everything that is wrong with it",
      [](Args args) { return RunValidate(args, std::cout, std::cerr); }},
     {"status", "how a job goes, and who waits for whom",
@@ -45,6 +47,23 @@ void Usage(std::ostream& out) {
   }
 }
 
+// The commands as Flags has flags: for man(1), and a line each for shells.
+void UsageInForm(const std::string& form, std::ostream& out) {
+  ManPage page{"paracord",
+               "trains models with parameter servers and workers",
+               "COMMAND ...",
+               "Each command has a page of its own, and explains its flags with --help.",
+               {},
+               {}};
+  for (const Command& command : kCommands) {
+    const std::string name(command.name), what(command.what);
+    if (form == "words") out << name << "\t\t" << what << "\n";
+    page.options.emplace_back(name, what);
+    page.see_also.push_back("paracord-" + name);
+  }
+  if (form == "man") out << ManPageText(page);
+}
+
 int Main(int argc, char** argv) {
   SetUpLogging("info");      // standard output is for results
   (void)WantDescriptors(0);  // all there are, as a worker has: data may be many files
@@ -52,6 +71,10 @@ int Main(int argc, char** argv) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     Usage(args.empty() ? std::cerr : std::cout);
     return args.empty() ? static_cast<int>(ExitCode::kConfiguration) : 0;
+  }
+  if (args[0] == "--help=man" || args[0] == "--help=words") {
+    UsageInForm(args[0].substr(std::string("--help=").size()), std::cout);
+    return 0;
   }
   if (args[0] == "--version") {
     std::cout << "paracord " << PARACORD_VERSION << ", protocol " << kProtocol << "\n";

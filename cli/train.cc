@@ -1,4 +1,5 @@
-// paracord train: a whole cluster on this machine.
+#include "cli/train.h"
+
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,13 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
 #include "cli/job_dir.h"
 #include "cli/local_cluster.h"
 #include "cli/out_file.h"
+#include "cli/own_folder.h"
 #include "cli/progress.h"
+#include "cli/ssh_hosts.h"
 #include "cli/status_watch.h"
 #include "cli/trace_file.h"
 #include "cli/train_end.h"
@@ -41,27 +43,18 @@ constexpr std::chrono::seconds kSilence(5);  // of a coordinator that starts
 constexpr int64_t kLeaveMs = 3000;
 constexpr int64_t kDrainMarginMs = 5000;  // beyond the job's own drain_ms
 
-struct TrainFlags {
-  std::string job_file;
-  std::vector<std::string> set;
-  int64_t ps = 1;
-  int64_t workers = 1;
-  std::string device = "auto";
-  std::string dir;
-  std::string log_level = "info";
-  bool evaluator = false;
-  bool fresh = false;
-  bool json = false;
-  std::string trace;
-};
+int Fail(const TrainFlags& flags, const absl::Status& status, ExitCode code) {
+  return Fail(flags.command, status.message(), code, std::cerr);
+}
 
-int Fail(const absl::Status& status, ExitCode code) {
-  return Fail("train", status.message(), code, std::cerr);
+int Refuse(const TrainFlags& flags, const absl::Status& status) {
+  return Fail(flags, status, ExitCode::kConfiguration);
 }
 
 // What DIR has against it: somebody else, or an error.
-int Fail(const absl::Status& status) {
-  return Fail(status, absl::IsAlreadyExists(status) ? ExitCode::kInUse : ExitCode::kConfiguration);
+int FailOfDir(const TrainFlags& flags, const absl::Status& status) {
+  const bool taken = absl::IsAlreadyExists(status);
+  return Fail(flags, status, taken ? ExitCode::kInUse : ExitCode::kConfiguration);
 }
 
 // Of trains that were killed.
@@ -120,21 +113,15 @@ void WaitForEvaluator(LocalCluster& cluster, const sigset_t& signals, Progress& 
   }
 }
 
-// For a shell.
-std::string Word(const std::string& text) {
-  if (text.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos) return text;
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
-}
-
 std::string ToGoOn(const TrainFlags& flags) {
   std::string settings;
   for (const std::string& setting : flags.set) {
-    absl::StrAppend(&settings, " --set ", Word(setting));
+    absl::StrAppend(&settings, " --set ", ShellWord(setting));
   }
-  return absl::StrCat("paracord train ", Word(flags.job_file), settings, " --ps ", flags.ps,
-                      " --workers ", flags.workers,
+  return absl::StrCat("paracord ", flags.command, " ", ShellWord(flags.job_file), flags.on_hosts,
+                      settings, " --ps ", flags.ps, " --workers ", flags.workers,
                       flags.device == "auto" ? "" : " --device " + flags.device,
-                      flags.evaluator ? " --evaluator" : "", " --dir ", Word(flags.dir));
+                      flags.evaluator ? " --evaluator" : "", " --dir ", ShellWord(flags.dir));
 }
 
 struct Supervision {
@@ -170,8 +157,9 @@ bool KeepDir(Files& files, Supervision& supervision, Progress& progress) {
   }();
   if (absl::IsAlreadyExists(again)) {
     progress.End();
-    std::cerr << "paracord train: " << dir << " was removed or moved, and "
-              << "another paracord train works there now: this one ends\n";
+    std::cerr << "paracord " << supervision.end.command << ": " << dir
+              << " was removed or moved, and another paracord train works there now: this one "
+              << "ends\n";
     return false;
   }
   const std::string said = absl::StrCat(
@@ -194,7 +182,7 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
     return ShowEnd(files, supervision.end, *code, progress);
   }
   progress.End();
-  std::cerr << "paracord train: " << GivenUpText(files, lost) << "\n";
+  std::cerr << "paracord " << supervision.end.command << ": " << GivenUpText(files, lost) << "\n";
   const bool refused = lost.code == static_cast<int>(ExitCode::kConfiguration);
   progress.Event("stopped",
                  StoppedText(files, supervision.end, refused ? "once that is mended, " : ""));
@@ -240,13 +228,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
 
 absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   LocalClusterOptions options;
-  std::error_code error;
-  options.bin_dir = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
-  if (error) {
-    return absl::NotFoundError(
-        absl::StrCat("/proc/self/exe: ", error.message(),
-                     ": mount /proc, which says where the programs of the daemons are"));
-  }
+  ASSIGN_OR_RETURN(options.bin_dir, OwnFolder());
   options.job_file = absl::StrCat(flags.dir, "/", kRunningJobName);
   options.dir = flags.dir;
   options.ps = static_cast<uint32_t>(flags.ps);
@@ -254,6 +236,7 @@ absl::StatusOr<LocalClusterOptions> OptionsOf(const TrainFlags& flags) {
   options.evaluator = flags.evaluator;
   options.device = flags.device;
   options.log_level = flags.log_level;
+  options.ssh = flags.ssh;
   return options;
 }
 
@@ -265,93 +248,134 @@ absl::Status PrepareTrace(Files& files, const TrainFlags& flags, LocalClusterOpt
   return MergeTraces(files, options.trace_dir, flags.trace);
 }
 
-int Train(TrainFlags flags) {
-  const absl::Status enough = WantDescriptors(kOwnDescriptors);
-  if (!enough.ok()) return Fail(enough, ExitCode::kConfiguration);
-  // Before any other thread, as a GPU's driver starts: they inherit the mask.
-  sigset_t signals = LeaveSignals();
-  sigaddset(&signals, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  const absl::StatusOr<std::string> device =
-      ChooseDevice(flags.device, DeviceFor::kTraining, nullptr);
-  if (!device.ok()) return Fail(device.status(), ExitCode::kConfiguration);
-  PosixFiles files;
-  flags.job_file = AbsolutePath(flags.job_file);
-  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
-  if (!job.ok()) return Fail(job.status(), ExitCode::kConfiguration);
-  for (const std::string& warning : JobWarnings(*job)) {
-    std::cerr << "paracord train: warning: " << warning << "\n";
+// What the job is trained on, in words. An error: the device that is asked for is not there.
+absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
+  if (flags.ssh.has_value()) {
+    const size_t hosts = flags.ssh->hosts.size();
+    return absl::StrCat(hosts, hosts == 1 ? " host" : " hosts");
   }
-  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
-  flags.dir = AbsolutePath(flags.dir);
-  if (!flags.trace.empty()) {  // before --fresh removes anything
-    flags.trace = AbsolutePath(flags.trace);
-    absl::Status replaceable = CheckNotOfJob("--trace", flags.dir, flags.trace);
-    if (replaceable.ok()) replaceable = CheckTraceFile(files, flags.trace);
-    if (!replaceable.ok()) return Fail(replaceable, ExitCode::kConfiguration);
-  }
-  const absl::Status made = files.MakeDirectories(flags.dir);
-  if (!made.ok()) return Fail(made, ExitCode::kConfiguration);
-  const absl::StatusOr<int> lock = TakeDir(files, flags.dir);
-  if (!lock.ok()) return Fail(lock.status());
-  const Progress::Style style = flags.json              ? Progress::Style::kJson
-                                : isatty(STDOUT_FILENO) ? Progress::Style::kBar
-                                                        : Progress::Style::kLines;
-  signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
-  Progress progress(style, std::cout);
-  const std::string job_json = JobToJson(*job);
-  const absl::Status prepared = PrepareDir(files, flags, job_json, progress);
-  if (!prepared.ok()) return Fail(prepared);
-  Supervision supervision{
-      {flags.dir, files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or(""),
-       ToGoOn(flags), flags.json},
-      *lock,
-      job_json,
-      job->timeouts.drain_ms + kDrainMarginMs,
-      signals,
-      ""};
-  absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
-  if (!options.ok()) return Fail(options.status(), ExitCode::kConfiguration);
-  const absl::Status ready = PrepareTrace(files, flags, *options);
-  if (!ready.ok()) return Fail(ready, ExitCode::kConfiguration);
-  LocalCluster cluster(*options);
+  ASSIGN_OR_RETURN(const std::string device,
+                   ChooseDevice(flags.device, DeviceFor::kTraining, nullptr));
+  const bool in_turn = flags.device == "auto" && flags.workers > 1 && device != "cpu";
+  return in_turn ? "the GPUs in turn" : device;
+}
+
+// Before --fresh removes anything.
+absl::Status CheckTrace(Files& files, TrainFlags& flags) {
+  if (flags.trace.empty()) return absl::OkStatus();
+  flags.trace = AbsolutePath(flags.trace);
+  RETURN_IF_ERROR(CheckNotOfJob("--trace", flags.dir, flags.trace));
+  return CheckTraceFile(files, flags.trace);
+}
+
+int RunCluster(const TrainFlags& flags, const LocalClusterOptions& options,
+               const std::string& start, Supervision supervision, Progress& progress) {
+  LocalCluster cluster(options);
   // Processes are forked before gRPC starts threads here, but for --fresh.
   const absl::Status started = cluster.Start();
-  if (!started.ok()) return Fail(started, ExitCode::kConfiguration);
-  const bool in_turn = flags.device == "auto" && flags.workers > 1 && *device != "cpu";
-  progress.Event("start",
-                 absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ", flags.workers,
-                              flags.workers == 1 ? " worker" : " workers", " on ",
-                              in_turn ? "the GPUs in turn" : *device, " in ", flags.dir));
+  if (!started.ok()) return Refuse(flags, started);
+  progress.Event("start", start);
   GrpcNetwork network;
   const int code = Supervise(cluster, network, supervision, progress);
   if (flags.trace.empty()) return code;
   cluster.WaitAll(0);
-  absl::Status merged = MergeTraces(files, options->trace_dir, flags.trace);
-  if (merged.ok()) merged = files.RemoveTree(options->trace_dir);
-  if (!merged.ok()) return Fail(merged, ExitCode::kFailed);
+  PosixFiles files;
+  absl::Status merged = MergeTraces(files, options.trace_dir, flags.trace);
+  if (merged.ok()) merged = files.RemoveTree(options.trace_dir);
+  if (!merged.ok()) return Fail(flags, merged, ExitCode::kFailed);
   progress.Event("trace", absl::StrCat("trace: ", flags.trace, " (open it in Perfetto)"));
   return code;
 }
 
+Progress::Style StyleOf(const TrainFlags& flags) {
+  if (flags.json) return Progress::Style::kJson;
+  // The lines of the daemons would tear a bar.
+  const bool bar = isatty(STDOUT_FILENO) != 0 && !flags.ssh.has_value();
+  return bar ? Progress::Style::kBar : Progress::Style::kLines;
+}
+
+int Train(TrainFlags flags) {
+  const absl::Status enough = WantDescriptors(kOwnDescriptors);
+  if (!enough.ok()) return Refuse(flags, enough);
+  // Before any other thread, as a GPU's driver starts: they inherit the mask.
+  sigset_t signals = LeaveSignals();
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const absl::StatusOr<std::string> where = WhereItComputes(flags);
+  if (!where.ok()) return Refuse(flags, where.status());
+  PosixFiles files;
+  flags.job_file = AbsolutePath(flags.job_file);
+  const absl::StatusOr<Job> job = ReadJobFile(files, flags.job_file, flags.set);
+  if (!job.ok()) return Refuse(flags, job.status());
+  for (const std::string& warning : JobWarnings(*job)) {
+    std::cerr << "paracord " << flags.command << ": warning: " << warning << "\n";
+  }
+  if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
+  flags.dir = AbsolutePath(flags.dir);
+  const absl::Status traceable = CheckTrace(files, flags);
+  if (!traceable.ok()) return Refuse(flags, traceable);
+  const absl::Status made = files.MakeDirectories(flags.dir);
+  if (!made.ok()) return Refuse(flags, made);
+  const absl::StatusOr<int> lock = TakeDir(files, flags.dir);
+  if (!lock.ok()) return FailOfDir(flags, lock.status());
+  signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
+  Progress progress(StyleOf(flags), std::cout);
+  const std::string job_json = JobToJson(*job);
+  const absl::Status prepared = PrepareDir(files, flags, job_json, progress);
+  if (!prepared.ok()) return FailOfDir(flags, prepared);
+  const std::string before =
+      files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or("");
+  const Supervision supervision{{flags.dir, before, ToGoOn(flags), flags.json, flags.command},
+                                *lock,
+                                job_json,
+                                job->timeouts.drain_ms + kDrainMarginMs,
+                                signals,
+                                ""};
+  absl::StatusOr<LocalClusterOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Refuse(flags, options.status());
+  const absl::Status ready = PrepareTrace(files, flags, *options);
+  if (!ready.ok()) return Refuse(flags, ready);
+  const std::string start =
+      absl::StrCat("training ", job->name, " with ", flags.ps, " ps and ", flags.workers,
+                   flags.workers == 1 ? " worker" : " workers", " on ", *where, " in ", flags.dir);
+  return RunCluster(flags, *options, start, supervision, progress);
+}
+
 }  // namespace
+
+void TrainFlags::AddTo(Flags& flags) {
+  flags.Positional("JOB", "the job file", &job_file);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+  flags.Integer("ps", "N", "parameter servers", 1, 64, &ps);
+  flags.Integer("workers", "N", "workers", 1, 256, &workers);
+  flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",
+               &device);
+  flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &dir);
+  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off", &log_level);
+  flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
+               &evaluator);
+  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
+               &fresh);
+}
+
+int TrainAndReport(TrainFlags flags) {
+  const std::string command = flags.command;
+  if (const std::string wrong = CheckLogLevel(flags.log_level); !wrong.empty()) {
+    return Refuse(flags, absl::InvalidArgumentError(wrong));
+  }
+  const int code = Train(std::move(flags));
+  if (std::cout.flush()) return code;
+  std::cerr << "paracord " << command
+            << ": standard output took not all that was written; the result of the job is in its "
+               "directory\n";
+  std::cout.clear();
+  return code;
+}
 
 int RunTrain(Args args) {
   TrainFlags own;
   Flags flags("paracord train", "Trains a job on a cluster of processes on this machine.");
-  flags.Positional("JOB", "the job file", &own.job_file);
-  flags.Strings("set", "KEY=VALUE", kSetHelp, &own.set);
-  flags.Integer("ps", "N", "parameter servers", 1, 64, &own.ps);
-  flags.Integer("workers", "N", "workers", 1, 256, &own.workers);
-  flags.String("device", "DEVICE", "what workers compute on: auto, cpu, cuda:N or cuda:all",
-               &own.device);
-  flags.String("dir", "DIR", "where the job lives; default: paracord-<job name>", &own.dir);
-  flags.String("log-level", "LEVEL", "of the daemons: debug, info, warn, error or off",
-               &own.log_level);
-  flags.Switch("evaluator", "one more process scores each checkpoint, in DIR/evaluations.jsonl",
-               &own.evaluator);
-  flags.Switch("fresh", "begin anew: remove what an earlier run left in DIR, and nothing else",
-               &own.fresh);
+  own.AddTo(flags);
   flags.String(
       "trace", "FILE",
       "write what every process did when, for Perfetto or chrome://tracing; what is there is "
@@ -359,16 +383,7 @@ int RunTrain(Args args) {
       &own.trace);
   flags.Switch("json", "one JSON object a line instead of text", &own.json);
   const auto refused = flags.ParseOrExit(args, "paracord train", std::cout, std::cerr);
-  if (refused.has_value()) return *refused;
-  if (const std::string wrong = CheckLogLevel(own.log_level); !wrong.empty()) {
-    return Fail(absl::InvalidArgumentError(wrong), ExitCode::kConfiguration);
-  }
-  const int code = Train(std::move(own));
-  if (std::cout.flush()) return code;
-  std::cerr << "paracord train: standard output took not all that was written; the result of the "
-               "job is in its directory\n";
-  std::cout.clear();
-  return code;
+  return refused.has_value() ? *refused : TrainAndReport(std::move(own));
 }
 
 }  // namespace paracord

@@ -107,8 +107,8 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
   const bool earlier = text.ok() && *text == end.summary_before;
   if (!summary.is_object() || (earlier && coordinator_exit != 0)) {
     const std::string log = end.dir + "/logs/coordinator.log";
-    std::cerr << "paracord train: the coordinator ended with code " << coordinator_exit << ": "
-              << LastWords(files, log) << "\n(" << log << ")\n";
+    std::cerr << "paracord " << end.command << ": the coordinator ended with code "
+              << coordinator_exit << ": " << LastWords(files, log) << "\n(" << log << ")\n";
     return coordinator_exit;
   }
   if (earlier) {

@@ -15,6 +15,7 @@ struct TrainEnd {
   std::string summary_before;  // text of the summary that an earlier run left
   std::string to_go_on;        // the command
   bool json = false;
+  std::string command = "train";  // of paracord, as messages name it
 };
 
 // A coordinator's end by itself, with what it wrote; gives its code.

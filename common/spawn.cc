@@ -25,19 +25,18 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 // In the child: nothing but what is safe after fork.
 [[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         int output, int death_signal, pid_t parent) {
+                         const SpawnOptions& options, pid_t parent) {
   setsid();
-  prctl(PR_SET_PDEATHSIG, death_signal);
+  prctl(PR_SET_PDEATHSIG, options.death_signal);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));  // it died before that
   // A shell ignores it in what it puts into the background. Before it is let in: it may be here.
   signal(SIGINT, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
+  dup2(options.input >= 0 ? options.input : open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(options.output, STDOUT_FILENO);
+  dup2(options.output, STDERR_FILENO);
   execve(argv[0], argv.data(), environment.data());
   _exit(static_cast<int>(ExitCode::kConfiguration));
 }
@@ -60,7 +59,7 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   const std::vector<char*> envp = Pointers(environment);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) Become(argv, envp, options.output, options.death_signal, parent);
+  if (pid == 0) Become(argv, envp, options, parent);
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");
   return pid;
 }

@@ -16,6 +16,7 @@ struct SpawnOptions {
   std::vector<std::string> command;      // the path of the program, and its arguments
   std::vector<std::string> environment;  // "NAME=value", each instead of ours of that name
   int output = -1;                       // becomes its stdout and stderr; remains the caller's
+  int input = -1;                        // becomes its stdin, if there is one; remains the caller's
   int death_signal = SIGKILL;            // what it gets when we die
 };
 

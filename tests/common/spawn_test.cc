@@ -45,6 +45,21 @@ TEST_CASE("a child has the given variables instead of ours, and writes where it 
   CHECK(text.str() == "ours theirs a=b an argument\nerror\n");
 }
 
+TEST_CASE("a child reads from where it is told") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  SpawnOptions options;
+  options.command = {"/bin/sh", "-c", "read -r line && [ \"$line\" = 'a line' ] && exit 5"};
+  options.output = STDERR_FILENO;
+  options.input = ends[0];
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  close(ends[0]);
+  REQUIRE(pid.ok());
+  CHECK(write(ends[1], "a line\n", 7) == 7);
+  close(ends[1]);
+  CHECK(ExitCodeOf(*pid) == 5);
+}
+
 TEST_CASE("a child is the leader of its own session, and can be told from one that never began") {
   SpawnOptions options;
   options.output = STDERR_FILENO;

@@ -1,0 +1,37 @@
+// A job trained by daemons that this process starts, supervises and stops: `paracord train` on this
+// machine, `paracord launch` by ssh on others. Used in main's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/ssh_hosts.h"
+#include "config/flags.h"
+
+namespace paracord {
+
+struct TrainFlags {
+  std::string command = "train";  // as messages name it
+  std::string job_file;
+  std::vector<std::string> set;
+  int64_t ps = 1;
+  int64_t workers = 1;
+  std::string device = "auto";
+  std::string dir;
+  std::string log_level = "info";
+  bool evaluator = false;
+  bool fresh = false;
+  bool json = false;
+  std::string trace;
+  std::optional<SshOptions> ssh;  // the daemons run on these hosts
+  std::string on_hosts;           // the flags that say so, for who goes on with the job
+
+  void AddTo(Flags& flags);  // those that both commands have
+};
+
+// Trains until the job ends or somebody wants it to stop; gives the exit code.
+int TrainAndReport(TrainFlags flags);
+
+}  // namespace paracord
