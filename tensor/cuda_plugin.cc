@@ -56,7 +56,17 @@ std::string CudaPluginPath() {
     return AbsolutePath(path);
   std::error_code none;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", none);
-  return (self.parent_path() / "libparacord_cuda.so").string();
+  return CudaPluginPathFrom(self.parent_path().string());
+}
+
+std::string CudaPluginPathFrom(const std::string& folder) {
+  constexpr char kName[] = "libparacord_cuda.so";
+  const auto beside = std::filesystem::path(folder) / kName;
+  const auto installed = std::filesystem::path(folder).parent_path() / "lib/paracord" / kName;
+  std::error_code none;
+  const bool elsewhere =
+      !std::filesystem::exists(beside, none) && std::filesystem::exists(installed, none);
+  return (elsewhere ? installed : beside).string();
 }
 
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path) {

@@ -38,8 +38,11 @@ using CudaPluginFn = const CudaPluginTable* (*)();
 // Loads the plug-in at `path`. The error names it and is one line.
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path);
 
-// Beside the program, or what PARACORD_CUDA_PLUGIN says.
+// Beside the program or, where that is installed, in ../lib/paracord; or what PARACORD_CUDA_PLUGIN
+// says.
 std::string CudaPluginPath();
+// The same for a program in `folder`, without that variable.
+std::string CudaPluginPathFrom(const std::string& folder);
 
 // An error that says what is missing, or how many GPUs there are: at least one.
 absl::StatusOr<int> CudaDeviceCount(const CudaPluginTable& plugin);

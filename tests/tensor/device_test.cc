@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tensor/cuda_plugin.h"
+#include "tests/fakes.h"
 
 namespace paracord {
 namespace {
@@ -22,6 +23,17 @@ class Plugin {
 bool Has(const std::string& text, const std::string& part) {
   INFO(text);
   return text.find(part) != std::string::npos && text.find('\n') == std::string::npos;
+}
+
+TEST_CASE("the plug-in is beside a program, or where one that is installed has its libraries") {
+  const TestDirectory directory;
+  const std::string bin = directory.path() + "/bin", lib = directory.path() + "/lib/paracord";
+  for (const std::string& folder : {bin, lib}) std::filesystem::create_directories(folder);
+  CHECK(CudaPluginPathFrom(bin) == bin + "/libparacord_cuda.so");
+  std::ofstream(lib + "/libparacord_cuda.so") << "library";
+  CHECK(CudaPluginPathFrom(bin) == lib + "/libparacord_cuda.so");
+  std::ofstream(bin + "/libparacord_cuda.so") << "library";
+  CHECK(CudaPluginPathFrom(bin) == bin + "/libparacord_cuda.so");
 }
 
 TEST_CASE("auto falls back to the CPU and says why in a line, cuda:N is refused with the same") {
