@@ -20,5 +20,8 @@ bool DeeperThan(std::string_view text, int depth_max);
 // Bytes that are not UTF-8 become U+FFFD. `indent` < 0: on one line.
 std::string TextOf(const nlohmann::json& value, int indent = -1);
 std::string TextOf(const nlohmann::ordered_json& value, int indent = -1);
+// TextOf on one line writes null for a number that is not finite. This writes NaN, Infinity or
+// -Infinity, as Python's json does, for readers that use ParseJson.
+std::string PythonTextOf(const nlohmann::json& value);
 
 }  // namespace paracord

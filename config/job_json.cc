@@ -113,7 +113,9 @@ json ToJson(const Job& job) {
 
 // Each place where two values differ, by its full key.
 void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
-  if (before == now || problems.lines().size() > kDifferencesMax) return;
+  const bool both_nan = before.is_number_float() && now.is_number_float() && before != before &&
+                        now != now;  // NaN equals nothing
+  if (before == now || both_nan || problems.lines().size() > kDifferencesMax) return;
   if (before.is_object() && now.is_object()) {
     json keys = before;
     keys.update(now);
@@ -147,7 +149,7 @@ void EraseWhatMayDiffer(json& job) {
 
 }  // namespace
 
-std::string JobToJson(const Job& job) { return TextOf(ToJson(job)); }
+std::string JobToJson(const Job& job) { return PythonTextOf(ToJson(job)); }
 
 std::string PsSettings(const Job& job) {
   const json all = ToJson(job);

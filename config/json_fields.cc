@@ -1,6 +1,8 @@
 #include "config/json_fields.h"
 
 #include <cmath>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,10 +15,61 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann keeps the last of two equal keys without a word. This watches the parse for them.
-class DuplicateKeys {
+// Python writes NaN, Infinity and -Infinity as bare words, which JSON does not have. Each becomes a
+// string of its own length, so that errors give its place, and the parser's watch puts the number
+// in that string's place.
+class PythonNumbers {
  public:
+  explicit PythonNumbers(std::string_view text) {
+    static constexpr std::pair<std::string_view, double> kWords[] = {
+        {"NaN", std::numeric_limits<double>::quiet_NaN()},
+        {"Infinity", std::numeric_limits<double>::infinity()},
+        {"-Infinity", -std::numeric_limits<double>::infinity()}};
+    bool in_string = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '"') {
+        if (!in_string) ++strings_;
+        in_string = !in_string;
+      } else if (in_string && text[i] == '\\') {
+        ++i;
+      }
+      if (in_string) continue;
+      for (const auto& [word, number] : kWords) {
+        if (!text.substr(i).starts_with(word)) continue;
+        if (changed_.empty()) changed_ = text;
+        changed_[i] = changed_[i + word.size() - 1] = '"';
+        numbers_.emplace(strings_++, number);
+        i += word.size() - 1;
+        break;
+      }
+    }
+  }
+
+  std::string_view Text(std::string_view text) const { return changed_.empty() ? text : changed_; }
+  // Called with every string and every key, in the order of the text.
+  void Watch(bool is_key, json& parsed) {
+    if (numbers_.empty()) return;
+    const auto found = numbers_.find(seen_++);
+    if (found == numbers_.end()) return;
+    number_as_key_ = number_as_key_ || is_key;
+    if (!is_key) parsed = found->second;
+  }
+  bool number_as_key() const { return number_as_key_; }
+
+ private:
+  std::string changed_;  // empty: nothing to change
+  size_t strings_ = 0;
+  size_t seen_ = 0;
+  std::map<size_t, double> numbers_;  // by how many strings come before it
+  bool number_as_key_ = false;
+};
+
+// nlohmann keeps the last of two equal keys without a word. This watches the parse for them.
+class ParseWatch {
+ public:
+  explicit ParseWatch(PythonNumbers& numbers) : numbers_(numbers) {}
   bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
+    if (parsed.is_string()) numbers_.Watch(event == json::parse_event_t::key, parsed);
     if (event == json::parse_event_t::object_start) {
       open_.emplace_back();
     } else if (event == json::parse_event_t::object_end) {
@@ -38,6 +91,7 @@ class DuplicateKeys {
     std::string current;
     std::set<std::string> keys;
   };
+  PythonNumbers& numbers_;
   std::vector<Object> open_;
   std::string duplicate_;
 };
@@ -67,9 +121,13 @@ absl::StatusOr<json> ParseJson(std::string_view text, size_t bytes_max, int dept
   if (DeeperThan(text, depth_max)) {
     return absl::InvalidArgumentError(absl::StrCat("is nested deeper than ", depth_max));
   }
-  DuplicateKeys watch;
+  PythonNumbers numbers(text);
+  ParseWatch watch(numbers);
   try {
-    json result = json::parse(text, std::ref(watch));
+    json result = json::parse(numbers.Text(text), std::ref(watch));
+    if (numbers.number_as_key()) {
+      return absl::InvalidArgumentError("a key must be a string, not NaN or Infinity");
+    }
     if (!watch.duplicate().empty()) {
       return absl::InvalidArgumentError(absl::StrCat(watch.duplicate(), ": the key occurs twice"));
     }
@@ -83,6 +141,7 @@ std::string JsonExcerpt(const json& value) {
   constexpr size_t kBytesMax = 60;
   if (value.is_object() && value.size() > 4) return "an object";
   if (value.is_array() && value.size() > 8) return "a list";
+  if (value.is_number()) return PythonTextOf(value);
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
   if (text.size() > kBytesMax) text = text.substr(0, kBytesMax) + "...";
   return text;

@@ -30,7 +30,8 @@ class Problems {
 };
 
 // A whole document. Errors give line and column; a key that occurs twice in an object, nesting
-// deeper than `depth_max` and more than `bytes_max` bytes are errors too.
+// deeper than `depth_max` and more than `bytes_max` bytes are errors too. Python's NaN, Infinity
+// and -Infinity are read as numbers.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, size_t bytes_max, int depth_max);
 
 // For messages: the value, shortened.

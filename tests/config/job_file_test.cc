@@ -1,5 +1,7 @@
 // Job files: which file is wrong, and how often that is said.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -139,6 +141,47 @@ TEST_CASE("a job or model file that cannot be read or parsed is named") {
     CHECK(absl::StrContains(ReadJobFile(files, path).status().message(),
                             "model: " + (directory / "m.json")));
   }
+}
+
+TEST_CASE("the numbers of Python's JSON that are not finite are read, and travel") {
+  const TestDirectory directory;
+  PosixFiles files;
+  json document = Minimal();
+  document["model"] = "m.json";
+  const std::string path = directory.Write("job.json", TextOf(document));
+  directory.Write("m.json", R"({"class_name": "Sequential", "NaN": "-Infinity \" NaN",
+                                "config": [-Infinity, Infinity,NaN , 1, "Infinity"]})");
+  const absl::StatusOr<Job> job = ReadJobFile(files, path);
+  CAPTURE(job.status().ToString());
+  REQUIRE(job.ok());
+  const absl::StatusOr<Job> again = ParseJob(JobToJson(*job));  // as a worker gets it
+  CAPTURE(again.status().ToString());
+  REQUIRE(again.ok());
+  for (const Job& one : {*job, *again}) {
+    const json& list = one.model["config"];
+    CHECK(list[0].get<double>() == -std::numeric_limits<double>::infinity());
+    CHECK(list[1].get<double>() == std::numeric_limits<double>::infinity());
+    CHECK(std::isnan(list[2].get<double>()));
+    CHECK(list[3] == 1);
+    CHECK(list[4] == "Infinity");
+    CHECK(one.model["NaN"] == "-Infinity \" NaN");
+  }
+  CHECK(CheckResumable(*job, *again, 4).ToString() == "OK");
+  CHECK(JobToJson(*job) == JobToJson(*again));
+
+  for (const auto& [text, problem] :
+       {std::pair("{\"a\": [NaN, Infinity, oops]}", "column 22"),
+        std::pair("{Infinity: 1}", "a key must be a string"),
+        std::pair("{\"a\": 1Infinity}", "parse error"), std::pair("{\"a\": -NaN}", "parse error"),
+        std::pair("{\"a\": NaNs}", "parse error"), std::pair("{\"a\": NaN", "parse error")}) {
+    CAPTURE(text);
+    directory.Write("m.json", text);
+    CHECK(absl::StrContains(ReadJobFile(files, path).status().message(), problem));
+  }
+  const absl::Status rate =
+      ReadJobFile(files, path, std::vector<std::string>{"failures.rejected_max=NaN"}).status();
+  CHECK(absl::StrContains(rate.message(),
+                          "failures.rejected_max: must be a number from 0 to 1, is NaN"));
 }
 
 TEST_CASE("a byte-order mark is no part of a job or model file") {
