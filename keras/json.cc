@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "config/keras_class.h"
 #include "keras/calls.h"
+#include "keras/early_keras2.h"
 #include "keras/layer_list.h"
 #include "keras/results.h"
 
@@ -402,6 +403,7 @@ absl::StatusOr<Reader::Nodes> Reader::Add(const std::string& class_name, const j
 absl::StatusOr<ModelSpec> ReadKerasModel(const json& model) {
   if (!model.is_object())
     return InvalidModel("must be a JSON object, as model.to_json() writes it");
+  if (const std::optional<json> later = FromEarlyKeras2(model)) return ReadKerasModel(*later);
   const std::string class_name = KerasClass(model);
   if (!IsModel(class_name)) {
     return InvalidModel(absl::StrCat("class_name \"", class_name,
