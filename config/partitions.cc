@@ -1,5 +1,6 @@
 #include "config/partitions.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +11,18 @@ namespace paracord {
 namespace {
 
 constexpr int kRankMax = 8;
+
+// Also of a variable without one.
+bool IsNorm(const VariableSpec& variable) {
+  const NormConstraint& norm = variable.norm();
+  for (int i = 0; i < norm.axes_size(); ++i) {
+    const auto below = static_cast<uint32_t>(variable.shape_size());
+    if (norm.axes(i) >= below || (i > 0 && norm.axes(i) <= norm.axes(i - 1))) return false;
+  }
+  const bool empty = norm.axes_size() == 0 && variable.has_norm();
+  return !empty && norm.least() >= 0 && norm.least() <= norm.most() && std::isfinite(norm.most()) &&
+         norm.rate() >= 0 && norm.rate() <= 1;
+}
 
 }  // namespace
 
@@ -58,8 +71,12 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
     if (!bytes.has_value() || *bytes >> 56 != 0) return refuse("is too large");
     if (*bytes == 0) return refuse("has a dimension of 0");
     if (!(keeps >= 0 && keeps < 1)) return refuse("has a moving average that is not in [0, 1)");
-    if (!variable.constraint().empty() && variable.constraint() != "non_neg") {
+    const std::string& constraint = variable.constraint();
+    if (!constraint.empty() && constraint != "non_neg" && constraint != "norm") {
       return refuse("has a constraint that is not known");
+    }
+    if ((constraint == "norm") != variable.has_norm() || !IsNorm(variable)) {
+      return refuse("has a norm that cannot be");
     }
   }
   return absl::OkStatus();

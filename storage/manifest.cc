@@ -59,6 +59,13 @@ ordered_json VariableToJson(const VariableSpec& variable) {
       {"initializer", {{"name", variable.initializer().name()}, {"options", options}}}};
   if (variable.moving_average() != 0) object["moving_average"] = variable.moving_average();
   if (!variable.constraint().empty()) object["constraint"] = variable.constraint();
+  if (variable.has_norm()) {
+    const NormConstraint& norm = variable.norm();
+    object["norm"] = {{"least", norm.least()},
+                      {"most", norm.most()},
+                      {"rate", norm.rate()},
+                      {"axes", std::vector<uint32_t>(norm.axes().begin(), norm.axes().end())}};
+  }
   return object;
 }
 
@@ -72,6 +79,14 @@ VariableSpec VariableFromJson(const json& value) {
   variable.set_trainable(value.at("trainable").get<bool>());
   variable.set_moving_average(value.value("moving_average", 0.0));
   variable.set_constraint(value.value("constraint", ""));
+  if (const auto norm = value.find("norm"); norm != value.end()) {
+    variable.mutable_norm()->set_least(norm->at("least").get<double>());
+    variable.mutable_norm()->set_most(norm->at("most").get<double>());
+    variable.mutable_norm()->set_rate(norm->at("rate").get<double>());
+    for (const uint32_t axis : norm->at("axes").get<std::vector<uint32_t>>()) {
+      variable.mutable_norm()->add_axes(axis);
+    }
+  }
   const json& initializer = value.at("initializer");
   variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());
   for (const auto& [key, option] : initializer.at("options").items()) {

@@ -41,7 +41,8 @@ void NadamScalars(const Optimizer& optimizer, double rate, uint64_t t, UpdateSca
 bool ZeroGradientChangesNothing(const Optimizer& optimizer) {
   const bool plain_sgd = optimizer.rule == Optimizer::Rule::kSgd && optimizer.momentum == 0;
   return (plain_sgd || optimizer.rule == Optimizer::Rule::kAdagrad) && !optimizer.use_ema &&
-         !optimizer.non_neg && optimizer.weight_decay.value_or(0) == 0;
+         !optimizer.non_neg && !optimizer.norm.has_value() &&
+         optimizer.weight_decay.value_or(0) == 0;
 }
 
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {

@@ -55,6 +55,7 @@ struct Optimizer {
   bool use_ema = false;  // the average of the values over the steps is the last slot
   double ema_momentum = 0;
   bool non_neg = false;                  // negative values become 0, after everything else
+  std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };

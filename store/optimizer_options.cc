@@ -325,6 +325,7 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
     Optimizer own = optimizer;
     if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
     own.non_neg = variable.constraint() == "non_neg";
+    if (variable.constraint() == "norm") own.norm = variable.norm();
     return own;
   }
   // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).

@@ -7,6 +7,7 @@
 
 #include "common/mutant.h"
 #include "common/parallel.h"
+#include "store/norm_constraint.h"
 
 namespace paracord {
 
@@ -71,6 +72,7 @@ void Partition::Apply(uint64_t step, const Gradient& gradient) {
   const bool finite = gradient.sparse() && ZeroGradientChangesNothing(optimizer_)
                           ? ApplySparse(scalars, gradient)
                           : ApplyDense(scalars, gradient);
+  if (optimizer_.norm.has_value()) Constrain();
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }
@@ -111,6 +113,21 @@ bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradien
     for (size_t i = 0; i < chunks; ++i) Replace(*blocks[b], i, std::move(out[b][i]), *pinned_);
   }
   return finite;
+}
+
+// In place but for chunks that a reader holds.
+void Partition::Constrain() {
+  Block& value = contents_.value;
+  std::vector<ChunkRef> out;
+  std::vector<std::span<float>> spans;
+  for (size_t i = 0; i < value.chunks().size(); ++i) {
+    out.push_back(value.Writable(i));
+    const std::span<const float> in = value.chunks()[i].values();
+    spans.push_back(out.back().mutable_values());
+    if (spans.back().data() != in.data()) std::ranges::copy(in, spans.back().begin());
+  }
+  ScaleToNorm(*optimizer_.norm, facts_.shape, spans);
+  for (size_t i = 0; i < out.size(); ++i) Replace(value, i, std::move(out[i]), *pinned_);
 }
 
 bool Partition::ApplySparse(const UpdateScalars& scalars, const Gradient& gradient) {

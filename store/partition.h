@@ -103,6 +103,8 @@ class Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // As Keras' constraints of a norm do after an update.
+  void Constrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplyEntries(size_t index, const UpdateScalars& scalars, Gradient::Entries entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

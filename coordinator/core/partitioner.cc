@@ -84,6 +84,17 @@ absl::Status TooLarge(const std::string& name, const VariableSize& size, uint64_
                    kPartitionBytesMax, "}}"));
 }
 
+// A norm over axis 0 is of all rows.
+absl::Status CheckNorm(const VariableSpec& variable, uint64_t parts, uint64_t bytes) {
+  if (parts == 1 || variable.norm().axes_size() == 0 || variable.norm().axes(0) != 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable ", variable.name(), ": its constraint is of a norm over axis 0, along which it is ",
+      "cut into ", parts, " partitions; use {\"partitioner\": {\"kind\": \"min_size\", ",
+      "\"min_shard_bytes\": ", bytes, "}}, or another axis of the constraint"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
@@ -108,6 +119,7 @@ absl::StatusOr<std::vector<PartitionSpec>> PartitionVariables(
           absl::StrCat("variable ", name, ": names of ", partitions.size() + parts,
                        " partitions do not fit a checkpoint; have fewer, or shorter names"));
     }
+    RETURN_IF_ERROR(CheckNorm(variables[v], parts, size.rows * size.row_bytes));
     const uint64_t largest = DivideUp(size.rows, parts) * size.row_bytes;
     if (largest > kPartitionBytesMax) return TooLarge(name, size, largest);
     uint64_t row = 0;

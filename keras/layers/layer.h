@@ -204,7 +204,7 @@ class Layer {
         trainable_(config.trainable()),
         operands_(config.operands()),
         regularizers_(config.regularizers()),
-        non_neg_(config.non_neg()),
+        constraints_(config.constraints()),
         activity_(config.activity()) {}
   // A part of another layer, with its name.
   Layer(const Layer& like)
@@ -237,7 +237,7 @@ class Layer {
   const bool trainable_;
   const std::optional<Operands> operands_;
   std::vector<Regularizer> regularizers_;
-  const std::vector<std::string> non_neg_;  // variables, or the ends of their names
+  const std::vector<Constraint> constraints_;
   std::optional<ActivityPenalty> activity_;
   std::vector<VariableSpec> variables_;
   std::vector<bool> variable_operands_;

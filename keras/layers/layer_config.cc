@@ -280,15 +280,38 @@ std::vector<std::pair<int64_t, int64_t>> LayerConfig::Frame(absl::string_view ke
 
 void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
   const std::string name = value.is_string() ? value.get<std::string>() : KerasClass(value);
-  if (name == "NonNeg" || name == "non_neg" || name == "nonneg") {
-    Ignore(key);
-    non_neg_.push_back(VariableOf(*this, key, "_constraint"));
-  } else {
-    Fail(key, absl::StrCat(Shown(value),
-                           " is not supported; supported: NonNeg. A norm needs the whole variable, "
-                           "of which a parameter server has a part"));
+  const json* const given = value.is_object() ? ConfigOf(value) : nullptr;
+  const json none = json::object();
+  LayerConfig own(name, name_, given == nullptr ? none : *given, keras2_);
+  Constraint constraint;
+  constraint.variable = VariableOf(*this, key, "_constraint");
+  const bool max = name == "MaxNorm" || name == "max_norm" || name == "maxnorm";
+  const bool unit = name == "UnitNorm" || name == "unit_norm" || name == "unitnorm";
+  const bool both = name == "MinMaxNorm" || name == "min_max_norm";
+  if (max || both) constraint.most = own.Number("max_value", max ? 2 : 1);
+  if (both) {
+    constraint.least = own.Number("min_value", 0);
+    constraint.rate = own.Number("rate", 1);
+  }
+  if (unit) constraint.least = constraint.most = 1;
+  if (max || unit || both) {
+    constraint.axes =
+        own.Value("axis") == nullptr ? std::vector<int64_t>{0} : AxesOf(*own.Value("axis"));
+    if (constraint.axes.empty()) own.Fail("axis", "must be an axis, or a list of them");
+    if (!(constraint.least >= 0 && constraint.least <= constraint.most) ||
+        !(constraint.rate >= 0 && constraint.rate <= 1)) {
+      own.Fail("max_value",
+               "must be at least min_value, which must be at least 0, and rate 0 to 1");
+    }
+  } else if (name != "NonNeg" && name != "non_neg" && name != "nonneg") {
+    return Fail(key, absl::StrCat(Shown(value),
+                                  " is not supported; supported: NonNeg, MaxNorm, "
+                                  "UnitNorm, MinMaxNorm"));
   }
 }
+  if (const absl::Status read = own.Finish(); !read.ok()) return Fail(key, read.message());
+  Ignore(key);
+  constraints_.push_back(std::move(constraint));
 
 void LayerConfig::ReadRegularizers() {
   for (auto it = config_.begin(); it != config_.end(); ++it) {

@@ -25,6 +25,14 @@ struct Regularizer {
   float l1 = 0, l2 = 0;
 };
 
+// What becomes of a variable after each update: not negative where there are no axes; else its norm
+// over them goes by `rate` of the way into [least, most] (proto: NormConstraint).
+struct Constraint {
+  std::string variable;  // its name within the layer: "kernel"
+  std::vector<int64_t> axes;
+  double least = 0, most = 0, rate = 1;
+};
+
 // A penalty on what a layer gives: loss += the mean over examples of l1 sum |y| + l2 sum y^2.
 struct ActivityPenalty {
   float l1 = 0, l2 = 0;
@@ -59,8 +67,7 @@ class LayerConfig {
   // True if the file has the key, be it null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
-  // The variables that must not be negative, within the layer: "kernel".
-  const std::vector<std::string>& non_neg() const { return non_neg_; }
+  const std::vector<Constraint>& constraints() const { return constraints_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
   // The arguments of the (first) call: see NodeSpec. Who asks for those by position takes them all.
   const nlohmann::json& TakeArgs() {
@@ -137,7 +144,7 @@ class LayerConfig {
   bool trainable_ = true;
   std::optional<Operands> operands_ = Operands::kFloat32;
   std::vector<Regularizer> regularizers_;
-  std::vector<std::string> non_neg_;
+  std::vector<Constraint> constraints_;
   std::optional<ActivityPenalty> activity_;
   nlohmann::json args_, kwargs_;
   bool args_taken_ = false;

@@ -1,6 +1,7 @@
 #include "keras/layers/layers.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -274,6 +275,31 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   RETURN_IF_ERROR(CheckElements(shape));
   if (index < variables_.size()) {
     const auto& have = variables_[index].shape();
+namespace {
+
+absl::Status Constrain(const Constraint& constraint, VariableSpec& spec) {
+  spec.set_constraint(constraint.axes.empty() ? "non_neg" : "norm");
+  if (constraint.axes.empty()) return absl::OkStatus();
+  std::set<int64_t> axes;
+  const int64_t rank = spec.shape_size();
+  for (const int64_t axis : constraint.axes) {
+    if (axis < -rank || axis >= rank) {
+      return absl::InvalidArgumentError(absl::StrCat("key \"", constraint.variable,
+                                                     "_constraint\": axis ", axis, " is none of ",
+                                                     rank, " axes"));
+    }
+    axes.insert(axis < 0 ? axis + rank : axis);
+  }
+  NormConstraint& norm = *spec.mutable_norm();
+  norm.set_least(constraint.least);
+  norm.set_most(constraint.most);
+  norm.set_rate(constraint.rate);
+  for (const int64_t axis : axes) norm.add_axes(static_cast<uint32_t>(axis));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
     if (std::equal(have.begin(), have.end(), shape.begin(), shape.end(),
                    [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); })) {
       return absl::OkStatus();
@@ -288,8 +314,9 @@ absl::Status Layer::Declare(size_t index, const std::string& variable, const Sha
   spec.set_dtype(FLOAT32);
   *spec.mutable_initializer() = initializer;
   spec.set_trainable(trainable_);
-  for (const std::string& name : non_neg_) {
-    if (spec.name().ends_with("/" + name)) spec.set_constraint("non_neg");
+  for (const Constraint& constraint : constraints_) {
+    if (!spec.name().ends_with("/" + constraint.variable)) continue;
+    RETURN_IF_ERROR(Constrain(constraint, spec));
   }
   variables_.push_back(std::move(spec));
   return absl::OkStatus();

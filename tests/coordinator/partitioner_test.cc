@@ -173,6 +173,23 @@ TEST_CASE("a partition that no ps takes is refused, with what to write instead")
   CHECK(refused(2, rows * 257, rule).ends_with("are possible"));  // a row cannot be cut
 }
 
+TEST_CASE("a norm over axis 0 needs one partition, and the error says what makes it possible") {
+  std::vector<VariableSpec> variables = {Variable("d/kernel", {100, 10})};
+  variables[0].set_constraint("norm");
+  variables[0].mutable_norm()->add_axes(1);
+  CHECK(PartitionVariables(variables, Fixed(4)).ok());  // each row is in one partition
+  variables[0].mutable_norm()->set_axes(0, 0);
+  CHECK(PartitionVariables(variables, Fixed(1)).ok());
+  const auto refused = PartitionVariables(variables, Fixed(4)).status();
+  CHECK(
+      refused.message() ==
+      "variable d/kernel: its constraint is of a norm over axis 0, along which it is cut into 4 "
+      "partitions; use {\"partitioner\": {\"kind\": \"min_size\", \"min_shard_bytes\": 4000}}, or "
+      "another axis of the constraint");
+  CHECK(PartitionVariables(variables, MinSize(4000, 8)).ok());
+  CHECK_FALSE(PartitionVariables(variables, MinSize(3999, 8)).ok());
+}
+
 TEST_CASE("round robin ticks once a partition") {
   CHECK(Placed("round_robin", 2, {1, 100, 1, 1}) == Ps{0, 1, 0, 1});
   CHECK(Placed("round_robin", 3, {1, 1, 1, 1}) == Ps{0, 1, 2, 0});

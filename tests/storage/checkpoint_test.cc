@@ -181,7 +181,10 @@ TEST_CASE("a checkpoint's name has one spelling") {
 
 TEST_CASE("a manifest comes back from its text as it was") {
   Manifest manifest = SmallManifest();
-  manifest.variables[0].set_constraint("non_neg");
+  manifest.variables[0].set_constraint("norm");
+  manifest.variables[0].mutable_norm()->set_most(0.5);
+  manifest.variables[0].mutable_norm()->set_rate(1);
+  manifest.variables[0].mutable_norm()->add_axes(0);
   manifest.complete = true;
   manifest.summary = {{"loss", 0.1}, {"count", 3}};
   manifest.partitions[1].healthy = false;

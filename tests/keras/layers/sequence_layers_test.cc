@@ -37,10 +37,10 @@ TEST_CASE("layers over sequences that cannot be had are refused by layer and key
       {"GRU", {{"units", 2}, {"recurrent_dropout", -1}}, {4, 3}, "key \"recurrent_dropout\""},
       {"GRU", {{"units", 2}, {"activation", "tan"}}, {4, 3}, "did you mean \"tanh\"?"},
       {"SimpleRNN",
-       {{"units", 2}, {"recurrent_constraint", {{"class_name", "MaxNorm"}}}},
+       {{"units", 2}, {"recurrent_constraint", {{"class_name", "RadialConstraint"}}}},
        {4, 3},
-       "key \"recurrent_constraint\": {\"class_name\":\"MaxNorm\"} is not supported; supported: "
-       "NonNeg"},
+       "key \"recurrent_constraint\": {\"class_name\":\"RadialConstraint\"} is not supported; "
+       "supported: NonNeg, MaxNorm"},
       {"SimpleRNN", {{"units", 1 << 30}}, {4, 3}, "beyond"},
       {"TimeDistributed", {{"layer", dense}}, {4, 3}, ""},
       {"TimeDistributed", json::object(), {4, 3}, "key \"layer\": must be a layer"},

@@ -1,0 +1,47 @@
+// What a variable may say of itself.
+#include "config/partitions.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace paracord {
+namespace {
+
+TEST_CASE("a constraint of a norm has axes of its variable and bounds that can be kept") {
+  const auto refused = [](const std::function<void(VariableSpec&)>& edit) {
+    std::vector<VariableSpec> variables(1);
+    variables[0].set_name("dense/kernel");
+    variables[0].add_shape(4);
+    variables[0].add_shape(3);
+    variables[0].set_dtype(FLOAT32);
+    edit(variables[0]);
+    return std::string(CheckVariables(variables).message());
+  };
+  const auto norm = [&](double least, double most, double rate, std::vector<uint32_t> axes) {
+    return refused([&](VariableSpec& v) {
+      v.set_constraint("norm");
+      v.mutable_norm()->set_least(least);
+      v.mutable_norm()->set_most(most);
+      v.mutable_norm()->set_rate(rate);
+      for (const uint32_t axis : axes) v.mutable_norm()->add_axes(axis);
+    });
+  };
+  const std::string no_norm = "variable \"dense/kernel\" has a norm that cannot be";
+  CHECK(norm(0, 2, 1, {0, 1}) == "");
+  CHECK(norm(0, 2, 1, {}) == no_norm);
+  CHECK(norm(0, 2, 1, {2}) == no_norm);
+  CHECK(norm(0, 2, 1, {1, 0}) == no_norm);
+  CHECK(norm(0, 2, 1, {1, 1}) == no_norm);
+  CHECK(norm(-1, 2, 1, {0}) == no_norm);
+  CHECK(norm(3, 2, 1, {0}) == no_norm);
+  CHECK(norm(0, std::numeric_limits<double>::infinity(), 1, {0}) == no_norm);
+  CHECK(norm(0, 2, 1.5, {0}) == no_norm);
+  CHECK(refused([](VariableSpec& v) { v.set_constraint("norm"); }) == no_norm);
+  CHECK(refused([](VariableSpec& v) { v.mutable_norm()->add_axes(0); }) == no_norm);
+}
+
+}  // namespace
+}  // namespace paracord
