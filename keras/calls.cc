@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "keras/json.h"
 
@@ -12,110 +11,6 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-
-// Functions of TensorFlow, and what Keras 3 calls them.
-constexpr std::pair<const char*, const char*> kOperationsOfKeras2[] = {
-    {"__operators__.add", "Add"},
-    {"__operators__.getitem", "GetItem"},
-    {"cast", "Cast"},
-    {"clip_by_value", "Clip"},
-    {"compat.v1.floor_div", "FloorDivide"},
-    {"compat.v1.gather", "Take"},
-    {"compat.v1.math.l2_normalize", "Normalize"},
-    {"compat.v1.norm", "Norm"},
-    {"compat.v1.pad", "Pad"},
-    {"compat.v1.squeeze", "Squeeze"},
-    {"compat.v1.transpose", "Transpose"},
-    {"compat.v1.where_v2", "Where"},
-    {"concat", "Concatenate"},
-    {"expand_dims", "ExpandDims"},
-    {"gather", "Take"},
-    {"identity", "ConvertToTensor"},
-    {"linalg.matmul", "Matmul"},
-    {"linalg.norm", "Norm"},
-    {"math.abs", "Absolute"},
-    {"math.add", "Add"},
-    {"math.add_n", "AddN"},
-    {"math.atan", "Arctan"},
-    {"math.ceil", "Ceil"},
-    {"math.cos", "Cos"},
-    {"math.cosh", "Cosh"},
-    {"math.divide", "Divide"},
-    {"math.equal", "Equal"},
-    {"math.erf", "Erf"},
-    {"math.exp", "Exp"},
-    {"math.expm1", "Expm1"},
-    {"math.floor", "Floor"},
-    {"math.floordiv", "FloorDivide"},
-    {"math.floormod", "Mod"},
-    {"math.greater", "Greater"},
-    {"math.greater_equal", "GreaterEqual"},
-    {"math.l2_normalize", "Normalize"},
-    {"math.less", "Less"},
-    {"math.less_equal", "LessEqual"},
-    {"math.log", "Log"},
-    {"math.log1p", "Log1p"},
-    {"math.log_sigmoid", "LogSigmoid"},
-    {"math.logical_and", "LogicalAnd"},
-    {"math.logical_not", "LogicalNot"},
-    {"math.logical_or", "LogicalOr"},
-    {"math.maximum", "Maximum"},
-    {"math.minimum", "Minimum"},
-    {"math.multiply", "Multiply"},
-    {"math.negative", "Negative"},
-    {"math.not_equal", "NotEqual"},
-    {"math.pow", "Power"},
-    {"math.reciprocal", "Reciprocal"},
-    {"math.reduce_all", "All"},
-    {"math.reduce_any", "Any"},
-    {"math.reduce_logsumexp", "Logsumexp"},
-    {"math.reduce_max", "Max"},
-    {"math.reduce_mean", "Mean"},
-    {"math.reduce_min", "Min"},
-    {"math.reduce_std", "Std"},
-    {"math.reduce_sum", "Sum"},
-    {"math.reduce_variance", "Var"},
-    {"math.round", "Round"},
-    {"math.rsqrt", "Rsqrt"},
-    {"math.sigmoid", "Sigmoid"},
-    {"math.sign", "Sign"},
-    {"math.sin", "Sin"},
-    {"math.sinh", "Sinh"},
-    {"math.softplus", "Softplus"},
-    {"math.sqrt", "Sqrt"},
-    {"math.square", "Square"},
-    {"math.subtract", "Subtract"},
-    {"math.tan", "Tan"},
-    {"math.tanh", "Tanh"},
-    {"math.truediv", "Divide"},
-    {"nn.elu", "Elu"},
-    {"nn.gelu", "Gelu"},
-    {"nn.leaky_relu", "LeakyRelu"},
-    {"nn.log_softmax", "LogSoftmax"},
-    {"nn.relu", "Relu"},
-    {"nn.relu6", "Relu6"},
-    {"nn.selu", "Selu"},
-    {"nn.silu", "Silu"},
-    {"nn.softmax", "Softmax"},
-    {"nn.softplus", "Softplus"},
-    {"nn.softsign", "Softsign"},
-    {"norm", "Norm"},
-    {"one_hot", "OneHot"},
-    {"ones_like", "OnesLike"},
-    {"pad", "Pad"},
-    {"repeat", "Repeat"},
-    {"reshape", "Reshape"},
-    {"reverse", "Flip"},
-    {"split", "Split"},
-    {"squeeze", "Squeeze"},
-    {"stack", "Stack"},
-    {"stop_gradient", "StopGradient"},
-    {"tile", "Tile"},
-    {"transpose", "Transpose"},
-    {"unstack", "Unstack"},
-    {"where", "Where"},
-    {"zeros_like", "ZerosLike"},
-};
 
 constexpr size_t kCallsMax = 1'000'000;
 
@@ -216,6 +111,21 @@ class CallReader {
     placed[kConstantKey] = true;
     return placed;
   }
+  // tf.range(0, limit=tensor) has no tensor but in an argument by name.
+  void PlaceMasksUnlessTensors() {
+    if (!call_.inputs.empty()) return;
+    for (auto& [name, tensor] : std::exchange(call_.masks, {})) {
+      call_.kwargs[name] = Place(std::move(tensor));
+    }
+  }
+  // An argument of Keras 2 that holds tensors among numbers, as [tensor, 24], which is a shape.
+  json Embedding(const json& value) {
+    if (!keras2_ || !HoldsTensor(value)) return Plain(value);
+    if (const auto tensor = Tensor(value)) return Place(*tensor);
+    json copy = value;
+    for (json& entry : copy) entry = Embedding(entry);
+    return copy;
+  }
   void Fail(const std::string& what) {
     if (error_.ok()) error_ = Bad(what);
   }
@@ -230,7 +140,7 @@ class CallReader {
       return;
     }
     if (name != "mask" || !value.is_array()) {
-      call_.kwargs[name] = Plain(value);
+      call_.kwargs[name] = Embedding(value);
       return;
     }
     for (size_t i = 0; i < value.size(); ++i) {
@@ -257,6 +167,11 @@ class CallReader {
     }
     const bool trains = *training != false && *training != 0;
     call_.mode = trains ? CallMode::kTraining : CallMode::kInference;
+  }
+  bool HoldsTensor(const json& value) const {
+    return value.is_structured() &&
+           (Tensor(value).has_value() ||
+            std::any_of(value.begin(), value.end(), [&](const json& e) { return HoldsTensor(e); }));
   }
   std::optional<TensorRef> Tensor(const json& value) const {
     return keras2_ ? History(value) : Keras3Tensor(value);
@@ -287,24 +202,41 @@ class CallReader {
   absl::Status error_;
 };
 
+// [layer, call, output, kwargs], a number in its place, or a list of these.
+absl::StatusOr<json> ReadEntry(const json& entry, CallReader& reader) {
+  if (entry.is_array() && entry.size() >= 3 && entry[0] == "_CONSTANT_VALUE") {
+    return reader.Constant(entry[2]);
+  }
+  if (const auto tensor = History(entry)) return reader.Place(*tensor);
+  const bool lists = entry.is_array() && !entry.empty() &&
+                     std::all_of(entry.begin(), entry.end(),
+                                 [](const json& each) { return each.is_array() && !each.empty(); });
+  if (!lists) return Bad("an entry must be [layer, call, output, kwargs]");
+  json list = json::array();
+  for (const json& each : entry) {
+    ASSIGN_OR_RETURN(json read, ReadEntry(each, reader));
+    list.push_back(std::move(read));
+  }
+  return ReadNumberArray(list).has_value() ? reader.Constant(list) : list;
+}
+
+// Each entry has them; those of the first count. Null: there are none.
+const json* KwargsOf(const json& node) {
+  if (!node.is_array() || node.empty()) return nullptr;
+  if (!node[0].is_string()) return KwargsOf(node[0]);
+  return node.size() > 3 && node[3].is_object() ? &node[3] : nullptr;
+}
+
 // A list of [layer, call, output, kwargs], or for an operation just one of these.
 absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
   CallReader reader(/*keras2=*/true);
   const bool one = !node.empty() && node[0].is_string();
   json tensors = json::array();
-  const json* kwargs = nullptr;
   for (size_t i = 0; i < (one ? 1 : node.size()); ++i) {
-    const json& entry = one ? node : node[i];
-    const bool long_enough = entry.is_array() && entry.size() >= 3;
-    if (long_enough && entry[0] == "_CONSTANT_VALUE") {
-      tensors.push_back(reader.Constant(entry[2]));
-    } else if (const auto tensor = History(entry)) {
-      tensors.push_back(reader.Place(*tensor));
-    } else {
-      return Bad("an entry must be [layer, call, output, kwargs]");
-    }
-    if (i == 0 && long_enough && entry.size() > 3 && entry[3].is_object()) kwargs = &entry[3];
+    ASSIGN_OR_RETURN(json tensor, ReadEntry(one ? node : node[i], reader));
+    tensors.push_back(std::move(tensor));
   }
+  const json* kwargs = KwargsOf(node);
   // Of a merge layer, one argument that is a list.
   if (tensors.size() == 1) {
     reader.call().args.push_back(tensors[0]);
@@ -314,11 +246,14 @@ absl::StatusOr<CallSpec> ReadKeras2(const json& node) {
     reader.call().args.push_back(tensors);
   }
   if (kwargs != nullptr) {
-    if (kwargs->contains("slice_spec")) reader.call().args.push_back((*kwargs)["slice_spec"]);
+    if (kwargs->contains("slice_spec")) {
+      reader.call().args.push_back(reader.Embedding((*kwargs)["slice_spec"]));
+    }
     json rest = *kwargs;
     rest.erase("slice_spec");
     reader.Kwargs(rest);
   }
+  reader.PlaceMasksUnlessTensors();
   return reader.Take();
 }
 
@@ -429,19 +364,6 @@ absl::StatusOr<std::vector<NamedRef>> ReadEndpoints(const json& value) {
   }
   if (refs.empty()) return bad;
   return refs;
-}
-
-std::string OperationOfKeras2(const std::string& function) {
-  for (const auto& [name, operation] : kOperationsOfKeras2) {
-    if (function == name) return operation;
-  }
-  return "";
-}
-
-std::string SupportedOfKeras2() {
-  return absl::StrJoin(kOperationsOfKeras2, ", ", [](std::string* text, const auto& entry) {
-    absl::StrAppend(text, entry.first);
-  });
 }
 
 }  // namespace paracord

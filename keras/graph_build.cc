@@ -217,6 +217,15 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
   if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
   if (node.hands_mask) return InputsKnown(node) ? AddHandingMask(node) : kUnknown;
+  if (TakesNumbers(node)) {
+    if (!InputsKnown(node)) return kUnknown;
+    ASSIGN_OR_RETURN(NodeSpec numbers, WithNumbers(node));
+    return AddCallWith(calls_.emplace_back(std::move(numbers)));
+  }
+  return AddCallWith(node);
+}
+
+absl::StatusOr<Graph::Value> Graph::Builder::AddCallWith(const NodeSpec& node) {
   ASSIGN_OR_RETURN(Layer* const layer, LayerOf(node));
   if (!InputsKnown(node)) return kUnknown;
   const size_t first = graph_.nodes_.size();
@@ -283,22 +292,25 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
                                                                    Layer& layer) {
   size_t rank = 0, constants = 0;
   for (const size_t input : node.inputs) {
-    if (model_.nodes[input].constant.has_value()) {
+    if (ConstantOf(input) != nullptr) {
       ++constants;
     } else {
       rank = std::max(rank, graph_.shape(values_[input]).size());
     }
   }
-  if (constants == node.inputs.size()) {
+  // Of positions that the model file has, the same for every example.
+  const bool ids = layer.class_name() == "Embedding";
+  if (constants == node.inputs.size() && !ids) {
     return AtLayer(layer, absl::InvalidArgumentError("all that it is called with are constants"));
   }
   std::vector<Value> inputs;
   for (const size_t input : node.inputs) {
     Value value = values_[input];
-    if (const auto& array = model_.nodes[input].constant) {
+    if (const NumberArray* const array = ConstantOf(input)) {
       if (layer.Keeps(*array)) continue;
-      ASSIGN_OR_RETURN(value, AddConstant(layer, *array,
-                                          layer.ConstantShape(inputs.size(), array->shape, rank)));
+      const absl::StatusOr<Shape> shape =
+          ids ? array->shape : layer.ConstantShape(inputs.size(), array->shape, rank);
+      ASSIGN_OR_RETURN(value, AddConstant(layer, *array, shape));
     }
     inputs.push_back(value);
   }
@@ -394,6 +406,10 @@ bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
                                    [&](const Endpoint& e) { return e.node == values_.size(); });
       const auto index = static_cast<size_t>(at - model_.inputs.begin());
       value = AddInput(index, data[index]);
+    } else if (const absl::StatusOr<std::optional<Value>> folded = FoldCall(node); !folded.ok()) {
+      Problem(folded.status());
+    } else if (folded->has_value()) {
+      value = **folded;
     } else {
       const absl::StatusOr<Value> added = AddCallOf(node);
       if (added.ok()) value = *added;

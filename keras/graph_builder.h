@@ -1,6 +1,7 @@
 // How a Graph comes of a model file; part of graph.h, for the files that build it alone.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "keras/graph.h"
+#include "keras/known_numbers.h"
 #include "keras/layers/number_array.h"
 
 namespace paracord {
@@ -38,6 +40,18 @@ class Graph::Builder {
   absl::StatusOr<Layer*> LayerOf(const NodeSpec& node);
   bool InputsKnown(const NodeSpec& node) const;
   absl::StatusOr<Value> AddCallOf(const NodeSpec& node);
+  absl::StatusOr<Value> AddCallWith(const NodeSpec& node);  // of numbers that have been put in
+  // graph_numbers.cc
+  std::optional<KnownNumbers> KnownOf(size_t input) const;
+  bool MayFold(const NodeSpec& node) const;
+  absl::StatusOr<KnownNumbers> Fold(const NodeSpec& node) const;
+  // Of its operation: the shape, the size or the rank of an input.
+  absl::StatusOr<KnownNumbers> SizesOf(const std::string& operation, size_t input) const;
+  // What becomes of the next node if it is numbers: kNone, or kUnknown. Nothing: it is a call.
+  absl::StatusOr<std::optional<Value>> FoldCall(const NodeSpec& node);
+  bool TakesNumbers(const NodeSpec& node) const;
+  const NumberArray* ConstantOf(size_t input) const;  // null: it is none
+  absl::StatusOr<NodeSpec> WithNumbers(const NodeSpec& node) const;
   absl::StatusOr<Value> AddNode(const NodeSpec& node, Layer& layer);
   absl::StatusOr<Value> AddPart(const NodeSpec& node);
   absl::StatusOr<Value> AddFolded(Layer& layer, std::span<const Value> inputs);
@@ -79,6 +93,11 @@ class Graph::Builder {
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several
   std::vector<Value> masks_;       // by value
+  // By node: what was computed of shapes alone, and is no value of the graph.
+  std::map<size_t, KnownNumbers> known_;
+  std::map<size_t, KnownNumbers> known_parts_;  // all outputs of one that has several
+  std::map<size_t, NumberArray> operands_;      // known_ as constants
+  std::deque<NodeSpec> calls_;                  // with numbers in place of tensors
 };
 
 }  // namespace paracord

@@ -140,6 +140,9 @@ class ConcatenateLayer : public Layer {
       : Layer(config), axis_(config.AnyInteger("axis", stack ? 0 : -1)), stack_(stack) {}
 
   size_t most_inputs() const override { return SIZE_MAX; }
+  absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t) const override {
+    return ShapeOfOne(constant);
+  }
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     return Bfloat16::kIfComputed;
   }

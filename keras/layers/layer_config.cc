@@ -153,7 +153,8 @@ void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
   // Masks are bool; a Cast says of its own what it does. Ones and zeros are the same in all.
   const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike") ||
-                   class_name_ == "Cast" || class_name_ == "OneHot";
+                   class_name_ == "Cast" || class_name_ == "OneHot" ||
+                   class_name_ == "SequenceMask";
   if (dtype == nullptr || any) return;
   const json* name = dtype;
   if (dtype->is_object()) {
@@ -308,10 +309,10 @@ void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
                                   " is not supported; supported: NonNeg, MaxNorm, "
                                   "UnitNorm, MinMaxNorm"));
   }
-}
   if (const absl::Status read = own.Finish(); !read.ok()) return Fail(key, read.message());
   Ignore(key);
   constraints_.push_back(std::move(constraint));
+}
 
 void LayerConfig::ReadRegularizers() {
   for (auto it = config_.begin(); it != config_.end(); ++it) {

@@ -122,6 +122,7 @@ constexpr LayerEntry kOperations[] = {
     {"Any", MakeReduce},
     {"Arctan", MakeUnary},
     {"Average", MakeReduce},
+    {"BroadcastTo", MakeRearrangement},
     {"Cast", MakeUnary},
     {"Ceil", MakeUnary},
     {"Celu", MakeUnary},
@@ -130,9 +131,11 @@ constexpr LayerEntry kOperations[] = {
     {"ConvertToTensor", MakeUnary},
     {"Cos", MakeUnary},
     {"Cosh", MakeUnary},
+    {"Cumsum", MakeCumsum},
     {"Divide", MakeOperator},
     {"Einsum", MakeEinsumOperation},
     {"Elu", MakeUnary},
+    {"EnsureShape", MakeUnary},
     {"Equal", MakeOperator},
     {"Erf", MakeUnary},
     {"Exp", MakeUnary},
@@ -188,11 +191,13 @@ constexpr LayerEntry kOperations[] = {
     {"Round", MakeUnary},
     {"Rsqrt", MakeUnary},
     {"Selu", MakeUnary},
+    {"SequenceMask", MakeSequenceMask},
     {"Sigmoid", MakeUnary},
     {"Sign", MakeUnary},
     {"Silu", MakeUnary},
     {"Sin", MakeUnary},
     {"Sinh", MakeUnary},
+    {"Slice", MakeSlice},
     {"SoftShrink", MakeUnary},
     {"Softmax", MakeUnary},
     {"Softplus", MakeUnary},
@@ -270,11 +275,6 @@ absl::Status CheckElements(const Shape& shape) {
   return absl::OkStatus();
 }
 
-absl::Status Layer::Declare(size_t index, const std::string& variable, const Shape& shape,
-                            const Initializer& initializer) {
-  RETURN_IF_ERROR(CheckElements(shape));
-  if (index < variables_.size()) {
-    const auto& have = variables_[index].shape();
 namespace {
 
 absl::Status Constrain(const Constraint& constraint, VariableSpec& spec) {
@@ -300,6 +300,11 @@ absl::Status Constrain(const Constraint& constraint, VariableSpec& spec) {
 
 }  // namespace
 
+absl::Status Layer::Declare(size_t index, const std::string& variable, const Shape& shape,
+                            const Initializer& initializer) {
+  RETURN_IF_ERROR(CheckElements(shape));
+  if (index < variables_.size()) {
+    const auto& have = variables_[index].shape();
     if (std::equal(have.begin(), have.end(), shape.begin(), shape.end(),
                    [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); })) {
       return absl::OkStatus();

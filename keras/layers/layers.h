@@ -17,6 +17,7 @@ std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
 std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack
 std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // over steps and images
 std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
+std::unique_ptr<Layer> MakeCumsum(LayerConfig& config);
 std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
@@ -54,7 +55,8 @@ std::unique_ptr<Layer> MakeArrayRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
 std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNormalization
 std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention
-std::unique_ptr<Layer> MakeSlice(LayerConfig& config);
+std::unique_ptr<Layer> MakeSequenceMask(LayerConfig& config);
+std::unique_ptr<Layer> MakeSlice(LayerConfig& config);  // x[:, 1:3], and tf.slice
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);
 std::unique_ptr<Layer> MakeSplit(LayerConfig& config);  // and Unstack
 std::unique_ptr<Layer> MakeStopGradient(LayerConfig& config);

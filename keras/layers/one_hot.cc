@@ -1,5 +1,5 @@
 // one_hot(ids, n): along a new axis of n elements, 1 at the place that an id names; an id that
-// names none has zeros.
+// names none has zeros. sequence_mask(lengths, n): 1 at the first places, as many as a length says.
 #include <numeric>
 
 #include "common/status_macros.h"
@@ -12,24 +12,27 @@ namespace {
 class OneHotKernel : public Kernel {
  public:
   // `places`: 0, 1, ..., b of the walk.
-  OneHotKernel(Ops& ops, Walk walk, DeviceArray places)
-      : ops_(ops), walk_(std::move(walk)), places_(std::move(places)) {}
+  OneHotKernel(Ops& ops, BinaryKind kind, Walk walk, DeviceArray places)
+      : ops_(ops), kind_(kind), walk_(std::move(walk)), places_(std::move(places)) {}
   void Forward(const ForwardCall& call) override {
-    ops_.Binary(BinaryKind::kEqual, walk_, call.inputs[0], places_.get(), call.output);
+    ops_.Binary(kind_, walk_, call.inputs[0], places_.get(), call.output);
   }
   void Backward(const BackwardCall&) override {}
 
  private:
   Ops& ops_;
+  const BinaryKind kind_;
   const Walk walk_;
   const DeviceArray places_;
 };
 
 class OneHotLayer : public Layer {
  public:
-  explicit OneHotLayer(LayerConfig& config)
+  // `key`: how many places there are. `kind`: of the input and the number of a place.
+  OneHotLayer(LayerConfig& config, const char* key, BinaryKind kind)
       : Layer(config),
-        classes_(config.RequiredInteger(config.keras2() ? "depth" : "num_classes", 1)),
+        kind_(kind),
+        classes_(config.RequiredInteger(key, 1)),
         axis_(config.AnyInteger("axis", -1)) {}
   bool differentiable() const override { return false; }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
@@ -49,7 +52,7 @@ class OneHotLayer : public Layer {
     std::iota(numbers.begin(), numbers.end(), 0.f);
     ASSIGN_OR_RETURN(DeviceArray places, ops.Allocate(classes_));
     ops.Upload(classes_, numbers.data(), places.get());
-    return std::make_unique<OneHotKernel>(ops, Shorten(std::move(walk)), std::move(places));
+    return std::make_unique<OneHotKernel>(ops, kind_, Shorten(std::move(walk)), std::move(places));
   }
 
  private:
@@ -61,13 +64,18 @@ class OneHotLayer : public Layer {
     return AxisOf(input, axis_, static_cast<int64_t>(input.size()) + 2);
   }
 
+  const BinaryKind kind_;
   const int64_t classes_, axis_;
 };
 
 }  // namespace
 
 std::unique_ptr<Layer> MakeOneHot(LayerConfig& config) {
-  return std::make_unique<OneHotLayer>(config);
+  return std::make_unique<OneHotLayer>(config, config.keras2() ? "depth" : "num_classes",
+                                       BinaryKind::kEqual);
+}
+std::unique_ptr<Layer> MakeSequenceMask(LayerConfig& config) {
+  return std::make_unique<OneHotLayer>(config, "maxlen", BinaryKind::kGreater);
 }
 
 }  // namespace paracord

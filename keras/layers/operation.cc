@@ -107,7 +107,8 @@ std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
     if (dtype == "bool") return MakeActivationLayer(config, {K::kNotEqual, 0});
     return MakeActivationLayer(config, {dtype == "float32" ? K::kLinear : K::kTruncate});
   }
-  if (name == "LogicalNot") {  // 1 - (x != 0)
+  if (name == "EnsureShape") config.Ignore("shape");  // Keras has held it against the model's
+  if (name == "LogicalNot") {                         // 1 - (x != 0)
     return MakeActivations(config, {K::kNotEqual, 0}, {K::kAffine, -1, 1});
   }
   if (name == "Log2" || name == "Log10") {

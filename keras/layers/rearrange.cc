@@ -337,6 +337,27 @@ std::unique_ptr<Layer> MakePad(LayerConfig& config) {
       });
 }
 
+std::unique_ptr<Layer> MakeBroadcastTo(LayerConfig& config) {
+  Shape target = config.Dims("shape");
+  if (target.empty() || target[0] != -1) {
+    config.Fail("shape", "must begin with the size of the batch");
+    target = {-1};
+  }
+  target.erase(target.begin());
+  return std::make_unique<PlannedLayer>(
+      config, [target](const Shape& input) -> absl::StatusOr<Plan> {
+        Shape times = target;
+        bool fits = target.size() == input.size();
+        for (size_t i = 0; fits && i < input.size(); ++i) {
+          fits = target[i] > 0 && (input[i] == 1 || input[i] == target[i]);
+          if (fits) times[i] = target[i] / input[i];
+        }
+        if (fits) return Repeated(input, times, false);
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot broadcast ", ShapeName(input), " to ", ShapeName(target)));
+      });
+}
+
 std::unique_ptr<Layer> MakeRepeat(LayerConfig& config) {
   const int64_t times = config.AnyInteger("repeats", 1);
   if (times < 1) config.Fail("repeats", "must be at least 1");
@@ -370,6 +391,7 @@ std::unique_ptr<Layer> MakeRearrangement(LayerConfig& config) {
   if (name == "Take") return std::make_unique<TakeLayer>(config);
   if (name == "Pad") return MakePad(config);
   if (name == "Repeat") return MakeRepeat(config);
+  if (name == "BroadcastTo") return MakeBroadcastTo(config);
   if (name == "Tile") {
     const char* key = config.keras2() ? "multiples" : "repeats";
     const json* value = config.Value(key);

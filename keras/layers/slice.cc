@@ -14,6 +14,10 @@ namespace {
 class SliceLayer : public CopyLayer {
  public:
   explicit SliceLayer(LayerConfig& config) : CopyLayer(config) {
+    if (config.class_name() == "Slice") {
+      ReadBounds(config);
+      return;
+    }
     const nlohmann::json& args = config.TakeArgs();
     if (!args.is_array() || args.size() != 2) {
       config.Fail("args", "must be a tensor and a key");
@@ -75,6 +79,22 @@ class SliceLayer : public CopyLayer {
   }
 
  private:
+  // tf.slice(x, begin, size), where a size of -1 is what there is; of the batch all is taken.
+  void ReadBounds(LayerConfig& config) {
+    const std::vector<int64_t> begin = config.Integers("begin"), size = config.Dims("size");
+    key_ = nlohmann::json::array();
+    for (size_t i = 0; i < begin.size() && i < size.size(); ++i) {
+      const bool all = size[i] < 0;
+      key_.push_back({{"start", begin[i]},
+                      {"stop", all ? nlohmann::json() : nlohmann::json(begin[i] + size[i])},
+                      {"step", nullptr}});
+    }
+    if (begin.empty() || begin.size() != size.size() || begin[0] != 0 || size[0] >= 0) {
+      key_ = nlohmann::json::array({{{"start", nullptr}, {"stop", nullptr}, {"step", nullptr}}});
+      config.Fail("begin", "and size must be numbers for each axis, and take the whole batch");
+    }
+  }
+
   using Limits = std::array<std::optional<int64_t>, 3>;
   struct Resolved {
     int64_t count = 0, from = 0, step = 1;

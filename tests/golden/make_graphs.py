@@ -23,6 +23,7 @@ from image_cases import CASES as IMAGE_CASES
 from operation_cases import CASES as OPERATION_CASES
 from oracle import KERAS2, keras, tf
 from sequence_cases import CASES as SEQUENCE_CASES
+from size_cases import CASES as SIZE_CASES
 
 RATE = 0.125
 ONLY = [a for a in sys.argv[1:] if not a.startswith("--")]
@@ -172,7 +173,8 @@ def write(cases, name):
 
 
 ALL = {"graph": CASES, "sequence": SEQUENCE_CASES, "batch": BATCH_CASES, "call": CALL_CASES,
-       "constant": CONSTANT_CASES, "image": IMAGE_CASES, "operation": OPERATION_CASES}
+       "constant": CONSTANT_CASES, "image": IMAGE_CASES, "operation": OPERATION_CASES,
+       "size": SIZE_CASES}
 VERSION = "keras2" if KERAS2 else "keras3"
 good = [write(cases, f"{name}.{VERSION}.json") for name, cases in ALL.items()
         if not ONLY or any(wanted in cases for wanted in ONLY)]

@@ -1,4 +1,5 @@
 // Compiled models of any shape against Keras' own numbers (tests/golden/make_graphs.py).
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -82,6 +83,32 @@ Batch GoldenBatch(const json& golden, bool with_values) {
   return batch;
 }
 
+// As the parameter servers do after an update (proto: NormConstraint).
+void Constrain(const VariableSpec& variable, std::vector<float>& values) {
+  const NormConstraint& norm = variable.norm();
+  const auto group = [&](size_t element) {  // its indices along the other axes
+    std::vector<uint64_t> others;
+    for (int axis = variable.shape_size(); axis-- > 0;) {
+      const uint64_t size = variable.shape(axis), at = element % size;
+      element /= size;
+      const bool summed =
+          std::find(norm.axes().begin(), norm.axes().end(), axis) != norm.axes().end();
+      if (!summed) others.push_back(at);
+    }
+    return others;
+  };
+  std::map<std::vector<uint64_t>, double> squares;
+  for (size_t i = 0; i < values.size(); ++i) {
+    squares[group(i)] += std::pow(static_cast<double>(values[i]), 2);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double length = std::sqrt(squares[group(i)]);
+    const double wanted =
+        norm.rate() * std::clamp(length, norm.least(), norm.most()) + (1 - norm.rate()) * length;
+    values[i] *= static_cast<float>(wanted / (length + 1e-7));
+  }
+}
+
 // Plain SGD, and moving averages, as the parameter servers apply them.
 void Step(const GradientProgram& program, float rate, Variables& variables) {
   for (size_t v = 0; v < variables.values.size(); ++v) {
@@ -92,6 +119,9 @@ void Step(const GradientProgram& program, float rate, Variables& variables) {
       const float given = variables.gradients[v][i];
       value = moving ? value * keep + given * (1 - keep) : value - rate * given;
       if (program.variables()[v].constraint() == "non_neg") value = std::max(value, 0.f);
+    }
+    if (program.variables()[v].constraint() == "norm") {
+      Constrain(program.variables()[v], variables.values[v]);
     }
   }
 }
@@ -240,6 +270,14 @@ TEST_CASE("operations on tensors are those of Keras 3") { CheckFile("operation.k
 
 TEST_CASE("functions of TensorFlow are those that Keras 2 calls") {
   CheckFile("operation.keras2.json", 13);
+}
+
+TEST_CASE("sums along an axis and constraints are those of Keras 3") {
+  CheckFile("size.keras3.json", 6);
+}
+
+TEST_CASE("what Keras 2 computes of shapes, and constraints, are those of Keras 2") {
+  CheckFile("size.keras2.json", 10);
 }
 
 }  // namespace
