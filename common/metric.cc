@@ -11,15 +11,14 @@ namespace {
 // 0 of nothing, as in Keras: where all weights are 0.
 double Share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
-// values: positives, then negatives, by bucket of the prediction. Counts above threshold i are sums
-// of the buckets from i on. Formulas: keras/src/metrics/confusion_metrics.py, AUC.
-double AreaUnderCurve(const MetricState& state, bool pr) {
-  const int n = state.values_size() / 2;
+// values: positives, then negatives, n of each, by bucket of the prediction. Counts above threshold
+// i are sums of the buckets from i on. Formulas: keras/src/metrics/confusion_metrics.py, AUC.
+double AreaOfLabel(const double* values, int n, bool pr) {
   std::vector<double> tp(static_cast<size_t>(n)), fp(static_cast<size_t>(n));
   double positives = 0, negatives = 0;
   for (int i = n; i-- > 0;) {
-    positives += state.values(i);
-    negatives += state.values(n + i);
+    positives += values[i];
+    negatives += values[n + i];
     tp[static_cast<size_t>(i)] = positives;
     fp[static_cast<size_t>(i)] = negatives;
   }
@@ -37,6 +36,18 @@ double AreaUnderCurve(const MetricState& state, bool pr) {
     area += Share(slope * (tp[i] - tp[i + 1] + intercept * std::log(ratio)), positives);
   }
   return area;
+}
+
+double AreaUnderCurve(const MetricState& state, bool pr) {
+  const double* const values = state.values().data();
+  if (state.label_weights().empty()) return AreaOfLabel(values, state.values_size() / 2, pr);
+  const int labels = state.label_weights_size(), n = state.values_size() / labels / 2;
+  double sum = 0, weights = 0;
+  for (int label = 0; label < labels; ++label) {
+    sum += state.label_weights(label) * AreaOfLabel(values + 2 * n * label, n, pr);
+    weights += state.label_weights(label);
+  }
+  return Share(sum, weights);
 }
 
 // values: of each class true positives, false positives, false negatives, support.
@@ -74,6 +85,7 @@ double R2(const MetricState& state) {
 
 void MergeMetric(const MetricState& state, MetricState& sum) {
   sum.set_kind(state.kind());
+  if (!state.label_weights().empty()) *sum.mutable_label_weights() = state.label_weights();
   while (sum.values_size() < state.values_size()) sum.add_values(0);
   for (int i = 0; i < state.values_size(); ++i) {
     sum.set_values(i, sum.values(i) + state.values(i));

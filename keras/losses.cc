@@ -51,11 +51,13 @@ bool SameUpToOne(const Shape& a, const Shape& b) {
          (!b.empty() && b.back() == 1 && WithoutLast(b) == a);
 }
 
+// What Keras writes of every loss and metric, at the one value that we compute with.
 bool IsDefault(const std::string& key, const nlohmann::json& value) {
   // Of a loss as a metric; those of losses are read.
   if (key == "reduction") return value == "sum_over_batch_size" || value == "auto";
   if (key == "axis") return value == -1;
-  return value.is_null() || value == false || key == "label" || key == "dtype" || key == "fn";
+  if (key == "dtype") return value.is_null() || value == "float32";
+  return value.is_null() || key == "label" || key == "fn";
 }
 
 absl::Status ReadReduction(const std::string& title, const NamedSpec& spec, SpecOptions& options,
@@ -74,12 +76,12 @@ absl::Status ReadReduction(const std::string& title, const NamedSpec& spec, Spec
       "; supported: sum_over_batch_size, mean, sum"));
 }
 
+}  // namespace
+
 bool IsCrossentropy(LossKind kind) {
   return IsFocal(kind) || kind == LossKind::kSparseCategoricalCrossentropy ||
          kind == LossKind::kCategoricalCrossentropy || kind == LossKind::kBinaryCrossentropy;
 }
-
-}  // namespace
 
 const nlohmann::json* SpecOptions::Find(const std::string& key) {
   read_.push_back(key);
@@ -99,6 +101,29 @@ double SpecOptions::Number(const std::string& key, double fallback) {
   if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
   Fail(key, "a number");
   return fallback;
+}
+
+double SpecOptions::OneNumber(const std::string& key, double fallback) {
+  const nlohmann::json* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (value->is_array() && value->size() == 1) value = &value->front();
+  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
+  Fail(key, "one number: a metric has one value");
+  return fallback;
+}
+
+std::vector<double> SpecOptions::Numbers(const std::string& key) {
+  const nlohmann::json* value = Find(key);
+  std::vector<double> numbers;
+  if (value == nullptr) return numbers;
+  for (const nlohmann::json& each : value->is_array() ? *value : nlohmann::json::array()) {
+    if (each.is_number() && std::isfinite(each.get<double>())) numbers.push_back(each);
+  }
+  if (!value->is_array() || numbers.size() != value->size() || numbers.empty()) {
+    Fail(key, "a list of numbers");
+    numbers.clear();
+  }
+  return numbers;
 }
 
 bool SpecOptions::Flag(const std::string& key, bool fallback) {

@@ -48,6 +48,9 @@ inline bool IsFocal(LossKind kind) {
          kind == LossKind::kCategoricalFocalCrossentropy;
 }
 
+// Whether it is one of the losses with the options of ReadCrossentropy.
+bool IsCrossentropy(LossKind kind);
+
 class SpecOptions;
 // What the options of a crossentropy of any kind say.
 void ReadCrossentropy(SpecOptions& options, LossSpec& loss);
@@ -74,6 +77,9 @@ class SpecOptions {
  public:
   SpecOptions(std::string title, const NamedSpec& spec) : title_(std::move(title)), spec_(spec) {}
   double Number(const std::string& key, double fallback);
+  // The same, where Keras may have it as a list of one.
+  double OneNumber(const std::string& key, double fallback);
+  std::vector<double> Numbers(const std::string& key);  // a list; empty: none
   bool Flag(const std::string& key, bool fallback);
   std::string Text(const std::string& key, const std::string& fallback);
   absl::Status Finish();

@@ -59,13 +59,52 @@ std::string ByShapes(const std::string& name, const Shape& output, const Shape& 
   return (sparse ? "sparse_categorical_" : "categorical_") + what;
 }
 
+// Of AUC, by label or not.
+absl::Status ReadCurve(const std::string& title, SpecOptions& options, MetricSpec& metric) {
+  const auto bad = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(title, ": ", what));
+  };
+  metric.points = static_cast<int64_t>(options.Number("num_thresholds", 200));
+  metric.logits = options.Flag("from_logits", false);
+  const std::string curve = options.Text("curve", "ROC");
+  if (options.Text("summation_method", "interpolation") != "interpolation" ||
+      (curve != "ROC" && curve != "PR") || metric.points < 2 || metric.points > 10'000) {
+    return bad(
+        "needs curve ROC or PR, summation_method interpolation, and 2 to 10000 "
+        "num_thresholds");
+  }
+  if (curve == "PR") metric.state = METRIC_AUC_PR;
+  metric.by_label = options.Flag("multi_label", false);
+  const auto labels = static_cast<double>(metric.columns);
+  if (metric.by_label && metric.rows != 1) {
+    return bad("multi_label is for outputs of one axis");
+  }
+  const double given = options.Number("num_labels", labels);
+  if (given != labels) {
+    return bad(absl::StrCat("num_labels is ", given, ", but the output has ", labels));
+  }
+  metric.label_weights = options.Numbers("label_weights");
+  if (!metric.label_weights.empty() && static_cast<double>(metric.label_weights.size()) != labels) {
+    return bad(absl::StrCat("label_weights has ", metric.label_weights.size(),
+                            " numbers, but the output has ", labels, " labels"));
+  }
+  if (metric.by_label && metric.label_weights.empty()) {
+    metric.label_weights.assign(static_cast<size_t>(metric.columns), 1);
+  }
+  if (metric.by_label && metric.points * metric.columns > 10'000'000) {
+    return bad("num_thresholds times the labels must be at most 10000000");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, MetricSpec& metric) {
   SpecOptions options(title, spec);
   switch (metric.kind) {
     case Kind::kMeanLoss:
-      metric.loss.from_logits = options.Flag("from_logits", false);
-      metric.loss.label_smoothing = static_cast<float>(options.Number("label_smoothing", 0));
-      if (IsFocal(metric.loss.kind)) ReadCrossentropy(options, metric.loss);
+      if (IsCrossentropy(metric.loss.kind)) ReadCrossentropy(options, metric.loss);
+      if (metric.loss.kind == LossKind::kHuber) {
+        metric.loss.delta = static_cast<float>(options.Number("delta", 1));
+      }
       break;
     case Kind::kBinaryMatch:
       metric.threshold = options.Number("threshold", 0.5);
@@ -75,23 +114,11 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
       metric.k = static_cast<int64_t>(options.Number("k", 5));
       break;
     case Kind::kConfusion:
-      metric.threshold = options.Number("thresholds", 0.5);
+      metric.threshold = options.OneNumber("thresholds", 0.5);
       break;
-    case Kind::kCurve: {
-      metric.points = static_cast<int64_t>(options.Number("num_thresholds", 200));
-      metric.logits = options.Flag("from_logits", false);
-      const std::string curve = options.Text("curve", "ROC");
-      if (options.Text("summation_method", "interpolation") != "interpolation" ||
-          (curve != "ROC" && curve != "PR") || metric.points < 2 || metric.points > 10'000) {
-        return absl::InvalidArgumentError(
-            title +
-            ": needs curve ROC or PR, summation_method interpolation, and 2 to 10000 "
-            "num_thresholds");
-      }
-      options.Flag("multi_label", false);
-      if (curve == "PR") metric.state = METRIC_AUC_PR;
+    case Kind::kCurve:
+      RETURN_IF_ERROR(ReadCurve(title, options, metric));
       break;
-    }
     case Kind::kPerClass: {
       const std::string average = options.Text("average", metric.columns == 1 ? "macro" : "");
       metric.by_argmax = !spec.options.contains("threshold") || spec.options["threshold"].is_null();
@@ -105,7 +132,9 @@ absl::Status ReadOptions(const std::string& title, const NamedSpec& spec, Metric
       break;
     }
     case Kind::kResiduals:
-      options.Number("num_regressors", 0);
+      if (options.Number("num_regressors", 0) != 0) {
+        return absl::InvalidArgumentError(title + ": num_regressors must be 0");
+      }
       // Null is a number for each column.
       if (options.Text("class_aggregation", "uniform_average") != "uniform_average" ||
           (spec.options.contains("class_aggregation") &&
@@ -161,13 +190,15 @@ double* Values(MetricState& state, int64_t n) {
 // taken when the value is asked for.
 void AddToCurve(const MetricSpec& m, const float* y, const float* t, double weight,
                 double* values) {
-  for (int64_t c = 0; c < m.columns; ++c) {
+  const bool weighs = !m.by_label && !m.label_weights.empty();
+  for (int64_t c = 0; c < m.columns; ++c, values += m.by_label ? 2 * m.points : 0) {
+    const double own = weighs ? weight * m.label_weights[static_cast<size_t>(c)] : weight;
     double p = static_cast<double>(y[c]);
     if (m.logits) p = 1 / (1 + std::exp(-p));
     p = std::min(std::max(0.0, p), 1.0);  // 0 of what is no number
     const auto bucket = static_cast<int64_t>(
         std::max(std::ceil(static_cast<float>(p) * static_cast<float>(m.points - 1)) - 1, 0.f));
-    values[t[c] > 0 ? bucket : m.points + bucket] += weight;
+    values[t[c] > 0 ? bucket : m.points + bucket] += own;
   }
 }
 
@@ -217,7 +248,7 @@ int64_t StateSize(const MetricSpec& m) {
     case Kind::kConfusion:
       return 4;
     case Kind::kCurve:
-      return 2 * m.points;
+      return 2 * m.points * (m.by_label ? m.columns : 1);
     case Kind::kPerClass:
     case Kind::kResiduals:
       return 4 * m.columns;
@@ -269,6 +300,8 @@ absl::StatusOr<MetricSpec> ResolveMetric(const NamedSpec& spec, const Shape& out
 void AddToMetric(const MetricSpec& m, int64_t rows, const float* outputs, const float* targets,
                  std::span<const float> weights, MetricState& state) {
   state.set_kind(m.state);
+  if (m.by_label)
+    state.mutable_label_weights()->Assign(m.label_weights.begin(), m.label_weights.end());
   double* values = Values(state, StateSize(m));
   const bool has_weights = !weights.empty();
   if (m.kind == Kind::kMeanLoss) {

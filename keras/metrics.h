@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "config/job.h"
@@ -35,7 +36,9 @@ struct MetricSpec {
   bool by_argmax = false;  // kPerClass: the best class is predicted, not all above the threshold
   bool logits = false;     // kCurve: a sigmoid first
   int64_t k = 5;
-  int64_t points = 200;  // thresholds of a curve
+  int64_t points = 200;               // thresholds of a curve
+  bool by_label = false;              // kCurve: a curve for each column
+  std::vector<double> label_weights;  // kCurve: of the columns; empty: all count alike
   int64_t rows = 0, columns = 0;
   bool weighted = false;  // by sample weights
 };

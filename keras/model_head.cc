@@ -77,7 +77,11 @@ void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
 template <class Resolve>
 absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   absl::Status status = resolve(spec, Shape{2}, Shape{}).status();
-  for (const Shape& both : {Shape{1}, Shape{2}}) {
+  const auto weights = spec.options.find("label_weights"), number = spec.options.find("num_labels");
+  int64_t labels = 2;
+  if (weights != spec.options.end()) labels = static_cast<int64_t>(weights->size());
+  if (number != spec.options.end() && number->is_number_integer()) labels = number->get<int64_t>();
+  for (const Shape& both : {Shape{1}, Shape{2}, Shape{labels}}) {
     if (!status.ok()) status = resolve(spec, both, both).status();
   }
   return status;

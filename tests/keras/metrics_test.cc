@@ -117,5 +117,44 @@ TEST_CASE("a class that is none of the model's, as ignore_class has, is never am
   }
 }
 
+TEST_CASE("AUC by label is the mean of the labels' areas, with their weights, as Keras has it") {
+  const Floats targets = {0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0};
+  const Floats outputs = {.1f, .8f, .7f, .6f, .4f,  .2f, .7f, .1f,
+                          .9f, .8f, .3f, .4f, .35f, .5f, .6f};
+  const auto auc = [&](const nlohmann::json& options) {
+    return Measure(options, "auc", 3, outputs, targets);
+  };
+  CHECK(auc(nlohmann::json::object()) == Approx(0.6339286));
+  CHECK(auc({{"multi_label", true}}) == Approx(0.6111111));
+  CHECK(auc({{"multi_label", true}, {"num_labels", 3}, {"curve", "PR"}}) == Approx(0.7155178));
+  CHECK(auc({{"multi_label", true}, {"label_weights", {1, 2, 5}}}) == Approx(0.5625));
+  CHECK(auc({{"label_weights", {1, 2, 5}}}) == Approx(0.5690538));
+  Floats logits;
+  for (const float output : outputs) logits.push_back(output * 4 - 2);
+  CHECK(Measure({{"multi_label", true}, {"from_logits", true}, {"label_weights", {0, 0, 1}}}, "auc",
+                3, logits, targets) == Approx(0.5));
+
+  NamedSpec spec{"auc", {{"multi_label", true}}};
+  const MetricSpec metric = ResolveMetric(spec, {3}, {3}).value();
+  MetricState state;
+  AddToMetric(metric, 5, outputs.data(), targets.data(), std::array{1.f, 2.f, 1.f, .5f, 3.f},
+              state);
+  CHECK(MetricValue(state) == Approx(0.5336701));
+}
+
+TEST_CASE("what AUC cannot do by label is refused by its option") {
+  const auto refused = [](const nlohmann::json& options, const Shape& shape) {
+    return std::string(ResolveMetric({"auc", options}, shape, shape).status().message());
+  };
+  CHECK(refused({{"multi_label", true}, {"num_labels", 2}}, {3}) ==
+        "metric auc: num_labels is 2, but the output has 3");
+  CHECK(refused({{"label_weights", {1, 2}}}, {3}) ==
+        "metric auc: label_weights has 2 numbers, but the output has 3 labels");
+  CHECK(refused({{"label_weights", {1, "a", 2}}}, {3}) ==
+        "metric auc: label_weights must be a list of numbers");
+  CHECK(refused({{"multi_label", true}}, {4, 3}) ==
+        "metric auc: multi_label is for outputs of one axis");
+}
+
 }  // namespace
 }  // namespace paracord
