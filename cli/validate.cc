@@ -98,6 +98,17 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   return *std::move(source);
 }
 
+// Of the first records.
+std::string FirstDoubt(const GradientProgram& program, const DataSource& source) {
+  std::string doubt;
+  const auto look = [&](const Batch& batch) {
+    doubt = program.Doubt(batch);
+    return doubt.empty() ? absl::OkStatus() : absl::CancelledError();
+  };
+  ReadFirstRecords(source, look).IgnoreError();  // what cannot be read was said before
+  return doubt;
+}
+
 // Opens the data and builds the model, as a worker would, and prints the plan. What an earlier
 // problem left out of the job is not looked at.
 void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string& where,
@@ -120,6 +131,10 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
   out << (*program)->Summary() << (*program)->Memory() << "\n";
+  for (const auto& [key, source] : {std::pair("train", train.get()), {"test", test.get()}}) {
+    const std::string doubt = source == nullptr ? "" : FirstDoubt(**program, *source);
+    if (!doubt.empty()) report.Warn(where, {absl::StrCat("data.", key, ": ", doubt)});
+  }
   if (!report.Take(where, CheckVariables((*program)->variables()))) return;
   const auto weights = InitialWeights::Open(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {

@@ -4,6 +4,7 @@
 #include "config/json_fields.h"
 #include "keras/json.h"
 #include "keras/layers/layer_config.h"
+#include "keras/output_doubts.h"
 
 namespace paracord {
 namespace {
@@ -67,6 +68,7 @@ std::vector<std::string> JobWarnings(const Job& job) {
   if (const auto model = ReadKerasModel(job.model); model.ok()) {
     CheckBatchShapes(*model, job, warnings);
     CheckStatistics(*model, job, warnings);
+    for (const std::string& doubt : OutputDoubts(job, *model)) warnings.Add("", doubt);
   }
   return warnings.lines();
 }

@@ -120,7 +120,8 @@ size_t CheckedAtOnce(const Batch& schema) {
   return static_cast<size_t>(std::clamp(kFloatsMax / floats, 1.0, kRecordsMax));
 }
 
-absl::Status CheckFirstValues(const DataSource& source) {
+absl::Status ReadFirstRecords(const DataSource& source,
+                              const std::function<absl::Status(const Batch&)>& look) {
   constexpr uint64_t kRecordsMax = 1000, kFloatsMax = uint64_t{16} << 20;
   const size_t at_once = CheckedAtOnce(source.schema());
   Batch batch;
@@ -129,12 +130,18 @@ absl::Status CheckFirstValues(const DataSource& source) {
     std::vector<uint64_t> some;
     while (some.size() < at_once && record < source.records()) some.push_back(record++);
     RETURN_IF_ERROR(source.Read(some, batch));
-    const std::string bad = FirstNotFinite(batch);
-    if (!bad.empty()) return absl::InvalidArgumentError(bad);
+    RETURN_IF_ERROR(look(batch));
     for (const Column& column : batch.inputs) floats += column.values.size();
     if (floats > kFloatsMax) break;
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFirstValues(const DataSource& source) {
+  return ReadFirstRecords(source, [](const Batch& batch) {
+    const std::string bad = FirstNotFinite(batch);
+    return bad.empty() ? absl::OkStatus() : absl::InvalidArgumentError(bad);
+  });
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(Files& files, const DataSpec& spec) {

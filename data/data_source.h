@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +71,11 @@ class DataSource {
 
 // How many records of this schema to look at together: fewer where they are large, at least one.
 size_t CheckedAtOnce(const Batch& schema);
+
+// Calls `look` with the first 1000 records (fewer where they are large), some at a time, until it
+// gives an error.
+absl::Status ReadFirstRecords(const DataSource& source,
+                              const std::function<absl::Status(const Batch&)>& look);
 
 // INVALID_ARGUMENT naming file and record if one of the first 1000 records (fewer where they are
 // large) has a number that is not finite. A worker does not ask: it computes, and rejects the batch

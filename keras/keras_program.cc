@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/finite.h"
 #include "common/flush_denormals.h"
+#include "common/log.h"
 #include "common/metric.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
@@ -112,6 +113,10 @@ absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) con
   }
   RETURN_IF_ERROR(CheckIds(batch));
   if (!with_targets) return absl::OkStatus();
+  if (const std::string doubt = doubted_ ? "" : Doubt(batch); !doubt.empty()) {
+    doubted_ = true;
+    Logger("model").Warn("{}", doubt);
+  }
   for (const ModelHead& head : heads_) {
     RETURN_IF_ERROR(CheckTargets(head, batch));
     if (!head.weight.has_value()) continue;

@@ -100,6 +100,13 @@ class KerasProgram : public GradientProgram {
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
     return SummaryOf(rows);
   }
+  std::string Doubt(const Batch& batch) const override {
+    std::string doubt;  // of the targets alone: preprocessing changes nothing of them
+    for (const ModelHead& head : heads_) {
+      if (doubt.empty()) doubt = LabelDoubt(head, batch);
+    }
+    return doubt;
+  }
   std::string Memory() const override;
   int64_t MultiplyAdds() const override {
     int64_t all = 0;
@@ -162,7 +169,8 @@ class KerasProgram : public GradientProgram {
   std::vector<std::string> metric_names_{"loss"};
   std::vector<MemoryRow> memory_;  // of the plan
   bool rehearsing_ = false;
-  bool owes_sum_ = false;  // to the other parts of the batch
+  bool owes_sum_ = false;         // to the other parts of the batch
+  mutable bool doubted_ = false;  // a doubt is said once
   MemoryPlan plan_;
   // Of a run. Pointers are of the device.
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;

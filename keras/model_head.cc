@@ -33,29 +33,6 @@ std::optional<size_t> FindColumn(const std::vector<Column>& columns, const Endpo
   return std::nullopt;
 }
 
-const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index) {
-  for (const NamedSpec& loss : job.losses) {
-    if (Means(loss.output, output, index)) return &loss;
-  }
-  const bool all =
-      job.losses.empty() && (job.loss.output.empty() || Means(job.loss.output, output, index));
-  return all ? &job.loss : nullptr;
-}
-
-// Keras: without names, the metrics of several outputs are a list by position.
-std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index) {
-  std::vector<NamedSpec> all;
-  size_t unnamed = 0;
-  for (const NamedSpec& metric : job.metrics) {
-    const bool by_place = metric.output.empty() && model.outputs.size() > 1;
-    if (by_place ? unnamed++ == index
-                 : metric.output.empty() || Means(metric.output, model.outputs[index], index)) {
-      all.push_back(metric);
-    }
-  }
-  return all;
-}
-
 void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
   for (const NamedSpec& loss : job.losses) CheckName("loss", loss.output, model, problems);
   if (!job.loss.output.empty()) CheckName("loss", job.loss.output, model, problems);
@@ -163,6 +140,28 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
 
 }  // namespace
 
+const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index) {
+  for (const NamedSpec& loss : job.losses) {
+    if (Means(loss.output, output, index)) return &loss;
+  }
+  const bool all =
+      job.losses.empty() && (job.loss.output.empty() || Means(job.loss.output, output, index));
+  return all ? &job.loss : nullptr;
+}
+
+std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index) {
+  std::vector<NamedSpec> all;
+  size_t unnamed = 0;
+  for (const NamedSpec& metric : job.metrics) {
+    const bool by_place = metric.output.empty() && model.outputs.size() > 1;
+    if (by_place ? unnamed++ == index
+                 : metric.output.empty() || Means(metric.output, model.outputs[index], index)) {
+      all.push_back(metric);
+    }
+  }
+  return all;
+}
+
 void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems) {
   if (model != nullptr) CheckNames(job, *model, problems);
   const auto add = [&](const absl::Status& status) {
@@ -240,6 +239,23 @@ absl::Status CheckTargets(const ModelHead& head, const Batch& batch) {
                                                    head.classes - 1));
   }
   return absl::OkStatus();
+}
+
+std::string LabelDoubt(const ModelHead& head, const Batch& batch) {
+  const LossKind kind = head.loss.kind;
+  const bool of_shares = IsFocal(kind) || kind == LossKind::kBinaryCrossentropy ||
+                         kind == LossKind::kCategoricalCrossentropy;
+  if (!head.has_loss || !of_shares || head.target >= batch.targets.size()) return "";
+  const std::vector<float>& labels = batch.targets[head.target].values;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0 && labels[i] <= 1) continue;
+    const size_t example = i / static_cast<size_t>(head.targets_each);
+    return absl::StrCat(Where(batch, example), ": label ", labels[i],
+                        " is outside of 0 to 1, which a crossentropy of this kind takes: number "
+                        "two classes 0 and 1, and more of them for "
+                        "sparse_categorical_crossentropy");
+  }
+  return "";
 }
 
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,

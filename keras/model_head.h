@@ -56,6 +56,16 @@ void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 // Targets are of the right shape and, where they are classes, classes of the model.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
+// What is surely a mistake in the targets and yet no error: where a label is that the loss takes
+// for a probability, and is none. Empty: there is none.
+std::string LabelDoubt(const ModelHead& head, const Batch& batch);
+
+// The loss of the model's output `index`, null if it has none.
+const NamedSpec* LossOf(const Job& job, const Endpoint& output, size_t index);
+// Its metrics. Keras takes those without the name of an output as a list by position where there
+// are several outputs.
+std::vector<NamedSpec> MetricsOf(const Job& job, const ModelSpec& model, size_t index);
+
 // The weights of the rows of some examples: of the sample (and, by_class, of its class) times
 // `mask`, where these are. False: all are 1, and `weights` is left alone.
 bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64_t first,

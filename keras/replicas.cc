@@ -31,6 +31,7 @@ class Replicas : public GradientProgram {
   const std::vector<VariableSpec>& variables() const override { return first().variables(); }
   const std::vector<std::string>& metric_names() const override { return first().metric_names(); }
   std::string Summary() const override { return first().Summary(); }
+  std::string Doubt(const Batch& batch) const override { return first().Doubt(batch); }
   int64_t MultiplyAdds() const override { return first().MultiplyAdds(); }
   bool host_memory() const override { return first().host_memory(); }
   std::string Memory() const override {

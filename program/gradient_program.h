@@ -56,6 +56,9 @@ class GradientProgram {
 
   // Model outputs in inference mode, row-major and with their names; for `paracord compute`.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
+  // What is surely a mistake in a batch and yet no error, with file and record, for people; empty
+  // where nothing is.
+  virtual std::string Doubt(const Batch& /*batch*/) const { return ""; }
   // The model layer by layer, for people; empty lines where there are no layers.
   virtual std::string Summary() const { return ""; }
   // What it takes of the device's memory, in one line for people; empty where that is not known.

@@ -17,6 +17,7 @@ class PreprocessedProgram : public GradientProgram {
   const std::vector<std::string>& metric_names() const override { return rest_->metric_names(); }
   std::string Summary() const override { return rest_->Summary(); }
   std::string Memory() const override { return rest_->Memory(); }
+  std::string Doubt(const Batch& batch) const override { return rest_->Doubt(batch); }
   int64_t MultiplyAdds() const override { return rest_->MultiplyAdds(); }
   bool host_memory() const override { return rest_->host_memory(); }
 

@@ -303,6 +303,27 @@ TEST_CASE("settings that are surely mistakes are warned of, and the code stays 0
   CHECK_FALSE(absl::StrContains(example.err, "problem"));
 }
 
+TEST_CASE("a label that a crossentropy takes for a probability and is none is warned of") {
+  Example example;
+  example.Write("model.json",
+                R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "in"}},
+        {"class_name": "Flatten", "config": {"name": "flatten"}},
+        {"class_name": "Dense", "config": {"name": "dense", "units": 1,
+                                           "activation": "sigmoid"}}]}})");
+  const auto with_loss = [&](const std::string& loss) {
+    example.Write("job.json",
+                  absl::StrReplaceAll(example.job, {{"sparse_categorical_crossentropy", loss}}));
+  };
+  with_loss("binary_crossentropy");
+  CHECK(example.Run() == 0);
+  CHECK(absl::StrContains(example.err, "job.json: warning: data.train: "));
+  CHECK(absl::StrContains(example.err, "y row 2: label 2 is outside of 0 to 1"));
+  with_loss("mean_squared_error");
+  CHECK(example.Run() == 0);
+  CHECK(example.err.empty());
+}
+
 TEST_CASE("a number that is not finite is found in arrays of floats, with file and row") {
   Example example;
   // Three records of four floats, the last of which is infinite.
