@@ -32,8 +32,11 @@
 #include "config/job.h"
 #include "config/job_settings.h"
 #include "coordinator/core/job_state.h"
+#include "keras/build.h"
 #include "net/grpc/daemon_process.h"
 #include "net/grpc/network.h"
+#include "store/initial_weights.h"
+#include "tensor/cpu/cpu_ops.h"
 #include "tensor/device.h"
 
 namespace paracord {
@@ -72,8 +75,18 @@ absl::Status Furnish(Files& files, const std::string& dir, const std::string& jo
   return files.WriteAtomic(absl::StrCat(dir, "/", kRunningJobName), job_json);
 }
 
-absl::Status PrepareDir(Files& files, const TrainFlags& flags, const std::string& job_json,
-                        Progress& progress) {
+// What a part of the weights leaves to be drawn, before anything is. Errors are the ps' to find.
+void ShowDrawn(Files& files, const Job& job, Progress& progress) {
+  if (!job.initial_weights_partial) return;
+  const std::vector<VariableSpec> variables = DeclaredVariables(job, MakeCpuOps(/*threads=*/1));
+  const auto weights = InitialWeights::Open(files, job, variables);
+  if (!weights.ok() || *weights == nullptr) return;
+  const std::string drawn = (*weights)->Drawn(variables);
+  if (!drawn.empty()) progress.Event("weights", drawn);
+}
+
+absl::Status PrepareDir(Files& files, const TrainFlags& flags, const Job& job,
+                        const std::string& job_json, Progress& progress) {
   if (flags.fresh) {
     GrpcNetwork network;
     RETURN_IF_ERROR(BeginAnew(files, network, flags.dir));
@@ -84,6 +97,7 @@ absl::Status PrepareDir(Files& files, const TrainFlags& flags, const std::string
                                             " in ", flags.dir));
     }
   }
+  if (!NewestCheckpoint(files, flags.dir).has_value()) ShowDrawn(files, job, progress);
   RETURN_IF_ERROR(RemoveTraceParts(files, flags.dir));
   return Furnish(files, flags.dir, job_json);
 }
@@ -321,7 +335,7 @@ int Train(TrainFlags flags) {
   signal(SIGPIPE, SIG_IGN);  // nobody has to read on for a job to end
   Progress progress(StyleOf(flags), std::cout);
   const std::string job_json = JobToJson(*job);
-  const absl::Status prepared = PrepareDir(files, flags, job_json, progress);
+  const absl::Status prepared = PrepareDir(files, flags, *job, job_json, progress);
   if (!prepared.ok()) return FailOfDir(flags, prepared);
   const std::string before =
       files.ReadWhole(absl::StrCat(flags.dir, "/", kSummaryName)).value_or("");

@@ -139,9 +139,12 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   const auto weights = InitialWeights::Open(files, job, (*program)->variables());
   if (report.Take(where, weights) && *weights != nullptr) {
     report.Take(where, (*weights)->CheckFinite());
+    const std::string drawn = (*weights)->Drawn((*program)->variables());
+    if (!drawn.empty()) out << drawn << "\n";
   }
-  for (const VariableSpec& variable : (*program)->variables()) {
-    if (!job.initial_weights.has_value()) report.Take(where, CheckInitializer(variable));
+  for (size_t v = 0; v < (*program)->variables().size() && weights.ok(); ++v) {
+    if (*weights != nullptr && (*weights)->Has(v)) continue;
+    report.Take(where, CheckInitializer((*program)->variables()[v]));
   }
   const uint64_t slots = optimizer.ok() ? optimizer->slots.size() : 0;
   Problems warnings;

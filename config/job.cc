@@ -38,6 +38,7 @@ class JobReader {
   void ReadData();
   void ReadCounts();
   void ReadLearning();
+  void ReadInitialWeights(const json& value);
   void ReadLosses(const CompileConfig& compiled);
   void ReadMetrics(const CompileConfig& compiled);
   void ReadStopWhen();
@@ -180,11 +181,25 @@ void JobReader::ReadLearning() {
     for (const std::string& line : of_model.lines()) problems_.Add("", line);
   }
   if (fields_.FindValue("initial_weights") != nullptr) {
-    json path = *fields_.Find("initial_weights");
-    if (path.is_structured()) path = nullptr;
-    MakeAbsolute(path, base_, "initial_weights", problems_);
-    if (path.is_string()) job_.initial_weights = path.get<std::string>();
+    ReadInitialWeights(*fields_.Find("initial_weights"));
   }
+}
+
+void JobReader::ReadInitialWeights(const json& value) {
+  json path = value;
+  std::string key = "initial_weights";
+  if (value.is_object()) {
+    JsonFields fields(value, key, problems_);
+    const json* file = fields.Find("file");
+    if (file == nullptr) return fields.Problem("file", "is missing");
+    path = *file;
+    fields.Bool("partial", job_.initial_weights_partial);
+    fields.ReportUnknown();
+    key += ".file";
+  }
+  if (path.is_structured()) path = nullptr;
+  MakeAbsolute(path, base_, key, problems_);
+  if (path.is_string()) job_.initial_weights = path.get<std::string>();
 }
 
 void JobReader::ReadMetrics(const CompileConfig& compiled) {

@@ -106,6 +106,7 @@ struct Job {
   std::vector<NamedSpec> losses;               // of the outputs that have one, with its `output`
   std::map<std::string, double> loss_weights;  // by output, as NamedSpec::output; others have 1
   std::map<int64_t, double> class_weight;      // of examples, by class; others have 1
+  bool initial_weights_partial = false;        // what the file lacks is drawn
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
   uint64_t evaluate_every_epochs = 1;  // 0: only at the end

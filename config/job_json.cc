@@ -53,6 +53,11 @@ json CompressionToJson(const CompressionSpec& spec) {
   return nullptr;
 }
 
+json InitialWeightsToJson(const Job& job) {
+  if (!job.initial_weights_partial) return OrNull(job.initial_weights);
+  return {{"file", OrNull(job.initial_weights)}, {"partial", true}};
+}
+
 json ToJson(const Job& job) {
   json metrics = json::array();
   for (const NamedSpec& metric : job.metrics) metrics.push_back(NamedSpecToJson(metric));
@@ -79,7 +84,7 @@ json ToJson(const Job& job) {
       {"seed", job.seed},
       {"epochs", job.steps ? json() : json(job.epochs)},  // steps take their place
       {"steps", OrNull(job.steps)},
-      {"initial_weights", OrNull(job.initial_weights)},
+      {"initial_weights", InitialWeightsToJson(job)},
       {"loss", job.losses.empty() ? NamedSpecToJson(job.loss) : losses},
       {"loss_weights", job.loss_weights},
       {"class_weight", class_weight},

@@ -130,6 +130,16 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, c
                       MakeReplicas(std::move(sums), std::move(parts), job.batch));
 }
 
+std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops) {
+  Problems problems;
+  absl::StatusOr<ModelSpec> model = ReadKerasModel(job.model);
+  if (!model.ok() || !model->problems.empty()) return {};
+  Preprocessor::TakeOut(*model, nullptr, problems);
+  const std::vector<std::optional<Shape>> shapes(model->inputs.size());
+  const std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
+  return graph == nullptr ? std::vector<VariableSpec>() : graph->variables();
+}
+
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {
   return Build(job, nullptr, std::move(ops), {}).status();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +19,9 @@ namespace paracord {
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);
+
+// The variables of the job's model where its file says the shapes; none where the data has to.
+std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops> ops);
 
 // Reports the problems of BuildKerasProgram that can be seen without data.
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops);

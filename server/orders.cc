@@ -155,6 +155,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
   if (content.ok()) {
     ArmOrphanTimer((*content)->timeouts.orphan_ms);  // the job may say less than the options
     log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);
+    if (!(*content)->drawn.empty()) log_.Info("{}", (*content)->drawn);
   } else {
     log_.Error("cannot load: {}", content.status().ToString());
   }

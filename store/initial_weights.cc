@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/finite.h"
 #include "common/status_macros.h"
@@ -47,7 +48,7 @@ std::string Named(std::string_view name) {
 // Whose path ends like the name, or the other way round.
 absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
                                    const std::map<std::string, size_t>& others,
-                                   std::span<const std::string_view> tensors) {
+                                   std::span<const std::string_view> tensors, bool partial) {
   std::optional<size_t> found;
   for (const auto& [path, tensor] : others) {
     if (!EndsWithPath(path, name) && !EndsWithPath(name, path)) continue;
@@ -58,8 +59,8 @@ absl::StatusOr<size_t> OnlyOneLike(const std::string& name,
     }
     found = tensor;
   }
-  if (!found.has_value()) return NoTensor(name, tensors);
-  return *found;
+  if (!found.has_value() && !partial) return NoTensor(name, tensors);
+  return found.value_or(kNoTensor);
 }
 
 absl::Status InWeights(const absl::Status& status, const std::string& where = "") {
@@ -67,12 +68,15 @@ absl::Status InWeights(const absl::Status& status, const std::string& where = ""
   return absl::Status(status.code(), absl::StrCat("initial_weights: ", where, status.message()));
 }
 
-absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
+absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable, bool partial) {
   const std::vector<uint64_t> wanted(variable.shape().begin(), variable.shape().end());
   if (tensor.shape != wanted) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ",
                                                    ShapeText(tensor.shape), ", the variable's is ",
-                                                   ShapeText(wanted)));
+                                                   ShapeText(wanted),
+                                                   partial ? "; give the layer another name to "
+                                                             "have it drawn"
+                                                           : ""));
   }
   return ToFloats(tensor, {}, {});  // of its type
 }
@@ -80,7 +84,8 @@ absl::Status Fits(const TensorInfo& tensor, const VariableSpec& variable) {
 }  // namespace
 
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
-                                                  std::span<const VariableSpec> variables) {
+                                                  std::span<const VariableSpec> variables,
+                                                  bool partial) {
   std::map<std::string, size_t> others;
   for (size_t t = 0; t < tensors.size(); ++t) others.emplace(tensors[t], t);
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -99,14 +104,21 @@ absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_vi
   std::vector<size_t> result;
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!found[v].has_value()) {
-      ASSIGN_OR_RETURN(found[v], OnlyOneLike(variables[v].name(), others, tensors));
-      if (!taken.insert(*found[v]).second) {
+      ASSIGN_OR_RETURN(found[v], OnlyOneLike(variables[v].name(), others, tensors, partial));
+      if (found[v] != kNoTensor && !taken.insert(*found[v]).second) {
         return absl::InvalidArgumentError(
             absl::StrCat("tensor ", std::string(tensors[*found[v]]),
                          " could be several variables: name it as validate does"));
       }
     }
     result.push_back(*found[v]);
+  }
+  const bool none =
+      std::all_of(result.begin(), result.end(), [](size_t tensor) { return tensor == kNoTensor; });
+  if (partial && none && !variables.empty()) {
+    const absl::Status missing = NoTensor(variables[0].name(), tensors);
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds no variable of the model: it ", std::string(missing.message())));
   }
   return result;
 }
@@ -122,13 +134,34 @@ absl::StatusOr<std::unique_ptr<InitialWeights>> InitialWeights::Open(
   const std::vector<TensorInfo>& tensors = weights->file_->header().tensors;
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
-  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables);
+  const bool partial = job.initial_weights_partial;
+  absl::StatusOr<std::vector<size_t>> found = FindVariables(names, variables, partial);
+  if (!found.ok() && !partial && absl::StartsWith(found.status().message(), "holds no tensor")) {
+    found = absl::InvalidArgumentError(
+        absl::StrCat(std::string(found.status().message()),
+                     "; to draw what the file lacks, write {\"file\": ..., \"partial\": true}"));
+  }
   RETURN_IF_ERROR(InWeights(found.status(), where));
   weights->tensors_ = *std::move(found);
   for (size_t v = 0; v < variables.size(); ++v) {
-    RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v]), where));
+    if (!weights->Has(v)) continue;
+    RETURN_IF_ERROR(InWeights(Fits(tensors[weights->tensors_[v]], variables[v], partial), where));
   }
   return weights;
+}
+
+std::string InitialWeights::Drawn(std::span<const VariableSpec> variables) const {
+  constexpr size_t kShown = 20;
+  std::vector<std::string_view> drawn;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!Has(v)) drawn.push_back(variables[v].name());
+  }
+  if (drawn.empty()) return "";
+  const size_t shown = std::min(drawn.size(), kShown);
+  return absl::StrCat(
+      "initial_weights: ", variables.size() - drawn.size(), " of ", variables.size(),
+      " variables are from the file; drawn: ", JoinNames(std::span(drawn).first(shown)),
+      shown < drawn.size() ? absl::StrCat(" and ", drawn.size() - shown, " more") : "");
 }
 
 absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& value) const {
@@ -143,6 +176,7 @@ absl::Status InitialWeights::Read(size_t variable, uint64_t begin, const Block& 
 absl::Status InitialWeights::CheckFinite() const {
   std::vector<float> values(kChunkElements);
   for (const size_t t : tensors_) {
+    if (t == kNoTensor) continue;
     const TensorInfo& tensor = file_->header().tensors[t];
     uint64_t left = 1;
     for (const uint64_t size : tensor.shape) left *= size;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,17 +24,24 @@ namespace paracord {
 // (the gamma of a LayerScale is "variable_1" in Keras 3), or else the only one whose name goes on
 // in front of it or ends it ("sequential/dense/kernel" for "dense/kernel" and the other way round:
 // what Keras has as a variable's `path` depends on how the model was made). INVALID_ARGUMENT says
-// which has none.
+// which has none; with `partial` it has kNoTensor then, and only a file without any is an error.
+inline constexpr size_t kNoTensor = static_cast<size_t>(-1);
 absl::StatusOr<std::vector<size_t>> FindVariables(std::span<const std::string_view> tensors,
-                                                  std::span<const VariableSpec> variables);
+                                                  std::span<const VariableSpec> variables,
+                                                  bool partial = false);
 
 class InitialWeights {
  public:
-  // All variables are there, of their shapes, in numbers. Null: the job has no such file.
+  // All variables are there, or those that the file has if it is a part, of their shapes, in
+  // numbers. Null: the job has no such file.
   static absl::StatusOr<std::unique_ptr<InitialWeights>> Open(
       Files& files, const Job& job, std::span<const VariableSpec> variables);
 
-  // The variable's elements from `begin` on. INVALID_ARGUMENT: one is not finite.
+  // Whether the file has the variable. One that it lacks is drawn.
+  bool Has(size_t variable) const { return tensors_[variable] != kNoTensor; }
+  // Which variables are drawn, in one line for people; empty if none are.
+  std::string Drawn(std::span<const VariableSpec> variables) const;
+  // The elements of a variable that it has, from `begin` on. INVALID_ARGUMENT: one is not finite.
   absl::Status Read(size_t variable, uint64_t begin, const Block& value) const;
   // Reads all that are somebody's.
   absl::Status CheckFinite() const;

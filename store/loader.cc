@@ -42,14 +42,14 @@ absl::Status CheckRequest(const LoadRequest& request, uint64_t partition_bytes_m
   return absl::OkStatus();
 }
 
-// `weights` null: from the initializer.
+// `weights` null, or without the variable: from the initializer.
 absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const PartitionSpec& spec,
                                          const Optimizer& optimizer, uint64_t seed,
                                          const InitialWeights* weights) {
   const uint64_t elements = PartitionElements(variable, spec);
   uint64_t begin = spec.row_begin() * RowElements(variable);
   PartitionContents contents{.value = Block(elements), .slots = {}, .ledger = {}};
-  if (weights != nullptr) {
+  if (weights != nullptr && weights->Has(spec.variable())) {
     RETURN_IF_ERROR(weights->Read(spec.variable(), begin, contents.value));
   } else {
     for (const ChunkRef& chunk : contents.value.chunks()) {
@@ -85,6 +85,7 @@ absl::Status CreateAll(Files& files, const Job& job, const LoadRequest& request,
                        const std::shared_ptr<PinnedBytes>& pinned, Content& content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialWeights> weights,
                    InitialWeights::Open(files, job, Variables(request)));
+  if (weights != nullptr) content.drawn = weights->Drawn(Variables(request));
   for (const PartitionSpec& spec : request.partitions()) {
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     ASSIGN_OR_RETURN(PartitionContents contents,

@@ -21,8 +21,9 @@ struct Content {
   uint64_t loaded_generation = 0;
   DataPlan plan;
   TimeoutsSpec timeouts;
-  std::string settings;                                // of the job (config/job.h: PsSettings)
-  Optimizer optimizer;                                 // the partitions refer to it
+  std::string drawn;     // what initial_weights did not have, for people; empty: nothing
+  std::string settings;  // of the job (config/job.h: PsSettings)
+  Optimizer optimizer;   // the partitions refer to it
   std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
   size_t trained = 0;                                  // how many of them are
   mutable std::atomic<int> pushes = 0;                 // that are being applied

@@ -360,6 +360,29 @@ TEST_CASE("initial weights that are damaged or of another model are found") {
   CHECK(absl::StrContains(example.err, weights));
 }
 
+TEST_CASE(
+    "weights of a part of the model are enough where the job says so, and the rest is named") {
+  Example example;
+  const std::string header = R"({"dense/bias":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  example.Write("w.safetensors", bytes + header + std::string(12, '\0'));
+  const auto with = [&](const std::string& weights) {
+    example.Write(
+        "job.json",
+        absl::StrReplaceAll(example.job,
+                            {{"\"adam\",", "\"adam\", \"initial_weights\": " + weights + ","}}));
+  };
+  with("\"w.safetensors\"");
+  CHECK(example.Run() == 2);
+  CHECK(absl::StrContains(example.err, "holds no tensor dense/kernel"));
+  CHECK(absl::StrContains(example.err, "{\"file\": ..., \"partial\": true}"));
+  with(R"({"file": "w.safetensors", "partial": true})");
+  CHECK(example.Run() == 0);
+  CHECK(absl::StrContains(
+      example.out, "initial_weights: 1 of 2 variables are from the file; drawn: dense/kernel\n"));
+}
+
 TEST_CASE("a name that no variable can have in a checkpoint is found") {
   Example example;
   example.Write("model.json", R"({"class_name": "Sequential", "config": {"name": "s", "layers": [

@@ -159,6 +159,9 @@ TEST_CASE("the canonical form has every key, is stable, and reads back as the sa
   CHECK(again->compression.ratio == 0.25);
   job.compression = {CompressionSpec::Kind::kInt8};
   CHECK(ParseJob(JobToJson(job))->compression.kind == CompressionSpec::Kind::kInt8);
+  job.initial_weights_partial = true;
+  CHECK(ParseJob(JobToJson(job))->initial_weights == "/w");
+  CHECK(ParseJob(JobToJson(job))->initial_weights_partial);
 }
 
 TEST_CASE("min_size cuts into 8 parts at most unless told, max_size has no such limit") {
@@ -225,6 +228,12 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/steps", "1e3", "steps: must be an integer"},
       {"/initial_weights", "\"w\"", "initial_weights: must be an absolute path"},
       {"/initial_weights", "[\"/w\"]", "initial_weights: must be a path"},
+      {"/initial_weights", R"({"partial": true})", "initial_weights.file: is missing"},
+      {"/initial_weights", R"({"file": ["/w"]})", "initial_weights.file: must be a path"},
+      {"/initial_weights", R"({"file": "/w", "partial": 1})",
+       "initial_weights.partial: must be true or false"},
+      {"/initial_weights", R"({"file": "/w", "part": true})",
+       "initial_weights.part: unknown key; there is: file, partial"},
       {"/loss", "erase", "loss: is missing, and the model's compile_config"},
       {"/loss", "3", "loss: must be a name"},
       {"/loss", "{}", "loss.name: is missing"},

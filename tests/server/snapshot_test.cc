@@ -389,6 +389,18 @@ TEST_CASE("initial weights are cut into partitions, and must fit") {
   };
   write({{.name = "dense/kernel", .shape = {5, 3}}}, kernel);
   refused("dense/bias");
+  {
+    TestModel fresh;
+    TestPs drawn(fresh);
+    drawn.Ready();
+    TestModel part = model;
+    part.job.initial_weights_partial = true;
+    TestPs ps(part);
+    ps.Ready();
+    const Pulled pulled = ps.PullAll();
+    CHECK(pulled.values.at(0) == Floats(kernel.begin(), kernel.begin() + 9));
+    CHECK(pulled.values.at(3) == drawn.PullAll().values.at(3));
+  }
   write({{.name = "dense/kernel", .shape = {3, 5}}}, kernel);
   refused("dense/kernel");
   REQUIRE(files.RemoveTree(directory / "w").ok());

@@ -86,7 +86,28 @@ TEST_CASE("a file that does not fit is refused before anything is read") {
   CHECK(error(R"({"v":{"dtype":"C64","shape":[2],"data_offsets":[0,16]}})", std::string(16, 0)) ==
         where + "tensor v is C64, which is no number");
   CHECK(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
-        where + "holds no tensor v; there is: w");
+        where +
+            "holds no tensor v; there is: w; to draw what the file lacks, write {\"file\": "
+            "..., \"partial\": true}");
+  job.initial_weights_partial = true;
+  CHECK(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
+        where + "holds no variable of the model: it holds no tensor v; there is: w");
+  CHECK(error(R"({"v":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd") ==
+        where +
+            "tensor v has shape (1), the variable's is (2); give the layer another name to "
+            "have it drawn");
+  variables.push_back(Variables({"head/kernel"})[0]);
+  CHECK(error(R"({"v":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}})", std::string(16, 0))
+            .empty());
+  const auto part = InitialWeights::Open(files, job, variables).value();
+  CHECK(part->Has(0));
+  CHECK_FALSE(part->Has(1));
+  CHECK(part->Drawn(variables) ==
+        "initial_weights: 1 of 2 variables are from the file; drawn: head/kernel");
+  CHECK(part->CheckFinite().ok());
+  variables.pop_back();
+  CHECK(InitialWeights::Open(files, job, variables).value()->Drawn(variables).empty());
+  job.initial_weights_partial = false;
   CHECK(error("\x89HDF", "") == where + "the header does not begin with {");
   const auto finite = [&](float second) {
     const float values[] = {1, second};
