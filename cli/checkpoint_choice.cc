@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json_text.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
 
@@ -37,6 +38,25 @@ absl::StatusOr<ChosenCheckpoint> ReadCheckpoint(Files& files, const std::string&
   return chosen;
 }
 
+// What restore_best of a job that is done has chosen goes first, if it is still there.
+void PutBestFirst(Files& files, const std::string& checkpoints, std::vector<CheckpointName>& names,
+                  std::ostream& notes) {
+  if (names.empty()) return;
+  const auto newest = ReadManifest(files, checkpoints + "/" + names.front().ToString());
+  if (!newest.ok() || !newest->complete || !newest->summary.is_object()) return;
+  const nlohmann::json best = newest->summary.value("best", nlohmann::json::object());
+  if (!best.is_object() || !best.contains("checkpoint") || !best["checkpoint"].is_string()) return;
+  const auto found = std::find_if(names.begin(), names.end(), [&](const CheckpointName& name) {
+    return name.ToString() == best["checkpoint"];
+  });
+  if (found == names.end() || found == names.begin()) return;
+  std::rotate(names.begin(), found, found + 1);
+  notes << "using the best checkpoint, " << names.front().ToString() << " of epoch "
+        << TextOf(best.value("epoch", nlohmann::json())) << " ("
+        << best.value("metric", std::string()) << " "
+        << TextOf(best.value("value", nlohmann::json())) << "), as restore_best asks\n";
+}
+
 }  // namespace
 
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,
@@ -46,6 +66,7 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::strin
   if (!listed.ok()) return absl::InvalidArgumentError(listed.message());
   const std::string checkpoints = CheckpointsDirectory(dir);
   ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(files, checkpoints));
+  if (!step.has_value()) PutBestFirst(files, checkpoints, names, notes);
   bool refused = false;
   int looks = 1;
   for (size_t next = 0; next < names.size();) {

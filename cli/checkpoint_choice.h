@@ -25,7 +25,8 @@ struct ChosenCheckpoint {
   std::vector<std::vector<float>> values;  // whole, in the order of manifest.variables
 };
 
-// The newest checkpoint of `step`, or without one the newest healthy one. What is damaged is
+// The newest checkpoint of `step`, or without one the newest healthy one, or the one that the job's
+// restore_best has chosen, which `notes` says. What is damaged is
 // refused by name in `notes`, and the one before it is taken, which `notes` says too. NOT_FOUND:
 // none is left; INVALID_ARGUMENT: there is no such directory. `dir` is absolute.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(Files& files, const std::string& dir,

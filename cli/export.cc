@@ -21,8 +21,10 @@ int RunExport(Args args, std::ostream& out, std::ostream& err) {
   Flags flags("paracord export",
               "Merges a checkpoint into one safetensors file with the model's variable names.");
   flags.String("dir", "DIR", "the job's directory", &dir);
-  flags.Integer("step", "N", "the checkpoint of this step; default: the newest healthy one", 0,
-                INT64_MAX, &step);
+  flags.Integer(
+      "step", "N",
+      "the checkpoint of this step; default: the newest healthy one, or the best with restore_best",
+      0, INT64_MAX, &step);
   flags.String("out", "FILE", "the file to write, replaced as a whole", &path);
   const auto code = flags.ParseOrExit(args, "paracord export", out, err);
   if (code.has_value()) return *code;

@@ -128,6 +128,15 @@ int ShowEnd(Files& files, const TrainEnd& end, int coordinator_exit, Progress& p
       std::cout << set << " " << name << ": " << value << "\n";
     }
   }
+  const nlohmann::json best = summary.value("best", nlohmann::json::object());
+  if (best.is_object() && best.contains("metric")) {
+    std::cout << "best " << best["metric"].get<std::string>() << ": " << best["value"]
+              << " after epoch " << best["epoch"];
+    if (best.contains("checkpoint")) {
+      std::cout << ", in checkpoint " << best["checkpoint"].get<std::string>();
+    }
+    std::cout << "\n";
+  }
   std::cout << "summary: " << end.dir << "/" << kSummaryName << "\n";
   if (summary.value("status", "") != "done" &&
       files.Open(absl::StrCat(end.dir, "/", kDoneSummaryName)).ok()) {

@@ -16,7 +16,7 @@
 #include "config/json_fields.h"
 #include "config/limits.h"
 #include "config/named_spec.h"
-#include "config/nearest.h"
+#include "config/stop_when.h"
 
 namespace paracord {
 namespace {
@@ -222,41 +222,14 @@ void JobReader::ReadStopWhen() {
   }
   const json* value = fields_.FindValue("stop_when");
   if (value == nullptr) return;
-  JsonFields fields(*value, "stop_when", problems_);
-  StopWhen stop;
-  if (fields.Find("metric") == nullptr) fields.Problem("metric", "is missing");
-  fields.String("metric", stop.metric);
-  stop.metric = KerasName(NamedKind::kMetric, stop.metric);
-  constexpr double kAny = std::numeric_limits<double>::max();
-  for (auto [key, limit] :
-       {std::pair("at_least", &stop.at_least), std::pair("at_most", &stop.at_most)}) {
-    if (fields.FindValue(key) != nullptr) fields.Number(key, -kAny, kAny, limit->emplace());
-  }
-  fields.ReportUnknown();
-  if (!value->is_object()) return;
-  if (stop.at_least.has_value() == stop.at_most.has_value()) {
-    problems_.Add("stop_when", "needs one of `at_least` and `at_most`");
-  }
-  std::vector<std::string_view> known = {"loss"};
-  bool found = stop.metric == "loss";
-  for (const NamedSpec& metric : job_.metrics) {
-    known.push_back(metric.name);
-    // Of one of several outputs: "<output>_<metric>".
-    found = found || stop.metric == metric.name || stop.metric.ends_with("_" + metric.name);
-    const auto own = metric.options.find("label");
-    found = found || (own != metric.options.end() && *own == stop.metric);
-  }
-  if (!stop.metric.empty() && !found) {
-    fields.Problem("metric",
-                   absl::StrCat("`", stop.metric, "` is neither \"loss\" nor in `metrics`",
-                                NearestHint(stop.metric, known)));
-  }
+  std::optional<StopWhen> stop =
+      paracord::ReadStopWhen(*value, job_.metrics, job_.evaluate_every_epochs, problems_);
   const json* data = fields_.Find("data");
   if (data != nullptr && data->is_object() &&
       (!data->contains("test") || (*data)["test"].is_null())) {
     problems_.Add("stop_when", "needs `data.test` to be measured on");
   }
-  if (found) job_.stop_when = std::move(stop);
+  job_.stop_when = std::move(stop);
 }
 
 void JobReader::ReadModes() {

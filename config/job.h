@@ -46,8 +46,12 @@ struct NamedSpec {
 
 struct StopWhen {
   std::string metric;
-  std::optional<double> at_least;  // exactly one of the two
+  std::optional<double> at_least;  // at most one of the two
   std::optional<double> at_most;
+  std::optional<uint64_t> patience = {};  // evaluations in a row that bring nothing better
+  double min_delta = 0;                   // by which a better one is better
+  bool larger_is_better = false;
+  bool restore_best = false;  // the checkpoint of the best evaluation is kept, and is the result
   bool operator==(const StopWhen&) const = default;
 };
 
@@ -102,11 +106,11 @@ struct Job {
   uint64_t epochs = 1;
   std::optional<uint64_t> steps;               // batches in all, instead of epochs
   std::optional<std::string> initial_weights;  // absolute path of a safetensors file
+  bool initial_weights_partial = false;        // what the file lacks is drawn
   NamedSpec loss;                              // of every output, if `losses` is empty
   std::vector<NamedSpec> losses;               // of the outputs that have one, with its `output`
   std::map<std::string, double> loss_weights;  // by output, as NamedSpec::output; others have 1
   std::map<int64_t, double> class_weight;      // of examples, by class; others have 1
-  bool initial_weights_partial = false;        // what the file lacks is drawn
   std::vector<NamedSpec> metrics;
   NamedSpec optimizer;
   uint64_t evaluate_every_epochs = 1;  // 0: only at the end

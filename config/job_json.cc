@@ -70,6 +70,10 @@ json ToJson(const Job& job) {
     stop_when["metric"] = job.stop_when->metric;
     if (job.stop_when->at_least) stop_when["at_least"] = *job.stop_when->at_least;
     if (job.stop_when->at_most) stop_when["at_most"] = *job.stop_when->at_most;
+    stop_when["patience"] = OrNull(job.stop_when->patience);
+    stop_when["min_delta"] = job.stop_when->min_delta;
+    stop_when["mode"] = job.stop_when->larger_is_better ? "max" : "min";
+    stop_when["restore_best"] = job.stop_when->restore_best;
   }
   const TimeoutsSpec& timeouts = job.timeouts;
   return {

@@ -53,6 +53,7 @@ class ExampleJob {
     bool healthy = true;
     uint64_t rejected = 0;
     float bias = 0;  // of class 0, the others are 0; the kernel is 0
+    nlohmann::json summary = nullptr;
   };
   // A checkpoint on two ps, its kernel in two parts. Its name.
   std::string Commit(uint64_t step, uint64_t round, Options options) {
@@ -62,6 +63,7 @@ class ExampleJob {
     manifest.run_id = run_id;
     manifest.name = {.step = step, .generation = 1, .round = round};
     manifest.complete = options.complete;
+    manifest.summary = options.summary;
     manifest.created_unix_ms = 1'700'000'000'000;
     manifest.plan.set_records(3);
     manifest.plan.set_test_records(3);

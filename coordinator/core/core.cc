@@ -10,6 +10,7 @@
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "config/data_plan.h"
+#include "coordinator/core/early_stop.h"
 
 namespace paracord {
 namespace {
@@ -308,6 +309,13 @@ void CoordinatorCore::AdvanceEpoch() {
     return StartEvaluation(epoch - 1);
   }
   if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
+  best_wanted_ = begun <= epoch && LacksBestCheckpoint(epoch);
+  if (best_wanted_) {
+    PROBE("coordinator.best.kept");
+    SetPhase(Phase::kEvaluating);  // what was scored stays as it is until a checkpoint holds it
+    next_round_ms_ = now_ms_;
+    return;
+  }
   abandoned_.clear();
   table_.emplace(epoch, BatchesOfEpoch(epoch), state_.plan.split_batches());
   table_->Load(next);
@@ -338,21 +346,13 @@ void CoordinatorCore::StartEvaluation(uint64_t epoch) {
 }
 
 void CoordinatorCore::FinishEvaluation() {
-  EvaluationResult result{evaluation_->epoch(), evaluation_->Metrics()};
+  const uint64_t epoch = evaluation_->epoch();
+  state_.evaluations.push_back({epoch, evaluation_->Metrics()});
+  best_failures_ = 0;
   if (job_.stop_when.has_value() && !state_.stop.has_value()) {
-    const StopWhen& when = *job_.stop_when;
-    const auto value = result.metrics.find(when.metric);
-    if (value != result.metrics.end()) {
-      const bool reached = when.at_least.has_value() ? value->second >= *when.at_least
-                                                     : value->second <= *when.at_most;
-      if (reached) {
-        state_.stop = StopDecision{
-            result.epoch + 1, absl::StrFormat("stop_when: %s is %.6g after epoch %d", when.metric,
-                                              value->second, result.epoch + 1)};
-      }
-    }
+    std::optional<std::string> why = WhyStop(state_.evaluations, *job_.stop_when);
+    if (why.has_value()) state_.stop = StopDecision{epoch + 1, *std::move(why)};
   }
-  state_.evaluations.push_back(std::move(result));
   evaluation_.reset();
   evaluation_unsaved_ = newest_untold_ = true;
   SaveJobState();

@@ -193,6 +193,7 @@ class CoordinatorCore {
   uint64_t TotalBatches() const;
   uint64_t TotalEpochs() const;  // until the stop decision, where there is one
   uint64_t BatchesOfEpoch(uint64_t epoch) const;
+  uint64_t BatchesUpTo(uint64_t epochs) const;
 
   // core_ps.cc and core_loads.cc
   void Handle(const PsAnswerEvent& event);
@@ -269,6 +270,9 @@ class CoordinatorCore {
   void FailRound(const std::string& why);
   void Commit();
   Manifest RoundManifest() const;
+  const EvaluationResult* Best() const;    // of a job that asks for one
+  const Manifest* BestCheckpoint() const;  // null: none holds what the best evaluation scored
+  bool LacksBestCheckpoint(uint64_t epoch) const;  // which is to begin
   bool RemoveOldCheckpoints(size_t keep);
   void MakeRoom(const std::string& why);
 
@@ -383,6 +387,8 @@ class CoordinatorCore {
   int64_t next_round_ms_ = 0;
   std::optional<uint64_t> computed_at_round_;  // what the newest checkpoint need not repeat
   std::string checkpoint_problem_;
+  bool best_wanted_ = false;    // training waits for a checkpoint of what was scored
+  uint32_t best_failures_ = 0;  // of rounds that were to be it
   bool complete_committed_ = false;
   std::string done_summary_;
   uint32_t summary_tries_ = 0;

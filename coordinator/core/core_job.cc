@@ -145,6 +145,11 @@ uint64_t CoordinatorCore::TotalBatches() const {
   return job_.steps.has_value() ? std::min(all, *job_.steps) : all;
 }
 
+uint64_t CoordinatorCore::BatchesUpTo(uint64_t epochs) const {
+  const uint64_t end = epochs * BatchesPerEpoch(state_.plan);
+  return job_.steps.has_value() ? std::min(end, *job_.steps) : end;
+}
+
 uint64_t CoordinatorCore::BatchesOfEpoch(uint64_t epoch) const {
   const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
   const uint64_t before = epoch * per_epoch;

@@ -12,6 +12,7 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/early_stop.h"
 
 namespace paracord {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
 constexpr uint32_t kSnapshotTries = 3;   // of one round and ps, for lost messages
 constexpr uint32_t kCommitTries = 3;     // of a round that is not the final one
+constexpr uint32_t kBestTries = 3;       // of rounds that keep the best so far
 
 // Of one job: what they hold is the same.
 bool SameProgress(const Manifest& a, const Manifest& b) {
@@ -39,7 +41,7 @@ void CoordinatorCore::DriveRounds() {
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
   if (!serving || round_.has_value() || now_ms_ < next_round_ms_) return;
   const bool at_once =
-      phase_ == Phase::kFinishing || ending_.has_value() ||
+      phase_ == Phase::kFinishing || ending_.has_value() || best_wanted_ ||
       std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
   // What nobody has computed anything for since then needs no other one.
   const bool periodic =
@@ -134,6 +136,11 @@ Manifest CoordinatorCore::RoundManifest() const {
   manifest.name = {LeastApplied(manifest), generation_, round_->id};
   manifest.summary = JsonOf(SummaryText("done", DoneReason()));
   manifest.summary["metric_names"] = state_.metric_names;
+  const EvaluationResult* const best = Best();
+  if (best != nullptr && job_.stop_when->restore_best &&
+      HoldsBatches(manifest, BatchesUpTo(best->epoch + 1))) {
+    manifest.summary["best"]["checkpoint"] = manifest.name.ToString();
+  }
   uint64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
   manifest.summary["checkpoints"] = {{"count", state_.counters.checkpoints + 1},
@@ -195,6 +202,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     EndJob(ending_->code, ending_->status, absl::StrCat(ending_->reason, ", after a checkpoint"));
   } else {
     SaveJobState();
+    if (std::exchange(best_wanted_, false)) ReadLedgers();
   }
 }
 
@@ -212,6 +220,36 @@ void CoordinatorCore::FailRound(const std::string& why) {
   computed_at_round_.reset();
   for (Ps& ps : ps_) ps.snapshot_tag = 0;
   next_round_ms_ = now_ms_ + kRetryRoundMs;
+  if (!best_wanted_ || ++best_failures_ < kBestTries) return;
+  Warn("the best evaluation so far has no checkpoint: training goes on without it");
+  best_wanted_ = false;
+  ReadLedgers();
+}
+
+const EvaluationResult* CoordinatorCore::Best() const {
+  const std::optional<StopWhen>& when = job_.stop_when;
+  if (!when.has_value() || !(when->patience.has_value() || when->restore_best)) return nullptr;
+  const std::optional<size_t> best = BestEvaluation(state_.evaluations, *when);
+  return best.has_value() ? &state_.evaluations[*best] : nullptr;
+}
+
+const Manifest* CoordinatorCore::BestCheckpoint() const {
+  const EvaluationResult* const best = Best();
+  if (best == nullptr) return nullptr;
+  const uint64_t end = BatchesUpTo(best->epoch + 1);
+  for (const Manifest& manifest : manifests_) {
+    if (!unusable_.contains(manifest.name.ToString()) && HoldsBatches(manifest, end)) {
+      return &manifest;
+    }
+  }
+  return nullptr;
+}
+
+bool CoordinatorCore::LacksBestCheckpoint(uint64_t epoch) const {
+  if (!job_.stop_when.has_value() || !job_.stop_when->restore_best) return false;
+  const EvaluationResult* const best = Best();
+  return best != nullptr && best->epoch + 1 == epoch && best_failures_ < kBestTries &&
+         BestCheckpoint() == nullptr;
 }
 
 // A newer checkpoint is worth more than how many there are: one goes for each round that finds the
@@ -228,15 +266,19 @@ void CoordinatorCore::MakeRoom(const std::string& why) {
   }
 }
 
-// Keeps the newest `keep`, and always the newest healthy one. One that holds what the next holds is
-// replaced by it: a start that changes nothing costs no older ones. What could not be restored
-// counts for none of them and stays: somebody may know how to read it. False: all are kept.
+// Keeps the newest `keep`, and always the newest healthy one, and what restore_best asks for. One
+// that holds what the next holds is replaced by it: a start that changes nothing costs no older
+// ones. What could not be restored counts for none of them and stays: somebody may know how to read
+// it. False: all are kept.
 bool CoordinatorCore::RemoveOldCheckpoints(size_t keep) {
   RemoveCheckpoints removed;
   std::vector<Manifest> kept;
   size_t usable = 0;
   bool healthy_kept = false;
   std::optional<size_t> newer;  // of `kept`
+  const Manifest* const best =
+      job_.stop_when.has_value() && job_.stop_when->restore_best ? BestCheckpoint() : nullptr;
+  const std::string best_name = best == nullptr ? "" : best->name.ToString();
   for (Manifest& manifest : manifests_) {
     if (unusable_.contains(manifest.name.ToString())) {
       kept.push_back(std::move(manifest));
@@ -245,7 +287,7 @@ bool CoordinatorCore::RemoveOldCheckpoints(size_t keep) {
     const bool replaced = newer.has_value() && SameProgress(kept[*newer], manifest);
     const bool among_newest = usable < keep && !replaced;
     const bool only_healthy = !healthy_kept && manifest.healthy();
-    if (among_newest || only_healthy) {
+    if (among_newest || only_healthy || manifest.name.ToString() == best_name) {
       ++usable;
       healthy_kept = healthy_kept || manifest.healthy();
       newer = kept.size();

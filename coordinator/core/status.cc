@@ -127,6 +127,14 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
         {"ps", counters.ps_recoveries},
         {"coordinator", counters.coordinator_recoveries}}},
       {"checkpoints", {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
+  if (const EvaluationResult* const best = Best()) {
+    summary["best"] = {{"epoch", best->epoch + 1},
+                       {"metric", job_.stop_when->metric},
+                       {"value", best->metrics.at(job_.stop_when->metric)}};
+    const Manifest* const checkpoint = BestCheckpoint();
+    const bool kept = job_.stop_when->restore_best && checkpoint != nullptr;
+    if (kept) summary["best"]["checkpoint"] = checkpoint->name.ToString();
+  }
   if (counters.first_step_ms >= 0) summary["first_step_seconds"] = Seconds(counters.first_step_ms);
   if (!manifests_.empty()) {
     uint64_t bytes = 0;

@@ -73,6 +73,35 @@ TEST_CASE("export merges the newest healthy checkpoint under the model's names")
   for (const std::string& name : *names) CHECK_FALSE(absl::StrContains(name, ".tmp"));
 }
 
+TEST_CASE("export takes the checkpoint that restore_best has chosen once the job is done") {
+  ExampleJob example;
+  const json summary = {
+      {"best", {{"epoch", 1}, {"metric", "loss"}, {"value", 0.5}, {"checkpoint", "step-2-g1-r1"}}}};
+  example.Commit(2, 1, {.bias = 1});
+  example.Commit(4, 2, {.bias = 2, .summary = summary});
+  const std::string out = example.path("w.safetensors");
+  const std::vector<std::string> args = {"--dir", example.directory.path(), "--out", out};
+  Ran ran = Run(RunExport, args);
+  CHECK(Has(ran.out, "of checkpoint step-4-g1-r2"));  // it may go on
+  const std::string last = example.Commit(6, 3, {.complete = true, .bias = 3, .summary = summary});
+  ran = Run(RunExport, args);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.err,
+            "using the best checkpoint, step-2-g1-r1 of epoch 1 (loss 0.5), as "
+            "restore_best asks"));
+  CHECK(Has(ran.out, "of checkpoint step-2-g1-r1"));
+  CHECK(ReadAll(**SafetensorsFile::Open(example.files, out), "dense/bias") ==
+        std::vector<float>{1, 0, 0});
+  std::vector<std::string> exact = args;
+  exact.push_back("--step=6");
+  CHECK(Has(Run(RunExport, exact).out, "of checkpoint " + last));
+  // It is gone, or damaged: the newest is what there is.
+  example.Damage("step-2-g1-r1", PsFileName(1, 2));
+  ran = Run(RunExport, args);
+  CHECK(ran.code == 0);
+  CHECK(Has(ran.out, "of checkpoint " + last));
+}
+
 TEST_CASE("a damaged checkpoint is refused by name and the one before it used") {
   ExampleJob example;
   const std::string first = example.Commit(2, 1, {});

@@ -28,10 +28,10 @@ void Finish(PsDescription& ps, uint64_t count) {
   }
 }
 
-// Computes so many splits, and scores what it is told to, all alike, until there is another split
-// to compute or nothing to do. The epochs that it scored.
+// Computes so many splits, and scores what it is told to, until there is another split to compute
+// or nothing to do. The epochs that it scored.
 std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t splits,
-                              double loss) {
+                              const std::function<double(uint64_t epoch)>& loss_of) {
   std::vector<uint64_t> epochs;
   std::vector<LeaseReport> reports;
   for (int waited = 0; waited < 3;) {
@@ -45,6 +45,7 @@ std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t s
       reports.push_back(CoreHarness::Done(reply.lease()));
     } else if (reply.has_evaluation()) {
       epochs.push_back(reply.evaluation().epoch());
+      const double loss = loss_of(reply.evaluation().epoch());
       harness.Feed(WorkEvent{++harness.call, Scored(session, reply.evaluation(), loss)});
     } else {
       harness.Run(200);
@@ -52,6 +53,11 @@ std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t s
     }
   }
   return epochs;
+}
+
+std::vector<uint64_t> WorkOff(CoreHarness& harness, uint64_t session, uint64_t splits,
+                              double loss) {
+  return WorkOff(harness, session, splits, [loss](uint64_t) { return loss; });
 }
 
 TEST_CASE("a score is told when job.state has it, so that none is told that is not recorded") {
@@ -136,6 +142,81 @@ TEST_CASE("an epoch is not scored by who learns only in the middle of the next t
   CHECK(WorkOff(earlier, earlier.Join("worker:0", 40, 10), 3, 0.8).empty());
   CoreHarness later(job(1), After(earlier), &earlier);
   CHECK(WorkOff(later, later.Join("worker:0", 40, 10), 1, 0.8) == std::vector<uint64_t>{1});
+}
+
+TEST_CASE("patience ends a job, and the checkpoint of its best evaluation is kept and named") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.epochs = 9;
+    job.checkpoint.keep = 1;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = {}, .patience = 2};
+    job.stop_when->restore_best = true;
+  });
+  const std::vector<double> losses = {5, 3, 4, 3, 0};
+  const auto scored = WorkOff(harness, harness.Join("worker:0", 40, 10), 18,
+                              [&](uint64_t epoch) { return losses.at(epoch); });
+  CHECK(scored == std::vector<uint64_t>{0, 1, 2, 3});
+  harness.Run(6000);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("status") == "done");
+  CHECK(summary.at("reason") ==
+        "stop_when: in 2 evaluations up to epoch 4 loss was not better than the 3 of epoch 2");
+  CHECK(summary.at("best") ==
+        nlohmann::json(
+            {{"epoch", 2}, {"metric", "loss"}, {"value", 3.0}, {"checkpoint", "step-8-g1-r2"}}));
+  // One for each evaluation that was the best so far, and the final one.
+  REQUIRE(harness.committed.size() == 3);
+  CHECK(harness.committed[0].name.step == 4);
+  CHECK(harness.committed[1].name.ToString() == "step-8-g1-r2");
+  CHECK(harness.committed[2].complete);
+  CHECK(harness.committed[2].summary.at("best").at("checkpoint") == "step-8-g1-r2");
+  CHECK(harness.removed == std::vector<std::string>{"step-4-g1-r1"});
+}
+
+TEST_CASE("the final checkpoint is the best where nothing was better before") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = {}};
+    job.stop_when->restore_best = true;
+  });
+  WorkOff(harness, harness.Join("worker:0", 40, 10), 4,
+          [](uint64_t epoch) { return 5 - static_cast<double>(epoch); });
+  harness.Run(6000);
+  REQUIRE(harness.committed.size() == 2);
+  CHECK(harness.committed[1].complete);
+  CHECK(JsonOf(harness.summary).at("best").at("checkpoint") ==
+        harness.committed[1].name.ToString());
+}
+
+TEST_CASE("training goes on where the best evaluation cannot have a checkpoint") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = {}, .patience = 5};
+    job.stop_when->restore_best = true;
+  });
+  harness.round_status = absl::ResourceExhaustedError("no space left");
+  CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 4, 1) == std::vector<uint64_t>{0});
+  harness.Run(20000);
+  CHECK(harness.log.find("the best evaluation so far has no checkpoint: training goes on") !=
+        std::string::npos);
+  harness.round_status = absl::OkStatus();
+  CHECK(WorkOff(harness, harness.Join("worker:0", 40, 10), 4, 2) == std::vector<uint64_t>{1});
+  harness.Run(6000);
+  const nlohmann::json best = JsonOf(harness.summary).at("best");
+  CHECK(best.at("epoch") == 1);
+  CHECK_FALSE(best.contains("checkpoint"));
+}
+
+TEST_CASE("a job without restore_best takes no checkpoint of its best evaluation") {
+  CoreHarness harness([](Job& job) {
+    job.test = job.train;
+    job.stop_when = StopWhen{.metric = "loss", .at_least = {}, .at_most = {}, .patience = 5};
+  });
+  WorkOff(harness, harness.Join("worker:0", 40, 10), 4, 1);
+  harness.Run(6000);
+  CHECK(harness.committed.size() == 1);
+  CHECK(JsonOf(harness.summary).at("best") ==
+        nlohmann::json({{"epoch", 1}, {"metric", "loss"}, {"value", 1.0}}));
 }
 
 }  // namespace

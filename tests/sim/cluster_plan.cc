@@ -93,6 +93,9 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
     const double batches = static_cast<double>(epochs * counting.batches) - 0.25;
     job.evaluate_every_epochs = 1;
     job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
+    // What is counted only grows: each evaluation is the best so far.
+    job.stop_when->larger_is_better = true;
+    job.stop_when->restore_best = epochs % 2 == 1;
   } else if (kind > 0.8) {
     resume_ps = static_cast<uint32_t>(random.Between(1, 4));
   }
