@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/json_text.h"
 #include "config/keras_class.h"
 #include "config/nearest.h"
 #include "config/unknown_name.h"
@@ -94,6 +95,7 @@ std::string VariableOf(const LayerConfig& config, const std::string& key, std::s
 }  // namespace
 
 std::string Shown(const json& value) {
+  if (value.is_number()) return PythonTextOf(value);
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
@@ -178,6 +180,12 @@ double LayerConfig::Number(absl::string_view key, double fallback) {
   if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
   Fail(key, absl::StrCat("must be a number, not ", Shown(*value)));
   return fallback;
+}
+
+double LayerConfig::Bound(absl::string_view key, double fallback) {
+  const json* value = Find(key);
+  const bool infinite = value != nullptr && value->is_number() && std::isinf(value->get<double>());
+  return infinite ? value->get<double>() : Number(key, fallback);
 }
 
 int64_t LayerConfig::Integer(absl::string_view key, int64_t fallback, int64_t least) {
@@ -390,8 +398,8 @@ bool LayerConfig::ActivationOfClass(Activation& activation) {
     activation = {ActivationKind::kElu, number("alpha", 1)};
   } else if (class_name_ == "ReLU") {
     activation = {ActivationKind::kReluGeneral, number("negative_slope", 0),
-                  Has("max_value") ? number("max_value", 0) : kInfinity, number("threshold", 0)};
-    Ignore("max_value");
+                  static_cast<float>(Bound("max_value", static_cast<double>(kInfinity))),
+                  number("threshold", 0)};
     const bool plain = activation.alpha == 0 && activation.beta == kInfinity;
     if (plain && activation.gamma == 0) activation = {ActivationKind::kRelu};
   } else if (class_name_ == "ThresholdedReLU") {
@@ -430,7 +438,7 @@ double LayerConfig::CallNumber(absl::string_view name, double fallback) {
   kwargs_taken_.insert(std::string(name));
   const auto value = kwargs_.find(name);
   if (value == kwargs_.end() || value->is_null()) return fallback;
-  if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
+  if (value->is_number() && !std::isnan(value->get<double>())) return value->get<double>();
   Fail(name, absl::StrCat("must be a number, not ", Shown(*value)));
   return fallback;
 }

@@ -75,7 +75,7 @@ class LayerConfig {
     return args_;
   }
   bool CallFlag(absl::string_view name);  // false where the call does not say it
-  double CallNumber(absl::string_view name, double fallback);
+  double CallNumber(absl::string_view name, double fallback);  // which may be infinite
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }
@@ -97,6 +97,7 @@ class LayerConfig {
 
   // A key that is not there gives `fallback`.
   double Number(absl::string_view key, double fallback);
+  double Bound(absl::string_view key, double fallback);  // a number that may be infinite
   int64_t Integer(absl::string_view key, int64_t fallback, int64_t least);
   int64_t RequiredInteger(absl::string_view key, int64_t least);
   bool Flag(absl::string_view key, bool fallback);

@@ -116,8 +116,8 @@ std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
   }
   if (name == "Clip") {
     constexpr double kMost = std::numeric_limits<float>::max();
-    const double least = config.Number(keras2 ? "clip_value_min" : "x_min", -kMost);
-    const double most = config.Number(keras2 ? "clip_value_max" : "x_max", kMost);
+    const double least = config.Bound(keras2 ? "clip_value_min" : "x_min", -kMost);
+    const double most = config.Bound(keras2 ? "clip_value_max" : "x_max", kMost);
     return MakeActivationLayer(config,
                                {K::kClip, static_cast<float>(least), static_cast<float>(most), 0});
   }

@@ -326,7 +326,7 @@ std::unique_ptr<Layer> MakePad(LayerConfig& config) {
   if (!good) config.Fail(key, "must be numbers before and after each axis, of at most 1000");
   const std::string mode = config.Choice(
       "mode", "constant", {"constant", "reflect", "symmetric", "CONSTANT", "REFLECT", "SYMMETRIC"});
-  const double filling = config.keras2() ? config.Number("constant_values", 0)
+  const double filling = config.keras2() ? config.Bound("constant_values", 0)
                                          : config.CallNumber("constant_values", 0);
   if (mode != "constant" && mode != "CONSTANT") {
     return MakeMirrorPad(config, std::move(around), mode == "symmetric" || mode == "SYMMETRIC");

@@ -170,7 +170,7 @@ TEST_CASE("the numbers of Python's JSON that are not finite are read, and travel
   CHECK(JobToJson(*job) == JobToJson(*again));
 
   for (const auto& [text, problem] :
-       {std::pair("{\"a\": [NaN, Infinity, oops]}", "column 22"),
+       {std::pair("{\"a\": [NaN, Infinity, oops]}", "column 23"),
         std::pair("{Infinity: 1}", "a key must be a string"),
         std::pair("{\"a\": 1Infinity}", "parse error"), std::pair("{\"a\": -NaN}", "parse error"),
         std::pair("{\"a\": NaNs}", "parse error"), std::pair("{\"a\": NaN", "parse error")}) {
