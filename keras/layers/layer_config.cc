@@ -323,8 +323,14 @@ void LayerConfig::ReadConstraint(const std::string& key, const json& value) {
 }
 
 void LayerConfig::ReadRegularizers() {
+  // Those of another name are left to Finish, which refuses them.
+  static constexpr std::string_view kOf[] = {"activity_",  "alpha_",      "beta_",  "bias_",
+                                             "depthwise_", "embeddings_", "gamma_", "kernel_",
+                                             "pointwise_", "recurrent_"};
   for (auto it = config_.begin(); it != config_.end(); ++it) {
     const std::string& key = it.key();
+    const std::string_view of = std::string_view(key).substr(0, key.find('_') + 1);
+    if (std::find(std::begin(kOf), std::end(kOf), of) == std::end(kOf)) continue;
     if (key.ends_with("_constraint") && !it.value().is_null()) ReadConstraint(key, it.value());
     constexpr std::string_view kSuffix = "_regularizer";
     if (!key.ends_with(kSuffix) || it.value().is_null()) continue;

@@ -159,6 +159,9 @@ TEST_CASE("an option that a layer does not know is refused by name") {
   std::vector<std::string> names = absl::StrSplit(unknown.substr(list + 11), ", ");
   CHECK(names.size() > 80);
   size_t looked_at = 0;
+  for (const char* key : {"nonsense_regularizer", "nonsense_constraint"}) {
+    CHECK(absl::StrContains(problem("Dense", {{"name", "x"}, {"units", 2}, {key, "l2"}}), key));
+  }
   for (std::string& name : names) {
     name = name.substr(0, name.find_first_of("\n; "));
     json config = Needed(name);
