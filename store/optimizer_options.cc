@@ -241,11 +241,16 @@ void ReadClip(OptionsReader& options, Optimizer& optimizer) {
   }
 }
 
+constexpr double kEmaMomentum = 0.99;  // of Keras where nothing is said
+
 // `keras2`: the config is Keras 2's own.
 void ReadAverage(OptionsReader& options, bool keras2, Optimizer& optimizer) {
   optimizer.use_ema = options.Bool("use_ema", false);
-  optimizer.ema_momentum = options.Number("ema_momentum", 0.99);
+  optimizer.ema_momentum = options.Number("ema_momentum", kEmaMomentum);
   options.Range("ema_momentum", optimizer.ema_momentum, 0, kAboveOne);
+  if (!optimizer.use_ema && optimizer.ema_momentum != kEmaMomentum) {
+    options.Problem("ema_momentum", "needs use_ema");
+  }
   const char* const key = "ema_overwrite_frequency";
   if (const nlohmann::json* every = options.Find(key)) {
     if (!every->is_number_integer() || *every <= 0) {

@@ -95,7 +95,7 @@ void ClusterPlan::DrawVariant(SimRandom& random) {
     job.stop_when = StopWhen{"loss", batches * CountingLossPerBatch(counting.test_records), {}};
     // What is counted only grows: each evaluation is the best so far.
     job.stop_when->larger_is_better = true;
-    job.stop_when->restore_best = epochs % 2 == 1;
+    job.stop_when->restore_best = true;
   } else if (kind > 0.8) {
     resume_ps = static_cast<uint32_t>(random.Between(1, 4));
   }
