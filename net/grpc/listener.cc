@@ -14,6 +14,7 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "net/door.h"
+#include "net/frame_relay.h"
 #include "net/grpc/convert.h"
 #include "net/grpc/network.h"
 #include "net/intake.h"
@@ -211,9 +212,10 @@ class GenericService : public grpc::CallbackGenericService {
 class GrpcListener : public Listener {
  public:
   GrpcListener(std::unique_ptr<GenericService> generic, std::unique_ptr<grpc::Server> server,
-               std::unique_ptr<Door> door)
+               std::unique_ptr<FrameRelay> relay, std::unique_ptr<Door> door)
       : generic_(std::move(generic)),
         server_(std::move(server)),
+        relay_(std::move(relay)),
         door_(std::move(door)),
         address_(door_->address()),
         own_address_(door_->own_address()) {}
@@ -222,6 +224,7 @@ class GrpcListener : public Listener {
     // Parked calls are cancelled; a reply on its way gets a moment.
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     server_->Wait();
+    relay_ = nullptr;  // after the last answers
   }
   std::string address() const override { return address_; }
   std::string own_address() const override { return own_address_; }
@@ -229,16 +232,20 @@ class GrpcListener : public Listener {
  private:
   const std::unique_ptr<GenericService> generic_;
   const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FrameRelay> relay_;
   std::unique_ptr<Door> door_;
   const std::string address_;
   const std::string own_address_;
 };
+
+constexpr int kCallsAtOnce = 1000;  // of one connection; each costs memory while it is open
 
 void SetArguments(grpc::ServerBuilder& builder, const GrpcOptions& options) {
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 5000);
   // Otherwise it takes the link's keepalive for an attack.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsAtOnce);
   SetWindows(set);
   RefuseCompressed(set);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
@@ -264,12 +271,15 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcNetwork::Listen(const std::string&
   if (server == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": gRPC fails"));
   }
-  door->Open({&service, intake_, options_.request_bytes_max}, [acceptor](int fd) {
+  auto relay = std::make_unique<FrameRelay>();
+  door->Open({&service, intake_, options_.request_bytes_max}, [acceptor, &to = *relay](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = fd;
+    connection.fd = to.Add(fd);
+    if (connection.fd < 0) return;
     acceptor->HandleNewConnection(&connection);
   });
-  return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(door));
+  return std::make_unique<GrpcListener>(std::move(generic), std::move(server), std::move(relay),
+                                        std::move(door));
 }
 
 }  // namespace paracord

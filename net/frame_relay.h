@@ -1,0 +1,66 @@
+// Stands between clients of gRPC and gRPC: hands bytes on in both directions and cuts a connection
+// whose header block does not end (net/header_blocks.h), which gRPC 1.51 would keep without a
+// bound. Of a client that does not read what it is sent nothing more is taken, or gRPC would keep
+// its answers. All connections in one thread of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "net/header_blocks.h"
+
+namespace paracord {
+
+class FrameRelay {
+ public:
+  FrameRelay();
+  // Hands on what is on its way for a moment, then ends what is left.
+  ~FrameRelay();
+  FrameRelay(const FrameRelay&) = delete;
+  FrameRelay& operator=(const FrameRelay&) = delete;
+
+  // Takes a connected socket that does not block. The socket that is returned is connected to it
+  // through this, and the caller's; -1: there are no descriptors, and the connection has ended.
+  int Add(int client);
+
+ private:
+  // One direction of a connection.
+  struct Way {
+    std::string pending;  // read and not written yet; then nothing more is read
+    int64_t pending_since_ms = 0;
+    bool ended = false;  // its source has
+  };
+  struct Connection {
+    int client = -1;
+    int server = -1;
+    HeaderBlocks blocks;
+    Way up;    // from the client
+    Way down;  // to it
+  };
+
+  void Run();
+  void TakeNew();
+  bool Pump(Connection& connection);
+  bool PumpUp(Connection& connection);
+  bool Move(int from, int to, Way& way, HeaderBlocks* blocks);
+  void SetInterest(Connection& connection) const;
+  void End(Connection& connection);
+
+  const int epoll_fd_;
+  const int wake_fd_;
+  std::atomic<bool> stop_{false};
+  Mutex mu_;
+  std::vector<std::unique_ptr<Connection>> new_ ABSL_GUARDED_BY(mu_);
+  // Of the thread.
+  std::map<Connection*, std::unique_ptr<Connection>> connections_;
+  std::vector<char> scratch_;
+  std::thread thread_;
+};
+
+}  // namespace paracord

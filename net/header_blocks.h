@@ -1,0 +1,32 @@
+// Looks through what a client of HTTP/2 sends (RFC 9113, section 4), in pieces of any size, for
+// header blocks (a HEADERS frame and the CONTINUATION frames behind it) that do not end. Reads the
+// nine bytes before each frame and nothing else. Pure; used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace paracord {
+
+class HeaderBlocks {
+ public:
+  // gRPC takes 8 KiB of metadata by default; with all frames of a block, their own bytes included.
+  static constexpr uint64_t kBytesMax = 64 << 10;
+
+  // False: a block is longer than that, and nothing may be handed on any more.
+  bool Take(std::span<const char> bytes);
+
+ private:
+  static constexpr size_t kPrefaceBytes = 24;
+  static constexpr size_t kFrameHeadBytes = 9;
+  bool BeginFrame();
+
+  uint64_t skip_ = kPrefaceBytes;  // bytes up to the next frame
+  std::array<unsigned char, kFrameHeadBytes> head_{};
+  size_t have_ = 0;     // of head_
+  uint64_t block_ = 0;  // bytes of the block under way; 0: none is
+};
+
+}  // namespace paracord

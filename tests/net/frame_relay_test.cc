@@ -1,0 +1,131 @@
+// What stands before gRPC: bytes go through unchanged, and endless headers do not.
+#include "net/frame_relay.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+
+namespace paracord {
+namespace {
+
+std::string Frame(unsigned char kind, unsigned char flags, size_t bytes) {
+  std::string frame = {static_cast<char>(bytes >> 16), static_cast<char>(bytes >> 8),
+                       static_cast<char>(bytes), static_cast<char>(kind), static_cast<char>(flags)};
+  return frame + std::string("\0\0\0\1", 4) + std::string(bytes, 'x');
+}
+
+constexpr unsigned char kData = 0, kHeaders = 1, kContinuation = 9, kEnd = 4;
+const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+TEST_CASE("a header block that does not end is found, in pieces of any size") {
+  const size_t piece = GENERATE(1u, 7u, 100000u);
+  const auto take = [&](HeaderBlocks& blocks, const std::string& bytes) {
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      const std::string part = bytes.substr(at, piece);
+      if (!blocks.Take(part)) return false;
+    }
+    return true;
+  };
+  HeaderBlocks sound;
+  std::string calls = kPreface;
+  for (int call = 0; call < 100; ++call) {
+    calls += Frame(kHeaders, 0, 4000) + Frame(kContinuation, kEnd, 4000) + Frame(kData, 0, 70000);
+  }
+  CHECK(take(sound, calls));
+  for (const size_t bytes : {0u, 16000u}) {  // empty frames cost memory too
+    HeaderBlocks endless;
+    std::string flood = kPreface + Frame(kHeaders, 0, 10);
+    for (int i = 0; i < 10000 && flood.size() < 100000; ++i)
+      flood += Frame(kContinuation, 0, bytes);
+    CHECK_FALSE(take(endless, flood));
+  }
+}
+
+struct Ends {
+  FrameRelay relay;
+  int client = -1, server = -1;
+  Ends() {
+    std::array<int, 2> pair{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0);
+    client = pair[0];
+    REQUIRE(fcntl(pair[1], F_SETFL, O_NONBLOCK) == 0);
+    server = relay.Add(pair[1]);
+    REQUIRE(server >= 0);
+    REQUIRE(fcntl(server, F_SETFL, 0) == 0);
+  }
+  ~Ends() {
+    close(client);
+    close(server);
+  }
+};
+
+void SendAll(int fd, const std::string& bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t put = send(fd, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+    if (put <= 0) return;
+    at += static_cast<size_t>(put);
+  }
+}
+
+std::string Receive(int fd, size_t bytes) {
+  std::string all(bytes, '\0');
+  size_t have = 0;
+  while (have < bytes) {
+    const ssize_t got = recv(fd, all.data() + have, bytes - have, 0);
+    if (got <= 0) break;
+    have += static_cast<size_t>(got);
+  }
+  all.resize(have);
+  return all;
+}
+
+TEST_CASE("what both ends say comes through the relay unchanged, and so does their end") {
+  Ends ends;
+  std::string up = kPreface, down;
+  for (int i = 0; i < 300; ++i) {
+    up += Frame(kData, 0, 10000 + static_cast<size_t>(i));
+    down += Frame(kHeaders, kEnd, 9000) + std::string(1, static_cast<char>(i));
+  }
+  std::thread client([&] { SendAll(ends.client, up); });
+  std::thread server([&] { SendAll(ends.server, down); });
+  std::thread reads([&] { CHECK(Receive(ends.client, down.size()) == down); });
+  CHECK(Receive(ends.server, up.size()) == up);
+  for (std::thread* thread : {&client, &server, &reads}) thread->join();
+  shutdown(ends.client, SHUT_WR);
+  CHECK(Receive(ends.server, 1).empty());
+  SendAll(ends.server, "last");
+  shutdown(ends.server, SHUT_RDWR);
+  CHECK(Receive(ends.client, 5) == "last");
+}
+
+TEST_CASE("a client that floods with headers is cut, and one that does not read is held up") {
+  Ends ends;
+  SECTION("headers") {
+    std::string flood = kPreface + Frame(kHeaders, 0, 1);
+    for (int i = 0; i < 100; ++i) flood += Frame(kContinuation, 0, 16000);
+    std::thread client([&] { SendAll(ends.client, flood); });
+    CHECK(Receive(ends.server, flood.size()).size() < 300000);
+    client.join();
+    CHECK(Receive(ends.client, 1).empty());
+  }
+  SECTION("does not read") {
+    std::thread server([&] { SendAll(ends.server, std::string(4 << 20, 'a')); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the relay's patience is over
+    std::thread client([&] { SendAll(ends.client, kPreface + Frame(kData, 0, 100)); });
+    pollfd said{ends.server, POLLIN, 0};
+    CHECK(poll(&said, 1, 200) == 0);
+    CHECK(Receive(ends.client, 4 << 20).size() == 4 << 20);
+    CHECK(Receive(ends.server, 100).size() == 100);
+    server.join();
+    client.join();
+  }
+}
+
+}  // namespace
+}  // namespace paracord
