@@ -36,6 +36,12 @@ absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs) {
 
 uint64_t BatchesPerEpoch(const DataPlan& plan) { return DivideUp(plan.records(), plan.batch()); }
 
+uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps) {
+  const uint64_t per_epoch = BatchesPerEpoch(plan);
+  if (steps.has_value()) return std::min(*steps, kBatchesMax);
+  return per_epoch == 0 || epochs <= kBatchesMax / per_epoch ? epochs * per_epoch : kBatchesMax;
+}
+
 uint64_t SplitsPerEpoch(const DataPlan& plan) {
   return DivideUp(BatchesPerEpoch(plan), plan.split_batches());
 }

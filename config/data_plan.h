@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "proto/paracord.pb.h"
@@ -27,6 +28,8 @@ absl::Status CheckDataPlan(const DataPlan& plan);
 absl::Status CheckEpochs(const DataPlan& plan, uint64_t epochs);
 
 uint64_t BatchesPerEpoch(const DataPlan& plan);
+// Of `epochs`, or `steps` where there are some; at most kBatchesMax.
+uint64_t BatchesOfJob(const DataPlan& plan, uint64_t epochs, std::optional<uint64_t> steps);
 uint64_t SplitsPerEpoch(const DataPlan& plan);
 
 // For a job that does not say: 64 splits an epoch, so that nobody waits long for the last one, of

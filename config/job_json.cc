@@ -162,7 +162,10 @@ std::string JobToJson(const Job& job) { return PythonTextOf(ToJson(job)); }
 
 std::string PsSettings(const Job& job) {
   const json all = ToJson(job);
-  return TextOf(json{{"optimizer", all["optimizer"]}, {"timeouts", all["timeouts"]}});
+  return TextOf(json{{"optimizer", all["optimizer"]},
+                     {"timeouts", all["timeouts"]},
+                     {"epochs", all["epochs"]},
+                     {"steps", all["steps"]}});
 }
 
 absl::Status CheckResumable(Job before, const Job& now, uint32_t split_batches) {

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "coordinator/core/job_state.h"
 #include "coordinator/leftovers.h"
+#include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -20,7 +21,8 @@ absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string&
   std::vector<uint64_t> numbers;
   for (const std::string& name : names) {
     uint64_t number = 0;
-    if (name.starts_with(prefix) && absl::SimpleAtoi(name.substr(prefix.size()), &number)) {
+    if (name.starts_with(prefix) && absl::SimpleAtoi(name.substr(prefix.size()), &number) &&
+        number < kGenerationMax) {
       numbers.push_back(number);
     }
   }
@@ -44,7 +46,7 @@ absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir) {
     const std::string_view leftover(kLeftoverPrefix);
     const bool taken = name.starts_with(leftover);
     const auto generation = GenerationOf(taken ? name.substr(leftover.size()) : name);
-    newest = std::max(newest, generation.value_or(0));
+    if (generation.value_or(0) < kGenerationMax) newest = std::max(newest, generation.value_or(0));
   }
   return newest;
 }

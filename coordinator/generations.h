@@ -12,9 +12,8 @@
 
 namespace paracord {
 
-inline constexpr char kGenerationPrefix[] = "generation-";
-
-// The n of all names "<prefix><n>" in `dir`, ascending.
+// The n of all names "<prefix><n>" in `dir` that are generations, ascending: those of
+// kGenerationMax and above are not.
 absl::StatusOr<std::vector<uint64_t>> NumbersOf(Files& files, const std::string& dir,
                                                 const std::string& prefix);
 

@@ -8,6 +8,9 @@ namespace paracord {
 
 inline constexpr uint32_t kProtocol = 6;
 
+// Generations are below this, which counting never reaches. A greater one is a stranger's.
+inline constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
+
 // A message travels in parts of about this many bytes.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 

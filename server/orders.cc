@@ -10,6 +10,7 @@
 #include "common/mutant.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "config/data_plan.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
 #include "store/loader.h"
@@ -76,6 +77,7 @@ void ParameterServer::Impl::Keep(const LoadRequest& request, const CallPtr& call
       return absl::AbortedError("a newer order came while this one was carried out");
     timeouts_ = job.timeouts;
     settings_ = PsSettings(job);
+    content->batches_end = BatchesOfJob(content->plan, job.epochs, job.steps);
     environment_.loop.Post([weak = weak_from_this(), orphan_ms = job.timeouts.orphan_ms] {
       if (const auto self = weak.lock()) self->ArmOrphanTimer(orphan_ms);
     });
@@ -152,6 +154,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
     }
   }
   HeardFromCoordinator();
+  loaded_once_ = loaded_once_ || content.ok();
   if (content.ok()) {
     ArmOrphanTimer((*content)->timeouts.orphan_ms);  // the job may say less than the options
     log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);

@@ -12,6 +12,7 @@
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
+#include "storage/checkpoint.h"
 
 namespace paracord {
 namespace {
@@ -27,8 +28,9 @@ absl::Status CheckProtocol(uint32_t protocol) {
       absl::StrCat("protocol ", kProtocol, " is spoken here, the request has ", protocol));
 }
 
-// Counting never gets there, and a coordinator that looks at this ps has to find a higher one.
-constexpr uint64_t kGenerationMax = uint64_t{1} << 63;
+// So far above its own generation a ps obeys only who has claimed that in DIR: whoever can reach it
+// could drive the generations up otherwise, until none is left.
+constexpr uint64_t kLeapMax = 1000;
 
 // Parses the request and hands it on; answers itself if that fails.
 template <class Request, class Then>
@@ -274,6 +276,32 @@ void ParameterServer::Impl::Describe(const DescribeRequest& request, const CallP
 }
 
 void ParameterServer::Impl::Adopt(const AdoptRequest& request, const CallPtr& call) {
+  if (request.generation() < kGenerationMax && request.generation() > generation_ + kLeapMax) {
+    return AdoptIfClaimed(request, call);
+  }
+  AdoptNow(request, call);
+}
+
+void ParameterServer::Impl::AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call) {
+  const auto claimed = std::make_shared<absl::Status>();
+  environment_.executor.Run(
+      [claimed, &files = environment_.files,
+       path = absl::StrCat(options_.dir, "/", kGenerationPrefix, request.generation())] {
+        *claimed = files.Open(path).status();
+      },
+      [claimed, request, call, weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self == nullptr) return call->Reply(Leaving());
+        if (claimed->ok()) return self->AdoptNow(request, call);
+        PROBE("ps.adopt.unclaimed");
+        call->Reply(absl::FailedPreconditionError(absl::StrCat(
+            "generation ", request.generation(), " is far above ", self->generation_.load(),
+            ", and its claim cannot be read here: ", claimed->message(),
+            "; --dir has to be the coordinator's")));
+      });
+}
+
+void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr& call) {
   Answers answers;
   std::deque<Parked> parked;  // let go of without the lock
   const auto adopt = [&]() -> absl::Status {

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "server/parameter_server.h"
+#include "storage/checkpoint.h"
 #include "store/exchange.h"
 #include "store/partition_set.h"
 #include "store/staged_pushes.h"
@@ -75,6 +76,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void ForgetStaged();
   void Describe(const DescribeRequest& request, const CallPtr& call);
   void Adopt(const AdoptRequest& request, const CallPtr& call);
+  void AdoptIfClaimed(const AdoptRequest& request, const CallPtr& call);
+  void AdoptNow(const AdoptRequest& request, const CallPtr& call);
   void Hold(const PsHoldRequest& request, const CallPtr& call);
   void Finish(const FinishRequest& request, const CallPtr& call);
 
@@ -118,7 +121,8 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void OrphanTimer();
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
   // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
-  void LeaveIfComplete(std::function<void()> otherwise);
+  void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
+  bool WaitsForMore(const JobEnd& end);     // on the loop
   void Exit(int code, std::string reason);  // any thread
 
   // Constant after construction.
@@ -136,6 +140,10 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   // On the loop alone.
   bool exited_ = false;
   int64_t heard_ms_ = 0;
+  int64_t started_ms_ = 0;
+  bool looked_ = false;      // for the job's end in DIR, once at least
+  std::string found_ended_;  // the final checkpoint that the first look found; empty: none
+  bool loaded_once_ = false;
   EventLoop::TimerId orphan_timer_ = 0;
   EventLoop::TimerId patience_timer_ = 0;  // 0: nobody waits for slow readers
   int64_t waiting_since_ms_ = 0;           // while the timer runs

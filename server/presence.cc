@@ -28,6 +28,7 @@ void ParameterServer::Impl::Start() {
   environment_.loop.Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
+    self->started_ms_ = self->environment_.loop.NowMs();
     self->ArmOrphanTimer(self->options_.orphan_ms);
     self->AwaitCoordinator();
   });
@@ -48,28 +49,43 @@ void ParameterServer::Impl::LeaveWhenComplete(int64_t delay_ms) {
       MutexLock lock(self->mu_);
       if (!self->holds_.empty()) return;
     }
-    self->LeaveIfComplete([weak, since_ms] {
+    self->LeaveIfComplete(/*at_last=*/false, [weak, since_ms] {
       const auto still = weak.lock();
-      if (still != nullptr && still->heard_ms_ == since_ms) {
+      if (still == nullptr) return;
+      still->looked_ = true;
+      if (still->heard_ms_ == since_ms) {
         still->LeaveWhenComplete(kCompleteAgainMs);
       }
     });
   });
 }
 
-void ParameterServer::Impl::LeaveIfComplete(std::function<void()> otherwise) {
-  const auto complete = std::make_shared<bool>(false);
+void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> otherwise) {
+  const auto end = std::make_shared<std::optional<JobEnd>>();
   environment_.executor.Run(
-      [complete, &files = environment_.files, dir = options_.dir] {
-        *complete = JobIsComplete(files, dir);
-      },
-      [complete, heard_ms = heard_ms_, weak = weak_from_this(), otherwise = std::move(otherwise)] {
+      [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
+      [end, at_last, heard_ms = heard_ms_, weak = weak_from_this(),
+       otherwise = std::move(otherwise)] {
         const auto self = weak.lock();
         if (self == nullptr) return;
         // A coordinator may have come while the files were read.
-        if (!*complete || self->heard_ms_ != heard_ms) return otherwise();
+        if (!end->has_value() || self->heard_ms_ != heard_ms) return otherwise();
+        if (!at_last && self->WaitsForMore(**end)) return;
         self->Exit(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
       });
+}
+
+// The order of starts is anybody's: one that starts where the job is done waits for a coordinator
+// that may give it more to do. One that was there when the job ended does not.
+bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
+  if (loaded_once_) return false;
+  if (!std::exchange(looked_, true)) found_ended_ = end.checkpoint;
+  const int64_t left_ms = started_ms_ + end.start_ms - environment_.loop.NowMs();
+  if (found_ended_ != end.checkpoint || left_ms <= 0) return false;
+  log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
+            left_ms / 1000);
+  LeaveWhenComplete(left_ms);
+  return true;
 }
 
 void ParameterServer::Impl::HeardFromCoordinator() {
@@ -96,7 +112,7 @@ void ParameterServer::Impl::OrphanTimer() {
   const int64_t left_ms = heard_ms_ + orphan_ms - now_ms;
   if (left_ms > 0) return ArmOrphanTimer(left_ms);
   log_.Warn("no coordinator for {} ms", now_ms - heard_ms_);
-  LeaveIfComplete([weak = weak_from_this(), heard_ms = heard_ms_] {
+  LeaveIfComplete(/*at_last=*/true, [weak = weak_from_this(), heard_ms = heard_ms_] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     if (self->heard_ms_ != heard_ms) return self->ArmOrphanTimer(0);

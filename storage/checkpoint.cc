@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "common/one_line.h"
 #include "common/status_macros.h"
+#include "config/job.h"
 #include "config/partitions.h"
 
 namespace paracord {
@@ -293,12 +294,21 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 }
 
 bool JobIsComplete(Files& files, const std::string& dir) {
+  return FindJobEnd(files, dir).has_value();
+}
+
+std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir) {
   const std::string checkpoints = CheckpointsDirectory(dir);
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, checkpoints);
-  if (!names.ok() || names->empty()) return false;
-  const std::string newest = absl::StrCat(checkpoints, "/", names->front().ToString());
+  if (!names.ok() || names->empty()) return std::nullopt;
+  const std::string name = names->front().ToString();
+  const std::string newest = absl::StrCat(checkpoints, "/", name);
   const absl::StatusOr<Manifest> manifest = ReadManifest(files, newest);
-  return manifest.ok() && manifest->complete && VerifyCheckpoint(files, newest).ok();
+  if (!manifest.ok() || !manifest->complete || !VerifyCheckpoint(files, newest).ok()) {
+    return std::nullopt;
+  }
+  const absl::StatusOr<Job> job = ParseJob(manifest->job_json);
+  return JobEnd{name, (job.ok() ? job->timeouts : TimeoutsSpec()).start_s * 1000};
 }
 
 std::vector<absl::Status> FindDamage(Files& files, const std::string& directory) {

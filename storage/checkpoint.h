@@ -28,6 +28,9 @@ namespace paracord {
 inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
+// DIR/generation-<n>: a coordinator has claimed it.
+inline constexpr char kGenerationPrefix[] = "generation-";
+
 // Where the checkpoints of a job's DIR are.
 std::string CheckpointsDirectory(const std::string& dir);
 
@@ -105,6 +108,13 @@ bool IsCheckpoint(Files& files, const std::string& directory);
 // Whether the newest checkpoint below DIR says that the job is done. One that is damaged does not,
 // since a coordinator goes on from the one before it; so all of it is read.
 bool JobIsComplete(Files& files, const std::string& dir);
+// The same, for who starts when the job may be done already: a coordinator that gives it more to do
+// has `timeouts.start_s` to come.
+struct JobEnd {
+  std::string checkpoint;  // the newest
+  int64_t start_ms = 0;
+};
+std::optional<JobEnd> FindJobEnd(Files& files, const std::string& dir);
 
 // Reads everything: manifest, sizes, checksums, and that each ps file holds what it should. Gives
 // what is wrong with the manifest, or else with each file; none: the checkpoint is sound.

@@ -13,6 +13,7 @@
 #include "common/parallel.h"
 #include "common/status_macros.h"
 #include "common/trace.h"
+#include "config/data_plan.h"
 #include "exchange/encoding.h"
 #include "store/gradient.h"
 
@@ -84,10 +85,23 @@ absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const Partiti
   return PartitionPushed{partition, {}, rejected};
 }
 
+// What is entered behind the job's end would be counted, and no coordinator could go on from it.
+absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
+  uint64_t place = 0;
+  const bool far = __builtin_mul_overflow(batch.epoch(), BatchesPerEpoch(content.plan), &place) ||
+                   __builtin_add_overflow(
+                       place, BatchInEpoch(content.plan, batch.split(), batch.batch()), &place);
+  if (!far && place < content.batches_end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch ", batch.batch(), " of split ", batch.split(), " of epoch ", batch.epoch() + 1,
+      " is behind the end of the job, which has ", content.batches_end.load(), " batches"));
+}
+
 absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request) {
   const ExchangeRequest& header = request.header;
   Pushed pushed;
   ASSIGN_OR_RETURN(pushed.batch, FindBatch(content.plan, header.batch()));
+  RETURN_IF_ERROR(CheckBeforeEnd(content, header.batch()));
 
   std::map<uint32_t, std::vector<PieceView>> pieces;
   for (PieceView& piece : request.pieces) pieces[piece.partition].push_back(std::move(piece));

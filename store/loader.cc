@@ -185,6 +185,7 @@ absl::StatusOr<std::shared_ptr<const Content>> LoadContent(Files& files, const s
   content->plan = request.plan();
   content->timeouts = job.timeouts;
   content->settings = PsSettings(job);
+  content->batches_end = BatchesOfJob(request.plan(), job.epochs, job.steps);
   ASSIGN_OR_RETURN(content->optimizer, ParseOptimizer(job.optimizer));
   if (request.checkpoint().empty()) {
     RETURN_IF_ERROR(CreateAll(files, job, request, pinned, *content));

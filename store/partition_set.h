@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "config/data_plan.h"
 #include "config/job.h"
 #include "store/optimizer.h"
 #include "store/partition.h"
@@ -27,6 +28,8 @@ struct Content {
   std::vector<std::unique_ptr<Partition>> partitions;  // ascending by id
   size_t trained = 0;                                  // how many of them are
   mutable std::atomic<int> pushes = 0;                 // that are being applied
+  // Of the job: batches behind it are refused. A coordinator may come again with more.
+  mutable std::atomic<uint64_t> batches_end = kBatchesMax;
 
   Partition* Find(uint32_t id) const {
     const auto it = std::lower_bound(partitions.begin(), partitions.end(), id,

@@ -102,6 +102,19 @@ TEST_CASE("a coordinator claims a generation above all that the directory tells 
   }
 }
 
+TEST_CASE("the name of a generation that counting never reaches is no claim") {
+  const char* name =
+      GENERATE("generation-9223372036854775808", "generation-18446744073709551615",
+               "job.state-4611686018427387904", "checkpoints/round-g9223372036854775807-r1");
+  CAPTURE(name);
+  const TestDirectory directory;
+  PosixFiles files;
+  REQUIRE(files.MakeDirectories(directory / "checkpoints").ok());
+  directory.Write(name, "");
+  CHECK(RunInVain(directory).code == kGoesOn);
+  CHECK(files.Open(directory / "generation-1").ok());
+}
+
 TEST_CASE("a job is done unless it is given more batches, or another end") {
   ExampleJob example;  // two batches an epoch
   example.job.epochs = 2;

@@ -26,7 +26,7 @@ TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
   CHECK(ps.Describe().ps() == 0);
   CHECK(absl::IsInvalidArgument(ps.Adopt(0)));
   CHECK(absl::IsInvalidArgument(ps.Adopt(UINT64_MAX)));
-  CHECK(absl::IsInvalidArgument(ps.Adopt(uint64_t{1} << 63)));
+  CHECK(absl::IsInvalidArgument(ps.Adopt(kGenerationMax)));
   CHECK(ps.Adopt(3, "c1").ok());
   CHECK(ps.Adopt(3, "c1").ok());  // a repeated order
   const absl::Status other = ps.Adopt(3, "c2");
@@ -45,6 +45,18 @@ TEST_CASE("a ps obeys only a higher generation, and one coordinator in each") {
   wrong.set_protocol(kProtocol + 1);
   CHECK(absl::IsFailedPrecondition(ps.Call<PsDescription>(method::kAdopt, wrong).status()));
   CHECK(ps.Describe().generation() == 4);
+}
+
+TEST_CASE("a generation far above its own is obeyed only where DIR has its claim") {
+  TestPs ps;
+  CHECK(ps.Adopt(1000).ok());
+  const absl::Status far = ps.Adopt(kGenerationMax - 1);
+  CHECK(absl::IsFailedPrecondition(far));
+  CHECK(Contains(far, "generation-4611686018427387903"));
+  CHECK(ps.Describe().generation() == 1000);
+  REQUIRE(ps.files.WriteAtomic(ps.dir() + "/generation-123456789", "").ok());
+  CHECK(ps.Adopt(123456789).ok());
+  CHECK(ps.Describe().generation() == 123456789);
 }
 
 TEST_CASE("every field of the fence is compared, and the message says which differed") {
@@ -277,6 +289,29 @@ TEST_CASE("a ps drains at once if it holds nothing, or nobody could take a check
   hold->Cancel();
   left.loop.Advance(100);
   CHECK(left.exits == std::vector<int>{143});
+}
+
+TEST_CASE("a batch behind the end of the job is refused, until the job is given more") {
+  TestModel model;
+  model.job.epochs = 2;  // of 100 batches
+  if (GENERATE(false, true)) model.job.steps = 200;
+  TestPs ps(model);
+  ps.Ready();
+  CHECK(ps.Exchange(ps.PushOf(9, 0, 1.0f, /*epoch=*/1)).ok());
+  const uint64_t far = GENERATE(uint64_t{2}, uint64_t{1000000000}, uint64_t{1} << 40);
+  const absl::Status refused = ps.Exchange(ps.PushOf(0, 0, 1.0f, far)).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(ps.Describe().partitions(0).ledger().applied() == 1);
+  CHECK(ps.Describe().refused() == 1);
+  if (far != 2) return;
+  CHECK(Contains(refused, "batch 0 of split 0 of epoch 3 is behind the end of the job"));
+  REQUIRE(ps.Adopt(2).ok());
+  ps.model.job.epochs = 3;
+  ps.model.job.steps.reset();
+  LoadRequest keep = ps.LoadOrder();
+  keep.set_keep(true);
+  REQUIRE(ps.Call<PsDescription>(method::kLoad, keep).ok());
+  CHECK(ps.Exchange(ps.PushOf(0, 0, 1.0f, 2)).ok());
 }
 
 TEST_CASE("another learning rate and other timeouts are taken over by what is held") {

@@ -96,12 +96,14 @@ TEST_CASE("a ps that starts after the job's end leaves with 0, unless a coordina
   TestPs before;
   WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
   TestPs after(TestModel(), before.dir());
-  after.loop.Advance(3000);
+  after.loop.Advance(299999);  // timeouts.start_s, by its default
+  CHECK(after.exits.empty());
+  after.loop.Advance(1);
   CHECK(after.exits == std::vector<int>{0});
   TestPs wanted(TestModel(), before.dir());
-  wanted.loop.Advance(1000);
+  wanted.loop.Advance(20000);
   REQUIRE(wanted.Adopt(3).ok());
-  wanted.loop.Advance(5000);
+  wanted.loop.Advance(500000);
   CHECK(wanted.exits.empty());
   WriteManifest(before, {.step = 9, .generation = 3, .round = 1}, false);  // a newer one goes on
   TestPs resumed(TestModel(), before.dir());
@@ -118,6 +120,10 @@ TEST_CASE("a ps stays where the last checkpoint is damaged, or a coordinator com
   TestPs ps(TestModel(), example.directory.path());
   ps.executor.set_at_once(false);
   ps.loop.Advance(3000);
+  REQUIRE(ps.executor.RunOne());
+  ps.loop.RunPosted();
+  CHECK(ps.exits.empty());
+  ps.loop.Advance(297000);
   DescribeRequest look;
   look.set_run_id("another");
   if (heard) CHECK(ps.Call<PsDescription>(method::kDescribe, look).ok());

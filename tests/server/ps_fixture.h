@@ -56,6 +56,7 @@ struct TestModel {
 
   TestModel() {
     job.name = "test";
+    job.epochs = 1000;
     job.model = JsonOf(R"({"class_name": "Sequential", "config": {"layers": []}})");
     job.train = {"idx", {{"features", "/f"}, {"labels", "/l"}}};
     job.loss = {"mean_squared_error"};
