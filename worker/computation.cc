@@ -61,6 +61,7 @@ Problem Computation::problem(std::string& message) const {
 void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
                     uint64_t key) {
   const BatchId& id = computation.batch;
+  FAILPOINT("worker.computing");
   FAILPOINT(absl::StrCat("worker.batch.", id.epoch(), ".", id.split(), ".", id.batch()).c_str());
   const int64_t asked = TraceBegin();
   const absl::StatusOr<const Batch*> batch = workload.feed->Get(id, computation.end_batch);

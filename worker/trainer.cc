@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/mutant.h"
 #include "common/probe.h"
@@ -11,12 +12,12 @@
 #include "data/batch_plan.h"
 #include "exchange/reply_landing.h"
 #include "proto/protocol.h"
-#include "worker/evaluate.h"
 
 namespace paracord {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
+constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said whom it waits for
 constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
 constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
@@ -314,51 +315,6 @@ void Trainer::EndLease(Problem problem, const std::string& message) {
   if (problem != PROBLEM_DRAINED) Next();
 }
 
-void Trainer::StartEvaluation() {
-  const EvaluationLease& lease = evaluations_.front();
-  if (evaluated_epoch_ == lease.epoch()) return RunEvaluation();
-  ExchangeOrder order;
-  order.exact = true;
-  StartExchange(order, [this, epoch = lease.epoch()] {
-    if (exchange_.error.ok()) {
-      evaluated_epoch_ = epoch;
-      // Training goes on with values as they travel, not with exact ones.
-      if (options_.transfer.wire != ENCODING_FLOAT32) pulled_ = false;
-      return RunEvaluation();
-    }
-    EvaluationReport report;
-    report.set_lease(evaluations_.front().id());
-    report.set_problem(PROBLEM_UNREACHABLE);
-    report.set_message(Sendable(exchange_.error));
-    evaluations_.pop_front();
-    busy_ = false;
-    callbacks_.evaluated(report);
-    Next();
-  });
-}
-
-void Trainer::RunEvaluation() {
-  const auto report = std::make_shared<EvaluationReport>();
-  report->set_lease(evaluations_.front().id());
-  environment_.executor.Run(
-      [report, workload = workload_, copy = copy_, lease = evaluations_.front(),
-       batch = uint64_t{session_.plan().batch()}] {
-        const absl::Status scored = Evaluate(*workload, copy->values(), lease.first_record(),
-                                             lease.end_record(), batch, *report);
-        if (scored.ok()) return;
-        report->set_problem(PROBLEM_DATA);
-        report->set_message(Sendable(scored));
-      },
-      [this, alive = alive_, report] {
-        if (!*alive) return;
-        FAILPOINT("worker.evaluated");
-        evaluations_.pop_front();
-        busy_ = false;
-        callbacks_.evaluated(*report);
-        Next();
-      });
-}
-
 // ---- one exchange with every ps
 
 void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done,
@@ -372,7 +328,22 @@ void Trainer::StartExchange(ExchangeOrder order, std::function<void()> done,
   exchange_.open = static_cast<uint32_t>(links_.size());
   exchange_.tries.resize(links_.size());
   exchange_.done = std::move(done);
-  for (uint32_t ps = 0; ps < links_.size(); ++ps) Send(ps);
+  for (uint32_t ps = 0; ps < links_.size(); ++ps) {
+    exchange_.tries[ps].first_sent_ms = environment_.loop.NowMs();
+    Send(ps);
+  }
+}
+
+std::string Trainer::WaitsFor() const {
+  std::string text;
+  for (size_t ps = 0; exchange_.open > 0 && ps < exchange_.tries.size(); ++ps) {
+    const PsTries& tries = exchange_.tries[ps];
+    const int64_t waited_ms = environment_.loop.NowMs() - tries.first_sent_ms;
+    if (tries.answered || waited_ms < kSlowMs) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "ps:", ps, " for ", waited_ms / 1000, " s (",
+                    tries.problem.empty() ? "no answer yet" : tries.problem, ")");
+  }
+  return text;
 }
 
 void Trainer::Send(uint32_t ps) {
@@ -448,6 +419,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
                      absl::IsResourceExhausted(error);
   if (again) {
     exchange_.repeated = true;
+    exchange_.tries[ps].problem = Text(error);
     if (const auto after_ms = RetryAfter(exchange_.tries[ps], error)) {
       environment_.loop.PostAfter(*after_ms, [this, alive = alive_, ps, id = exchange_id_] {
         if (*alive && id == exchange_id_) Send(ps);
@@ -455,6 +427,7 @@ void Trainer::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
       return;
     }
   }
+  exchange_.tries[ps].answered = true;
   if (!error.ok() && exchange_.error.ok()) exchange_.error = error;
   if (!error.ok()) pulled_ = false;
   // Refused whole, it has changed nothing there; otherwise nobody knows.

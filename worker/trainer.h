@@ -65,6 +65,8 @@ class Trainer {
   // After the batch under way: gives back the leases, then runs `drained`.
   void Drain(std::function<void()> drained);
   StepCounters TakeCounters();
+  // Which ps the exchange under way waits for, if that takes long; else "".
+  std::string WaitsFor() const;
   // Ids of the leases and pieces of an evaluation at hand.
   std::vector<uint64_t> Holds() const;
 
@@ -73,6 +75,9 @@ class Trainer {
     uint32_t sent = 0;
     uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
     int64_t no_room_since_ms = 0;
+    bool answered = false;
+    int64_t first_sent_ms = 0;
+    std::string problem;        // of the last that failed
     bool staged = false;        // the last named what was sent early
     bool mapped = false;        // the last may be answered in memory of the ps
     int64_t begun = kTraceOff;  // the last

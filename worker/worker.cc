@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kJoinMs = 5000;  // deadline of a join
 constexpr int64_t kJoinAgainMs = 200;
 constexpr int64_t kReportMs = 50;
+constexpr int64_t kBeatMsMax = 1000;
 constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator parks it for 1 s
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
@@ -107,18 +108,29 @@ void Worker::Join() {
       });
 }
 
-// A job that is done has no coordinator any more.
+// A job that is done has no coordinator any more. Where the order of starts is anybody's, one may
+// come that gives it more to do: a worker that has seen none waits for it.
 void Worker::LookInDir() {
   if (looked_in_dir_ || exiting_ || options_.dir.empty()) return;
   if (environment_.loop.NowMs() - coordinator_seen_ms_ < kLookMs) return;
   looked_in_dir_ = true;
-  const auto complete = std::make_shared<bool>(false);
-  environment_.executor.Run([complete, &files = environment_.files,
-                             dir = options_.dir] { *complete = JobIsComplete(files, dir); },
-                            Guarded([this, complete] {
-                              if (*complete && looked_in_dir_)
-                                Exit(ExitCode::kDone, "the newest checkpoint is complete");
-                            }));
+  const auto end = std::make_shared<std::optional<JobEnd>>();
+  environment_.executor.Run(
+      [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
+      Guarded([this, end, since_ms = coordinator_seen_ms_] {
+        if (!end->has_value() || !looked_in_dir_) return;
+        const int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
+        if (!coordinator_known_ && left_ms > 0) {
+          log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
+                    left_ms / 1000);
+        }
+        environment_.loop.PostAfter(coordinator_known_ ? 0 : std::max<int64_t>(0, left_ms),
+                                    Guarded([this, since_ms] {
+                                      if (since_ms == coordinator_seen_ms_) {
+                                        Exit(ExitCode::kDone, "the newest checkpoint is complete");
+                                      }
+                                    }));
+      }));
 }
 
 void Worker::JoinLater(int64_t delay_ms) {
@@ -139,6 +151,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
   }
   if (reply->what_case() == JoinReply::kOtherRun) return OtherRun(reply->other_run());
   coordinator_seen_ms_ = environment_.loop.NowMs();
+  coordinator_known_ = true;
   unreadable_ = 0;
   looked_in_dir_ = false;
   switch (reply->what_case()) {
@@ -256,6 +269,7 @@ void Worker::StartSession(const Session& session) {
 void Worker::EndSession(const std::string& why) {
   if (trainer_ == nullptr) return;
   SayOnce("joins again: " + why);
+  unreported_[++last_report_] = trainer_->TakeCounters();
   trainer_.reset();
   session_ = 0;
   // A peer that ends every session at once is not asked for the next without end.
@@ -298,7 +312,7 @@ void Worker::CoordinatorLost(const std::string& why) {
 
 // Says that this worker lives even while a batch takes long.
 void Worker::Beat() {
-  environment_.loop.PostAfter(std::max<int64_t>(job_->timeouts.worker_ms / 4, 10),
+  environment_.loop.PostAfter(std::clamp<int64_t>(job_->timeouts.worker_ms / 4, 10, kBeatMsMax),
                               Guarded([this, session = session_] {
                                 if (session != session_ || trainer_ == nullptr) return;
                                 if (coordinator_lost_ && trainer_->Idle())
@@ -307,6 +321,7 @@ void Worker::Beat() {
                                   reporting_ = true;
                                   WorkRequest request;
                                   request.set_session(session_);
+                                  request.set_waits_for(WaitsFor());
                                   Call(std::move(request));
                                 }
                                 Beat();
@@ -343,12 +358,8 @@ void Worker::SendWork() {
   reports_.clear();
   if (evaluation_.has_value()) *request.mutable_evaluation() = *std::move(evaluation_);
   evaluation_.reset();
-  const StepCounters counters = trainer_->TakeCounters();
-  request.set_computed(counters.computed);
-  request.set_duplicates(counters.duplicates);
-  request.set_samples(counters.samples);
-  request.set_loss_sum(counters.loss_sum);
-  request.set_staleness_sum(counters.staleness_sum);
+  AddCounters(request);
+  request.set_waits_for(WaitsFor());
   request.set_want_task(ask);
   if (ask) {
     for (const uint64_t id : trainer_->Holds()) request.add_holds(id);
@@ -365,6 +376,36 @@ void Worker::SendWork() {
   Call(std::move(request));
 }
 
+// Who keeps this worker, for the coordinator and, once each time, for the log.
+std::string Worker::WaitsFor() {
+  std::string text = Sendable(trainer_->WaitsFor());
+  if (!text.empty() && !std::exchange(waits_, true)) log_.Warn("waits for {}", text);
+  if (text.empty() && std::exchange(waits_, false)) log_.Info("goes on");
+  return text;
+}
+
+// What was said before and perhaps not heard is said again first, under its number.
+void Worker::AddCounters(WorkRequest& request) {
+  if (unreported_.empty()) unreported_[++last_report_] = trainer_->TakeCounters();
+  const auto [number, counters] = *unreported_.begin();
+  unreported_.erase(unreported_.begin());
+  request.set_report(number);
+  request.set_computed(counters.computed);
+  request.set_duplicates(counters.duplicates);
+  request.set_samples(counters.samples);
+  request.set_loss_sum(counters.loss_sum);
+  request.set_staleness_sum(counters.staleness_sum);
+}
+
+void Worker::PutBackCounters(const WorkRequest& sent) {
+  if (sent.report() == 0) return;
+  unreported_[sent.report()] = {.computed = sent.computed(),
+                                .duplicates = sent.duplicates(),
+                                .samples = sent.samples(),
+                                .loss_sum = sent.loss_sum(),
+                                .staleness_sum = sent.staleness_sum()};
+}
+
 void Worker::Call(WorkRequest request) {
   const auto sent = std::make_shared<WorkRequest>(std::move(request));
   CallProto<WorkReply>(
@@ -377,6 +418,7 @@ void Worker::Call(WorkRequest request) {
 }
 
 void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {
+  if (!reply.ok() || reply->has_rejoin()) PutBackCounters(sent);
   if (sent.session() != session_ || trainer_ == nullptr || exiting_) return;
   (sent.want_task() ? asking_ : reporting_) = false;
   if (!sent.want_task()) telling_.clear();

@@ -57,6 +57,9 @@ class Worker {
   void Call(WorkRequest request);
   void WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply);
   void PutBack(const WorkRequest& sent);
+  void PutBackCounters(const WorkRequest& sent);
+  void AddCounters(WorkRequest& request);
+  std::string WaitsFor();
   bool Unreadable(const absl::Status& status);
   void SayOnce(const std::string& what);
   void Exit(ExitCode code, const std::string& reason);
@@ -78,6 +81,7 @@ class Worker {
   std::string open_error_;
   bool opening_ = false;
   int64_t coordinator_seen_ms_ = 0;
+  bool coordinator_known_ = false;  // it has been seen, by this process
   // Told to wait it asks again soon, since a job begins in less, and then less and less often.
   static constexpr int64_t kJoinSoonMs = 10;
   int64_t join_again_ms_ = kJoinSoonMs;
@@ -97,6 +101,11 @@ class Worker {
   bool coordinator_lost_ = false;            // finishes its leases, then joins again
   std::map<uint64_t, LeaseReport> reports_;  // by lease, the newest
   std::optional<EvaluationReport> evaluation_;
+  // Counters whose report was not answered, or of sessions that have ended, by number of the
+  // report.
+  std::map<uint64_t, StepCounters> unreported_;
+  uint64_t last_report_ = 0;
+  bool waits_ = false;  // for a ps, as it has said
   int64_t reported_ms_ = 0;
   bool reporting_ = false;         // a Work call with reports is under way
   std::vector<uint64_t> telling_;  // that it says have ended
