@@ -254,12 +254,25 @@ bool LocalCluster::Running(std::optional<Role> role) const {
   });
 }
 
-bool LocalCluster::WaitFor(std::optional<Role> role, int64_t wait_ms) {
+std::string LocalCluster::Tasks(std::optional<Role> role) const {
+  std::string tasks;
+  for (const Process& process : processes_) {
+    if (process.pid == 0 || (role.has_value() && process.task.role != *role)) continue;
+    absl::StrAppend(&tasks, tasks.empty() ? "" : ", ", process.task.ToString());
+  }
+  return tasks;
+}
+
+LocalCluster::Waited LocalCluster::WaitFor(std::optional<Role> role, int64_t wait_ms,
+                                           const GoesOn& goes_on) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
   while (true) {
     Reap();
-    if (!Running(role)) return true;
-    if (std::chrono::steady_clock::now() >= until) return false;
+    if (!Running(role)) return Waited::kGone;
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return Waited::kTimeIsOver;
+    const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+    if (goes_on != nullptr && !goes_on(Tasks(role), left_ms)) return Waited::kStopped;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until a child ends
   }
 }
@@ -269,25 +282,25 @@ void LocalCluster::BeginDraining() {
   for (Process& process : processes_) process.restart_at.reset();
 }
 
-void LocalCluster::Drain(int64_t group_ms, int signal) {
+void LocalCluster::Drain(int64_t group_ms, int signal, const GoesOn& goes_on) {
   BeginDraining();
   constexpr int64_t kAloneMs = 2000;
   if (!Running(Role::kCoordinator)) group_ms = std::min(group_ms, kAloneMs);
   for (const Role role : {Role::kWorker, Role::kEvaluator, Role::kCoordinator, Role::kPs}) {
     Signal(role, signal);
-    WaitFor(role, group_ms);
+    if (WaitFor(role, group_ms, goes_on) == Waited::kStopped) return WaitAll(0);
   }
 }
 
 void LocalCluster::WaitAll(int64_t wait_ms) {
   BeginDraining();
-  if (WaitFor(std::nullopt, wait_ms)) return;
+  if (WaitFor(std::nullopt, wait_ms) == Waited::kGone) return;
   if (wait_ms > 0) {  // whom the coordinator could not tell
     Signal(std::nullopt, SIGTERM);
-    if (WaitFor(std::nullopt, wait_ms)) return;
+    if (WaitFor(std::nullopt, wait_ms) == Waited::kGone) return;
   }
   Signal(std::nullopt, SIGKILL);
-  if (WaitFor(std::nullopt, 1000)) return;
+  if (WaitFor(std::nullopt, 1000) == Waited::kGone) return;
   EndConnections();
   WaitFor(std::nullopt, 1000);
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,12 +68,17 @@ class LocalCluster {
 
   // The coordinator's exit code once it has ended the job.
   std::optional<int> coordinator_exit() const { return coordinator_exit_; }
-  bool WaitForCoordinator(int64_t wait_ms) { return WaitFor(Role::kCoordinator, wait_ms); }
+  bool WaitForCoordinator(int64_t wait_ms) {
+    return WaitFor(Role::kCoordinator, wait_ms) == Waited::kGone;
+  }
   bool EvaluatorRuns() const { return Running(Role::kEvaluator); }
+  bool CoordinatorRuns() const { return Running(Role::kCoordinator); }
   // Workers and evaluator, then the coordinator, then the ps get `signal`, each group when the one
   // before has left or `group_ms` has passed; less where there is no coordinator to take a
-  // checkpoint.
-  void Drain(int64_t group_ms, int signal);
+  // checkpoint. `goes_on` is asked again and again meanwhile, with the tasks that are waited for
+  // and what is left of their time; when it says no, all are killed.
+  using GoesOn = std::function<bool(const std::string& tasks, int64_t left_ms)>;
+  void Drain(int64_t group_ms, int signal, const GoesOn& goes_on);
   // Waits until everybody has left; those that are still there after `wait_ms` get SIGTERM, and
   // SIGKILL after as long again.
   void WaitAll(int64_t wait_ms);
@@ -103,8 +109,10 @@ class LocalCluster {
   uint32_t Threads(const Task& task) const;
   void Signal(std::optional<Role> role, int signal);
   void EndConnections();
-  bool Running(std::optional<Role> role) const;  // or about to
-  bool WaitFor(std::optional<Role> role, int64_t wait_ms);
+  bool Running(std::optional<Role> role) const;       // or about to
+  std::string Tasks(std::optional<Role> role) const;  // that run
+  enum class Waited { kGone, kTimeIsOver, kStopped };
+  Waited WaitFor(std::optional<Role> role, int64_t wait_ms, const GoesOn& goes_on = nullptr);
 
   const LocalClusterOptions options_;
   const std::optional<SshHosts> hosts_;

@@ -129,14 +129,51 @@ void Progress::ShowCheckpoint(const nlohmann::json& status) {
   if (checkpoint_problem_.empty()) {
     Event("checkpoint", "checkpoints are written again");
   } else {
-    Event("checkpoint", (trained ? "all batches are applied, and the job ends when its last "
-                                   "checkpoint can be written: "
-                                 : "the last checkpoint round failed, training goes on: ") +
-                            checkpoint_problem_);
+    Event("checkpoint",
+          (trained                      ? "all batches are applied, and the job ends when its last "
+                                          "checkpoint can be written: "
+           : status.contains("waiting") ? "the last checkpoint round failed: "
+                                        : "the last checkpoint round failed, training goes on: ") +
+              checkpoint_problem_);
   }
 }
 
-void Progress::Show(const nlohmann::json& status) {
+// Who waits for whom, once it has lasted a moment. The bar has it in its line.
+void Progress::ShowWaiting(const nlohmann::json& status) {
+  const std::string phase = status.at("phase").get<std::string>();
+  const bool told = phase == "forming" || phase == "loading" || phase == "training";
+  const std::string waiting = told ? status.value("waiting", "") : "";
+  const double seconds = Number(status.at("wall_seconds"));
+  if (waiting.empty()) {
+    if (std::exchange(waiting_shown_, false)) Event("waiting", "it goes on");
+    waiting_.clear();
+    return;
+  }
+  if (std::exchange(waiting_, WithoutNumbers(waiting)) != WithoutNumbers(waiting)) {
+    waiting_since_ = seconds;
+    waiting_told_ = false;
+  }
+  if (waiting_told_ || style_ == Style::kBar || seconds - waiting_since_ < kWaitingSecondsLeast) {
+    return;
+  }
+  waiting_told_ = waiting_shown_ = true;
+  Event("waiting", "waiting: " + waiting);
+}
+
+// All that is shown is old as long as nobody answers.
+void Progress::ShowSilence(int64_t age_ms, const std::string& problem) {
+  const bool silent = age_ms >= kSilentMs;
+  if (silent == silence_shown_) return;
+  silence_shown_ = silent;
+  if (silent) {
+    Event("silence", absl::StrFormat("the coordinator has not answered for %d s: %s", age_ms / 1000,
+                                     problem.empty() ? "no answer yet" : problem));
+  } else {
+    Event("silence", "the coordinator answers again");
+  }
+}
+
+void Progress::Show(const nlohmann::json& status, int64_t age_ms, const std::string& problem) {
   if (first_) {
     first_ = false;
     epoch_shown_ = status.at("epoch").get<uint64_t>();
@@ -150,7 +187,12 @@ void Progress::Show(const nlohmann::json& status) {
   ShowEvaluations(status, epochs_);
   ShowEpoch(status);
   ShowCheckpoint(status);
-  if (style_ != Style::kBar) return;
+  ShowWaiting(status);
+  ShowSilence(age_ms, problem);
+  if (style_ == Style::kBar) ShowBar(status, age_ms);
+}
+
+void Progress::ShowBar(const nlohmann::json& status, int64_t age_ms) {
   const double batches = Number(status.at("batches"));
   const double share = batches > 0 ? Number(status.at("batches_done")) / batches : 0;
   std::string line =
@@ -159,8 +201,10 @@ void Progress::Show(const nlohmann::json& status) {
   absl::StrAppendFormat(&line, "  %.0f samples/s  loss %.4f  workers %d",
                         Number(status.at("samples_per_second")), Number(status.at("loss")),
                         status.at("workers").size());
-  if (status.contains("waiting")) {
-    absl::StrAppend(&line, "  ", status.at("waiting").get<std::string>());
+  if (age_ms >= kSilentMs) {
+    absl::StrAppend(&line, "  (", age_ms / 1000, " s old: the coordinator does not answer)");
+  } else if (status.contains("waiting")) {
+    absl::StrAppend(&line, "  waiting: ", status.at("waiting").get<std::string>());
   }
   // Without wrapping: what is beyond the right margin would be a line of its own each time.
   out_ << "\r\x1b[K\x1b[?7l" << line << "\x1b[?7h" << std::flush;

@@ -40,8 +40,16 @@ absl::StatusOr<json> Ask(const std::string& address) {
   if (!absl::IsDeadlineExceeded(status.status())) return status;
   return absl::DeadlineExceededError(
       absl::StrCat(status.status().message(),
-                   "; is the coordinator running, and is that its address (TF_CONFIG's chief, or "
-                   "DIR/coordinator.address)?"));
+                   ": it hangs, or cannot be reached; is that the coordinator's address "
+                   "(TF_CONFIG's chief, or DIR/coordinator.address)?"));
+}
+
+// Of a task that is asked, or tells, every second.
+std::string SilenceText(const json& task) {
+  const double seconds = task.value("silent_seconds", 0.0);
+  return seconds < 2 || task.contains("away_seconds")
+             ? ""
+             : absl::StrFormat(", silent for %.1f s", seconds);
 }
 
 std::string OneTask(const json& ps) {
@@ -55,6 +63,7 @@ std::string OneTask(const json& ps) {
   if (ps.contains("away_seconds")) {
     absl::StrAppendFormat(&line, ", away for %.1f s", ps.at("away_seconds").get<double>());
   }
+  absl::StrAppend(&line, SilenceText(ps));
   if (ps.contains("problem")) absl::StrAppend(&line, ": ", ps.at("problem").get<std::string>());
   return line;
 }
@@ -69,19 +78,28 @@ void Print(const json& status, std::ostream& out) {
     out << "waiting: " << status.at("waiting").get<std::string>() << "\n";
   }
   const json& loss = status.at("loss");
-  out << absl::StrFormat("%.0f samples/s%s, applied %d..%d, rejected %d%s\n",
+  const json last = status.value("last_batch_seconds", json());
+  const double idle = last.is_number() ? last.get<double>() : 0;
+  out << absl::StrFormat("%.0f samples/s%s%s, applied %d..%d, rejected %d%s\n",
                          status.at("samples_per_second").get<double>(),
+                         idle < 3 ? "" : absl::StrFormat(" (no batch for %.1f s)", idle),
                          loss.is_number() ? absl::StrFormat(", loss %.4f", loss.get<double>()) : "",
                          number("applied_min"), number("applied_max"), number("rejected"),
                          status.at("healthy").get<bool>() ? "" : ", UNHEALTHY: not finite");
   for (const json& ps : status.at("ps")) out << OneTask(ps) << "\n";
   for (const json& worker : status.at("workers")) {
     out << absl::StrFormat(
-        "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s\n",
+        "  %-10s %-8s %d leases, %d batches, %.0f samples/s, staleness %.2f%s%s%s\n",
         worker.at("task").get<std::string>(), worker.at("device").get<std::string>(),
         worker.at("leases").get<uint64_t>(), worker.at("computed").get<uint64_t>(),
         worker.at("samples_per_second").get<double>(), worker.at("staleness").get<double>(),
-        worker.at("resting").get<bool>() ? ", resting after failures" : "");
+        worker.at("resting").get<bool>() ? ", resting after failures" : "", SilenceText(worker),
+        worker.contains("waits_for") ? ", waits for " + worker.at("waits_for").get<std::string>()
+                                     : "");
+  }
+  const json refused_tasks = status.value("refused", json::object());
+  for (const auto& [task, why] : refused_tasks.items()) {
+    out << absl::StrFormat("  %-10s refused: %s\n", task, why.get<std::string>());
   }
   const json& checkpoint = status.at("checkpoint");
   out << "checkpoint: "

@@ -5,6 +5,7 @@
 
 #include "common/json_text.h"
 #include "common/status_macros.h"
+#include "common/steady_ms.h"
 #include "coordinator/rival.h"
 #include "net/rpc_proto.h"
 #include "proto/paracord.pb.h"
@@ -44,7 +45,10 @@ void StatusWatch::Ask() {
                              return;
                            }
                            nlohmann::json status = JsonOf(reply->json());
-                           if (!status.is_discarded()) state->newest = std::move(status);
+                           if (status.is_discarded()) return;
+                           state->newest = std::move(status);
+                           state->newest_ms = SteadyMs();
+                           state->problem.clear();
                          });
 }
 
@@ -56,6 +60,11 @@ std::optional<nlohmann::json> StatusWatch::newest() const {
 std::string StatusWatch::problem() const {
   MutexLock lock(state_->mu);
   return state_->problem;
+}
+
+int64_t StatusWatch::age_ms() const {
+  MutexLock lock(state_->mu);
+  return state_->newest.has_value() ? SteadyMs() - state_->newest_ms : 0;
 }
 
 }  // namespace paracord

@@ -27,12 +27,15 @@ class StatusWatch {
   // The newest answer, or why there is none.
   std::optional<nlohmann::json> newest() const;
   std::string problem() const;
+  // How old the newest answer is, or 0 without one.
+  int64_t age_ms() const;
 
  private:
   struct State {
     mutable Mutex mu;
     bool asking ABSL_GUARDED_BY(mu) = false;
     std::optional<nlohmann::json> newest ABSL_GUARDED_BY(mu);
+    int64_t newest_ms ABSL_GUARDED_BY(mu) = 0;
     std::string problem ABSL_GUARDED_BY(mu);
   };
   const std::shared_ptr<State> state_;  // shared with the call under way

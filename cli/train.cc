@@ -28,6 +28,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "common/steady_ms.h"
 #include "config/flags.h"
 #include "config/job.h"
 #include "config/job_settings.h"
@@ -145,18 +146,39 @@ struct Supervision {
   int64_t drain_ms = 0;     // what each group of daemons is given to leave
   sigset_t signals;         // that are blocked
   std::string dir_problem;  // that was said last
+  StatusWatch* watch = nullptr;
 };
 
-// A second Ctrl-C ends us at once, and the daemons with us. They say what came. Of a terminal that
-// is closed both shell and kernel may tell: a second SIGHUP is no wish.
+// Says whom it waits for, and why as far as the coordinator knows. A second Ctrl-C kills the
+// daemons. Of a terminal that is closed both shell and kernel may tell: a second SIGHUP is no wish.
 void Drain(LocalCluster& cluster, const Supervision& supervision, int signal, Progress& progress) {
+  constexpr int64_t kSayMs = 3000;
   progress.Event("stop", "stopping: taking a checkpoint (once more to stop at once)");
   sigset_t leave = supervision.signals;
   for (const int stays : {SIGCHLD, SIGHUP}) sigdelset(&leave, stays);
-  ::signal(SIGINT, SIG_DFL);
-  ::signal(SIGTERM, SIG_DFL);
-  sigprocmask(SIG_UNBLOCK, &leave, nullptr);
-  cluster.Drain(supervision.drain_ms, signal);
+  int64_t say_at_ms = SteadyMs() + kSayMs;
+  const auto goes_on = [&](const std::string& tasks, int64_t left_ms) {
+    const timespec now{0, 0};
+    if (sigtimedwait(&leave, nullptr, &now) > 0) {
+      progress.Event("stop", "stopped at once: what is in no checkpoint is lost");
+      return false;
+    }
+    if (supervision.watch != nullptr) supervision.watch->Ask();
+    if (SteadyMs() < say_at_ms) return true;
+    say_at_ms = SteadyMs() + kSayMs;
+    std::string why;
+    if (supervision.watch != nullptr && supervision.watch->age_ms() < kSayMs) {
+      const auto status = supervision.watch->newest();
+      if (status.has_value()) why = status->value("waiting", "");
+    } else if (supervision.watch != nullptr && cluster.CoordinatorRuns()) {
+      why = "the coordinator does not answer: " + supervision.watch->problem();
+    }
+    progress.Event("stop",
+                   absl::StrCat("waiting for ", tasks, " to leave, at most ", left_ms / 1000,
+                                " s more", why.empty() ? "" : " (" + why, why.empty() ? "" : ")"));
+    return true;
+  };
+  cluster.Drain(supervision.drain_ms, signal, goes_on);
 }
 
 // Somebody may have removed or moved it. False: another train works there now.
@@ -206,6 +228,7 @@ int GiveUp(LocalCluster& cluster, const Supervision& supervision, Progress& prog
 int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervision,
               Progress& progress) {
   StatusWatch watch(network, cluster.coordinator_address());
+  supervision.watch = &watch;
   const auto begun = std::chrono::steady_clock::now();
   std::string problem;
   PosixFiles files;
@@ -229,7 +252,7 @@ int Supervise(LocalCluster& cluster, GrpcNetwork& network, Supervision& supervis
     }
     if (const auto status = watch.newest(); status.has_value()) {
       cluster.BatchesApplied(status->value("applied_max", uint64_t{0}));
-      progress.Show(*status);
+      progress.Show(*status, watch.age_ms(), watch.problem());
     } else if (std::chrono::steady_clock::now() - begun > kSilence && watch.problem() != problem) {
       problem = watch.problem();
       progress.Event("waiting", "waiting for the coordinator: " + problem);

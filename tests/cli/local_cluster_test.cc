@@ -194,7 +194,7 @@ TEST_CASE("a coordinator that ends the job while it is drained is known to have 
     return files.ReadWhole(scripts.job_dir() + "/logs/coordinator.log").value_or("") != "";
   };
   while (!ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for a process
-  cluster.Drain(10000, SIGTERM);
+  cluster.Drain(10000, SIGTERM, nullptr);
   CHECK(cluster.coordinator_exit() == 2);
 }
 
@@ -222,6 +222,22 @@ TEST_CASE("a logs directory that was removed is made again by a restart") {
   std::string line;
   CHECK(std::getline(log, line));
   CHECK(line == "here");
+}
+
+TEST_CASE("a cluster that is drained is killed as soon as nobody wants to wait any longer") {
+  const Scripts scripts("trap '' TERM\nwhile :; do sleep 0.01; done\n", "exec sleep 60\n",
+                        "trap '' TERM\nwhile :; do sleep 0.01; done\n");
+  LocalCluster cluster(scripts.Options());
+  REQUIRE(cluster.Start().ok());
+  std::string waited_for;
+  const auto begun = std::chrono::steady_clock::now();
+  cluster.Drain(60000, SIGTERM, [&](const std::string& tasks, int64_t left_ms) {
+    waited_for = tasks;
+    return left_ms > 59000;
+  });
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(20));
+  CHECK(waited_for.find(":0") != std::string::npos);
+  CHECK_FALSE(cluster.CoordinatorRuns());
 }
 
 }  // namespace

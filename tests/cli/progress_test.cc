@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 
 namespace paracord {
@@ -172,6 +173,47 @@ TEST_CASE("with --json a failed round is an object of its own") {
   const json line = JsonOf(out.str());
   CHECK(line.at("event") == "checkpoint");
   CHECK(line.at("text").get<std::string>().find("disk full") != std::string::npos);
+}
+
+TEST_CASE("who waits for whom is a line when it has lasted a moment, and its end is another") {
+  std::ostringstream out;
+  Progress progress(Progress::Style::kLines, out);
+  json status = Status("");
+  progress.Show(status);
+  status["waiting"] = "ps:1 has not answered for 2.1 s";
+  progress.Show(status);
+  CHECK(out.str().empty());
+  for (const double seconds : {2.5, 3.5}) {
+    status["wall_seconds"] = seconds;
+    status["waiting"] = absl::StrCat("ps:1 has not answered for ", seconds, " s");
+    progress.Show(status);
+  }
+  status["waiting"] = "training is parked: missing ps:1";
+  status["checkpoint"]["problem"] = "ps:1 is away";
+  for (const double seconds : {4.0, 5.5, 6.5}) {
+    status["wall_seconds"] = seconds;
+    progress.Show(status);
+  }
+  status.erase("waiting");
+  progress.Show(status);
+  CHECK(out.str() ==
+        "waiting: ps:1 has not answered for 2.5 s\n"
+        "the last checkpoint round failed: ps:1 is away\n"
+        "waiting: training is parked: missing ps:1\n"
+        "it goes on\n");
+}
+
+TEST_CASE("what is shown of a coordinator that does not answer carries its age") {
+  std::ostringstream lines, bar;
+  Progress of_lines(Progress::Style::kLines, lines), of_bar(Progress::Style::kBar, bar);
+  for (const int64_t age_ms : {100, 3100, 4200, 0}) {
+    of_lines.Show(Status(""), age_ms, "no answer within 2000 ms");
+    of_bar.Show(Status(""), age_ms, "no answer within 2000 ms");
+  }
+  CHECK(lines.str() ==
+        "the coordinator has not answered for 3 s: no answer within 2000 ms\n"
+        "the coordinator answers again\n");
+  CHECK(bar.str().find("(4 s old: the coordinator does not answer)") != std::string::npos);
 }
 
 }  // namespace
