@@ -277,6 +277,7 @@ void JobReader::ReadFailures() {
   fields.OneOf("policy", kPolicies, policy);
   job_.failures.skip = policy == "skip";
   fields.Integer("per_batch", 1, 1000, job_.failures.per_batch);
+  fields.Integer("deaths_per_batch", 1, 1000, job_.failures.deaths_per_batch);
   fields.Number("rejected_max", 0, 1, job_.failures.rejected_max);
   fields.ReportUnknown();
 }

@@ -58,7 +58,8 @@ struct StopWhen {
 struct FailuresSpec {
   bool skip = true;  // policy: skip | fail
   uint32_t per_batch = 3;
-  double rejected_max = 0.01;  // share of an epoch's batches
+  double rejected_max = 0.01;      // share of an epoch's batches
+  uint32_t deaths_per_batch = 10;  // of workers that computed it, while others lived
 };
 
 struct TimeoutsSpec {

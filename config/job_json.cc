@@ -105,6 +105,7 @@ json ToJson(const Job& job) {
       {"failures",
        {{"policy", job.failures.skip ? "skip" : "fail"},
         {"per_batch", job.failures.per_batch},
+        {"deaths_per_batch", job.failures.deaths_per_batch},
         {"rejected_max", job.failures.rejected_max}}},
       {"timeouts",
        {{"start_s", timeouts.start_s},

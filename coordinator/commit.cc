@@ -5,8 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/json_text.h"
 #include "common/probe.h"
 #include "common/status_macros.h"
+#include "coordinator/core/job_state.h"
+#include "nlohmann/json.hpp"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -30,6 +33,12 @@ absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
 }
 
 }  // namespace
+
+absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manifest& complete) {
+  nlohmann::json summary = complete.summary;
+  if (summary.is_object()) summary.erase("metric_names");
+  return files.WriteAtomic(absl::StrCat(dir, "/", kSummaryName), TextOf(summary, 2) + "\n");
+}
 
 absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round) {
   RETURN_IF_ERROR(CheckNotCompleted(files, checkpoints, round));

@@ -14,4 +14,7 @@ namespace paracord {
 // gone. ALREADY_EXISTS: an older coordinator has completed the job.
 absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round);
 
+// summary.json of a job that is done, as its last checkpoint `complete` says.
+absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manifest& complete);
+
 }  // namespace paracord

@@ -1,7 +1,6 @@
 // The start of a coordinator: what it finds in DIR, whether the job may go on with that, and the
 // first generation.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,14 +9,17 @@
 #include "common/probe.h"
 #include "common/status_macros.h"
 #include "config/data_plan.h"
+#include "coordinator/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/generations.h"
 #include "coordinator/leftovers.h"
+#include "proto/protocol.h"
 
 namespace paracord {
 namespace {
 
 constexpr int64_t kRetryStorageMs = 1000;
+constexpr int64_t kAgreeMs = 2000;
 
 // Of storage at the start: room may be made, and a mount may answer again.
 bool MayRecover(const absl::Status& status) {
@@ -29,7 +31,7 @@ ExitCode ExitCodeFor(const absl::Status& status) {
   const bool configured = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
   if (configured) return ExitCode::kConfiguration;
   if (absl::IsUnimplemented(status)) return ExitCode::kVersion;
-  if (absl::IsAlreadyExists(status)) return ExitCode::kFenced;
+  if (absl::IsAlreadyExists(status) || absl::IsAborted(status)) return ExitCode::kFenced;
   return ExitCode::kPeerLost;
 }
 
@@ -132,7 +134,7 @@ absl::StatusOr<Coordinator::Verdict> Coordinator::CheckFound(FoundInDir& found) 
 absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
   Files& files = environment_.files;
   ASSIGN_OR_RETURN(const uint64_t newest, NewestMentioned(files, options_.dir));
-  if (newest == std::numeric_limits<uint64_t>::max()) {
+  if (newest + 1 >= kGenerationMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(options_.dir, " holds the name of a generation ", newest,
                      " that no coordinator has claimed: there is no number after it"));
@@ -234,13 +236,13 @@ absl::Status Coordinator::Begin() {
     return absl::OkStatus();
   }
   if (verdict == Verdict::kDone) {
-    nlohmann::json summary = found.manifests.front().summary;
-    if (summary.is_object()) summary.erase("metric_names");
-    RETURN_IF_ERROR(files.WriteAtomic(Path(kSummaryName), TextOf(summary, 2) + "\n"));
+    RETURN_IF_ERROR(WriteDoneSummary(files, options_.dir, found.manifests.front()));
     exiting_ = true;
     exit_(static_cast<int>(ExitCode::kDone), "the job is done already");
     return absl::OkStatus();
   }
+  // This process may have been stopped since its claim, for longer than the next one took.
+  RETURN_IF_ERROR(CheckNewestGeneration(files, options_.dir, found.generation));
   RETURN_IF_ERROR(TakeCompletionBack(found));
   RETURN_IF_ERROR(SetSummaryAside());
   for (const Manifest& manifest : found.manifests) {
@@ -260,6 +262,7 @@ absl::Status Coordinator::Begin() {
                    .boot_id = environment_.random.NextId(),
                    .new_run_id = environment_.random.NextId(),
                    .dir = options_.dir,
+                   .agree_ms = kAgreeMs,
                    .started_unix_ms = environment_.loop.UnixMs()};
   for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {

@@ -4,6 +4,14 @@
 #include <tuple>
 
 namespace paracord {
+namespace {
+
+constexpr int64_t kFirstPauseMs = 250;  // after the second death, doubled with each further one
+constexpr int64_t kPauseMsMax = 10000;
+constexpr uint32_t kDoublingsMax = 10;
+constexpr uint32_t kThirds = 3;
+
+}  // namespace
 
 BatchFailures::BatchFailures(FailuresSpec spec, const std::vector<RejectedBatch>& rejected)
     : spec_(spec) {
@@ -18,15 +26,35 @@ BatchFailures::Verdict BatchFailures::Add(const BatchId& batch, FailureKind kind
                                           const std::string& worker, bool other_worker) {
   Count& count = counts_[KeyOf(batch)];
   if (count.state != State::kCounted) return Verdict::kTryAgain;  // it has been given up
-  if (count.entered && kind == FailureKind::kWorkerDied) return Verdict::kTryAgain;
   ++count.failures;
   count.workers.insert(worker);
   count.nonfinite = kind == FailureKind::kNonFinite;
   if (count.failures < spec_.per_batch) return Verdict::kTryAgain;
   if (count.workers.size() < 2 && other_worker) return Verdict::kTryAgain;
+  return GiveUp(count);
+}
+
+BatchFailures::Verdict BatchFailures::GiveUp(Count& count) const {
   if (!spec_.skip) return Verdict::kFailJob;
   count.state = State::kPending;
   return Verdict::kReject;
+}
+
+int64_t BatchFailures::PauseAfterDeath(const BatchId& batch) {
+  const uint32_t deaths = ++counts_[KeyOf(batch)].deaths;
+  if (deaths < 2) return 0;
+  return std::min(kPauseMsMax, kFirstPauseMs << std::min(deaths - 2, kDoublingsMax));
+}
+
+BatchFailures::Verdict BatchFailures::AddDeath(const BatchId& batch, Outlived outlived) {
+  Count& count = counts_[KeyOf(batch)];
+  if (count.state != State::kCounted || count.entered || outlived == Outlived::kByNobody) {
+    return Verdict::kTryAgain;
+  }
+  count.death_thirds += outlived == Outlived::kByBusyWorkers ? kThirds : 1;
+  if (count.death_thirds < spec_.deaths_per_batch * kThirds) return Verdict::kTryAgain;
+  count.nonfinite = false;
+  return GiveUp(count);
 }
 
 std::vector<BatchId> BatchFailures::Pending() const {

@@ -22,7 +22,11 @@
 namespace paracord {
 
 // What can be said of a batch that failed.
-enum class FailureKind { kData, kNonFinite, kShape, kWorkerDied };
+enum class FailureKind { kData, kNonFinite, kShape };
+
+// Who outlived a worker that died while it computed a batch. The death says something of the batch
+// only if others lived: machines are taken away, and networks cut, many at once.
+enum class Outlived { kByNobody, kByIdleWorkers, kByBusyWorkers };
 
 class BatchFailures {
  public:
@@ -33,6 +37,13 @@ class BatchFailures {
   // `other_worker`: there is another worker that could try. A batch is given up after `per_batch`
   // failures, on two workers where there are two. kReject: it is pending now.
   Verdict Add(const BatchId& batch, FailureKind kind, const std::string& worker, bool other_worker);
+
+  // A worker died that computed the batch. Returns how long nobody should compute it again: longer
+  // after each death, and not at all after the first.
+  int64_t PauseAfterDeath(const BatchId& batch);
+  // A death is no failure: a batch is given up after `deaths_per_batch` of them that workers on
+  // other batches outlived. Of those that only idle workers outlived three count for one.
+  Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
   // Of a pending batch: whether some partition has entered it. Then it can be computed, and is
@@ -61,12 +72,15 @@ class BatchFailures {
   enum class State { kCounted, kPending, kDecided, kRejected };
   struct Count {
     uint32_t failures = 0;
+    uint32_t deaths = 0;        // all
+    uint32_t death_thirds = 0;  // those that count, in thirds
     std::set<std::string> workers;
     bool nonfinite = false;  // the last failure
     bool entered = false;    // some partition has it
     State state = State::kCounted;
   };
 
+  Verdict GiveUp(Count& count) const;
   static Key KeyOf(const BatchId& batch) { return {batch.epoch(), batch.split(), batch.batch()}; }
 
   const FailuresSpec spec_;

@@ -127,6 +127,8 @@ void CoordinatorCore::SayWhoIsMissing() {
 
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
+  JudgeDeaths();
+  SayStalls();
   if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
   if (!Living() && phase_ != Phase::kEnded &&
@@ -142,12 +144,16 @@ void CoordinatorCore::Handle(const TickEvent&) {
   if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
   if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
     summary_at_ms_ = 0;
-    Emit(WriteSummary{done_summary_});
+    Emit(WriteSummary{done_summary_, generation_});
   }
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   claiming_ = false;
+  if (held_summary_.has_value()) {
+    const uint64_t led = event.status.ok() ? event.generation : generation_;
+    Emit(WriteSummary{*std::exchange(held_summary_, std::nullopt), led});
+  }
   if (absl::IsAlreadyExists(event.status)) {
     PROBE("coordinator.claim.lost");
     return Leave(ExitCode::kFenced,
@@ -302,8 +308,7 @@ void CoordinatorCore::AdvanceEpoch() {
     failures_.ForgetBefore(std::min(epoch, FirstEpochToReplay()));
   }
   table_.reset();
-  deaths_.clear();
-  deaths_read_.clear();
+  ForgetDeaths();
   const bool to_score = begun <= epoch || epoch >= TotalEpochs();
   if (epoch > 0 && to_score && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
     return StartEvaluation(epoch - 1);
@@ -374,6 +379,13 @@ void CoordinatorCore::StartFinishing() {
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
   summary_pending_ = false;
+  if (absl::IsAborted(event.status)) {
+    PROBE("coordinator.summary.fenced");
+    if (phase_ != Phase::kEnded) {
+      return Leave(ExitCode::kFenced, std::string(event.status.message()));
+    }
+    if (leaves_alone_) exit_->code = static_cast<int>(ExitCode::kFenced);
+  }
   if (phase_ == Phase::kEnded) return;
   if (event.status.ok()) return Leave(ExitCode::kDone, "the job is done");
   PROBE("coordinator.summary.failed");
@@ -392,8 +404,14 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
   } else {
     Error(reason);
   }
-  Emit(WriteSummary{SummaryText(status, reason)});
   summary_pending_ = true;
+  const std::string summary = SummaryText(status, reason);
+  // Behind a claim of ours the generation it is of would look as if somebody else led.
+  if (claiming_) {
+    held_summary_ = summary;
+  } else {
+    Emit(WriteSummary{summary, generation_});
+  }
   Leave(code, reason);
 }
 
@@ -425,6 +443,15 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
   if (!Living()) return EndJob(ExitCode::kDrained, "stopped", event.signal + " before training");
   Info(event.signal + ": taking a checkpoint, then leaving");
   EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
+}
+
+// What was trained is kept where the ps are well: with another `failures` the job goes on from
+// there.
+void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
+  if (ending_.has_value() || phase_ == Phase::kEnded) return;
+  if (!AllPs(PsStage::kReady)) return EndJob(code, "failed", reason);
+  Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
+  EndAfterCheckpoint({code, "failed", reason});
 }
 
 void CoordinatorCore::EndAfterCheckpoint(Ending ending) {

@@ -9,6 +9,7 @@
 // ledgers of all partitions, in this generation, before the epoch closes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,6 +40,9 @@ struct CoreOptions {
   std::string boot_id;               // of this coordinator
   std::string new_run_id;            // taken if the job is new
   std::string dir;                   // of the job, for messages alone
+  // How long what the first worker finds in the files waits for a second one that finds it too,
+  // where the cluster names several.
+  int64_t agree_ms = 0;
   int64_t started_unix_ms = 0;
 };
 
@@ -103,6 +107,7 @@ class CoordinatorCore {
     uint64_t snapshot_tag = 0;
     int64_t retry_at_ms = 0;
     int64_t ping_at_ms = 0;
+    int64_t heard_ms = 0;  // an answer
     int64_t away_since_ms = 0;
     std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
     std::optional<int64_t> unread_since_ms;  // that it could not load this
@@ -126,6 +131,7 @@ class CoordinatorCore {
     uint32_t failures_in_a_row = 0;
     bool misreports = false;  // it reported batches that are not there
     int64_t benched_until_ms = 0;
+    std::string waits_for;  // as it said last
     uint64_t computed = 0;
     uint64_t samples = 0;
     uint64_t staleness_sum = 0;
@@ -177,6 +183,7 @@ class CoordinatorCore {
   void TellNewestEvaluation();
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
+  void FailJob(ExitCode code, const std::string& reason);
   void EndAfterCheckpoint(Ending ending);
   void Leave(ExitCode code, const std::string& reason, bool alone = false);
   bool EvaluationDue(uint64_t epoch) const;
@@ -224,6 +231,7 @@ class CoordinatorCore {
   void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
   void ReadLedgers();
   bool Living() const;
+  int64_t PingMs() const { return std::min<int64_t>(job_.timeouts.ps_ms / 4, 1000); }
   bool AllAsked() const;
   bool AllPs(PsStage stage) const;
   bool AnyPs(PsStage stage) const;
@@ -237,6 +245,11 @@ class CoordinatorCore {
   void Handle(const WorkerHoldLostEvent& event);
   void RefuseJoin(CallId call, ExitCode code, const std::string& reason, std::string logged);
   void OpenSession(CallId call, const JoinRequest& request);
+  void CannotTakePart(const JoinEvent& event);
+  void Remember(const std::string& task, const std::string& refusal);
+  std::optional<std::string> FixJobIfAgreed(const JoinRequest& request);
+  bool IsNewReport(const WorkerSession& session, uint64_t number);
+  void CountReport(WorkerSession& session, const WorkRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
   void Rest(WorkerSession& session);
@@ -249,11 +262,19 @@ class CoordinatorCore {
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
   std::string SlowReaders() const;
+  std::string Stalls(int64_t now_ms) const;
+  void SayStalls();
 
   // core_failures.cc
   void CountDeaths(const std::vector<uint32_t>& next);
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);
+  void ActOn(BatchFailures::Verdict verdict, uint64_t split, ExitCode code);
+  void NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
+                 const std::string& why);
+  void JudgeDeaths();
+  void ForgetDeaths();
+  std::set<uint64_t> WithheldFrom(const WorkerSession& session) const;
   bool MayBePushed(uint64_t split) const;
   void DecideRejections(const std::vector<const Ledger*>& ledgers);
   void CheckRejected();
@@ -321,10 +342,11 @@ class CoordinatorCore {
   // Fixed once the first worker has told what is in the files; survives in job.state.
   bool job_fixed_ = false;
   JobState state_;
-  uint64_t job_fingerprint_ = 0;       // of state_.job_json
-  std::vector<PartitionSpec> layout_;  // state_.partitions with their ps
-  bool summary_pending_ = false;       // the last word of a job that failed or was drained
-  bool save_pending_ = false;          // a WriteJobState is under way
+  uint64_t job_fingerprint_ = 0;             // of state_.job_json
+  std::vector<PartitionSpec> layout_;        // state_.partitions with their ps
+  bool summary_pending_ = false;             // the last word of a job that failed or was drained
+  std::optional<std::string> held_summary_;  // that word, until a claim under way has ended
+  bool save_pending_ = false;                // a WriteJobState is under way
   bool save_again_ = false;
   int64_t save_at_ms_ = 0;           // after a write that failed
   std::string save_problem_;         // of the newest write; empty: none
@@ -354,12 +376,22 @@ class CoordinatorCore {
   // Tasks that an end of the job would not reach: they have no session, but the cluster names them,
   // or they asked to join. Once it has ended: that have not been told.
   std::set<std::string> untold_;
-  std::map<std::string, std::string> boot_of_;  // of the newest life of each task
-  std::set<std::string> displaced_;             // boot ids of the lives before
+  std::map<std::string, std::string> boot_of_;                 // of the newest life of each task
+  std::map<std::string, std::set<uint64_t>> reports_counted_;  // the newest of that life
+  std::set<std::string> displaced_;                            // boot ids of the lives before
+  std::string stalls_said_;                                    // without numbers
+  std::optional<int64_t> counted_ms_;                          // when a worker last told of batches
   int64_t refusals_since_ms_ = 0;
-  uint64_t refusals_ = 0;     // of joins, since then
-  std::string last_refusal_;  // of them, if nobody has joined after it
-  uint64_t last_id_;          // of sessions and leases; no life of a coordinator has another's
+  // Before the job is fixed: what each worker has found, by task; whose model or data cannot be
+  // opened; and who has come.
+  std::map<std::string, JobFacts> facts_;
+  std::set<std::string> unable_;
+  std::set<std::string> came_;
+  int64_t first_facts_ms_ = 0;
+  std::map<std::string, std::string> refused_;  // why the task may not take part, for people
+  uint64_t refusals_ = 0;                       // of joins, since then
+  std::string last_refusal_;                    // of them, if nobody has joined after it
+  uint64_t last_id_;  // of sessions and leases; no life of a coordinator has another's
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;
@@ -369,15 +401,28 @@ class CoordinatorCore {
   std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
   bool fence_wanted_ = false;     // a new generation, before a rejection is decided
   std::string last_failure_;
-  // Leases of workers that died. What they reported last is older than what the ledgers say, so
-  // which batch each died of is known when all ledgers have been read; the splits wait for that.
+  // Workers that died. What they reported last is older than what the ledgers say, so which batch
+  // each was at is known when all ledgers have been read; the splits wait for that. Whether others
+  // outlived it is known when they are heard again.
   struct Death {
     std::string task;
     std::string why;
-    LeaseState lease;
+    std::vector<LeaseState> leases;  // the oldest first, which is the one that was worked on
+    int64_t died_ms = 0;
+    // Sessions that were there before the oldest lease was granted.
+    std::vector<uint64_t> busy;  // that had a lease of another split
+    std::vector<uint64_t> idle;
+    BatchId batch;  // once it is known
+  };
+  struct Pause {
+    int64_t until_ms = 0;         // nobody computes the split before
+    std::string task;             // whose last life died of it: others go first,
+    int64_t others_until_ms = 0;  // as long as this
   };
   std::vector<Death> deaths_;             // since ledgers were last asked for
   std::vector<Death> deaths_read_;        // the ledgers that are being read tell
+  std::vector<Death> deaths_unjudged_;    // whose batch is known
+  std::map<uint64_t, Pause> pauses_;      // by split of the epoch
   std::vector<BatchId> rejections_read_;  // pending when they were asked for
 
   std::vector<Manifest> manifests_;              // committed, newest first

@@ -13,6 +13,9 @@
 namespace paracord {
 namespace {
 
+constexpr int64_t kOutlivedMs = 500;      // after a death: who is heard then has outlived it
+constexpr int64_t kOthersFirstMs = 2000;  // a batch whose worker died waits so long for another's
+
 std::string Name(const BatchId& batch) {
   return absl::StrFormat("batch %d of split %d of epoch %d", batch.batch(), batch.split(),
                          batch.epoch() + 1);
@@ -40,33 +43,110 @@ void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& le
                                  [&](const auto& item) { return item.second.task != task; });
   last_failure_ = absl::StrCat(Name(batch), " on ", task, ": ", message);
   Warn(last_failure_);
-  switch (failures_.Add(batch, kind, task, other)) {
+  ActOn(failures_.Add(batch, kind, task, other), lease.split,
+        kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed);
+}
+
+void CoordinatorCore::ActOn(BatchFailures::Verdict verdict, uint64_t split, ExitCode code) {
+  switch (verdict) {
     case BatchFailures::Verdict::kTryAgain:
       return;
     case BatchFailures::Verdict::kReject:
       // Some push of the batch may be on its way, of a worker that nobody hears of any more or that
       // is at the same split: a new generation keeps it out. Else the ledgers are enough.
-      if (MayBePushed(lease.split)) {
+      if (MayBePushed(split)) {
         PROBE("coordinator.reject.fenced");
         fence_wanted_ = true;
       }
       reread_ = true;
       return;
     case BatchFailures::Verdict::kFailJob:
-      return EndJob(kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed,
-                    "failed", absl::StrCat("failures.policy is fail: ", last_failure_));
+      return FailJob(code, absl::StrCat("failures.policy is fail: ", last_failure_));
   }
 }
 
+void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
+                                const std::string& why) {
+  Death death{session.task, why, std::move(leases), now_ms_, {}, {}, {}};
+  const LeaseState& first = death.leases.front();
+  for (const auto& [id, other] : sessions_) {
+    if (other.joined_ms > first.granted_ms) continue;
+    (table_->HasOtherThan(id, first.split) ? death.busy : death.idle).push_back(id);
+  }
+  deaths_.push_back(std::move(death));
+  reread_ = true;
+}
+
+// The ledgers say which batch each was at.
 void CoordinatorCore::CountDeaths(const std::vector<uint32_t>& next) {
   for (Death& death : std::exchange(deaths_read_, {})) {
     if (phase_ != Phase::kTraining) return;
-    const uint64_t split = death.lease.split;
-    death.lease.next = split < next.size() ? next[split] : 0;
-    if (death.lease.next >= death.lease.end) continue;
-    CountFailure(death.task, death.lease, FailureKind::kWorkerDied,
-                 "the worker died: " + death.why);
+    const auto at = std::ranges::find_if(death.leases, [&](LeaseState& lease) {
+      lease.next = lease.split < next.size() ? next[lease.split] : 0;
+      return lease.next < lease.end;
+    });
+    if (at == death.leases.end()) continue;  // all of them are entered: it died of none
+    death.batch.set_epoch(table_->epoch());
+    death.batch.set_split(at->split);
+    death.batch.set_batch(at->next);
+    const int64_t pause_ms = failures_.PauseAfterDeath(death.batch);
+    pauses_[at->split] = {now_ms_ + pause_ms, death.task, now_ms_ + pause_ms + kOthersFirstMs};
+    last_failure_ =
+        absl::StrCat(Name(death.batch), " on ", death.task, ": the worker died: ", death.why);
+    Warn(absl::StrCat(last_failure_, pause_ms == 0
+                                         ? ""
+                                         : absl::StrFormat("; it is computed again after %g s",
+                                                           static_cast<double>(pause_ms) / 1000)));
+    deaths_unjudged_.push_back(std::move(death));
   }
+}
+
+// A death is counted as soon as somebody who was there before is heard a while after it.
+void CoordinatorCore::JudgeDeaths() {
+  for (Death& death : std::exchange(deaths_unjudged_, {})) {
+    if (phase_ != Phase::kTraining || !table_.has_value()) return;
+    const auto outlived = [&](std::vector<uint64_t>& witnesses) {
+      std::erase_if(witnesses, [&](uint64_t id) { return !sessions_.contains(id); });
+      return std::ranges::any_of(witnesses, [&](uint64_t id) {
+        return sessions_.at(id).last_seen_ms >= death.died_ms + kOutlivedMs;
+      });
+    };
+    Outlived by = Outlived::kByNobody;
+    if (outlived(death.busy)) {
+      by = Outlived::kByBusyWorkers;
+    } else if (!death.busy.empty()) {
+      deaths_unjudged_.push_back(std::move(death));
+      continue;
+    } else if (outlived(death.idle)) {
+      by = Outlived::kByIdleWorkers;
+    } else if (!death.idle.empty()) {
+      deaths_unjudged_.push_back(std::move(death));
+      continue;
+    }
+    ActOn(failures_.AddDeath(death.batch, by), death.batch.split(), ExitCode::kFailed);
+  }
+}
+
+void CoordinatorCore::ForgetDeaths() {
+  deaths_.clear();
+  deaths_read_.clear();
+  deaths_unjudged_.clear();
+  pauses_.clear();
+}
+
+// Splits of which this worker is to get no lease yet.
+std::set<uint64_t> CoordinatorCore::WithheldFrom(const WorkerSession& session) const {
+  std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
+  for (const auto* deaths : {&deaths_, &deaths_read_}) {
+    for (const Death& death : *deaths) {
+      for (const LeaseState& lease : death.leases) withheld.insert(lease.split);
+    }
+  }
+  for (const auto& [split, pause] : pauses_) {
+    const bool others = session.task == pause.task && sessions_.size() > 1;
+    if (now_ms_ < (others ? pause.others_until_ms : pause.until_ms)) withheld.insert(split);
+  }
+  return withheld;
 }
 
 bool CoordinatorCore::MayBePushed(uint64_t split) const {
@@ -121,12 +201,12 @@ bool CoordinatorCore::FailNotFinite() {
 
 // Too many rejected batches in an epoch fail the job.
 void CoordinatorCore::CheckRejected() {
-  if (!table_.has_value() || phase_ == Phase::kEnded) return;
+  if (!table_.has_value() || phase_ == Phase::kEnded || ending_.has_value()) return;
   const uint64_t rejected = failures_.RejectedIn(table_->epoch());
   const double allowed = job_.failures.rejected_max * static_cast<double>(table_->batches());
   if (static_cast<double>(rejected) <= allowed) return;
-  EndJob(
-      failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed, "failed",
+  FailJob(
+      failures_.RejectedNonFinite() ? ExitCode::kDiverged : ExitCode::kFailed,
       absl::StrFormat("%d of %d batches of epoch %d are rejected, more than "
                       "failures.rejected_max = %g%s; with a larger one the job goes on",
                       rejected, table_->batches(), table_->epoch() + 1, job_.failures.rejected_max,

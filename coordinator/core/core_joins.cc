@@ -1,4 +1,5 @@
 // Who joins: what a worker is told before it has a session, and who is sent away.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr size_t kSessionsMax = 100000;
 constexpr size_t kDeviceBytesMax = 64;
 constexpr uint64_t kRefusalsLogged = 10;  // in a second
+constexpr size_t kFactsMax = 16;          // of workers that disagree
+constexpr int64_t kOpeningTimes = 5;  // of agree_ms, where a worker has come and opens its files
 
 JoinReply WaitReply(std::string reason) {
   JoinReply reply;
@@ -83,12 +86,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
                       absl::StrCat("a join is refused: ", known.message()));
   }
   if (!request.error().empty()) {
-    const std::string why = absl::StrCat(
-        request.task(), " cannot take part: ", OneLine(request.error(), kSendableBytesMax));
-    RefuseJoin(event.call, ExitCode::kConfiguration, request.error(), why);
-    // Nobody has shown that the job can run at all: most likely the job itself is wrong.
-    if (state_.run_id.empty()) EndJob(ExitCode::kConfiguration, "failed", why);
-    return;
+    return CannotTakePart(event);
   }
   if (displaced_.contains(request.boot_id())) {
     return RefuseJoin(
@@ -97,6 +95,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
         absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
   }
   if (untold_.size() < kSessionsMax) untold_.insert(request.task());
+  if (state_.run_id.empty() && came_.size() < kSessionsMax) came_.insert(request.task());
   // It may have the job of an earlier coordinator.
   if (!request.has_facts() || request.facts().job() != job_fingerprint_) {
     JoinReply reply;
@@ -104,7 +103,11 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     return Emit(AnswerJoin{event.call, std::move(reply)});
   }
   if (!job_fixed_) {
-    if (state_.run_id.empty()) FixJob(request.facts());
+    if (state_.run_id.empty()) {
+      if (const auto why = FixJobIfAgreed(request); why.has_value()) {
+        return Emit(AnswerJoin{event.call, WaitReply(*why)});
+      }
+    }
     if (phase_ == Phase::kEnded) {
       return Emit(
           AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
@@ -113,6 +116,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   }
   if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
+    Remember(request.task(), *why);
     return RefuseJoin(event.call, ExitCode::kConfiguration, reason, reason);
   }
   if (state_.metric_names.empty()) {
@@ -123,17 +127,76 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   OpenSession(event.call, request);
 }
 
+// One worker may lack what the others have. That of all that the cluster names none can take part
+// means that the job itself is wrong.
+void CoordinatorCore::CannotTakePart(const JoinEvent& event) {
+  const JoinRequest& request = event.request;
+  const std::string error = OneLine(request.error(), kSendableBytesMax);
+  const std::string why = absl::StrCat(request.task(), " cannot take part: ", error);
+  RefuseJoin(event.call, ExitCode::kConfiguration, request.error(), why);
+  Remember(request.task(), "it cannot take part: " + error);
+  if (!state_.run_id.empty()) return;
+  facts_.erase(request.task());
+  if (unable_.size() < kSessionsMax) unable_.insert(request.task());
+  const bool all = std::ranges::all_of(options_.workers,
+                                       [&](const auto& task) { return unable_.contains(task); });
+  if (all) EndJob(ExitCode::kConfiguration, "failed", why);
+}
+
+void CoordinatorCore::Remember(const std::string& task, const std::string& refusal) {
+  constexpr size_t kShown = 100;
+  if (refused_.size() < kShown || refused_.contains(task)) refused_[task] = refusal;
+}
+
+// One worker's files may be others than the rest's, so two have to find the same; or, after a
+// while, most of those that have come. Says what is waited for if that is not so yet.
+std::optional<std::string> CoordinatorCore::FixJobIfAgreed(const JoinRequest& request) {
+  if (facts_.empty()) first_facts_ms_ = now_ms_;
+  facts_[request.task()] = request.facts();
+  unable_.erase(request.task());
+  std::map<std::string, size_t> found;  // how many, by what
+  for (const auto& [task, facts] : facts_) ++found[facts.SerializeAsString()];
+  const auto most = [&] {
+    return std::ranges::max_element(
+        facts_, {}, [&](const auto& item) { return found[item.second.SerializeAsString()]; });
+  };
+  const JobFacts& chosen = most()->second;  // the first task's among equals
+  const size_t agree = found[chosen.SerializeAsString()];
+  const int64_t waited_ms = now_ms_ - first_facts_ms_;
+  // A worker opens its files, or a third one has to say which of two is right.
+  const bool unsure = facts_.size() + unable_.size() < came_.size() || found.size() > 1;
+  const bool enough = agree >= 2 || facts_.size() >= kFactsMax || options_.workers.size() < 2 ||
+                      waited_ms >= options_.agree_ms * (unsure ? kOpeningTimes : 1);
+  if (!enough) {
+    return absl::StrCat("what ", facts_.begin()->first,
+                        " finds in the files waits for another worker that finds the same");
+  }
+  if (found.size() > 1) {
+    Warn(absl::StrCat("the workers do not find the same in the files: the job goes by what ", agree,
+                      " of ", facts_.size(), " find"));
+  }
+  const JobFacts fixed = chosen;
+  facts_.clear();
+  came_.clear();
+  FixJob(fixed);
+  return std::nullopt;
+}
+
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   // A task has one session. Its earlier life is over, which is no batch's fault; should it live, it
   // must not take the place back, or the two would change places for ever.
   const auto earlier = session_of_.find(request.task());
-  if (boot_of_.size() >= kSessionsMax) boot_of_.clear();
+  if (boot_of_.size() >= kSessionsMax) {
+    boot_of_.clear();
+    reports_counted_.clear();
+  }
   if (displaced_.size() >= kSessionsMax) displaced_.clear();
   std::string& boot_id = boot_of_[request.task()];
   if (!boot_id.empty() && boot_id != request.boot_id()) {
     displaced_.insert(boot_id);
     if (earlier != session_of_.end()) ++state_.counters.worker_recoveries;
   }
+  if (boot_id != request.boot_id()) reports_counted_.erase(request.task());
   boot_id = request.boot_id();
   if (earlier != session_of_.end()) {
     EndSession(earlier->second, "the same task joined again", false);
@@ -160,6 +223,7 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   *opened.mutable_plan() = state_.plan;
   untold_.erase(session.task);
   last_refusal_.clear();
+  refused_.erase(session.task);
   Info(absl::StrCat(session.task, " joined (", session.device, ")"));
   session_of_[session.task] = session.id;
   sessions_.emplace(session.id, std::move(session));

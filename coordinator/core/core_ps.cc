@@ -17,6 +17,12 @@ constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is a
 constexpr int64_t kRetryMs = 100;      // between looks
 constexpr int64_t kStrangerMs = 1000;  // where somebody else was found
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
+// Who takes connections and says nothing is another trouble than who refuses them.
+std::string NoAnswer(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) ? "it hangs, or cannot be reached: " + Text(status)
+                                          : Text(status);
+}
+
 constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
 
 }  // namespace
@@ -151,6 +157,7 @@ void CoordinatorCore::AdoptPs(uint32_t index) {
 void CoordinatorCore::Handle(const PsAnswerEvent& event) {
   Ps& ps = ps_[event.ps];
   if (event.tag == 0) return;
+  if (event.reply.ok()) ps.heard_ms = now_ms_;
   if (event.tag == ps.call_tag) {
     ps.call_tag = 0;
     if (phase_ == Phase::kEnded) return OnTold(event.ps, event.reply);
@@ -176,7 +183,7 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   Ps& ps = ps_[index];
   ps.retry_at_ms = now_ms_ + kRetryMs;
   if (!reply.ok()) {
-    ps.problem = Text(reply.status());
+    ps.problem = NoAnswer(reply.status());
     return;
   }
   const PsDescription& description = std::get<PsDescription>(*reply);
@@ -189,6 +196,10 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
     return OnStranger(index,
                       absl::StrCat("it holds run ", description.run_id(), ", not this job's ",
                                    state_.run_id, ": stop that job or use another address"));
+  }
+  if (description.generation() + 1 >= kGenerationMax) {
+    return OnStranger(index, absl::StrCat("it obeys generation ", description.generation(),
+                                          ", which no coordinator claims: restart it"));
   }
   if (description.has_ps() && description.ps() != index) {
     OnStranger(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index));
@@ -228,7 +239,7 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   }
   ps.stage = PsStage::kSeen;
   ps.retry_at_ms = now_ms_;
-  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // another may stay away for an hour
+  ps.ping_at_ms = now_ms_ + PingMs();  // another may stay away for an hour
 }
 
 // The right one may be elsewhere by now, where only a new connection finds it.
@@ -246,7 +257,7 @@ void CoordinatorCore::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& r
   }
   ps.description = std::get<PsDescription>(*reply);
   ps.stage = PsStage::kAdopted;
-  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;  // a load may take an hour, and never end
+  ps.ping_at_ms = now_ms_ + PingMs();  // a load may take an hour, and never end
 }
 
 void CoordinatorCore::PsReady(uint32_t index) {
@@ -254,7 +265,7 @@ void CoordinatorCore::PsReady(uint32_t index) {
   ps.stage = PsStage::kReady;
   ps.served_boot_id = ps.description.boot_id();
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
-  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
+  ps.ping_at_ms = now_ms_ + PingMs();
   ps.problem.clear();
   ps.unread_since_ms.reset();
   ps.draining = ps.finished = false;
@@ -271,7 +282,7 @@ void CoordinatorCore::PsLost(uint32_t index, const std::string& why) {
   ps.problem = why;
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ledgers_ = false;
-  deaths_.clear();  // nobody can say what they died of
+  deaths_.clear();  // nobody can say what they were at
   deaths_read_.clear();
   Warn(absl::StrCat("ps:", index, " is away: ", why));
   if (round_.has_value() && !round_->manifest.has_value()) {
@@ -297,8 +308,8 @@ void CoordinatorCore::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>
 void CoordinatorCore::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   Ps& ps = ps_[index];
   ps.ping_tag = 0;
-  ps.ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
-  if (!reply.ok()) return PsLost(index, Text(reply.status()));
+  ps.ping_at_ms = now_ms_ + PingMs();
+  if (!reply.ok()) return PsLost(index, NoAnswer(reply.status()));
   const PsDescription& description = std::get<PsDescription>(*reply);
   if (description.boot_id() != ps.description.boot_id()) return PsLost(index, "it was restarted");
   if (ps.stage == PsStage::kSeen) return;  // whom it obeys is seen when it is to be adopted
@@ -321,7 +332,7 @@ void CoordinatorCore::ReadLedgers() {
     describe.set_ledgers(true);
     ps_[i].ledgers.clear();
     ps_[i].ping_tag = 0;  // its answer would be older than this one's
-    ps_[i].ping_at_ms = now_ms_ + job_.timeouts.ps_ms / 4;
+    ps_[i].ping_at_ms = now_ms_ + PingMs();
     SendPs(i, ps_[i].ledger_tag, job_.timeouts.ps_ms, describe);
   }
 }

@@ -196,7 +196,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     nlohmann::json summary = manifests_.front().summary;
     summary.erase("metric_names");
     done_summary_ = TextOf(summary, 2) + "\n";
-    Emit(WriteSummary{done_summary_});
+    Emit(WriteSummary{done_summary_, generation_});
   } else if (ending_.has_value()) {
     SaveJobState();
     EndJob(ending_->code, ending_->status, absl::StrCat(ending_->reason, ", after a checkpoint"));

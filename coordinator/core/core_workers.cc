@@ -1,8 +1,11 @@
 // Sessions of workers, what they are given to do, and what becomes of batches that fail.
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/mutant.h"
 #include "common/one_line.h"
 #include "common/probe.h"
@@ -18,6 +21,8 @@ constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;        // a lease this old may be given to a second worker
 constexpr int64_t kMisreportMs = 1000;        // no lease after a report that cannot be
 constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
+constexpr int64_t kSilentMs = 2000;           // of a ps, until it is said
+constexpr size_t kStallsMax = 8;              // said one by one
 constexpr int64_t kHearMs = 2000;             // after that, to hear everybody
 
 }  // namespace
@@ -63,18 +68,8 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   }
   WorkerSession& session = it->second;
   session.last_seen_ms = now_ms_;
-  session.computed += request.computed();
-  session.samples += request.samples();
-  session.staleness_sum += request.staleness_sum();
-  window_.computed += request.computed();
-  window_.samples += request.samples();
-  window_.staleness_sum += request.staleness_sum();
-  window_.loss_sum += request.loss_sum();
-  state_.counters.computed += request.computed();
-  state_.counters.duplicates += request.duplicates();
-  if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
-    state_.counters.first_step_ms = now_ms_ - started_ms_;
-  }
+  session.waits_for = OneLine(request.waits_for(), kSendableBytesMax);
+  if (IsNewReport(session, request.report())) CountReport(session, request);
   if (session.parked.has_value()) {  // it asked again before it was answered
     Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
   }
@@ -114,6 +109,35 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   session.parked = event.call;
   session.parked_ms = now_ms_;
   parked_.insert(session.id);
+}
+
+// False for one that was counted, and is said again because its answer was lost.
+bool CoordinatorCore::IsNewReport(const WorkerSession& session, uint64_t number) {
+  constexpr size_t kRemembered = 32;  // a worker has a few under way at most
+  if (number == 0) return true;
+  std::set<uint64_t>& counted = reports_counted_[session.task];
+  if (!counted.insert(number).second) {
+    PROBE("coordinator.report.repeated");
+    return false;
+  }
+  if (counted.size() > kRemembered) counted.erase(counted.begin());
+  return true;
+}
+
+void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& request) {
+  if (request.computed() > 0) counted_ms_ = now_ms_;
+  session.computed += request.computed();
+  session.samples += request.samples();
+  session.staleness_sum += request.staleness_sum();
+  window_.computed += request.computed();
+  window_.samples += request.samples();
+  window_.staleness_sum += request.staleness_sum();
+  window_.loss_sum += request.loss_sum();
+  state_.counters.computed += request.computed();
+  state_.counters.duplicates += request.duplicates();
+  if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
+    state_.counters.first_step_ms = now_ms_ - started_ms_;
+  }
 }
 
 // A worker asks for one task at a time and names what it has: the rest of its grants went with
@@ -206,10 +230,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value()) {
-    std::set<uint64_t> withheld = failures_.Withheld(table_->epoch());
-    for (const auto* deaths : {&deaths_, &deaths_read_}) {
-      for (const Death& death : *deaths) withheld.insert(death.lease.split);
-    }
+    const std::set<uint64_t> withheld = WithheldFrom(session);
     std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
     if (!lease.has_value()) {
       lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
@@ -271,7 +292,10 @@ void CoordinatorCore::NoticeStop() {
   for (auto& [id, session] : sessions_) {
     session.last_seen_ms = std::min(now_ms_, session.last_seen_ms + stopped_ms);
   }
-  for (Ps& ps : ps_) ps.away_since_ms += stopped_ms;
+  for (Ps& ps : ps_) {
+    ps.away_since_ms += stopped_ms;
+    ps.heard_ms = std::min(now_ms_, ps.heard_ms + stopped_ms);
+  }
   forms_since_ms_ += stopped_ms;
 }
 
@@ -305,13 +329,10 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   if (died) ++state_.counters.worker_recoveries;
   if (evaluation_.has_value()) evaluation_->EndSession(id);
   if (!table_.has_value()) return;
-  for (const LeaseState& lease : table_->EndSession(id)) {
-    abandoned_.insert(lease.split);
-    if (died && phase_ == Phase::kTraining && AllPs(PsStage::kReady)) {
-      deaths_.push_back({session.task, why, lease});
-      reread_ = true;
-    }
-  }
+  std::vector<LeaseState> leases = table_->EndSession(id);
+  for (const LeaseState& lease : leases) abandoned_.insert(lease.split);
+  if (!died || leases.empty() || phase_ != Phase::kTraining || !AllPs(PsStage::kReady)) return;
+  NoteDeath(session, std::move(leases), why);
 }
 
 void CoordinatorCore::EndAllSessions(const std::string& why) {
@@ -339,6 +360,41 @@ std::string CoordinatorCore::WaitReason() const {
     default:
       return "the ledgers are being read";
   }
+}
+
+// Who keeps whom, where all are there and training is under way; empty: nobody.
+std::string CoordinatorCore::Stalls(int64_t now_ms) const {
+  std::vector<std::string> stalls;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const int64_t silent_ms = now_ms - ps_[i].heard_ms;
+    if (ps_[i].stage == PsStage::kAway || silent_ms < kSilentMs) continue;
+    stalls.push_back(absl::StrFormat(
+        "ps:%d at %s has not answered for %.1f s: it hangs, or cannot be reached; it counts as "
+        "away after timeouts.ps_ms = %d ms",
+        i, ps_[i].address, static_cast<double>(silent_ms) / 1000, job_.timeouts.ps_ms));
+  }
+  size_t more = 0;
+  for (const auto& [id, session] : sessions_) {
+    if (session.waits_for.empty()) continue;
+    if (stalls.size() >= kStallsMax) {
+      ++more;
+    } else {
+      stalls.push_back(absl::StrCat(session.task, " waits for ", session.waits_for));
+    }
+  }
+  if (more > 0) stalls.push_back(absl::StrCat(more, " more workers wait for a ps"));
+  if (std::string slow = SlowReaders(); !slow.empty()) stalls.push_back(std::move(slow));
+  return absl::StrJoin(stalls, "; ");
+}
+
+// Once each time, for the log.
+void CoordinatorCore::SayStalls() {
+  std::string stalls = phase_ == Phase::kTraining ? Stalls(now_ms_) : "";
+  std::string said = stalls;
+  std::erase_if(said, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
+  if (said == stalls_said_) return;
+  if (!stalls.empty() && stalls_said_.empty()) Warn("training waits: " + stalls);
+  stalls_said_ = std::move(said);
 }
 
 // Empty if no ps said, when it was last asked, that exchanges wait for them.

@@ -75,7 +75,7 @@ struct RoundCommittedEvent {
 };
 
 struct SummaryWrittenEvent {
-  absl::Status status;
+  absl::Status status;  // ABORTED: a newer coordinator leads, and the last word is its own
 };
 
 struct NewestGenerationEvent {
@@ -153,6 +153,7 @@ struct RemoveUncommittedRound {
 
 struct WriteSummary {
   std::string contents;
+  uint64_t generation = 0;  // that leads
 };
 
 struct Log {

@@ -128,6 +128,11 @@ uint64_t SplitTable::LeasesOf(uint64_t session) const {
   return static_cast<uint64_t>(std::distance(first, leases_of_.lower_bound({session + 1, 0})));
 }
 
+bool SplitTable::HasOtherThan(uint64_t session, uint64_t split) const {
+  return std::any_of(leases_of_.lower_bound({session, 0}), leases_of_.lower_bound({session + 1, 0}),
+                     [&](const auto& item) { return leases_.at(item.second).split != split; });
+}
+
 uint64_t SplitTable::batches_done() const {
   uint64_t done = 0;
   for (const Split& split : splits_) done += split.next;

@@ -58,6 +58,8 @@ class SplitTable {
 
   const std::map<uint64_t, LeaseState>& leases() const { return leases_; }
   uint64_t LeasesOf(uint64_t session) const;
+  // Whether the session has a lease of another split.
+  bool HasOtherThan(uint64_t session, uint64_t split) const;
   uint64_t batches_done() const;
 
  private:

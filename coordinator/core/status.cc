@@ -49,6 +49,8 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
 JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
   JobCounters counters = state_.counters;
   counters.wall_ms += now_ms_ - started_ms_;
+  // What workers had not told when they or a coordinator died was computed all the same.
+  counters.computed = std::max(counters.computed, counts.applied_max + counters.duplicates);
   counters.training_ms +=
       training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
   // Both are of the lives that are remembered, so that the rate is one of the same time.
@@ -202,6 +204,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                   {"partitions", ps.description.partitions_size()},
                   {"duplicates", ps.description.duplicates()},
                   {"refused", ps.description.refused()}};
+    if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
     if (!ps.problem.empty()) entry["problem"] = ps.problem;
     if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
     ps_list.push_back(std::move(entry));
@@ -221,6 +224,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                                            static_cast<double>(session.computed))},
                        {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
                        {"resting", session.benched_until_ms > now_ms}});
+    if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
   }
   json status = {{"job", job_.name},
                  {"run_id", state_.run_id},
@@ -237,6 +241,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                  {"loss", recently.computed > 0 ? json(recently.loss()) : json()},
                  {"samples_per_second",
                   Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
+                 {"last_batch_seconds",
+                  counted_ms_.has_value() ? json(Seconds(now_ms - *counted_ms_)) : json()},
                  {"wall_seconds", Seconds(counters.wall_ms)},
                  {"up_seconds", Seconds(now_ms - started_ms_)},
                  {"ps", ps_list},
@@ -253,7 +259,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"refused", unusable_}};
   status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
-  std::string waiting = moving ? SlowReaders() : "";
+  std::string waiting = moving ? Stalls(now_ms) : "";
   if (!moving && phase_ != Phase::kEnded) {
     const bool missing = (!job_fixed_ && save_problem_.empty()) ||
                          (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
@@ -261,6 +267,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     if (!claim_problem_.empty()) waiting = claim_problem_;
   }
   if (!waiting.empty()) status["waiting"] = waiting;
+  if (!refused_.empty()) status["refused"] = refused_;
   if (!last_failure_.empty()) status["last_failure"] = last_failure_;
   return TextOf(status);
 }

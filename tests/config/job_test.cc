@@ -288,6 +288,7 @@ TEST_CASE("every wrong value is named by its full key") {
       {"/compression", "{\"kind\": \"int8\", \"rate\": 1}", "compression.rate: unknown key"},
       {"/failures/policy", "\"ignore\"", "failures.policy: is \"ignore\""},
       {"/failures/per_batch", "0", "failures.per_batch: must be"},
+      {"/failures/deaths_per_batch", "0", "failures.deaths_per_batch: must be"},
       {"/failures/rejected_max", "1.5", "failures.rejected_max: must be a number from 0 to 1"},
       {"/failures/rejected_max", "\"0\"", "failures.rejected_max: must be a number"},
       {"/timeouts/worker_ms", "0", "timeouts.worker_ms: must be"},

@@ -66,26 +66,48 @@ TEST_CASE("batches are counted apart and epochs that closed are forgotten") {
 }
 
 TEST_CASE("a batch that some partition has is tried again, and deaths no longer count") {
-  BatchFailures failures(FailuresSpec{true, 2, 0.01});
+  BatchFailures failures(FailuresSpec{true, 2, 0.01, 2});
   const BatchId batch = Batch(0, 0, 1);
-  const auto add = [&](FailureKind kind) { return failures.Add(batch, kind, "w", false); };
-  CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);
-  CHECK(add(FailureKind::kWorkerDied) == Verdict::kReject);
-  CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);  // it is pending
+  const auto die = [&] { return failures.AddDeath(batch, Outlived::kByBusyWorkers); };
+  const auto fail = [&] { return failures.Add(batch, FailureKind::kData, "w", false); };
+  CHECK(die() == Verdict::kTryAgain);
+  CHECK(die() == Verdict::kReject);
+  CHECK(die() == Verdict::kTryAgain);  // it is pending
   CHECK_FALSE(failures.Decide(batch, /*entered=*/true));
   CHECK(failures.Withheld(0).empty());
-  for (int i = 0; i < 5; ++i) CHECK(add(FailureKind::kWorkerDied) == Verdict::kTryAgain);
-  CHECK(add(FailureKind::kData) == Verdict::kTryAgain);
-  CHECK(add(FailureKind::kData) == Verdict::kReject);
+  for (int i = 0; i < 5; ++i) CHECK(die() == Verdict::kTryAgain);
+  CHECK(fail() == Verdict::kTryAgain);
+  CHECK(fail() == Verdict::kReject);
   CHECK(failures.Decide(batch, /*entered=*/true));  // or the job would never end
 }
 
-TEST_CASE("a later coordinator knows what was rejected") {
-  BatchFailures failures(FailuresSpec{true, 1, 0.01}, {{1, 2, 3, true}});
-  CHECK(failures.Rejected(1, 2) == std::vector<uint32_t>{3});
-  CHECK(failures.RejectedIn(1) == 1);
-  CHECK(failures.RejectedNonFinite());
-  CHECK(failures.Add(Batch(1, 2, 3), FailureKind::kData, "w", false) == Verdict::kTryAgain);
+TEST_CASE("deaths of workers count apart from failures, and only where others lived") {
+  BatchFailures failures(FailuresSpec{true, 3, 0.01, 4});
+  const BatchId batch = Batch(0, 0, 1);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(failures.AddDeath(batch, Outlived::kByNobody) == Verdict::kTryAgain);
+  }
+  for (int i = 0; i < 9; ++i) {
+    CHECK(failures.AddDeath(batch, Outlived::kByIdleWorkers) == Verdict::kTryAgain);
+  }
+  CHECK(failures.Add(batch, FailureKind::kData, "w", false) == Verdict::kTryAgain);
+  CHECK(failures.Add(batch, FailureKind::kData, "w", false) == Verdict::kTryAgain);
+  CHECK(failures.AddDeath(batch, Outlived::kByBusyWorkers) == Verdict::kReject);
+  BatchFailures strict(FailuresSpec{false, 3, 0.01, 1});
+  CHECK(strict.AddDeath(batch, Outlived::kByBusyWorkers) == Verdict::kFailJob);
+}
+
+TEST_CASE("the pause after a death grows with every further one, up to a bound") {
+  BatchFailures failures(FailuresSpec{});
+  CHECK(failures.PauseAfterDeath(Batch(0, 0, 1)) == 0);
+  int64_t before = 0;
+  for (int i = 0; i < 6; ++i) {
+    const int64_t pause_ms = failures.PauseAfterDeath(Batch(0, 0, 1));
+    CHECK(pause_ms > before);
+    before = pause_ms;
+  }
+  for (int i = 0; i < 100; ++i) CHECK(failures.PauseAfterDeath(Batch(0, 0, 1)) <= 10000);
+  CHECK(failures.PauseAfterDeath(Batch(0, 0, 2)) == 0);
 }
 
 }  // namespace

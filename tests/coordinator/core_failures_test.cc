@@ -71,8 +71,8 @@ TEST_CASE("a worker that fails rests while others may do better, and only then")
       harness.Work(session, {through ? CoreHarness::Done(reply.lease()) : report}, false);
     }
     harness.Run(kTickMs);
-    rested = rested || harness.core->StatusJson(harness.now).find("\"resting\":true") !=
-                           std::string::npos;
+    rested = rested ||
+             harness.core->StatusJson(harness.now).find("\"resting\":true") != std::string::npos;
     if (!all_fail && harness.now - begin > 5000) break;
   }
   if (!all_fail) CHECK(rested);
@@ -132,18 +132,39 @@ TEST_CASE("a coordinator that was stopped takes nobody for dead") {
   CHECK(harness.log.find("on worker:1: the worker died") != std::string::npos);
 }
 
+// A worker that dies, by its broken connection.
+void Die(CoreHarness& harness, uint64_t session) {
+  harness.Feed(WorkerHoldEvent{++harness.call, session});
+  harness.Feed(WorkerHoldLostEvent{harness.call, session});
+}
+
+// Long enough for any pause after a death; the others are heard.
+void Live(CoreHarness& harness, std::vector<uint64_t> sessions, int64_t ms = 13000) {
+  for (int64_t t = 0; t < ms; t += 1000) {
+    for (const uint64_t session : sessions) harness.Work(session, {}, false);
+    harness.Run(1000);
+  }
+}
+
 TEST_CASE("a batch that a partition has is not rejected, and pushes under way are fenced first") {
-  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0}; });
+  CoreHarness harness([](Job& job) { job.failures = {true, 1, 1.0, 1}; });
+  const uint64_t other = harness.Join("worker:1");
+  REQUIRE(harness.Work(other).has_lease());
   const uint64_t session = harness.Join("worker:0");
   const WorkReply reply = harness.Work(session);
   REQUIRE(reply.has_lease());
-  // It dies after its first push, which one partition has entered by then.
+  Die(harness, session);
+  harness.Run(600);
+  CHECK(harness.core->generation() == 1);  // nobody has been heard since
+  // What it had sent reaches one partition after the ledgers were read.
   OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
   open.set_split(reply.lease().split());
   open.set_next(1);
-  harness.Run(20000);  // silent
+  Live(harness, {other}, 1000);
   CHECK(harness.core->generation() == 2);
-  const WorkReply again = harness.Work(harness.Join("worker:0"));
+  const uint64_t first = harness.Join("worker:1");
+  REQUIRE(harness.Work(first).has_lease());
+  const WorkReply again = harness.Work(harness.Join("worker:2"));
   REQUIRE(again.has_lease());
   CHECK(again.lease().split() == reply.lease().split());
   CHECK(again.lease().rejected_size() == 0);
@@ -175,30 +196,86 @@ TEST_CASE("a rejection is not decided by ledgers that were asked for before it w
 
 TEST_CASE("a batch that kills its workers is known by the ledgers, not by reports") {
   CoreHarness harness([](Job& job) {
-    job.failures = {true, 3, 1.0};
-    job.split_batches = 4;
+    job.failures = {true, 1, 1.0, 3};
+    job.split_batches = 2;
   });
-  WorkReply reply = harness.Work(harness.Join("worker:0"));
+  const uint64_t lives = harness.Join("worker:2");
+  REQUIRE(harness.Work(lives).has_lease());
+  uint64_t session = harness.Join("worker:0");
+  WorkReply reply = harness.Work(session);
   REQUIRE(reply.has_lease());
   const uint64_t split = reply.lease().split();
-  // Nobody reports that batches 0 and 1 are done: number 2 is what kills.
+  // Nobody reports that batch 0 is done: number 1 is what kills.
   for (PsDescription& p : harness.ps) {
     for (PartitionDescription& partition : *p.mutable_partitions()) {
       OpenSplit& open = *partition.mutable_ledger()->add_open();
       open.set_split(split);
-      open.set_next(2);
+      open.set_next(1);
     }
   }
   for (int death = 1; death <= 3; ++death) {
-    const std::string next = death % 2 == 0 ? "worker:0" : "worker:1";
-    harness.Run(20000);  // it is silent
-    reply = harness.Work(harness.Join(next));
+    Die(harness, session);
+    Live(harness, {lives});
+    if (death == 3) break;
+    session = harness.Join(death % 2 == 0 ? "worker:0" : "worker:1");
+    reply = harness.Work(session);
     REQUIRE(reply.has_lease());
     CHECK(reply.lease().split() == split);
-    CHECK(reply.lease().first_batch() == 2);
-    CHECK(reply.lease().rejected_size() == (death == 3 ? 1 : 0));
+    CHECK(reply.lease().first_batch() == 1);
+    CHECK(reply.lease().rejected_size() == 0);
   }
-  CHECK(reply.lease().rejected(0) == 2);
+  const auto rejected = ParseJobState(harness.job_state, "job.state")->rejected;
+  REQUIRE(rejected.size() == 1);
+  CHECK(rejected[0].split == split);
+  CHECK(rejected[0].batch == 1);
+}
+
+enum class Others { kAlone, kIdle, kAllDie };
+
+TEST_CASE("a worker that dies says nothing of its batch unless others lived at other ones") {
+  const Others others = GENERATE(Others::kAlone, Others::kIdle, Others::kAllDie);
+  CAPTURE(static_cast<int>(others));
+  const uint32_t split_batches = GENERATE(2u, 4u);  // with 4 the epoch is one split
+  CoreHarness harness([&](Job& job) {
+    job.failures = {true, 1, 0.0, 10};
+    job.split_batches = split_batches;
+  });
+  for (int death = 1; death <= 25; ++death) {
+    std::vector<uint64_t> sessions = {harness.Join("worker:0")};
+    if (others != Others::kAlone) sessions.push_back(harness.Join("worker:1"));
+    const WorkReply reply = harness.Work(sessions[0]);
+    REQUIRE(reply.has_lease());
+    CHECK(reply.lease().rejected_size() == 0);
+    if (others == Others::kAllDie) harness.Work(sessions[1]);
+    Die(harness, sessions[0]);
+    if (others == Others::kAllDie) Die(harness, sessions[1]);
+    Live(harness, others == Others::kIdle ? std::vector{sessions[1]} : std::vector<uint64_t>());
+  }
+  CHECK(harness.summary == "");
+  CHECK(ParseJobState(harness.job_state, "job.state")->rejected.empty());
+}
+
+TEST_CASE("a batch whose worker died is another worker's first, after a pause that grows") {
+  CoreHarness harness([](Job& job) { job.split_batches = 4; });
+  uint64_t other = harness.Join("worker:1");
+  uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  Die(harness, session);
+  session = harness.Join("worker:0");
+  CHECK_FALSE(harness.Work(session).has_lease());
+  harness.Run(4 * kTickMs);
+  REQUIRE(harness.Work(other).has_lease());
+  Die(harness, other);
+  harness.Run(4 * kTickMs);
+  CHECK_FALSE(harness.works[harness.call].has_lease());
+  harness.Run(1000);
+  other = harness.Join("worker:1");
+  REQUIRE(harness.Work(session).has_lease());
+  // A lone one goes on by itself.
+  Die(harness, other);
+  Die(harness, session);
+  harness.Run(1000);
+  REQUIRE(harness.Work(harness.Join("worker:0")).has_lease());
 }
 
 TEST_CASE("failures of batches that are not there fail no job") {
@@ -228,7 +305,7 @@ TEST_CASE("failures of batches that are not there fail no job") {
 
 TEST_CASE("who dies when the last split of a job with steps is entered died of no batch") {
   CoreHarness harness([](Job& job) {
-    job.failures = {true, 1, 0.5};
+    job.failures = {true, 1, 0.5, 1};
     job.steps = 3;
   });
   const uint64_t sessions[] = {harness.Join("worker:0"), harness.Join("worker:1")};
@@ -246,10 +323,34 @@ TEST_CASE("who dies when the last split of a job with steps is entered died of n
   harness.Feed(WorkerHoldLostEvent{harness.call - 1, sessions[0]});
   harness.Feed(WorkerHoldLostEvent{harness.call, sessions[1]});
   harness.Run(1000);
-  const auto rejected = ParseJobState(harness.job_state, "job.state")->rejected;
-  REQUIRE(rejected.size() == 1);  // of the other split
-  CHECK(rejected[0].split == 0);
+  CHECK(harness.log.find("of split 0 of epoch 1 on worker:0: the worker died") !=
+        std::string::npos);
+  CHECK(harness.log.find("on worker:1: the worker died") == std::string::npos);
   CHECK(harness.summary == "");
+}
+
+TEST_CASE("a job that fails takes a checkpoint first where the ps are well") {
+  const bool policy = GENERATE(true, false), well = GENERATE(true, false);
+  CAPTURE(policy, well);
+  CoreHarness harness([&](Job& job) { job.failures = {!policy, 1, 0.0, 1}; });
+  const uint64_t session = harness.Join("worker:0");
+  const WorkReply first = harness.Work(session);
+  harness.Enter(first.lease());
+  const WorkReply second = harness.Work(session, {CoreHarness::Done(first.lease())});
+  REQUIRE(second.has_lease());
+  if (!well) harness.round_status = absl::ResourceExhaustedError("the disk is full");
+  harness.Work(session, {Unreadable(second.lease())});
+  harness.Run(well ? 5000 : 40000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 1);
+  CHECK(harness.committed.size() == (well ? 1 : 0));
+  if (well) CHECK_FALSE(harness.committed[0].complete);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("status") == "failed");
+  const auto reason = summary.at("reason").get<std::string>();
+  CHECK(reason.find(policy ? "failures.policy" : "failures.rejected_max") != std::string::npos);
+  CHECK(reason.find(well ? ", after a checkpoint" : "no checkpoint within timeouts.drain_ms") !=
+        std::string::npos);
 }
 
 }  // namespace

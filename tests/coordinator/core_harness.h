@@ -24,7 +24,8 @@ class CoreHarness {
  public:
   // `earlier`: the ps, with all they hold, are those of this one.
   explicit CoreHarness(std::function<void(Job&)> edit = {}, FoundInDir found = {},
-                       const CoreHarness* earlier = nullptr, std::set<uint32_t> away = {})
+                       const CoreHarness* earlier = nullptr, std::set<uint32_t> away = {},
+                       int64_t agree_ms = 0)
       : dead(std::move(away)) {
     CoreOptions options;
     options.job.name = "test";
@@ -44,6 +45,7 @@ class CoreHarness {
     options.boot_id = "c" + std::to_string(found.generation);
     options.new_run_id = "run";
     options.dir = "/job";
+    options.agree_ms = agree_ms;
     for (int i = 0; i < 2; ++i) ps[i].set_boot_id("boot-" + std::to_string(i));
     for (auto& p : ps) p.set_protocol(kProtocol);
     if (earlier != nullptr) {
@@ -108,7 +110,7 @@ class CoreHarness {
   void Take(WriteSummary& e) {
     summary = e.contents;
     summary_ms = now;
-    if (!hold_summary) queue.push_back(SummaryWrittenEvent{absl::OkStatus()});
+    if (!hold_summary) queue.push_back(SummaryWrittenEvent{Led(e.generation)});
   }
   void Take(Log& e) { log += e.text + "\n"; }
   void Take(Exit& e) { exit = e; }
@@ -118,6 +120,7 @@ class CoreHarness {
       if (std::holds_alternative<PsHoldRequest>(e.request)) return;
       return Answer(e, absl::UnavailableError("no connection"));
     }
+    if (hung.contains(e.ps)) return;
     PsDescription& mine = ps[e.ps];
     if (const auto* look = std::get_if<DescribeRequest>(&e.request)) {
       if (look->has_run_id()) looked_ms[e.ps] = now;
@@ -237,6 +240,7 @@ class CoreHarness {
   int64_t now = 1000;
   PsDescription ps[2];
   std::set<uint32_t> dead;
+  std::set<uint32_t> hung;              // ps that answer nothing
   std::map<uint32_t, int> dialed_anew;  // by ps
   std::set<uint32_t> finished;
   std::map<uint32_t, int64_t> looked_ms;  // when a ps last saw that it is not alone

@@ -1,6 +1,7 @@
 // What workers say when they join, and what becomes of it.
 #include <catch2/catch.hpp>
 
+#include "common/json_text.h"
 #include "coordinator/core_harness.h"
 
 namespace paracord {
@@ -154,6 +155,65 @@ TEST_CASE("a worker that is refused does not say which metrics the job has") {
   const JobState state = *ParseJobState(later.job_state, "job.state");
   CHECK(state.rejected.size() == 1);
   CHECK(state.metric_names == std::vector<std::string>{"loss"});
+}
+
+JoinReply JoinWith(CoreHarness& harness, const std::string& task, uint64_t records,
+                   const std::string& error = "") {
+  JoinRequest request;
+  request.set_task(task);
+  request.set_boot_id(task);
+  request.set_protocol(kProtocol);
+  if (error.empty()) *request.mutable_facts() = harness.Facts(records);
+  request.set_error(error);
+  harness.Feed(JoinEvent{++harness.call, request});
+  return harness.joins[harness.call];
+}
+
+TEST_CASE("one worker that cannot take part is refused and named, and the job goes on") {
+  CoreHarness harness;
+  CHECK(JoinWith(harness, "worker:1", 0, "/x.npy: no such file").leave().exit_code() == 2);
+  CHECK_FALSE(harness.exit.has_value());
+  CHECK(harness.Join("worker:0") != 0);
+  const auto status = JsonOf(harness.core->StatusJson(harness.now));
+  CHECK(status.at("refused").at("worker:1") == "it cannot take part: /x.npy: no such file");
+  CHECK(harness.Join("worker:1") != 0);  // its file is there by now
+  CHECK_FALSE(JsonOf(harness.core->StatusJson(harness.now)).contains("refused"));
+}
+
+TEST_CASE("a job that no worker of the cluster can take part in ends") {
+  CoreHarness harness;
+  JoinWith(harness, "worker:1", 0, "no such layer");
+  JoinWith(harness, "worker:0", 0, "no such layer");
+  harness.Run(3000);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 2);
+}
+
+TEST_CASE("the job goes by what two workers find in the files, whoever comes first") {
+  CoreHarness harness({}, {}, nullptr, {}, /*agree_ms=*/2000);
+  CHECK(JoinWith(harness, "worker:2", 41).has_wait());
+  harness.Run(1000);
+  CHECK(JoinWith(harness, "worker:1", 40).has_wait());
+  CHECK_FALSE(harness.log.find("the data: 40 records") != std::string::npos);
+  JoinWith(harness, "worker:0", 40);
+  CHECK(harness.log.find("the data: 40 records") != std::string::npos);
+  const JoinReply refused = JoinWith(harness, "worker:2", 41);
+  CHECK(refused.leave().exit_code() == 2);
+  CHECK(JoinWith(harness, "worker:0", 40).has_session());
+  CHECK(JsonOf(harness.core->StatusJson(harness.now)).at("refused").contains("worker:2"));
+}
+
+TEST_CASE("a worker alone waits for another one that finds the same only for a while") {
+  CoreHarness harness({}, {}, nullptr, {}, /*agree_ms=*/2000);
+  CHECK(JoinWith(harness, "worker:0", 40).has_wait());
+  const bool another = GENERATE(false, true);
+  if (another) JoinAs(harness, "worker:1");  // it opens its files
+  harness.Run(2000);
+  JoinWith(harness, "worker:0", 40);
+  CHECK((harness.log.find("the data: 40 records") != std::string::npos) == !another);
+  harness.Run(8000);
+  JoinWith(harness, "worker:0", 40);
+  CHECK(harness.log.find("the data: 40 records") != std::string::npos);
 }
 
 }  // namespace

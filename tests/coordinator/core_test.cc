@@ -110,9 +110,11 @@ TEST_CASE("a job that fails at once tells every ps that can be reached, adopted 
   cluster.dead = {0, 1};
   cluster.Run(300);
   JoinRequest request;
-  request.set_task("worker:0");
+  request.set_task("worker:1");
   request.set_protocol(kProtocol);
   request.set_error("/f.npy: no such file");
+  cluster.Feed(JoinEvent{3, request});
+  request.set_task("worker:0");
   cluster.ps[1].set_run_id(GENERATE("", "another run"));
   const bool ours = cluster.ps[1].run_id().empty();
   cluster.Feed(JoinEvent{1, request});

@@ -86,12 +86,16 @@ TEST_CASE("a ps that dies again while it restores is restored") {
 TEST_CASE("a push that is under way when its generation ends is entered nowhere any more") {
   Cluster cluster(
       {.ps = 2,
-       .workers = 1,
+       .workers = 2,
        .batch_ms = 2,
-       .job = {{"epochs", kEpochs}, {"failures", {{"per_batch", 1}, {"rejected_max", 1}}}}});
+       .job = {{"epochs", kEpochs}, {"failures", {{"deaths_per_batch", 1}, {"rejected_max", 1}}}}});
   cluster.Start("ps:0", {{"PARACORD_FAILPOINTS", "ps.push.validated=stall:3000@40"}});
   cluster.Start("ps:1", {{"PARACORD_FAILPOINTS", "ps.push.validated=stall:8000@40"}});
-  for (const char* task : {"coordinator", "worker:0"}) cluster.Start(task);
+  cluster.Start("coordinator");
+  // It is at its first batch all the time, and lives.
+  cluster.Start("worker:1", {{"PARACORD_FAILPOINTS", "worker.computing=stall:12000@1"}});
+  REQUIRE(WaitUntil(20000, [&] { return cluster.Logged("coordinator", "worker:1 joined"); }));
+  cluster.Start("worker:0");
   REQUIRE(cluster.WaitForBatches(30));
   std::this_thread::sleep_for(std::chrono::seconds(1));
   cluster.at("worker:0").Kill();

