@@ -1,6 +1,6 @@
-// The CUDA plug-in: a shared library with all of CUDA in it, loaded when it is wanted, so that the
-// programs need none of it to start. It is never unloaded. The interface is C; what it makes is an
-// Ops of this very build, which the version stands for.
+// The CUDA plug-in is a shared library that holds everything that uses CUDA. It is loaded on
+// demand, so that the programs start on machines without CUDA, and never unloaded. Its interface is
+// C, but the Ops that it makes is a C++ object of the same build; the version number guards that.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,30 @@
 
 namespace paracord {
 
-// To be raised with every change of ops.h or of what is below.
-constexpr uint32_t kCudaPluginVersion = 13;
+// This number must be raised with every change of ops.h, compute_device.h or this file.
+constexpr uint32_t kCudaPluginVersion = 14;
 
 extern "C" {
-// What the function paracord_cuda_plugin() returns. Functions write why they failed, one line.
+// The table that the plug-in's function paracord_cuda_plugin() returns. Functions that fail write
+// the reason into `why`, in one line.
 struct CudaPluginTable {
   uint32_t version;
-  // Of usable GPUs; -1: `why` says what is missing (driver, cuBLAS, cuDNN).
+  // Returns the number of usable GPUs, or -1 and what is missing (driver, cuBLAS, cuDNN).
   int (*device_count)(char* why, size_t why_size);
-  // An Ops*, for the caller to delete; null: `why`.
+  // Returns an Ops* that the caller must delete, or null and the reason.
   void* (*make_ops)(int device, char* why, size_t why_size);
-  // 0 if these libraries, null for the usual names, have all that is called.
+  // Returns 0 if these libraries (null: the usual names) have every function that is called.
   int (*check_libraries)(const char* cublas, const char* cudnn, char* why, size_t why_size);
-  // Of the first `count` GPUs, as a group by NCCL, into an array of so many; 0 if that went well.
+  // Makes the first `count` GPUs a group by NCCL and writes them to an array of `count` elements.
+  // Returns 0 on success.
   int (*make_group)(Replica* replicas, int count, char* why, size_t why_size);
-  // 0 if this NCCL, null for the usual name, has all that is called.
+  // Returns 0 if this NCCL library (null: the usual name) has every function that is called.
   int (*check_nccl)(const char* nccl, char* why, size_t why_size);
 };
 using CudaPluginFn = const CudaPluginTable* (*)();
 }
 
-// Loads the plug-in at `path`. The error names it and is one line.
+// Loads the plug-in at `path`. The error is one line and names the path.
 absl::StatusOr<const CudaPluginTable*> LoadCudaPlugin(const std::string& path);
 
 // Beside the program or, where that is installed, in ../lib/paracord; or what PARACORD_CUDA_PLUGIN
@@ -44,7 +46,7 @@ std::string CudaPluginPath();
 // The same for a program in `folder`, without that variable.
 std::string CudaPluginPathFrom(const std::string& folder);
 
-// An error that says what is missing, or how many GPUs there are: at least one.
+// Returns the number of GPUs, at least one, or an error that says what is missing.
 absl::StatusOr<int> CudaDeviceCount(const CudaPluginTable& plugin);
 absl::StatusOr<std::unique_ptr<Ops>> MakeCudaOps(const CudaPluginTable& plugin, int device);
 absl::StatusOr<std::vector<Replica>> MakeCudaGroup(const CudaPluginTable& plugin, int count);
