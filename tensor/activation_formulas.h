@@ -341,10 +341,10 @@ struct Cosh {
   PARACORD_HD static float Slope(float x, float, const Activation&) { return std::sinh(x); }
 };
 
-// A list of them by kind. A kind that is not in it is left alone.
+// A list of activations by kind. A kind that is not in the list does nothing.
 template <class... Functions>
 struct Among {
-  // Calls `work` with the functions, so that it is compiled for each.
+  // Calls `work` with the kind's functions, so that its loop is compiled for each kind.
   template <class Work>
   [[gnu::always_inline]] static void With(ActivationKind kind, const Work& work) {
     (void)((kind == Functions::kKind ? (work(Functions{}), true) : false) || ...);

@@ -1,4 +1,4 @@
-// What takes more than an operator of BinaryKind, for every device. Pure.
+// The operations of BinaryKind that are more than one operator, for every device. Pure.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace paracord::formulas {
 
-// Remainder of a division whose quotient is rounded down.
+// The remainder of a division whose quotient is rounded down, as in Python.
 PARACORD_HD inline float ModuloOf(float a, float b) {
   const float rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;

@@ -1,4 +1,5 @@
-// How wide the tensors of a step of a recurrent layer are; the same on every device. Pure.
+// The widths of the tensors of a recurrent step (CellStep in ops.h), the same on every device.
+// Pure.
 #pragma once
 
 #include "tensor/host_device.h"
@@ -6,7 +7,7 @@
 
 namespace paracord {
 
-// In units: of z, of what is kept, and of r.
+// Widths in units: those of z, of `kept`, and of r, the product with the state.
 struct CellWidths {
   int64_t gates = 1, kept = 0, product = 1;
 };

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda:";
 
-// Else code comes to a GPU when it is first launched, for which CUDA may wait until that has
-// nothing to do; with several that add up something together they may wait for each other for ever.
-// CUDA reads it when it is first used.
+// Makes CUDA load all kernels at once. With lazy loading the first launch of a kernel may wait
+// until the GPU is idle, and several GPUs in an all-reduce would then wait for each other forever.
+// CUDA reads the variable when it is first used.
 void LoadAllCode() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
-// How many there are; several together need NCCL.
+// Counts the GPUs. With `together`, several GPUs also need NCCL.
 absl::StatusOr<int> CountDevices(bool together) {
   if (together) LoadAllCode();
   ASSIGN_OR_RETURN(const CudaPluginTable* const plugin, LoadCudaPlugin(CudaPluginPath()));

@@ -1,5 +1,5 @@
-// What `--device` means: the processor, or a GPU by the CUDA plug-in (cuda_plugin.h) if that can be
-// loaded. No thread of its own.
+// Chooses the device that a program computes on, by `--device`: the processor, or a GPU by the CUDA
+// plug-in (cuda_plugin.h) if that can be loaded. These functions start no thread.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,24 @@
 
 namespace paracord {
 
-// All the GPUs of this machine, each with a part of every batch.
+// The name of all the GPUs of this machine together; each computes a part of every batch.
 inline constexpr std::string_view kAllGpus = "cuda:all";
 
-// Whose --device it is: what trains may use several GPUs together.
+// Says who asks for a device: only a worker that trains may use several GPUs together.
 enum class DeviceFor { kTraining, kOneModel };
 
-// "auto", "cpu", "cuda:N" or, for training, "cuda:all" to what is used, "cpu", "cuda:N" or, where
-// there are several GPUs, "cuda:all". Workers with auto take the GPUs in turn: the `turn`-th, by
-// their index. Where auto does not find a GPU, `note` (may be null) says why in one line.
-// INVALID_ARGUMENT: no such device, or it cannot be used.
+// Turns the text of --device ("auto", "cpu", "cuda:N" or, for training, "cuda:all") into the device
+// that is used: "cpu", "cuda:N" or, where there are several GPUs, "cuda:all". Workers with "auto"
+// take the GPUs round-robin; `turn` is the worker's index. If "auto" finds no GPU, the result is
+// "cpu" and `note`, unless null, gets the reason in one line. INVALID_ARGUMENT names a device that
+// does not exist or cannot be used.
 absl::StatusOr<std::string> ChooseDevice(const std::string& text, DeviceFor use, std::string* note,
                                          uint32_t turn = 0);
 
-// Of a device that ChooseDevice gave. `threads`: those of the processor that may compute.
+// Makes the operations of a device that ChooseDevice returned, except kAllGpus. `threads` is the
+// number of the processor's threads that may compute.
 absl::StatusOr<std::unique_ptr<Ops>> MakeOps(const std::string& device, int threads);
-// Of kAllGpus.
+// Makes the operations of all GPUs, as one group (kAllGpus).
 absl::StatusOr<std::vector<Replica>> MakeAllGpus();
 
 }  // namespace paracord

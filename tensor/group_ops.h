@@ -1,5 +1,6 @@
-// What several devices of one process do together: they add up what each has. The Ops of a device
-// that belongs to a group is one of these, too (device.h). Used as its Ops is, but for Abort.
+// Collective operations over several devices of one process: their arrays are added up. The Ops of
+// a device that belongs to a group also implements GroupOps. It is used by the thread that uses the
+// Ops, except for Abort.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,22 @@ namespace paracord {
 
 struct DeviceFloats {
   float* data = nullptr;  // of the device
-  int64_t n = 0;
+  int64_t n = 0;          // in the device's memory
 };
 
 class GroupOps {
  public:
   virtual ~GroupOps() = default;
-  // In place the sums over the group, of which all ask for the same in the same order. Beside what
-  // is computed later; what is downloaded later waits. Asked for even after an error, so that the
-  // others need not wait for ever.
+  // Replaces each array by its sum over the group, in place. All members must ask for the same
+  // arrays in the same order. The sum overlaps with operations issued later; downloads issued later
+  // wait for it. It is issued even after an error, so that the other members do not wait forever.
   virtual void AllReduce(std::span<const DeviceFloats> arrays) = 0;
-  // From any thread: whoever waits for the group, or asks it for something, fails from now on with
-  // DATA_LOSS.
+  // Gives the group up. It may be called from any thread: whoever waits for the group, or asks it
+  // for something later, fails with DATA_LOSS.
   virtual void Abort() = 0;
 };
 
-// Of a group; `group` is the same object, or null where there is none.
+// One member of a group. `group` is the same object as `ops`, or null if there is no group.
 struct Replica {
   std::unique_ptr<Ops> ops;
   GroupOps* group = nullptr;

@@ -1,11 +1,11 @@
-// What marks a function as one for the processor and for the GPU: the same formulas compiled by
-// either compiler.
+// Marks functions that are compiled both for the processor and for the GPU, so that the formulas
+// are written once.
 #pragma once
 
 #ifdef __CUDACC__
 #define PARACORD_HD __host__ __device__
 #define PARACORD_CALLED __noinline__  // called, where it would be inlined too often
 #else
-#define PARACORD_HD
+#define PARACORD_HD  // a real call, where inlining would repeat a large body
 #define PARACORD_CALLED
 #endif

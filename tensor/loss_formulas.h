@@ -11,23 +11,24 @@
 
 namespace paracord::formulas {
 
-// A GPU knows the value of a constant but not its address: +kEpsilon where a reference is taken.
+// Used as a value only: CUDA knows a constant's value in device code but not its address, hence
+// +kEpsilon where a reference is taken.
 constexpr float kEpsilon = 1e-7f;
 
-// A row of targets that are one class index, or one number a class.
+// A row's target that is a class index, read as one number for each class.
 struct SparseTarget {
   int64_t label;
   PARACORD_HD float operator[](int64_t c) const { return c == label ? 1.f : 0.f; }
 };
 
-// Targets of each class, smoothed.
+// A row's targets with one number for each class, after label smoothing.
 struct SmoothTarget {
   const float* t;
   float keep, add;
   PARACORD_HD float operator[](int64_t c) const { return t[c] * keep + add; }
 };
 
-// Of one output y and its target t: each has At(y, t, shape).
+// The loss of one output y with target t, and its slope by y. Each kind has At(y, t, shape).
 struct Point {
   float loss, slope;
 };
@@ -36,10 +37,12 @@ PARACORD_HD inline float ClipProbability(float p) {
   return std::min(std::max(p, +kEpsilon), 1.f - kEpsilon);
 }
 
-// Of class indices, TensorFlow takes the logarithms of the clipped outputs for logits, so that it
-// divides by the sum of what is clipped; of one number a class it divides before it clips.
+// The order of clipping and dividing follows TensorFlow. With class indices it takes the logarithms
+// of the clipped outputs as logits, so that it divides by the sum of the clipped outputs; with one
+// number for each class it divides first and clips then.
 struct SparseOfProbability {
-  // `sum`: of the row's clipped outputs. The loss is the sum over the classes.
+  // `sum` is the sum of the row's clipped outputs. The row's loss is the sum of At over its
+  // classes.
   PARACORD_HD static Point At(float p, float t, float sum) {
     const float c = ClipProbability(p), share = c / sum;
     return {t == 0 ? 0.f : -t * std::log(share), p == c ? (share - t) / c : 0.f};
@@ -66,7 +69,7 @@ struct BinaryOfProbability {
 
 PARACORD_HD inline float SignOf(float d) {
   return d > 0 ? 1.f : (d < 0 ? -1.f : d);
-}  // keeps a NaN
+}  // this form keeps a NaN
 
 struct Squared {
   PARACORD_HD static Point At(float y, float t, const LossShape&) {
@@ -129,9 +132,10 @@ struct Poisson {
   }
 };
 
-// A crossentropy weighed by how far the probability of the right answer is from 1, to a power.
+// A binary crossentropy weighed by a power of the distance of the right answer's probability from
+// 1.
 struct BinaryFocal {
-  // `p`: the probability, of slope `d_p`, of an output whose crossentropy is `cross`.
+  // `p` is the output's probability, `d_p` its slope, `cross` the output's crossentropy.
   PARACORD_HD static Point Weigh(Point cross, float p, float d_p, float t, const LossShape& s) {
     t = t * (1 - s.label_smoothing) + 0.5f * s.label_smoothing;
     const float far = 1.f - (t * p + (1.f - t) * (1.f - p));
@@ -157,7 +161,7 @@ struct BinaryFocalOfProbability {
   }
 };
 
-// Of a class' share of its row's probabilities.
+// A categorical focal crossentropy of one class, by its share of the row's probabilities.
 struct FocalOfShare {
   PARACORD_HD static Point At(float share, float t, const LossShape& s) {
     const float c = ClipProbability(share);

@@ -1,4 +1,4 @@
-// How an average over a window is summed, alike on both devices. Pure.
+// How an average over a window is summed, the same way on every device. Pure.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,9 @@
 
 namespace paracord {
 
-// Of how many pixels a large window has sums of its own, which are then added up: one by one, each
-// pixel would be rounded by as much as the sum of all. A small window is one part.
+// The number of pixels that are summed together. A large window is summed in parts whose sums are
+// then added, because adding pixels one by one to a large sum would round each of them at the size
+// of the sum. A small window, or a maximum, is one part.
 inline int64_t PoolPart(const PoolShape& s) {
   constexpr double kLarge = 1024;
   const double pixels = static_cast<double>(s.height.size) * static_cast<double>(s.width.size);

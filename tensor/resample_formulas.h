@@ -1,7 +1,7 @@
-// Where the pixels of a resampled image come from, and the maps that are drawn for examples, for
-// every device. A pixel's place is that of its centre, in pixels; maps and edges are those of
-// TensorFlow's ImageProjectiveTransformV3, and a resizing is that of tf.image.resize, which has
-// half-pixel centres. Pure.
+// Resampling of images, for every device: where the pixels of the output come from, and the random
+// maps that are drawn for examples. A pixel's place is its centre, in pixels. Maps and edges follow
+// TensorFlow's ImageProjectiveTransformV3; resizing follows tf.image.resize, which has half-pixel
+// centres. Pure.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace paracord::formulas {
 
-// A uniform number in [0, 1) of a hash.
+// Turns a hash into a number uniform in [0, 1).
 PARACORD_HD inline double UnitNumber(uint64_t hash) {
   return static_cast<double>(hash >> 32) / 4294967296.0;
 }
@@ -22,7 +22,8 @@ PARACORD_HD inline float Between(double unit, float low, float high) {
   return static_cast<float>(from + (static_cast<double>(high) - from) * unit);
 }
 
-// From the output's column x and row y: a0 x + a1 y + a2, b0 x + b1 y + b2.
+// A map from the output's column x and row y to the input's column a0 x + a1 y + a2 and row b0 x +
+// b1 y + b2.
 struct AffineMap {
   float a0 = 1, a1 = 0, a2 = 0, b0 = 0, b1 = 1, b2 = 0;
 };
@@ -35,7 +36,7 @@ PARACORD_HD inline AffineMap InverseOf(const AffineMap& m) {
   return inverse;
 }
 
-// Of two numbers in [0, 1), for rows and for columns.
+// Makes an example's map from two numbers in [0, 1), drawn for rows and for columns.
 PARACORD_HD inline AffineMap MapOf(const RandomMap& s, double rows, double columns) {
   const float row = Between(rows, s.low[0], s.high[0]);
   const float column = Between(s.alike ? rows : columns, s.low[1], s.high[1]);
@@ -72,16 +73,17 @@ PARACORD_HD inline AffineMap MapOf(const RandomMap& s, double rows, double colum
   return s.inverse ? InverseOf(m) : m;
 }
 
-// By whole steps, and `more`; exact, with fused multiply-adds or without.
+// Moves by the integral part of `times`, plus `more`, steps. The arithmetic is exact, so that fused
+// multiply-adds do not change the result.
 PARACORD_HD inline float Moved(float at, float step, float times, int64_t more = 0) {
   const auto whole = static_cast<double>(static_cast<int64_t>(times) + more);
   return static_cast<float>(static_cast<double>(at) + static_cast<double>(step) * whole);
 }
 
-// A place along an axis of n pixels as the one that it is like. With a constant beyond the edges it
-// stays, within what an integer holds.
+// Folds a place along an axis of n pixels back into the image as `mode` says. With kConstant the
+// place is only clamped to what an integer holds.
 PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
-  constexpr float kFar = 1 << 30;  // whatever a map gives, infinities and NaN too
+  constexpr float kFar = 1 << 30;  // a map may give anything, also infinities and NaN
   at = at > -kFar ? (at < kFar ? at : kFar) : -kFar;
   if (mode == FillMode::kConstant) return at;
   const auto last = static_cast<float>(n - 1), length = static_cast<float>(n);
@@ -104,7 +106,8 @@ PARACORD_HD inline float PlaceWithin(FillMode mode, float at, int64_t n) {
   return at > 0 ? (at < last ? at : last) : 0;
 }
 
-// The pixels along one axis that a place lies between: 1 - aside of the first, aside of the next.
+// The two neighbouring pixels along an axis that a place lies between: `first` has weight 1 -
+// aside, the next one has weight aside.
 struct Taps {
   int64_t first = 0;
   float aside = 0;
@@ -120,7 +123,7 @@ PARACORD_HD inline float ScaleOf(const ResampleAxis& axis) {
   return static_cast<float>(axis.size) / static_cast<float>(axis.out);
 }
 
-// Of a resizing.
+// The taps of one output pixel of a resizing.
 PARACORD_HD inline Taps ResizedTaps(bool bilinear, const ResampleAxis& axis, int64_t out) {
   const float edge = (static_cast<float>(out) + 0.5f) * ScaleOf(axis);
   const float place = bilinear ? edge - 0.5f : std::floor(edge);
@@ -129,12 +132,12 @@ PARACORD_HD inline Taps ResizedTaps(bool bilinear, const ResampleAxis& axis, int
   return taps;
 }
 
-// Of a pixel of the output that resizing takes `taps` for, so much is of pixel `in`.
+// The weight of input pixel `in` in an output pixel whose taps are `taps`.
 PARACORD_HD inline float ShareOf(const Taps& taps, int64_t in) {
   return in == taps.first ? 1 - taps.aside : in == taps.first + 1 ? taps.aside : 0;
 }
 
-// The pixels of the output that a resizing may take from pixel `in`, and some more.
+// A range of output pixels that contains all those a resizing computes from input pixel `in`.
 struct OutRange {
   int64_t begin, end;
 };
@@ -151,11 +154,11 @@ struct PixelTaps {
   Taps rows, columns;
 };
 
-// Of the output's pixel (y, x) by the map of its example.
+// The taps of the output's pixel (y, x) under the map of its example.
 PARACORD_HD inline PixelTaps MappedTaps(const ResampleShape& s, const AffineMap& m, int64_t y,
                                         int64_t x) {
-  // Products of two float32 are exact here, so that none is lost where both are large and cancel,
-  // whether they are added in one operation (as nvcc does it) or in two.
+  // The products of two float32 are exact in double, so that large terms may cancel without loss,
+  // whether they are added by a fused multiply-add (as nvcc does) or separately.
   const auto column = static_cast<double>(x), row = static_cast<double>(y);
   const auto at_column = static_cast<float>(double{m.a0} * column + double{m.a1} * row + m.a2);
   const auto at_row = static_cast<float>(double{m.b0} * column + double{m.b1} * row + m.b2);
@@ -167,7 +170,7 @@ PARACORD_HD inline PixelTaps ResizedTaps(const ResampleShape& s, int64_t y, int6
   return {ResizedTaps(s.bilinear, s.height, y), ResizedTaps(s.bilinear, s.width, x)};
 }
 
-// What lies there in a channel of an image that begins at x.
+// The value of one channel at a place in an image that begins at x.
 template <class Floats>
 PARACORD_HD float Sample(const ResampleShape& s, const Floats& x, const PixelTaps& taps,
                          int64_t channel) {

@@ -1,4 +1,4 @@
-// float32 rounded to fewer bits, for every device. Pure.
+// Rounding of float32 to shorter formats, for every device. Pure.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace paracord::formulas {
 
-// To so many bits of the fraction less, ties to even. A NaN stays one.
+// Rounds away the lowest kDropped bits of the fraction, ties to even. A NaN stays a NaN.
 template <int kDropped>
 PARACORD_HD float WithoutBits(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
@@ -18,7 +18,7 @@ PARACORD_HD float WithoutBits(float x) {
   return std::isfinite(x) ? std::bit_cast<float>(rounded) : x;
 }
 
-// The upper half of its bits. A NaN stays one.
+// Rounds to bfloat16, the upper half of the bits, ties to even. A NaN stays a NaN.
 PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16;
@@ -26,8 +26,9 @@ PARACORD_HD inline uint16_t Bfloat16Bits(float x) {
   return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-// The power of two that brings numbers of at most this magnitude near float16's largest, 65504, and
-// leaves a product of two that are as large, or a sum over them, within float32. 1 if it is none.
+// The power of two that scales numbers of at most this magnitude to just below float16's maximum,
+// 65504, such that products of two scaled numbers, and sums of them, stay within float32. It is 1
+// if `largest` is infinite or NaN.
 PARACORD_HD inline float ScaleToFloat16(float largest) {
   const int exponent = static_cast<int>(std::bit_cast<uint32_t>(largest) >> 23) - 127;
   if (exponent > 127) return 1;
@@ -35,7 +36,8 @@ PARACORD_HD inline float ScaleToFloat16(float largest) {
   return std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
 }
 
-// IEEE's binary16, ties to even. What is too large is infinite; a NaN stays one.
+// Rounds to IEEE binary16, ties to even. Numbers beyond its range become infinite; a NaN stays a
+// NaN.
 PARACORD_HD inline uint16_t Float16Bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits & 0x80000000u;
   const uint32_t magnitude = bits ^ sign;
@@ -58,7 +60,7 @@ PARACORD_HD inline float OfBfloat16(uint16_t bits) {
 
 PARACORD_HD inline float OfFloat16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, magnitude = bits & 0x7fffu;
-  // Moved to float32's place it is 2^-112 of itself, denormals too.
+  // Shifting the bits into float32's position leaves the value times 2^-112, also for denormals.
   const float small = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   const uint32_t finite = std::bit_cast<uint32_t>(small);
   const uint32_t other = 0x7f800000u | magnitude << 13;  // infinite, or a NaN

@@ -1,8 +1,8 @@
-// exp, tanh and the normal distribution of a float32 without a branch or a call, so that loops over
-// them are vectorised: within 3 units in the last place (the distribution: 6, and 20 in its tail,
-// where the square in an exponent is rounded; tests/tensor/vector_math_test.cc), NaN and
-// infinity included. On a GPU they are the toolkit's. Pure. The polynomials are of least greatest
-// error (Lawson's iteration), fitted to the function in double precision.
+// exp, tanh and the normal distribution of float32 without branches or calls, so that loops over
+// them are vectorised. Errors are within 3 units in the last place (6 for the distribution, 20 in
+// its tail, where the square in the exponent is rounded; tests/tensor/vector_math_test.cc); NaN and
+// infinity are handled. A GPU uses the CUDA toolkit's functions instead. The polynomials are
+// minimax fits (Lawson's iteration) to the functions in double precision. Pure.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace paracord::formulas {
 
-// 2^n of the whole number in two's complement that `n` is, -126 to 127.
+// 2^n for n from -126 to 127, given in two's complement.
 inline float PowerOfTwo(uint32_t n) { return std::bit_cast<float>((n + 127U) << 23); }
 
 PARACORD_HD inline float ExpOf(float x) {
@@ -33,7 +33,7 @@ PARACORD_HD inline float ExpOf(float x) {
   q = q * r + 4.1668456e-2f;
   q = q * r + 1.6666515e-1f;
   q = q * r + 4.9999994e-1f;
-  // In two steps, because 2^n itself may be no float32 where the result is one.
+  // The power is applied in two factors, because 2^n itself may overflow where the result does not.
   const auto half = static_cast<uint32_t>(static_cast<int32_t>(n) >> 1);
   return (1.f + (r + r * r * q)) * PowerOfTwo(half) * PowerOfTwo(n - half);
 #endif
@@ -55,7 +55,7 @@ PARACORD_HD inline float TanhOf(float x) {
 #endif
 }
 
-// The standard normal distribution: the probability of what is below x, and the density there.
+// The standard normal distribution at x: the probability of a smaller number, and the density.
 struct Normal {
   float below, density;
 };
@@ -65,7 +65,7 @@ PARACORD_HD inline Normal NormalOf(float x) {
 #ifdef __CUDA_ARCH__
   return {normcdff(x), kInverseSqrtTwoPi * bell};
 #else
-  // What is below -t is bell(t) times a ratio that falls slowly with t.
+  // The probability of a number below -t is bell(t) times a ratio that falls slowly with t.
   const float size = std::abs(x), t = size > 10.f ? 10.f : size;
   float p = 3.68583621e-3f;
   p = p * t + 3.76826115e-2f;

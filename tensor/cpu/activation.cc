@@ -1,4 +1,4 @@
-// Activations (activation_formulas.h), and those of whole rows.
+// The activations of activation_formulas.h as loops, and those that work on whole rows.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -83,9 +83,9 @@ void LogSoftmaxBackward(int64_t rows, int64_t columns, const float* y, const flo
   }
 }
 
-// Keras' sparsemax: max(x - tau, 0). Of the numbers in falling order a few at the front, `support`,
-// decide; Keras takes for tau (the sum of their partial sums - 1) / support, where Martins and
-// Astudillo 2016 have their sum. A model trained with Keras needs Keras'.
+// Keras' sparsemax: max(x - tau, 0). In falling order, only a few numbers at the front, `support`,
+// decide about tau. Keras has tau = (the sum of their partial sums - 1) / support, while Martins
+// and Astudillo (2016) have their sum. A model trained with Keras needs Keras' formula.
 class SparsemaxRow {
  public:
   explicit SparsemaxRow(int64_t columns) : order_(static_cast<size_t>(columns)) {}
@@ -104,7 +104,7 @@ class SparsemaxRow {
     tau_ = (sums - 1) / static_cast<float>(support_);
   }
   float tau() const { return tau_; }
-  // Takes `d` times the gradient of tau off dx.
+  // Subtracts `d` times the gradient of tau from dx.
   void Subtract(float d, float* dx) const {
     for (size_t i = 0; i < support_; ++i) {
       dx[order_[i]] -= d * static_cast<float>(support_ - i) / static_cast<float>(support_);
@@ -182,7 +182,8 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
       return Affine(n, activation.alpha, 0.f, dy, dx);
     case ActivationKind::kRelu:  // x may be null
       for (int64_t i = 0; i < n; ++i) {
-        const float slope_one = dy[i];  // a load without a condition, or it is not vectorised
+        // an unconditional load, without which the loop is not vectorised
+        const float slope_one = dy[i];
         dx[i] = y[i] > 0 ? slope_one : 0.f;
       }
       return;

@@ -1,4 +1,5 @@
-// Steps of recurrent layers, row by row. Formulas: keras/src/layers/rnn/{simple_rnn,lstm,gru}.py.
+// Time steps of recurrent layers, row by row. The formulas are those of
+// keras/src/layers/rnn/{simple_rnn,lstm,gru}.py.
 #include <algorithm>
 
 #include "common/vector_widths.h"
@@ -8,7 +9,7 @@
 namespace paracord::cpu {
 namespace {
 
-// A row of a step: its part of every tensor.
+// One row (an example) of a step: pointers to its part of every tensor.
 struct Row {
   Row(const CellShape& s, const CellStep& step, int64_t gates, int64_t kept_each, int64_t row)
       : skipped(step.mask != nullptr && step.mask[row] == 0),
@@ -67,7 +68,7 @@ PARACORD_WIDTHS(void, MixWide,
                 (int64_t n, const float* z, const float* h0, const float* candidate, float* h),
                 Mix(n, z, h0, candidate, h))
 
-// The gradients by what is mixed; dh becomes that by h0.
+// The gradients of the three operands of Mix; dh becomes the gradient of h0.
 PARACORD_KERNEL void MixSlopes(int64_t n, const float* z, const float* h0, const float* candidate,
                                float* dh, float* d_update, float* d_candidate) {
   PARACORD_INDEPENDENT
@@ -82,8 +83,8 @@ PARACORD_WIDTHS(void, MixSlopesWide,
                  float* d_update, float* d_candidate),
                 MixSlopes(n, z, h0, candidate, dh, d_update, d_candidate))
 
-// From `dh`, by the state c through h, and `dc`, by it otherwise: the gradients by the values of
-// the gates i, f and g, which lie one after the other as c0's factors do, and by c0.
+// Computes the gradients of the gates i, f and g, which lie one after another as the factors of c0
+// do, and of c0. The state c gets gradient from h, by `dh`, and from later steps, by `dc`.
 PARACORD_KERNEL void LstmSlopes(int64_t n, const float* gates, const float* c0, float* dh,
                                 float* dc, float* d_gates) {
   PARACORD_INDEPENDENT
@@ -169,7 +170,8 @@ void LstmBackward(const CellShape& s, const Row& at, float* dh, float* dc, float
   ActivateBackward(s.recurrent_activation, 1, u, at.z + 3 * u, o, d_o, d_o);
 }
 
-// Through h = z h0 + (1 - z) candidate, up to the update gate's value and the candidate's argument.
+// Goes back through h = z h0 + (1 - z) candidate, to the update gate's value and to the argument of
+// the candidate's activation.
 void MixGruBackward(const CellShape& s, const Row& at, float* dh, float* d_update,
                     float* d_candidate) {
   const int64_t u = s.units;
@@ -196,7 +198,7 @@ void GruCandidateBackward(const CellShape& s, const Row& at, float* dh, float* d
   std::copy(dz + 2 * u, dz + 3 * u, dr);
 }
 
-// dz has the gradient by the update gate's value already; `d`: the gradient by r h0.
+// On entry dz already has the gradient of the update gate's value; `d` is the gradient of r h0.
 void GruGatesBackward(const CellShape& s, const Row& at, float* dh, const float* d, float* dz,
                       float* dr) {
   const int64_t u = s.units;

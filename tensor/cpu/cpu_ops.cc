@@ -37,7 +37,7 @@ class CpuOps : public Ops {
   void KeepToPlan(bool) override {}
   void BeginPlan() override {}
   absl::Status EndPlan(MemoryPlan&) override { return absl::OkStatus(); }
-  // The count belongs to the calling thread.
+  // OpenMP keeps the number of threads for each calling thread.
   void Enter() override { omp_set_num_threads(threads_); }
   absl::Status Finish() override {
     awaited_.clear();
@@ -153,7 +153,8 @@ class CpuOps : public Ops {
   }
   void Fill(int64_t n, float value, Tensor y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) override {
-    if (add) return cpu::Copy(walk, add, a, y);  // several steps may end in one place
+    // elements of `a` may share an element of y, which threads must not
+    if (add) return cpu::Copy(walk, add, a, y);
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t, int64_t at_y) {
       cpu::Copy(part, add, a + at_a, y + at_y);
     });
@@ -263,7 +264,7 @@ class CpuOps : public Ops {
   }
 
  private:
-  // At least so many of the device's scratch memories.
+  // Makes sure that the device's scratch memories have at least this many floats.
   absl::Status Reserve(const std::array<int64_t, 3>& floats) {
     for (size_t i = 0; i < floats.size(); ++i) {
       if (floats[i] <= scratch_floats_[i]) continue;
@@ -272,7 +273,7 @@ class CpuOps : public Ops {
     }
     return absl::OkStatus();
   }
-  // Of n pieces of work of so many floats each.
+  // Calls body for ranges of n items of `each` floats of work.
   template <class Body>
   void InRanges(int64_t n, int64_t each, const Body& body) const {
     cpu::InRanges(threads_, n, cpu::kRange / std::max<int64_t>(each, 1), body);
@@ -286,7 +287,8 @@ class CpuOps : public Ops {
       cpu::InFloats(count, from, y + at, work);
     });
   }
-  // Of columns, so many together that two threads do not write to one cache line.
+  // Calls body for ranges of columns, in multiples of a cache line, so that no two threads write to
+  // one line.
   template <class Body>
   void InColumns(const NormShape& s, const Body& body) const {
     constexpr int64_t kLine = 16;
@@ -295,7 +297,7 @@ class CpuOps : public Ops {
       body(begin, end - begin);
     });
   }
-  // body(part, and where it begins in a, b and y) for parts of the walk.
+  // Calls body(part, offset in a, in b, in y) for parts of the walk along its first axis.
   template <class Body>
   void AlongFirstAxis(const Walk& walk, const Body& body) const {
     if (walk.dims.empty()) return body(walk, 0, 0, 0);
@@ -311,10 +313,10 @@ class CpuOps : public Ops {
 
   const int threads_;
   int64_t allocated_bytes_ = 0;
-  bool bfloat16_ = false;  // for what is made
+  bool bfloat16_ = false;  // for products and convolutions made from now on
   cpu::Device device_;
   std::array<int64_t, 3> scratch_floats_{};  // of device_.scratch
-  std::deque<size_t> awaited_;               // since the last Finish
+  std::deque<size_t> awaited_;               // the names of downloads since the last Finish
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The operations of ops.h on the processor: oneDNN for products and convolutions, our own loops
-// for the rest. Device memory is host memory; everything is done when a call returns.
+// The operations of ops.h on the processor: oneDNN computes products and convolutions, loops of
+// ours the rest. Device memory is host memory, and every operation is complete when its call
+// returns.
 #pragma once
 
 #include <memory>
@@ -8,10 +9,10 @@
 
 namespace paracord {
 
-// `threads` is the number of OpenMP threads that oneDNN may use in the thread that computes.
+// `threads` is the number of OpenMP threads that may compute, the calling thread included.
 std::unique_ptr<Ops> MakeCpuOps(int threads);
 
-// Ops::Loss of the CPU, without gradients: metrics are taken on the host.
+// Computes Ops::Loss without gradients and without a device: metrics are computed on the host.
 double CpuLoss(const LossShape& shape, const float* outputs, const float* targets,
                const float* weights);
 

@@ -1,4 +1,4 @@
-// What the files of the CPU implementation share. Included by the files of this folder alone.
+// Declarations shared by the files of the CPU implementation, and included by them alone.
 #pragma once
 
 #include <array>
@@ -11,16 +11,17 @@
 
 namespace paracord::cpu {
 
-// oneDNN's engine and stream, and the first error that running a primitive met.
+// oneDNN's engine and stream, and the first error of running a primitive.
 struct Device {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::Status error;
-  // What a product or convolution needs while it runs, one memory for all of them.
+  // Scratch memory of products and convolutions, shared by all of them because only one runs at a
+  // time.
   std::array<DeviceArray, 3> scratch;
-  dnnl::memory scratchpad;  // and what oneDNN does for itself
+  dnnl::memory scratchpad;  // oneDNN's own scratch memory, shared in the same way
 
-  // oneDNN reports by exceptions; they end here.
+  // Runs `work`. oneDNN reports errors by exceptions; they become `error` here.
   template <class Work>
   void Guard(const char* what, Work&& work) {
     if (!error.ok()) return;
@@ -32,25 +33,26 @@ struct Device {
   }
 };
 
-// Whether the processor multiplies bfloat16 faster than float32: it has AMX.
+// True if the processor has AMX, which multiplies bfloat16 faster than float32.
 bool HasBfloat16();
-// Floats of Device::scratch that the product needs for copies of its operands.
+// The floats of Device::scratch that a product needs for copies of its operands.
 std::array<int64_t, 3> ScratchFloats(const MatmulShape& shape, bool bfloat16);
-// `bfloat16`: of operands rounded to it. UNIMPLEMENTED: there is nothing faster for that.
+// With `bfloat16`, operands are rounded to bfloat16; UNIMPLEMENTED means that this would not be
+// faster.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Device& device, int threads,
                                                    const MatmulShape& shape, bool bfloat16);
-std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // of bfloat16
-// Whether MakeConv2D has something for it.
+std::array<int64_t, 3> ScratchFloats(const ConvShape& shape);  // for a convolution of bfloat16
+// True if MakeConv2D computes this shape in bfloat16.
 bool ComputesBfloat16(const Device& device, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Device& device, int threads,
                                                    const ConvShape& shape, bool bfloat16);
-// Floats of Device::scratch for a convolution by Winograd's algorithm; 0 where it is of no use.
+// The floats of Device::scratch that Winograd's algorithm needs; all 0 if it does not pay.
 std::array<int64_t, 3> WinogradFloats(int threads, const ConvShape& shape);
 std::unique_ptr<Conv2D> MakeWinograd(Device& device, int threads, const ConvShape& shape);
-// `pixels`: a float an output, of a maximum.
+// `pixels` has one float for each output of a maximum and remembers where the maximum was.
 std::unique_ptr<Pool2D> MakePool2D(int threads, const PoolShape& shape, DeviceArray pixels);
 
-// Plain loops (loops.cc, loss.cc).
+// The functions below are plain loops in the calling thread (loops.cc, loss.cc and others).
 void Activate(Activation activation, int64_t rows, int64_t columns, const float* x, float* y);
 void ActivateBackward(Activation activation, int64_t rows, int64_t columns, const float* x,
                       const float* y, const float* dy, float* dx);
@@ -58,7 +60,7 @@ void Affine(int64_t n, float scale, float offset, const float* x, float* y);
 // y = exp(scale x - top)
 void ExpOfDifference(int64_t n, float scale, const float* x, float top, float* y);
 void Add(int64_t n, const float* x, float* y);
-// Of the first `count` of the columns.
+// Sums the first `count` columns over all rows.
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums);
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y);
 void Convert(int64_t n, ConstTensor x, Tensor y);
@@ -66,7 +68,7 @@ void Fill(int64_t n, float value, Tensor y);
 void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y);
 void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Tensor y);
 void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, float* y);
-// Of `count` rows.
+// The functions with `first` and `count` compute `count` rows from `first` on.
 void RowMoments(const NormShape& shape, const float* x, float* mean, float* variance, int64_t first,
                 int64_t count);
 void NormalizeRows(const NormShape& shape, const float* x, const float* mean, const float* variance,
@@ -77,7 +79,7 @@ void NormalizeColumns(const NormShape& shape, ConstTensor x, const float* mean,
 void NormRowsBackward(const NormShape& shape, bool constant, const float* x, const float* mean,
                       const float* variance, const float* scale, const float* dy, float* dx,
                       int64_t first, int64_t count);
-// Of `count` columns.
+// These compute `count` columns from `first` on.
 void ColumnMoments(const NormShape& shape, ConstTensor x, float* mean, float* variance,
                    int64_t first, int64_t count);
 void NormRowsBackwardSums(const NormShape& shape, const float* x, const float* mean,
@@ -91,7 +93,7 @@ void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, 
             float* y);
 void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* dy,
                 float* dtable);
-// Of `count` examples of the batch.
+// These compute `count` examples of the batch from `first` on.
 void CellForward(const CellShape& shape, const CellStep& step, const float* r, int64_t first,
                  int64_t count);
 void CellBackward(const CellShape& shape, const CellStep& step, float* dh, float* dc, float* dz,
@@ -103,10 +105,10 @@ void MaskedSoftmaxBackward(const SoftmaxShape& shape, const float* mask, const f
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y);
 void Uniform(uint64_t key, float low, float high, int64_t first, int64_t n, float* y);
 void RandomMaps(uint64_t key, const RandomMap& map, int64_t first, int64_t batch, float* maps);
-// Of `count` rows of the batch's outputs.
+// Computes `count` rows of pixels of the batch's outputs from `first` on.
 void Resample(const ResampleShape& shape, const float* maps, const float* x, float* y,
               int64_t first, int64_t count);
-// Of `count` examples.
+// Computes `count` examples from `first` on.
 void ResizeBackward(const ResampleShape& shape, const float* dy, float* dx, int64_t first,
                     int64_t count);
 double Penalty(int64_t n, float l1, float l2, const float* x, float scale, float* dx);

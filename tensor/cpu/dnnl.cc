@@ -1,7 +1,6 @@
 // Matmul and convolution by oneDNN 2.6 or 3. Primitives and their dnnl::memory objects are made
-// once; a run only points them at other data. Plain row-major matmul is faster than inner_product
-// with any format, and convolutions want the kernel in oneDNN's own layout (DESIGN: the
-// arithmetic).
+// once; a run only points them at other data. Row-major matmul is faster than inner_product with
+// any format, and convolutions want the kernel in oneDNN's own layout.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -23,9 +22,9 @@ using Args = std::unordered_map<int, memory>;
 using Type = memory::data_type;
 constexpr auto kF32 = Type::f32;
 
-// A primitive is described by its arguments (oneDNN 3) or by a desc of them (2), which must live
-// while `choose` goes from one implementation to the next. `hint` describes the forward primitive
-// of a gradient.
+// Describes a primitive by its arguments (oneDNN 3) or by a descriptor of them (2), which must live
+// while `choose` iterates over the implementations. `hint` is the forward description that a
+// gradient needs.
 struct NoHint {};
 template <class Primitive, class Choose, class Hint, class... Arguments>
 auto Describe(const dnnl::engine& engine, const Choose& choose, const dnnl::primitive_attr& attr,
@@ -65,8 +64,8 @@ void Point(memory& at, const Tensor& y) {
   With(y, [&](const auto* data) { Point(at, static_cast<const void*>(data)); });
 }
 
-// As bfloat16 a primitive is only wanted if it is computed by AMX: others may be slower than that
-// of float32, down to loops over single elements.
+// Rejects a bfloat16 primitive that is not computed by AMX: other implementations may be slower
+// than float32, down to loops over single elements.
 template <class Desc>
 Desc Fast(Desc desc, Type type) {
   const bool amx = std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos;
@@ -74,7 +73,7 @@ Desc Fast(Desc desc, Type type) {
   return desc;
 }
 
-// What primitives read: floats where they lie, or rounded into the device's scratch memory.
+// Prepares the operands of primitives: float32 where it lies, or rounded into the scratch memory.
 class Reader {
  public:
   Reader(Device& device, int threads, Type type)
@@ -97,8 +96,9 @@ class Reader {
 
 int64_t RoundedFloats(int64_t n) { return (n + 1) / 2; }
 
-// Scratch memory is the device's: oneDNN's own belongs to the thread that made the primitive. The
-// ReLU makes a NaN 0. So do all its kin but a slope below zero, which would leave -inf what it is.
+// The attributes of all primitives. Scratch memory is the device's, because oneDNN's own belongs to
+// the thread that made the primitive. A ReLU turns a NaN into 0; every other way to clip does so
+// too, or lets -inf through.
 dnnl::primitive_attr Attributes(bool relu = false) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -110,7 +110,7 @@ dnnl::primitive_attr Attributes(bool relu = false) {
   return attr;
 }
 
-// A primitive with what it is run on.
+// A primitive with the arguments that it is run with.
 class Runnable {
  public:
   Runnable() = default;
@@ -137,13 +137,15 @@ class Runnable {
   memory scratchpad_;
 };
 
-// A product that is narrow in m or n is computed by oneDNN (gemm's nocopy_checker_avx2) from its
-// operands where they lie. If k steps from row to row, and rows are 2 KiB or a multiple of it, then
-// few places of the cache hold them all. Such operands are copied before, a cache line between the
-// rows: 1.2 to 2 times as fast, with the copy. On AVX-512 oneDNN has other code; not measured.
-constexpr int64_t kGap = 16;      // floats
-constexpr int64_t kSteps = 512;   // floats
-constexpr int64_t kRowsMin = 32;  // of the product, or copying b costs more than it brings
+// oneDNN multiplies matrices that are narrow in m or n without copying their operands (gemm's
+// nocopy_checker_avx2). If the loop over k steps from row to row, and a row is a multiple of 2 KiB,
+// all of them fall into a few sets of the cache. Such operands are copied first, with a cache line
+// between the rows, which makes the product 1.2 to 2 times as fast, the copy included. On AVX-512
+// oneDNN has other code; that was not measured.
+constexpr int64_t kGap = 16;     // floats
+constexpr int64_t kSteps = 512;  // floats
+// rows of the product; with fewer, copying b costs more than it saves
+constexpr int64_t kRowsMin = 32;
 
 bool IsNarrow(const MatmulShape& s) {
   static const bool avx2 = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx2;
@@ -205,7 +207,7 @@ class DnnlMatmul : public Matmul {
   }
 
  private:
-  // `x`, k rows of `width`, or its copy with the rows apart, or rounded.
+  // Returns the operand of k rows of `width` as it lies, or a copy with spaced rows, or rounded.
   const void* Read(size_t operand, const ConstTensor& all, int64_t width) {
     if (apart_[operand] == 0) {
       return reader_.Read(all, operand, shape_.batch * shape_.k * width);
@@ -229,8 +231,8 @@ class DnnlMatmul : public Matmul {
   memory a_, b_, bias_, c_;
 };
 
-// A tensor between our layout and the one a primitive wants: the same memory where they are one,
-// else a buffer and a reorder.
+// Converts a tensor between our layout and a primitive's. It uses the tensor's own memory if they
+// are the same, otherwise a buffer and a reorder.
 class Adapter {
  public:
   Adapter() = default;
@@ -294,11 +296,11 @@ struct ConvDescs {
   memory::dims strides, dilations, pad_before, pad_after;
 };
 
-// The first implementation that is right.
+// Takes the first implementation that is not known to be wrong.
 template <class Desc>
 Desc Right(Desc desc, const ConvShape& s) {
   while (IsWrong(desc.impl_info_str(), s)) {
-    if (!desc.next_impl()) {  // there has always been one: the error names the layer
+    if (!desc.next_impl()) {  // this has never happened; the error names the layer
       throw dnnl::error(dnnl_unimplemented, "every implementation is wrong");
     }
   }

@@ -1,6 +1,6 @@
-// What oneDNN 2.6 (Debian 12) and 3.7 (Debian 13) compute wrongly, so that something else is asked
-// for it. Found by random shapes beside plain sums (tests/steady/library_sums_test.cc). Private to
-// the CPU's operations.
+// The shapes for which oneDNN 2.6 (Debian 12) and 3.7 (Debian 13) compute wrong results, so that
+// the caller chooses another implementation. They were found by comparing random shapes with plain
+// sums (tests/steady/library_sums_test.cc). Private to the CPU's operations.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace paracord::cpu {
 
-// Whether the implementation of that name is wrong, or goes beyond its memory, in the convolution
-// or one of its gradients.
+// True if the implementation of that name gives wrong results, or accesses memory out of bounds,
+// for the convolution or one of its gradients.
 bool IsWrong(std::string_view implementation, const ConvShape& s);
 
-// Whether what is computed of bfloat16 by AMX is.
+// True if AMX computes this shape of bfloat16 wrongly.
 bool IsWrongByAmx(const ConvShape& s);
 bool IsWrongByAmx(const MatmulShape& s);
 

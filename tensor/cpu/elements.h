@@ -11,20 +11,20 @@
 
 namespace paracord::cpu {
 
-// An element, in loops that are vectorised.
+// At reads and Put writes an element, in loops that the compiler vectorises.
 PARACORD_KERNEL float At(const float* x, int64_t i) { return x[i]; }
 PARACORD_KERNEL float At(const uint16_t* x, int64_t i) { return formulas::OfBfloat16(x[i]); }
 PARACORD_KERNEL void Put(float* y, int64_t i, float v) { y[i] = v; }
 PARACORD_KERNEL void Put(uint16_t* y, int64_t i, float v) { y[i] = formulas::Bfloat16Bits(v); }
 
-// use(pointer to the elements)
+// Calls use(p) with the pointer to the tensor's elements.
 template <class TensorType, class Use>
 PARACORD_KERNEL void With(TensorType x, const Use& use) {
   x.bfloat16 != nullptr ? use(x.bfloat16) : use(x.float32);
 }
 
-// work(n, inputs, output), of float32, until all of it is done; of bfloat16 a part at a time that
-// stays in the cache.
+// Calls work(n, inputs, output) on float32 arrays until all elements are done. bfloat16 tensors are
+// converted piecewise, in buffers that stay in the cache.
 template <size_t kInputs, class Work>
 void InFloats(int64_t n, const std::array<ConstTensor, kInputs>& x, Tensor y, const Work& work) {
   constexpr int64_t kPart = 1024;

@@ -1,4 +1,4 @@
-// Plain loops.
+// Elementwise loops, and sums over rows.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -39,7 +39,8 @@ void Add(int64_t n, const float* x, float* y) {
 }
 
 void SumRows(int64_t rows, int64_t columns, int64_t count, const float* x, float* sums) {
-  constexpr int64_t kBlock = 256;  // rows, so that the sums of many lose no digits
+  // rows in a block: sums of blocks are added in double, so that no digits are lost
+  constexpr int64_t kBlock = 256;
   std::fill(sums, sums + count, 0.f);
   for (int64_t r = 0; r < std::min(rows, kBlock); ++r) Add(count, x + r * columns, sums);
   if (rows <= kBlock) return;
@@ -69,7 +70,7 @@ void Convert(int64_t n, ConstTensor x, Tensor y) {
 
 void Dropout(uint64_t key, float rate, int64_t first, int64_t n, const float* x, float* y) {
   const float scale = 1.f / (1.f - rate);
-  // Of 2^32 values of the hash, so many drop the element.
+  // An element is dropped if its 32-bit hash is below `dropped`.
   const auto dropped = static_cast<uint64_t>(static_cast<double>(rate) * 4294967296.0);
   const uint64_t mixed = Mix64(key);
   for (int64_t i = 0; i < n; ++i) {

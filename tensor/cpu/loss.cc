@@ -1,4 +1,4 @@
-// Losses (loss_formulas.h) of rows with their gradients. Sums are in double.
+// The losses of loss_formulas.h over rows, with their gradients. Sums are in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,8 +11,8 @@ namespace {
 
 using namespace formulas;  // NOLINT(google-build-using-namespace)
 
-// -sum t log softmax(x); its gradient is softmax(x) - t, as TensorFlow's kernel has it, be the
-// targets' sum 1 or not.
+// Computes -sum t log softmax(x). Its gradient is softmax(x) - t, as in TensorFlow's kernel,
+// whether or not the targets add up to 1.
 template <class Target>
 double CrossentropyOfLogits(int64_t columns, const float* x, Target t, float scale, float* dx) {
   const float top = *std::max_element(x, x + columns);
@@ -79,8 +79,7 @@ double MeanOver(const LossShape& s, const float* y, const float* t, float target
   return sum / static_cast<double>(s.columns);
 }
 
-// max(0, 1 + max((1 - t) y) - sum(t y)). Where several are the largest, each has its share of the
-// gradient, as in Keras.
+// Computes max(0, 1 + max((1 - t) y) - sum(t y)). Equal maxima share the gradient, as in Keras.
 double CategoricalHinge(int64_t columns, const float* y, const float* t, float scale, float* dy) {
   double right = 0;
   float wrong = -std::numeric_limits<float>::infinity();
@@ -129,7 +128,7 @@ double CosineSimilarity(int64_t columns, const float* y, const float* t, float s
   return -ty / (y_size * t_size);
 }
 
-// Each class' share by itself; `y` are logits, or add up to any sum.
+// Sums the focal losses of the classes. `y` are logits, or probabilities with any sum.
 double CategoricalFocal(const LossShape& s, const float* y, const float* t, float scale,
                         float* dy) {
   const float top = s.from_logits ? *std::max_element(y, y + s.columns) : 0.f;
@@ -153,7 +152,7 @@ double CategoricalFocal(const LossShape& s, const float* y, const float* t, floa
   return loss;
 }
 
-// Of one row. `binary`: the targets of a hinge are 0 and 1.
+// Computes the loss of one row. `binary` says that a hinge's targets are 0 and 1.
 double RowLoss(const LossShape& s, const float* y, const float* t, bool binary, float scale,
                float* dy) {
   const auto mean = [&]<class F>(F, bool hinge) {

@@ -1,4 +1,4 @@
-// Normalisation of rows over their columns (layer).
+// Normalisation of each row over its columns (layer normalisation).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -8,10 +8,10 @@
 namespace paracord::cpu {
 namespace {
 
-// Sums are of blocks, so that long rows and columns lose no digits.
+// Sums are taken over blocks and added in double, so that long rows and columns lose no digits.
 constexpr int64_t kBlock = 256;
 
-// The sum of term(i) for i below n; of a block in lanes, for vectors.
+// The sum of term(i) for i below n. A block is summed in lanes, so that the loop is vectorised.
 template <class Term>
 float SumOf(int64_t n, const Term& term) {
   constexpr int64_t kLanes = 8;
@@ -78,7 +78,7 @@ void NormalizeRows(const NormShape& s, const float* x, const float* mean, const 
 
 namespace {
 
-// Of one row; slope(c) is the gradient of the normalised element.
+// Writes the gradient of one row; slope(c) is the gradient of the normalised element.
 template <class Slope>
 void RowBackward(const NormShape& s, bool constant, const float* x, float middle, float factor,
                  const Slope& slope, float* dx) {

@@ -1,6 +1,7 @@
-// Normalisation of columns over their rows (batch), of some of the columns at a time. Sums are of
-// blocks of rows, so that long columns lose no digits. What is bfloat16 is converted in parts that
-// stay in the cache: rows that are short are too little for a loop that does.
+// Normalisation of each column over its rows (batch normalisation), for a range of the columns.
+// Sums are taken over blocks of rows and added in double, so that long columns lose no digits.
+// bfloat16 is converted in parts of several rows that stay in the cache, because a single short row
+// is too little for a vectorised loop.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +18,7 @@ namespace {
 constexpr int64_t kBlock = 256;
 constexpr int64_t kPart = 2048;  // floats
 
-// Rows of float32: where the first lies, and how far it is to the next.
+// Rows of float32: a pointer to the first, and the stride to the next.
 template <class Float>
 struct Rows {
   Float* at = nullptr;
@@ -38,7 +39,7 @@ PARACORD_WIDTHS(void, WidenWide,
 PARACORD_WIDTHS(void, RoundWide, (int64_t rows, int64_t count, Rows<float> x, Rows<uint16_t> y),
                 MoveRows(rows, count, x, y))
 
-// Some columns of a tensor (rows, columns), as float32.
+// A range of columns of a tensor (rows, columns), seen as float32.
 template <class OfTensor>
 class SomeColumns {
  public:
@@ -46,7 +47,7 @@ class SomeColumns {
       : all_(all + first), columns_(columns), count_(count) {
     if (all.bfloat16 != nullptr) room_.resize(static_cast<size_t>(count * AtOnce()));
   }
-  // So many rows may be had together.
+  // The number of rows that fit into the conversion buffer.
   int64_t AtOnce() const {
     if (all_.bfloat16 == nullptr) return std::numeric_limits<int64_t>::max();
     return std::max<int64_t>(1, kPart / count_);
@@ -58,7 +59,7 @@ class SomeColumns {
     widen(rows, count_, {at.bfloat16, columns_}, {room_.data(), count_});
     return {room_.data(), count_};
   }
-  // To be written, and that they are.
+  // Returns memory for `count_` columns of rows to be written; Written stores them.
   Rows<float> Room(int64_t begin) {
     const OfTensor at = all_ + begin * columns_;
     if (at.bfloat16 == nullptr) return {at.float32, columns_};
@@ -79,7 +80,7 @@ class SomeColumns {
 using Source = SomeColumns<ConstTensor>;
 using Target = SomeColumns<Tensor>;
 
-// work(begin, count) of rows from `begin` to before `end`, at most so many together.
+// Calls work(begin, count) for the rows from `begin` to before `end`, at most `most` at a time.
 template <class Work>
 void InParts(int64_t begin, int64_t end, int64_t most, const Work& work) {
   for (int64_t count = 0; begin < end; begin += count) {
@@ -88,17 +89,17 @@ void InParts(int64_t begin, int64_t end, int64_t most, const Work& work) {
   }
 }
 
-// What is the same along each column.
+// Numbers that are constant along each column.
 struct Columns {
   int64_t count = 0;
   const float *mean = nullptr, *factor = nullptr;
-  const float *whole = nullptr, *offset = nullptr;  // the factor with the scale
+  const float *whole = nullptr, *offset = nullptr;  // `whole` is the factor times the scale
   float relu = 0;
 };
 using In = Rows<const float>;
 using Out = Rows<float>;
 
-// Before the ReLU, there and back the same bits.
+// The value before the ReLU; forward and backward compute the same bits.
 PARACORD_KERNEL float ValueOf(const Columns& c, const float* x, int64_t i) {
   return (x[i] - c.mean[i]) * c.whole[i] + c.offset[i];
 }
@@ -154,7 +155,7 @@ PARACORD_KERNEL void Values(const Columns c, int64_t rows, In x, Out y) {
     } else {
       PARACORD_INDEPENDENT
       for (int64_t i = 0; i < c.count; ++i) {
-        const float v = ValueOf(c, x.at, i), low = v <= 0 ? 0.f : v;  // keeps a NaN
+        const float v = ValueOf(c, x.at, i), low = v <= 0 ? 0.f : v;  // this comparison keeps a NaN
         y.at[i] = low > c.relu ? c.relu : low;
       }
     }
@@ -180,7 +181,7 @@ PARACORD_WIDTHS(void, SlopesWide,
                 c.relu == 0 ? Slopes<false>(c, rows, sum, dot, x, dy, dx)
                             : Slopes<true>(c, rows, sum, dot, x, dy, dx))
 
-// Numbers of columns from `first` on, as Columns points to.
+// The numbers of the columns from `first` on that Columns points to.
 struct Factors {
   Factors(const NormShape& s, const float* variance, const float* scale, const float* given,
           int64_t first, int64_t count)
@@ -196,8 +197,8 @@ struct Factors {
   std::vector<float> factor, whole, offset;
 };
 
-// What add(row, how many, part) adds up of blocks, at most so many together: part has `n` numbers,
-// which were 0.
+// Adds up in double what add(row, count, part) adds to `part`, n numbers that are 0 before. It is
+// called for blocks of rows, at most `most` rows at a time.
 template <class Add>
 std::vector<double> InBlocks(int64_t rows, int64_t n, int64_t most, const Add& add) {
   std::vector<double> sum(static_cast<size_t>(n));

@@ -1,5 +1,5 @@
-// Pooling by loops over the channels: oneDNN's takes several times as long on images whose
-// channels lie last, and a NaN does not get through it.
+// Pooling by loops over the channels: with the channels last, oneDNN's pooling takes several times
+// as long, and it does not propagate a NaN.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -13,25 +13,25 @@
 namespace paracord::cpu {
 namespace {
 
-// Indices from `begin` to before `end`. Windows have no dilation.
+// Indices from `begin` to before `end`. Windows have no dilation here.
 struct Range {
   int64_t begin, end;
 };
 
-// The pixels that a window meets along an axis.
+// The pixels that a window covers along an axis.
 Range PixelsOf(const WindowAxis& axis, int64_t window) {
   const int64_t first = window * axis.stride - axis.pad_before;
   return {std::max<int64_t>(first, 0), std::min(first + axis.size, axis.in)};
 }
 
-// The windows that meet a pixel.
+// The windows that cover a pixel.
 Range WindowsOver(const WindowAxis& axis, int64_t pixel) {
   const int64_t at = pixel + axis.pad_before;
   return {at < axis.size ? 0 : (at - axis.size) / axis.stride + 1,
           std::min(at / axis.stride + 1, axis.out)};
 }
 
-// A NaN is the largest, the first of equal maxima the one.
+// Takes the maximum. A NaN counts as the largest; of equal maxima the first one is remembered.
 template <class X>
 void TakeLarger(int64_t channels, int32_t pixel, const X* x, float* y, int32_t* pixels) {
   for (int64_t c = 0; c < channels; ++c) {
@@ -54,7 +54,7 @@ template <class Y>
 void GiveToMaximum(int64_t channels, int32_t pixel, const Y* dy, const int32_t* pixels, bool add,
                    float* dx) {
   for (int64_t c = 0; c < channels; ++c) {
-    const float all = At(dy, c);  // read in any case, or the loop is no vector's
+    const float all = At(dy, c);  // read unconditionally, without which the loop is not vectorised
     const float d = pixels[c] == pixel ? all : 0.f;
     dx[c] = add ? dx[c] + d : d;
   }
@@ -89,8 +89,8 @@ class CpuPool2D : public Pool2D {
   }
 
  private:
-  // body(image, row, column, at, to) for each pixel of all images, whose channels lie in y from
-  // `at` on and are to be written to `to`.
+  // Calls body(image, row, column, at, to) for each pixel of all images. Its channels begin at `at`
+  // in y, and the result is to be written to `to`.
   template <class Body>
   void Pixels(int64_t height, int64_t width, Tensor y, const Body& body) const {
     const int64_t each = width * s_.channels;
@@ -120,7 +120,7 @@ class CpuPool2D : public Pool2D {
       }
     }
   }
-  // Of what lies inside the image.
+  // Averages the pixels of a window that lie inside the image.
   template <class X>
   void Average(int64_t row, int64_t column, const X* x, float* y) const {
     std::fill_n(y, s_.channels, 0.f);
@@ -157,7 +157,7 @@ class CpuPool2D : public Pool2D {
     return static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
   }
 
-  // The gradient of a pixel, from the windows over it.
+  // Adds up the gradient of a pixel from the windows that cover it.
   template <class Y>
   void Gather(int64_t image, int64_t row, int64_t column, const Y* dy, float* dx) const {
     bool add = false;
@@ -179,7 +179,7 @@ class CpuPool2D : public Pool2D {
   const int threads_;
   const PoolShape s_;
   const int64_t part_;
-  const DeviceArray memory_;  // of a maximum: which pixel of its image it was, a number an output
+  const DeviceArray memory_;  // of a maximum: for each output, the index of its pixel in the image
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Softmax under a mask, as attention takes it. Formulas: keras/src/layers/activations/softmax.py,
-// keras/src/backend/tensorflow/nn.py (dot_product_attention), and Keras 2's softmax.py.
+// Softmax under a mask, for attention layers. The formulas are those of
+// keras/src/layers/activations/softmax.py, keras/src/backend/tensorflow/nn.py
+// (dot_product_attention), and Keras 2's softmax.py.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,9 +11,9 @@
 namespace paracord::cpu {
 namespace {
 
-constexpr float kMinusMuch = -1e9f;  // what Keras 2 adds
+constexpr float kMinusMuch = -1e9f;  // the number that Keras 2 adds to a hidden score
 
-// A row of scores: keys from `count` on come after the query.
+// A row of scores. Keys from `count` on lie in the query's future.
 struct ScoreRow {
   ScoreRow(const SoftmaxShape& s, const float* all_masks, int64_t batch, int64_t query)
       : mask(all_masks == nullptr ? nullptr : all_masks + (batch * s.queries + query) * s.keys),
@@ -39,7 +40,7 @@ void SoftmaxRow(const SoftmaxShape& s, const ScoreRow& row, const float* x, floa
   std::fill(y + row.count, y + s.keys, 0.f);
 }
 
-// Of a query that sees no key.
+// Writes the row of a query that sees no key.
 void BlindRow(const SoftmaxShape& s, const float* x, float* y) {
   switch (s.masked) {
     case MaskedScore::kZero:

@@ -1,4 +1,4 @@
-// Operations along a walk, gathers and scatters.
+// Operations along a walk (Walk in ops.h), gathers, scatters, and random numbers.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,8 +13,8 @@
 namespace paracord::cpu {
 namespace {
 
-// Calls inner(n, a, step_a, b, step_b, y, step_y) for each run along the last axis, of pointers or
-// tensors.
+// Calls inner(n, a, stride_a, b, stride_b, y, stride_y) for each run along the last axis; a, b and
+// y are pointers or tensors.
 template <class A, class B, class Y, class Inner>
 void ForEach(const Walk& walk, size_t axis, A a, B b, Y y, const Inner& inner) {
   const bool has_b = !walk.b.empty();
@@ -27,7 +27,7 @@ void ForEach(const Walk& walk, size_t axis, A a, B b, Y y, const Inner& inner) {
   }
 }
 
-// use(f) with the function of two numbers that `kind` is.
+// Calls use(f) with the function of two numbers that `kind` stands for.
 template <class Use>
 PARACORD_KERNEL void WithFunction(BinaryKind kind, const Use& use) {
   switch (kind) {
@@ -90,14 +90,14 @@ PARACORD_WIDTHS(void, BinaryWide,
                 (BinaryKind kind, int64_t n, const float* a, const float* b, float* y),
                 BinaryOf(kind, n, a, b, y))
 
-// How many elements of `a` each of `y` is given.
+// The number of elements of `a` that are added to each element of y.
 int64_t SummedBy(const Walk& walk) {
   int64_t count = 1;
   for (size_t i = 0; i < walk.dims.size(); ++i) count *= walk.y[i] == 0 ? walk.dims[i] : 1;
   return count;
 }
 
-// y += a where each element of y is given many: their sums are in double.
+// Computes y += a where each element of y gets many elements; the sums are in double.
 void AddMany(const Walk& walk, ConstTensor a, Tensor y) {
   Walk to_sums = walk, from_sums;
   int64_t sums = 1;
@@ -187,7 +187,7 @@ void FlatBinary(BinaryKind kind, int64_t n, const float* a, const float* b, floa
 
 namespace {
 
-// The numbers of a run, one behind the other.
+// Returns the numbers of a run contiguously, in `room` unless they lie so already.
 const float* Gathered(int64_t n, ConstTensor x, int64_t step, float* room) {
   if (x.bfloat16 == nullptr && step == 1) return x.float32;
   With(x, [&](const auto* from) {
@@ -196,7 +196,7 @@ const float* Gathered(int64_t n, ConstTensor x, int64_t step, float* room) {
   return room;
 }
 
-// In parts that stay in the cache.
+// Works in parts that stay in the cache.
 void BinaryOfEither(BinaryKind kind, int64_t n, ConstTensor a, int64_t sa, ConstTensor b,
                     int64_t sb, Tensor y, int64_t sy) {
   constexpr int64_t kPart = 1024;
@@ -237,7 +237,7 @@ void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Ten
 
 namespace {
 
-// -1: outside of the table.
+// The row of the table that `id` selects, or -1 if it lies outside of the table.
 int64_t RowOf(float id, int64_t rows) {
   return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
 }
@@ -265,7 +265,7 @@ void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* i
   }
 }
 
-// Box and Muller's transform of two uniform numbers from one hash.
+// The Box-Muller transform of two uniform numbers from one hash.
 void AddNoise(uint64_t key, float stddev, int64_t first, int64_t n, const float* x, float* y) {
   const uint64_t mixed = Mix64(key);
   for (int64_t i = 0; i < n; ++i) {

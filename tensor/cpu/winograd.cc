@@ -19,25 +19,26 @@ namespace paracord::cpu {
 namespace {
 
 constexpr int64_t kTaps = 16;
-// Tiles that one thread computes together, so that they stay in its cache from step to step, and
-// those over which gradients of kernels are summed at once.
+// Tiles that one thread computes together, few enough that they stay in its cache from step to
+// step. kTilesOfSums is the number of tiles over which a kernel's gradient is summed at once.
 constexpr int64_t kTilesMin = 32, kTilesMax = 256, kTilesOfSums = 512;
-constexpr int64_t kParts = 8;  // for so many threads at least, if there are tiles enough
-// Between the rows of a matrix, and the matrices of two taps, so that a column of either does not
-// fall into a few places of the cache.
+// the work is cut for at least so many threads, if there are enough tiles
+constexpr int64_t kParts = 8;
+// The gap in floats between the rows of a matrix, and between the matrices of two taps, so that a
+// column does not fall into a few sets of the cache.
 constexpr int64_t kGap = 16;
 // With fewer channels or smaller images the transforms cost more than the products they save.
 constexpr int64_t kChannelsMin = 32;
 constexpr int64_t kSideMin = 4;
 
-// The matrices of all taps, (rows, columns) each.
+// The matrices of all taps, each (rows, columns).
 struct Taps {
   Taps(int64_t rows, int64_t columns) : row(columns + kGap), tap(rows * row + 5 * kGap) {}
   int64_t floats() const { return kTaps * tap; }
-  int64_t row, tap;  // steps in floats
+  int64_t row, tap;  // strides in floats
 };
 
-// Pixels of one image: where one is, and the steps to the next row and column of pixels.
+// The pixels of one image: a pointer, and the strides to the next row and column of pixels.
 template <class T>
 struct Pixels {
   T* at;
@@ -120,7 +121,7 @@ PARACORD_WIDTHS(void, TransformOutputGradientsWide,
                 (int64_t channels, Pixels<const float> dy, float* m, int64_t tap),
                 TransformOutputGradients(channels, dy, m, tap))
 
-// Adds the bias; nothing is below `least`.
+// Adds the bias and clips below at `least`.
 PARACORD_KERNEL void TransformOutputs(int64_t channels, const float* m, int64_t tap,
                                       const float* bias, float least, Pixels<float> y) {
   PARACORD_INDEPENDENT
@@ -142,7 +143,7 @@ PARACORD_WIDTHS(void, TransformOutputsWide,
                  Pixels<float> y),
                 TransformOutputs(channels, m, tap, bias, least, y))
 
-// The kernel's pixels are `pixel` floats apart.
+// `pixel` is the stride in floats between the kernel's pixels.
 PARACORD_KERNEL void TransformKernel(int64_t n, const float* g, int64_t pixel, float* u,
                                      int64_t tap) {
   const int64_t r1 = 3 * pixel, r2 = 6 * pixel;
@@ -187,12 +188,12 @@ PARACORD_WIDTHS(void, TransformKernelGradientsWide,
                 (int64_t n, const float* u, int64_t tap, float* g, int64_t pixel),
                 TransformKernelGradients(n, u, tap, g, pixel))
 
-// An axis of the outputs, in tiles of two.
+// The number of tiles of two outputs along an axis.
 int64_t TilesOf(const WindowAxis& axis) { return (axis.out + 1) / 2; }
 
 int64_t TilesOf(const ConvShape& s) { return s.batch * TilesOf(s.height) * TilesOf(s.width); }
 
-// The same convolution the other way: from dy to dx.
+// The shape of the convolution that leads from dy to dx.
 ConvShape Reversed(ConvShape s) {
   std::swap(s.in_channels, s.out_channels);
   for (WindowAxis* axis : {&s.height, &s.width}) {
@@ -231,7 +232,7 @@ class Winograd : public Conv2D {
 
   void BackwardInput(const float* dy, const float* kernel, float* dx) {
     const int64_t pixel = shape_.in_channels * shape_.out_channels;
-    TransformKernels(kernel + 8 * pixel, -pixel);  // turned half round
+    TransformKernels(kernel + 8 * pixel, -pixel);  // rotated by 180 degrees
     Convolve(reversed_, true, dy, nullptr, dx);
   }
   void BackwardKernel(const float* x, const float* dy, float* dkernel, float* dbias) {
@@ -279,7 +280,7 @@ class Winograd : public Conv2D {
     });
   }
 
-  // `transposed`: the kernels' rows are the outputs.
+  // With `transposed`, the rows of the kernels' matrices are the outputs.
   void Convolve(const ConvShape& s, bool transposed, const float* x, const float* bias, float* y) {
     const int64_t all = TilesOf(s), most = TilesAtOnce(all);
     const int64_t parts = (all + most - 1) / most;
@@ -303,7 +304,7 @@ class Winograd : public Conv2D {
     Report();
   }
 
-  // c = a b + beta c, by one of several threads.
+  // Computes c = a b + beta c, in the calling thread.
   void Product(char transpose_a, char transpose_b, int64_t rows, int64_t columns, int64_t inner,
                const float* a, int64_t a_row, const float* b, int64_t b_row, float beta, float* c,
                int64_t c_row) {
@@ -318,8 +319,8 @@ class Winograd : public Conv2D {
     }
   }
 
-  // body(i, image, row, column) for the tiles [first, first + tiles): the i-th begins at that pixel
-  // of the outputs.
+  // Calls body(i, image, row, column) for the tiles [first, first + tiles). Tile i begins at that
+  // pixel of the output.
   template <class Body>
   static void EachTile(const ConvShape& s, int64_t first, int64_t tiles, const Body& body) {
     const int64_t rows = TilesOf(s.height), columns = TilesOf(s.width);
@@ -329,7 +330,7 @@ class Winograd : public Conv2D {
     }
   }
 
-  // `side` x `side` pixels of an image from (row, column) on, with 0 for what lies outside it.
+  // Returns `side` x `side` pixels of an image from (row, column) on, with 0 outside of the image.
   static Pixels<const float> Window(const float* image, int64_t high, int64_t wide,
                                     int64_t channels, int64_t row, int64_t column, int64_t side) {
     const int64_t step = wide * channels;
@@ -397,7 +398,7 @@ class Winograd : public Conv2D {
   const int threads_;
   const ConvShape shape_, reversed_;
   const Taps kernels_;
-  const std::vector<float> zeros_;  // instead of a bias
+  const std::vector<float> zeros_;  // the bias of a convolution without one
   std::atomic<bool> failed_ = false;
 };
 

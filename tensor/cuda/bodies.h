@@ -1,5 +1,5 @@
-// Every body that is launched, by form: nvcc compiles a kernel of each (kernels.cu), the C++
-// compiler a function of each (tests/cuda_host). A new body needs a line here, or it does not link.
+// The list of all kernel bodies, by form. nvcc compiles each to a kernel (kernels.cu), the C++
+// compiler each to a function (tests/cuda_host). A body that is missing here does not link.
 #pragma once
 
 #include "tensor/cuda/cell.h"
@@ -44,7 +44,7 @@
   X(PoolBackwardBody)         \
   X(ConvBody) X(ConvInputBody) X(UniformBody) X(RandomMapBody) X(ResampleBody) X(ResizeBackwardBody)
 
-// The end of one in parts is another.
+// Each reduction also has a kernel that joins the parts of a reduction cut into parts.
 #define PARACORD_CUDA_REDUCTIONS(X) \
   X(LargestBody)                    \
   X(PenaltyBody)                    \

@@ -1,6 +1,6 @@
-// Bodies of the kernels of recurrent steps. Activations of single elements let a thread have one
-// unit of one example with all its gates; those of whole rows (softmax) a thread a row. Formulas as
-// in tensor/cpu/cell.cc.
+// Kernel bodies of recurrent time steps. If activations work on single elements, a thread computes
+// one unit of one example with all its gates; if they work on whole rows (softmax), a thread
+// computes one row. The formulas are those of tensor/cpu/cell.cc.
 #pragma once
 
 #include "tensor/cell_widths.h"
@@ -14,7 +14,7 @@ PARACORD_HD inline bool OfRows(const Activation& p) {
          p.kind == ActivationKind::kSparsemax;
 }
 
-// The units that a thread has: one, or all.
+// The range of units that a thread computes: one, or all.
 struct Units {
   int64_t begin, end;
 };
@@ -50,7 +50,7 @@ PARACORD_HD PARACORD_CALLED inline void ActivateUnitsBackward(const Activation& 
   }
 }
 
-// The part of every tensor that belongs to an example.
+// Pointers to one example's part of every tensor.
 struct CellRow {
   In h0, c0, r;
   Out z, kept, h, c;
@@ -79,7 +79,7 @@ PARACORD_HD inline Units UnitsOf(const CellShape& s, bool rows, int64_t i) {
 
 struct CellForwardBody {
   CellShape s;
-  bool rows;  // a thread has a row
+  bool rows;  // a thread computes a whole row
   CellTensors t;
   In r;
 
@@ -119,7 +119,7 @@ struct CellForwardBody {
       for (int64_t k = u.begin; k < u.end; ++k) at.z[g + k] += at.r[g + k];
     }
   }
-  // Of the update and the reset gate.
+  // Applies the recurrent activation to the update and the reset gate.
   PARACORD_HD void Gates(const CellRow& at, Units u) const {
     ActivateUnits(s.recurrent_activation, u, at.z, at.kept);
     ActivateUnits(s.recurrent_activation, u, at.z + s.units, at.kept + s.units);
@@ -226,8 +226,8 @@ struct CellBackwardBody {
     ActivateUnitsBackward(s.activation, u, at.z + 2 * n, g, dg, dg);
     ActivateUnitsBackward(s.recurrent_activation, u, at.z + 3 * n, o, d_o, d_o);
   }
-  // Through h = z h0 + (1 - z) candidate, up to the update gate's value and the candidate's
-  // argument.
+  // Goes back through h = z h0 + (1 - z) candidate, to the update gate's value and to the argument
+  // of the candidate's activation.
   PARACORD_HD void Mix(const CellRow& at, Units u, Out d_h, Out d) const {
     const int64_t n = s.units;
     const Out candidate = at.kept + 2 * n, d_candidate = d + 2 * n;
@@ -239,7 +239,7 @@ struct CellBackwardBody {
     }
     ActivateUnitsBackward(s.activation, u, at.z + 2 * n, candidate, d_candidate, d_candidate);
   }
-  // From the gates' values to their arguments, which come from r too.
+  // Goes back from the gates' values to their arguments, which are also the gradients of r.
   PARACORD_HD void Gates(const CellRow& at, Units u, Out d, Out d_r) const {
     for (int64_t g = 0; g < 2 * s.units; g += s.units) {
       ActivateUnitsBackward(s.recurrent_activation, u, at.z + g, at.kept + g, d + g, d + g);

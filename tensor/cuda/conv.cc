@@ -1,7 +1,7 @@
-// Convolution by cuDNN. It reads and writes 16 bytes at once, so that an image which does not begin
-// at a multiple of them (the second slice of a batch) is copied. Without tensor cores most GPUs
-// have only the slowest of its engines for padding that differs between both ends, which then goes
-// into a copy of the image.
+// Convolution by cuDNN, which reads and writes 16 bytes at once: an image that begins elsewhere
+// (the second slice of a batch) is copied. Without tensor cores most GPUs have only the slowest
+// engine for padding that differs between both ends; such padding is done by a padded copy of the
+// image.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -16,7 +16,8 @@ namespace {
 
 class CudnnConv2D : public LibraryConv2D {
  public:
-  // `theirs`: cuDNN's, whose image is as large as ours with its padding where that is in the copy.
+  // `theirs` is the shape that cuDNN gets; its image includes the padding if the padding is in the
+  // copy.
   CudnnConv2D(Engine& engine, const ConvShape& s, const ConvShape& theirs,
               std::unique_ptr<Convolution> convolution)
       : LibraryConv2D(engine, s, std::move(convolution)),
@@ -71,7 +72,7 @@ class CudnnConv2D : public LibraryConv2D {
     BackwardBias(g);
   }
 
-  // Of the image within the padded one.
+  // The offset of the image within its padded copy.
   int64_t Corner() const {
     return (s_.height.pad_before * theirs_.width.in + s_.width.pad_before) * s_.in_channels;
   }
@@ -90,7 +91,8 @@ class CudnnConv2D : public LibraryConv2D {
     CopyWalk(engine_, PaddingWalk(), false, x, image + Corner());
     return image;
   }
-  // A plan of memory has a place for the copy wherever examples are such that one may be needed.
+  // Returns the image, copied if it is not aligned. While memory is planned the copy has a place
+  // whenever slices of the batch may need it.
   const float* AlignedImage(const float* x) {
     const int64_t all = s_.inputs();
     const bool copied = !Aligned(x), slices_may_be = all / s_.batch * 4 % kTogether != 0;
@@ -105,12 +107,12 @@ class CudnnConv2D : public LibraryConv2D {
   const bool padded_;
 };
 
-// As cuDNN gets it.
+// The shape that cuDNN gets.
 ConvShape Theirs(const ConvShape& s, bool tf32) {
   ConvShape theirs = s;
   bool even = true;
   for (WindowAxis* const axis : {&theirs.height, &theirs.width}) {
-    // What lies behind the last window is not read.
+    // Pixels behind the last window are not read, so equal padding may be asked for.
     const int64_t reach = (axis->size - 1) * axis->dilation + 1;
     const int64_t out = (axis->in + 2 * axis->pad_before - reach) / axis->stride + 1;
     if (out == axis->out) axis->pad_after = axis->pad_before;
@@ -129,7 +131,7 @@ ConvShape Theirs(const ConvShape& s, bool tf32) {
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& s) {
   const bool tf32 = engine.operands() != Operands::kFloat32 && engine.runtime().has_bfloat16();
   const ConvShape theirs = Theirs(s, tf32);
-  // It has no empty tensors, and many of its engines count no further.
+  // cuDNN has no empty tensors, and many of its engines use 32-bit indices.
   const int64_t most = std::max(theirs.inputs(), s.outputs());
   if (std::min(s.inputs(), s.outputs()) == 0 || most > std::numeric_limits<int32_t>::max()) {
     return std::make_unique<OwnConv2D>(engine, s);
@@ -141,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvSha
                       .workspace_max = engine.workspace_max()};
   absl::StatusOr<std::unique_ptr<Convolution>> made = engine.runtime().MakeConvolution(call);
   const Directions can = made.ok() ? (*made)->can() : Directions{false, false, false};
-  // If the device is lost cuDNN says only that it failed, or that it cannot.
+  // If the device is lost, cuDNN only says that it failed or does not support something.
   if (!can.forward || !can.data || !can.filter) {
     RETURN_IF_ERROR(engine.runtime().Synchronize(engine.stream()));
   }

@@ -1,5 +1,6 @@
-// Convolution by bodies of our own, which are slow: for what cuDNN has no engine, or refuses after
-// all. And what convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits (conv_short.cc).
+// Convolution by kernels of our own. They are slow and serve where cuDNN has no engine, or refuses
+// when it is run. Also what the convolutions by cuDNN share, in float32 (conv.cc) and in 16 bits
+// (conv_short.cc).
 #pragma once
 
 #include <algorithm>
@@ -15,16 +16,16 @@
 
 namespace paracord::cuda {
 
-// Of an output.
+// The number of products in one output.
 inline int64_t Taps(const ConvShape& s) {
   return s.height.size * s.width.size * (s.in_channels / s.groups);
 }
 inline int64_t KernelSize(const ConvShape& s) { return Taps(s) * s.out_channels; }
 
-// A warning in the log of what `can` not be had from cuDNN, if anything.
+// Logs a warning, once, that names what cuDNN cannot do for this shape, if there is anything.
 void SaySlow(Engine& engine, const ConvShape& s, const Directions& can, absl::string_view why);
 
-constexpr int64_t kTogether = 16;  // bytes
+constexpr int64_t kTogether = 16;  // bytes that cuDNN reads or writes at once
 inline bool Aligned(const void* at) { return reinterpret_cast<intptr_t>(at) % kTogether == 0; }
 
 class OwnConv2D : public Conv2D {
@@ -65,13 +66,13 @@ class OwnConv2D : public Conv2D {
   const ConvShape s_;
 };
 
-// By cuDNN, whose filter is (out, h, w, in / groups); ours has out last.
+// A convolution by cuDNN, whose filter is (out, h, w, in / groups) where ours has `out` last.
 class LibraryConv2D : public OwnConv2D {
  protected:
   LibraryConv2D(Engine& engine, const ConvShape& s, std::unique_ptr<Convolution> convolution)
       : OwnConv2D(engine, s), convolution_(std::move(convolution)), can_(convolution_->can()) {}
 
-  // Null after an error.
+  // Returns the kernel in cuDNN's layout, in scratch memory; null after an error.
   const float* Filter(const float* kernel) {
     float* filter = engine_.Work<float>(Scratch::kMore, KernelSize(s_));
     if (filter == nullptr) return nullptr;
@@ -84,14 +85,14 @@ class LibraryConv2D : public OwnConv2D {
   void FromFilter(ConstTensor filter, float* kernel) {
     Transpose(engine_, 1, s_.out_channels, Taps(s_), filter, Tensor(kernel));
   }
-  // Whether all, or null, begin where cuDNN can read or write 16 bytes at once.
+  // True if all tensors (null ones too) begin at a multiple of 16 bytes.
   bool AllAligned(std::initializer_list<const void*> tensors) {
     if (std::all_of(tensors.begin(), tensors.end(), Aligned)) return true;
     SaySlow(engine_, s_, Directions{false, false, false}, "a tensor begins at no 16 bytes");
     return false;
   }
-  // run(workspace), if all is `ready` for it. `can` is false from then on, and nothing was done, if
-  // cuDNN refuses.
+  // Calls run(workspace) if the caller's operands are `ready`. If cuDNN refuses (UNIMPLEMENTED),
+  // nothing was computed and `can` becomes false for good; the caller then takes our own kernels.
   template <class Run>
   void Call(const char* what, bool& can, bool ready, const Run& run) {
     if (!ready || !engine_.ok()) return;

@@ -1,4 +1,4 @@
-// Whether a convolution is worth 16 bits, which conv.cc asks before it takes another way.
+// Convolution in 16 bits, which MakeConv2D (conv.cc) tries before float32.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace paracord::cuda {
 
-// Null: 16 bits are not worth it, or cuDNN has not all of it.
+// Returns null if 16 bits do not pay for this shape, or cuDNN lacks an engine for some direction.
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeShortConv2D(Engine& engine, const ConvShape& s);
 
 }  // namespace paracord::cuda

@@ -207,7 +207,7 @@ void CudaOps::ActivateBackward(Activation p, int64_t rows, int64_t columns, Cons
     return engine_.Reduce("softmax, gradient", rows, columns, false,
                           SoftmaxBackwardBody{columns, log, y.float32, dy.float32, dx.float32});
   }
-  // Slopes that are a function of y alone take x == null.
+  // The caller passes no x if the slope is a function of y alone.
   engine_.Map("activation, gradient", rows * columns,
               ActivateBackwardBody{p, x == nullptr ? y : x, y, dy, dx});
 }

@@ -1,4 +1,4 @@
-// Bodies of kernels that take one element at a time. Formulas are shared with the CPU's.
+// Kernel bodies that work element by element, with the CPU's formulas.
 #pragma once
 
 #include "common/mix.h"
@@ -77,7 +77,7 @@ struct ConvertBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// The largest magnitude.
+// The largest magnitude of an array.
 struct LargestBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -92,7 +92,7 @@ struct LargestBody {
   PARACORD_HD void Finish(int64_t, float v) const { largest[0] = v; }
 };
 
-// Scaled by what fits the largest magnitude, and then down.
+// Scales by the power of two that fits the largest magnitude into float16, then by `down`.
 struct ToFloat16Body {
   struct Loaded {
     float x, largest;
@@ -107,10 +107,11 @@ struct ToFloat16Body {
   PARACORD_HD void Store(int64_t i, uint16_t v) const { y[i] = v; }
 };
 
-// What takes the scales off a product again, and the factor 0 of what was there before it.
+// Writes the factor that undoes the scales of a product's operands, followed by the factor 0 of the
+// output's old contents.
 struct ProductFactorsBody {
-  float up;    // again, from where both were scaled down to
-  In largest;  // of either operand
+  float up;    // undoes the extra scale `down` of both operands
+  In largest;  // magnitudes of both operands
   Out factors;
   PARACORD_HD void operator()(int64_t i) const {
     const float scale = formulas::ScaleToFloat16(largest[0]);
@@ -118,12 +119,12 @@ struct ProductFactorsBody {
   }
 };
 
-// After a product or a convolution.
+// Adds the bias and applies the ReLU after a product or a convolution.
 struct BiasBody {
   using Loaded = Bits;
   int64_t columns;
   bool relu;
-  In bias;  // or null
+  In bias;  // may be null
   AnyOut y;
   PARACORD_HD Bits Load(int64_t i) const { return y.Load(i); }
   bool Repeats(int64_t step) const { return step % columns == 0; }
@@ -137,7 +138,8 @@ struct BiasBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// Of a convolution in 16 bits: the numbers, with the scales of its operands off, and bias and ReLU.
+// Finishes a convolution in 16 bits: undoes the scales of its operands, adds the bias, applies the
+// ReLU, and writes float32.
 struct FromShortBody {
   using Loaded = uint16_t;
   struct Column {
@@ -145,8 +147,8 @@ struct FromShortBody {
   };
   int64_t columns;
   bool relu;
-  In factors;  // of float16; null: bfloat16
-  In bias;     // or null
+  In factors;  // with float16; null with bfloat16
+  In bias;     // may be null
   Ptr<const uint16_t> x;
   Out y;
   PARACORD_HD uint16_t Load(int64_t i) const { return x[i]; }
@@ -164,7 +166,7 @@ struct FromShortBody {
   PARACORD_HD void Store(int64_t i, float v) const { y[i] = v; }
 };
 
-// splitmix64's finalizer, as common/mix.h.
+// splitmix64's finalizer, as in common/mix.h.
 PARACORD_HD inline uint64_t MixBits(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -178,7 +180,7 @@ struct DropoutBody {
     uint64_t mixed;
   };
   Ptr<const uint64_t> mixed;  // Mix64 of the key
-  uint64_t dropped;           // of 2^32 values of the hash, so many drop the element
+  uint64_t dropped;           // an element is dropped if its 32-bit hash is below this
   float scale;
   int64_t first;
   AnyIn x;
@@ -191,7 +193,7 @@ struct DropoutBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// Box and Muller's transform of two uniform numbers from one hash.
+// The Box-Muller transform of two uniform numbers from one hash.
 struct NoiseBody {
   Ptr<const uint64_t> mixed;
   float stddev;
@@ -233,7 +235,7 @@ struct PenaltyBody {
   PARACORD_HD void Finish(int64_t, double value) const { sum[0] = value; }
 };
 
-// Of doubles, for the loss.
+// A sum of doubles, for the losses of rows.
 struct SumBody {
   using Value = double;
   static constexpr bool kMaps = false;

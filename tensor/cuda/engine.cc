@@ -11,12 +11,12 @@ namespace paracord::cuda {
 namespace {
 
 constexpr auto kResults = static_cast<size_t>(Scratch::kResult);
-constexpr int64_t kResultsMax = 256;  // numbers that wait for Finish
+constexpr int64_t kResultsMax = 256;  // results that wait for Finish
 
 }  // namespace
 
 Engine::~Engine() {
-  (void)runtime_->UseDevice();  // another may be that of this thread
+  (void)runtime_->UseDevice();  // another device may be the thread's current one
   for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) (void)runtime_->Synchronize(stream);
   }
@@ -44,7 +44,8 @@ absl::Status Engine::Init() {
   return absl::OkStatus();
 }
 
-// A device that is lost says so when it is waited for; a library that noticed before does not.
+// DATA_LOSS replaces an earlier error: the loss of the device shows when it is waited for, while a
+// library that noticed it before reports something less telling.
 bool Engine::Try(const char* what, const absl::Status& status) {
   const bool lost = absl::IsDataLoss(status) && !absl::IsDataLoss(error_);
   if (lost || (error_.ok() && !status.ok())) {
@@ -79,7 +80,7 @@ absl::Status Engine::Finish() {
   return std::exchange(error_, absl::OkStatus());
 }
 
-// Those that are not yet on their way.
+// Starts the copies of the results that are not yet in flight.
 void Engine::AskForResults() {
   if (results_.size() == asked_count_ || !runs()) return;
   asked_count_ = results_.size();
@@ -93,7 +94,7 @@ void Engine::AskForResults() {
   Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, to, bytes, compute_));
 }
 
-// For all streams, whatever became of the first: nothing is under way when this returns.
+// Waits for all streams, even after an error, so that nothing is in flight when it returns.
 void Engine::Wait() {
   for (const Stream stream : {compute_, to_device_, to_host_, reduce_}) {
     if (stream != nullptr) Try("cuda", runtime_->Synchronize(stream));
@@ -101,12 +102,12 @@ void Engine::Wait() {
 }
 
 void Engine::Release(void* memory) {
-  if (!memory_.planning()) Wait();  // work may still be asked of it
+  if (!memory_.planning()) Wait();  // work on it may be in flight
   Try("cuda", memory_.Give(memory));
 }
 
 absl::StatusOr<DeviceArray> Engine::Allocate(int64_t floats) {
-  RETURN_IF_ERROR(error_);  // the device may not even be that of this thread
+  RETURN_IF_ERROR(error_);  // an Enter may have failed, so that the thread has another device
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
   if (keep_to_plan_ && !memory_.HasPlace(bytes)) {
     return absl::ResourceExhaustedError(
@@ -144,9 +145,11 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
   return absl::OkStatus();
 }
 
-// Once there is a plan, what that has: of another batch size other algorithms may be the best.
+// With a plan, this is the plan's workspace: for another batch size another algorithm, with a
+// larger workspace, might be the best.
 size_t Engine::workspace_max() const {
-  constexpr size_t kLeast = 1 << 20, kMost = 1 << 30;  // the best engines for large batches
+  // what the best engines for large batches want
+  constexpr size_t kLeast = 1 << 20, kMost = 1 << 30;
   const size_t planned = work_[static_cast<size_t>(Scratch::kWorkspace)].bytes;
   if (memory_.has_plan() && planned > 0) return planned;
   return std::clamp(device_bytes_ / 16, kLeast, kMost);
@@ -161,7 +164,7 @@ void* Engine::WorkBytes(Scratch name, size_t bytes) {
   buffer.bytes = 0;
   if (memory_.planning()) {
     buffer.bytes = bytes;
-    return &buffer;  // that there will be some
+    return &buffer;  // not null: there will be some memory
   }
   const absl::StatusOr<void*> memory = memory_.Take(bytes);
   if (!Try("memory to work in", memory.status())) {
@@ -182,7 +185,7 @@ void Engine::CopyToDevice(const void* from, void* device, size_t bytes) {
 
 void Engine::Upload(const void* host, void* device, size_t bytes) {
   if (!runs() || bytes == 0) return;
-  // What computes may still read what was there.
+  // Operations in flight may still read what `device` held.
   if (!Try("upload", runtime_->Record(computed_, compute_)) ||
       !Try("upload", runtime_->Wait(to_device_, computed_))) {
     return;
@@ -190,7 +193,7 @@ void Engine::Upload(const void* host, void* device, size_t bytes) {
   void* const staged = staging_.Take(bytes);
   if (staged != nullptr) std::memcpy(staged, host, bytes);
   CopyToDevice(staged == nullptr ? host : staged, device, bytes);
-  // Else it could change before it is read.
+  // An asynchronous copy from pinned memory would otherwise read after `host` may have changed.
   if (staged == nullptr && staging_.IsPinned(host, bytes)) {
     Try("upload", runtime_->Synchronize(to_device_));
   }
@@ -222,7 +225,7 @@ void Engine::DownloadAwaited(const void* device, void* host, size_t bytes, size_
 
 std::optional<size_t> Engine::AwaitDownload() {
   if (!runs() || next_awaited_ == awaited_.size()) return std::nullopt;
-  AskForResults();  // which are of the same step as all before (replay.h)
+  AskForResults();  // so that they belong to the step that ends here (replay.h)
   const Awaited& next = awaited_[next_awaited_++];
   if (!ok() || !Try("download", runtime_->AwaitEvent(next.event))) return std::nullopt;
   const auto staged = std::find_if(downloads_.begin(), downloads_.end(),
@@ -234,7 +237,7 @@ std::optional<size_t> Engine::AwaitDownload() {
   return next.name;
 }
 
-// False: it was not asked for.
+// Returns false if no copy was issued.
 bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
   if (!runs() || bytes == 0) return false;
   void* to = host;
@@ -245,7 +248,7 @@ bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
       !Try("download", runtime_->Wait(to_host_, computed_))) {
     return false;
   }
-  // The last sum that was asked for, too; those before it are done by then.
+  // Wait for the last all-reduce as well; the ones before it are then done.
   if (reduce_ != nullptr && (!Try("download", runtime_->Record(reduced_, reduce_)) ||
                              !Try("download", runtime_->Wait(to_host_, reduced_)))) {
     return false;
@@ -257,8 +260,8 @@ bool Engine::CopyToHost(const void* device, void* host, size_t bytes) {
   return ok();
 }
 
-// After an error the sums are of anything, and the others, which do not know yet, do not wait. What
-// the group does not get from here it waits for until it is given up.
+// After an error the sums are of undefined numbers, but the other members, which do not know of the
+// error yet, need not wait. If this call itself fails, they wait until the group is aborted.
 void Engine::AllReduce(std::span<const DeviceFloats> arrays) {
   if (memory_.planning() || group_lost_) return;
   const auto ask = [&]() -> absl::Status {
@@ -293,14 +296,15 @@ double* Engine::Result(double* host) {
 const uint64_t* Engine::Key(uint64_t key) {
   auto* const slot = Work<uint64_t>(Scratch::kRandom, 1);
   if (slot == nullptr || !runs()) return slot;
-  // In order with what computes: the one before has been used. Staged, it is there when it is read.
+  // The copy is in order on the computing stream, so the previous key has been used. If it is not
+  // staged, the copy of pageable memory is synchronous.
   void* const staged = staging_.Take(sizeof(key));
   const void* from = staged == nullptr ? &key : std::memcpy(staged, &key, sizeof(key));
   Do("key", [&] { return runtime_->Copy(CopyKind::kToDevice, from, slot, sizeof(key), compute_); });
   return ok() ? slot : nullptr;
 }
 
-// The results that there is no more room for. Rare.
+// Fetches results that there is no more room for. This is rare.
 void Engine::TakeOver() {
   unpinned_results_.resize(results_.size());
   Try("result", runtime_->Copy(CopyKind::kToHost, work_[kResults].memory, unpinned_results_.data(),
@@ -312,12 +316,12 @@ void Engine::TakeOver() {
 }
 
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole) {
-  constexpr int64_t kEach = 16;  // elements that are worth a thread of a part
+  constexpr int64_t kEach = 16;  // so many elements are worth a thread of another part
   Cut cut;
   if (across) {
     while (cut.width() < kNeighbours && cut.width() < outputs) ++cut.bits;
   } else {
-    // As many threads an output as it has elements.
+    // An output gets at most as many threads as it has elements.
     while (cut.width() < kThreads && kThreads / cut.width() / 2 >= count) ++cut.bits;
   }
   const int64_t blocks = (outputs + cut.width() - 1) / cut.width();

@@ -1,8 +1,8 @@
-// What the operations on a GPU share: the runtime, streams (one computes, one copies each way, one
-// adds up over a group), the first error, memory (memory.h, staging.h), and the one way to launch a
-// body. Owned by CudaOps; one thread at a time. All work on tensors is in order on the computing
-// stream; it waits for what is copied to the device, and what is copied from it waits for it, by
-// events.
+// The state that all operations on a GPU share: the runtime, the streams, the first error, device
+// memory (memory.h), pinned staging buffers (staging.h), and launching kernels. One stream
+// computes, one copies to the device, one to the host, one does all-reduces. All operations are in
+// order on the computing stream; events make it wait for uploads, and downloads wait for it. Owned
+// by CudaOps; used by one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace paracord::cuda {
 
-// Memory that an operation works in; those that live at the same time have different names.
+// Names of scratch memory. Buffers that are in use at the same time have different names.
 enum class Scratch {
   kPartial,
   kResult,
@@ -32,15 +32,15 @@ enum class Scratch {
   kMore,
   kKeys,
   kKeysToo,
-  kLeft,   // operand of a product, in 16 bits
-  kRight,  // the other
+  kLeft,   // the left operand of a product, in 16 bits
+  kRight,  // the right operand, in 16 bits
   kFactors,
   kRandom,
   kWorkspace,
   kCount
 };
 
-// Of its spans.
+// The lanes of spans (spans.h), one for each stream.
 enum Lane { kCompute, kToDevice, kToHost, kReduce };
 
 class Engine {
@@ -53,9 +53,10 @@ class Engine {
   Runtime& runtime() const { return *runtime_; }
   Stream stream() const { return compute_; }
   bool ok() const { return error_.ok(); }
-  // False after an error, and while memory is planned: nothing is asked of the device.
+  // False after an error and while memory is planned: then nothing is issued.
   bool runs() const { return ok() && !memory_.planning(); }
-  // Asks something of the computing stream: ask() does, and gives a status.
+  // Issues work on the computing stream: ask() does it and returns a status. Returns false if
+  // nothing was issued or it failed.
   template <class Ask>
   bool Do(const char* what, const Ask& ask) {
     if (!runs()) return false;
@@ -64,50 +65,51 @@ class Engine {
     spans_.End(kCompute, compute_);
     return ok();
   }
-  // Keeps the first error; after one nothing is asked of the device until Finish.
+  // Keeps the first error. After an error nothing is issued until Finish.
   bool Try(const char* what, const absl::Status& status);
   absl::Status Enter();
   absl::Status Finish();
 
-  // A warning in the log, of what is slow: the first.
+  // Logs a warning about something slow; only the first is logged.
   void SaySlow(const std::string& what);
 
-  // For the products and convolutions that are made from now on.
+  // Sets the precision of the products and convolutions that are made from now on.
   void AllowOperands(Operands operands) { operands_ = operands; }
   Operands operands() const { return operands_; }
 
   absl::StatusOr<DeviceArray> Allocate(int64_t floats);
   int64_t allocated_bytes() const { return allocated_bytes_; }
-  // As in ops.h.
+  // Implements Device::KeepToPlan.
   void KeepToPlan(bool keep) { keep_to_plan_ = keep; }
-  // As in ops.h. Memory to work in is part of the plan.
+  // Implement planning as in compute_device.h. Scratch memory is part of the plan.
   void BeginPlan() { memory_.BeginPlan(); }
   absl::Status EndPlan(MemoryPlan& plan);
-  // As in ops.h.
+  // Implement the copies of compute_device.h, in bytes.
   void Upload(const void* host, void* device, size_t bytes);
   void UploadBeside(const void* host, void* device, size_t bytes);
   void Download(const void* device, void* host, size_t bytes);
   void DownloadAwaited(const void* device, void* host, size_t bytes, size_t name);
   std::optional<size_t> AwaitDownload();
-  // As in group_ops.h.
+  // Implements GroupOps::AllReduce.
   void AllReduce(std::span<const DeviceFloats> arrays);
   void Pin(const void* host, size_t bytes) { staging_.Pin(host, bytes); }
   std::vector<DeviceSpan> TakeSpans(bool note) { return spans_.Take(note); }
-  // Null after an error. What was there is lost.
+  // Returns scratch memory for `count` elements, with undefined contents; null after an error.
+  // While memory is planned the address must not be followed.
   template <class T>
   T* Work(Scratch name, int64_t count) {
     return static_cast<T*>(WorkBytes(name, static_cast<size_t>(count) * sizeof(T)));
   }
-  // What convolutions that are made now may work in.
+  // The most bytes of workspace that a convolution made now may use.
   size_t workspace_max() const;
-  // On the device, for a number that will be in `host` after Finish. Null after an error.
+  // Returns a place on the device for a number that Finish copies to `host`; null after an error.
   double* Result(double* host);
 
-  // A number that varies between steps that are the same otherwise, on the device, for what is
-  // asked for next. Null after an error.
+  // Copies `key`, a number that varies between otherwise equal steps, to the device for the
+  // operations issued next, so that it is no kernel argument (replay.h). Null after an error.
   const uint64_t* Key(uint64_t key);
 
-  // body(i) for every i below n.
+  // Launches body(i) for every i below n.
   template <class Body>
   void Map(const char* name, int64_t n, const Body& body) {
     const uint32_t blocks =
@@ -116,7 +118,9 @@ class Engine {
     if constexpr (OfColumns<Body>) args.repeats = n > 0 && body.Repeats(int64_t{blocks} * kThreads);
     Send(name, MapKernel<Body>(), args, blocks, 1);
   }
-  // Each output from `count` elements. `across`: elements of neighbouring outputs are neighbours.
+  // Launches a reduction of `count` elements to each output. `across` says that elements of
+  // neighbouring outputs are neighbours in memory, so that neighbouring threads take neighbouring
+  // outputs.
   template <class Body>
   void Reduce(const char* name, int64_t outputs, int64_t count, bool across, const Body& body);
 
@@ -128,7 +132,7 @@ class Engine {
   void Send(const char* name, const void* kernel, Args args, uint32_t x, uint32_t y) {
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_clear_padding)
-    __builtin_clear_padding(&args);  // so that the same arguments are the same bytes (replay.h)
+    __builtin_clear_padding(&args);  // equal arguments must be equal bytes (replay.h)
 #endif
 #endif
     Do(name, [&] {
@@ -164,16 +168,16 @@ class Engine {
   int64_t allocated_bytes_ = 0;
   size_t device_bytes_ = 0;
   Stream compute_ = nullptr, to_device_ = nullptr, to_host_ = nullptr;
-  Stream reduce_ = nullptr;  // from the first AllReduce on
+  Stream reduce_ = nullptr;  // created by the first AllReduce
   Event computed_ = nullptr, uploaded_ = nullptr, reduced_ = nullptr;
   bool group_lost_ = false;
   std::vector<Event> host_events_;
-  // Since the last Finish.
+  // State since the last Finish.
   std::vector<Awaited> awaited_;
   size_t next_awaited_ = 0;
-  std::vector<Staged> downloads_;  // that are not yet where they belong
-  std::vector<double*> results_;   // the same, by place on the device
-  const double* asked_ = nullptr;  // where the first `asked_count_` of them will be on the host
+  std::vector<Staged> downloads_;  // downloads whose staged numbers Finish copies to the host
+  std::vector<double*> results_;   // where Finish stores results, by place on the device
+  const double* asked_ = nullptr;  // where the first `asked_count_` results arrive on the host
   size_t asked_count_ = 0;
   std::vector<double> unpinned_results_;
   absl::Status error_;
@@ -182,14 +186,15 @@ class Engine {
   std::array<Buffer, static_cast<size_t>(Scratch::kCount)> work_;
 };
 
-// How a reduction is cut: by the shape alone, so that every GPU adds in the same order.
+// How a reduction is cut over threads and blocks: by the shape alone, so that every GPU adds in the
+// same order.
 struct Cut {
   int bits = 0;
   int parts = 1;
   int width() const { return 1 << bits; }
 };
-constexpr int64_t kBlocksEnough = 1024;  // that fill any GPU
-constexpr int64_t kNeighbours = 32;      // threads that read together
+constexpr int64_t kBlocksEnough = 1024;  // enough blocks to fill any GPU
+constexpr int64_t kNeighbours = 32;      // threads whose reads of neighbours are coalesced
 constexpr int64_t kPartialMax = kBlocksEnough * kNeighbours;
 Cut CutFor(int64_t outputs, int64_t count, bool across, bool whole);
 
@@ -200,7 +205,7 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
   const Cut cut = CutFor(outputs, count, across, Body::kMaps);
   ReduceArgs<Body> args{body, outputs, count, cut.bits, across, cut.parts, nullptr};
   if (cut.parts > 1 || (memory_.planning() && !Body::kMaps)) {
-    // Fewer outputs may come in more parts: it is the most of all shapes.
+    // Fewer outputs may come in more parts, so planning takes the most that any shape needs.
     auto* partial = Work<typename Body::Value>(Scratch::kPartial, kPartialMax);
     if (partial == nullptr) return;
     args.partial = partial;
@@ -216,15 +221,15 @@ void Engine::Reduce(const char* name, int64_t outputs, int64_t count, bool acros
        static_cast<uint32_t>((outputs + join.width() - 1) / join.width()), 1);
 }
 
-// Made for a shape, run often (matmul.cc, conv.cc, pool.cc). A convolution of bfloat16 is null
-// where it is to be computed by one of float32 (wide_conv.h).
+// Makes operations that are prepared for a shape and run often (matmul.cc, conv.cc, pool.cc).
+// MakeConv2D returns null for bfloat16 tensors that must be computed in float32 (wide_conv.h).
 absl::StatusOr<std::unique_ptr<Matmul>> MakeMatmul(Engine& engine, const MatmulShape& shape);
 absl::StatusOr<std::unique_ptr<Conv2D>> MakeConv2D(Engine& engine, const ConvShape& shape);
 absl::StatusOr<std::unique_ptr<Pool2D>> MakePool2D(Engine& engine, const PoolShape& shape);
 
-// Along a walk (walk.cc).
+// Operations along a walk (walk.cc).
 void CopyWalk(Engine& engine, const Walk& walk, bool add, ConstTensor a, Tensor y);
-// y (columns, rows) = a (rows, columns) of each of the matrices.
+// y (columns, rows) = a (rows, columns), for each of the matrices.
 void Transpose(Engine& engine, int64_t matrices, int64_t rows, int64_t columns, ConstTensor a,
                Tensor y);
 void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b,
@@ -232,7 +237,7 @@ void BinaryWalk(Engine& engine, BinaryKind kind, const Walk& walk, ConstTensor a
 void ScatterAdd(Engine& engine, int64_t count, int64_t width, int64_t rows, const float* ids,
                 const float* dy, float* dtable);
 
-// Their numbers are there after Finish (loss.cc).
+// Operations that result in a number, written by Finish (loss.cc).
 void Loss(Engine& engine, const LossShape& shape, const float* outputs, const float* targets,
           const float* weights, float scale, float* d_outputs, double* sum);
 void Penalty(Engine& engine, int64_t n, float l1, float l2, const float* x, float scale, float* dx,

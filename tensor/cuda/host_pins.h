@@ -1,7 +1,6 @@
-// Which of the host's memory the runtimes of this process have pinned. Several may have the same
-// (the GPUs of a group copy the same parameters): it is pinned by the first, and until the last is
-// done with it, so that what one of them still copies does not become pageable. One of a process,
-// because pinning is. Thread-safe.
+// The process-wide count of who has pinned (page-locked) which host memory. The GPUs of a group
+// copy the same parameters, so several runtimes may pin the same memory: the first one pins it, and
+// it stays pinned until the last one unpins it, because its copies may be in flight. Thread-safe.
 #pragma once
 
 #include <map>
@@ -15,7 +14,7 @@ namespace paracord::cuda {
 
 class HostPins {
  public:
-  // pin(): pins the memory, and gives a status.
+  // Calls pin(), which page-locks the memory and returns a status, unless it is pinned already.
   template <class Do>
   absl::Status Pin(const void* memory, size_t bytes, const Do& pin) {
     const MutexLock lock(mu_);
@@ -28,7 +27,7 @@ class HostPins {
     pins_[memory] = {bytes, 1};
     return absl::OkStatus();
   }
-  // For each Pin that went well.
+  // Undoes one Pin that returned OK. The last one calls unpin().
   template <class Do>
   absl::Status Unpin(const void* memory, const Do& unpin) {
     const MutexLock lock(mu_);

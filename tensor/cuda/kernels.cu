@@ -1,4 +1,4 @@
-// The kernels: the bodies, and the two forms in which they run.
+// The kernels: the two forms (launch.h) of every body.
 #include "tensor/cuda/bodies.h"
 
 namespace paracord::cuda {
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kThreads) Map(const MapArgs<Body> args) {
 template <class Body>
 __global__ void __launch_bounds__(kThreads) Reduce(const ReduceArgs<Body> args) {
   using Value = typename Body::Value;
-  // Bytes, because values have constructors.
+  // Raw bytes, because CUDA allows no constructors in shared memory.
   __shared__ alignas(16) unsigned char bytes[kThreads * sizeof(Value)];
   Value* const values = reinterpret_cast<Value*>(bytes);
   const int thread = static_cast<int>(threadIdx.x), part = static_cast<int>(blockIdx.y);

@@ -1,10 +1,10 @@
-// The two forms of our kernels. A map's body is a functor: index in, element out; or that in three
-// steps, so that a thread has the loads of several elements under way at once: one load a thread is
-// too little to keep the memory of large GPUs at work. A reduction's body says how an output is
-// summed over `count` elements, and may load several ahead, too; blocks share the outputs and,
-// where there are few of them, the elements. The order of every sum is a function of the shape, so
-// that results are the same in each run. Kernels are these bodies compiled by nvcc (kernels.cu), or
-// by the C++ compiler for tests/cuda_host.
+// The two forms of our kernels. A map computes output i from index i; its body is a functor, or has
+// three steps (load, compute, store), so that a thread has the loads of several elements in flight:
+// one load for each thread does not keep the memory of a large GPU busy. A reduction sums `count`
+// elements into each output and may load ahead, too; blocks share the outputs and, where these are
+// few, the elements. The order of every sum depends on the shape alone, so that every run gives the
+// same bits. nvcc compiles the bodies to kernels (kernels.cu), the C++ compiler to functions for
+// tests/cuda_host.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,38 @@
 namespace paracord::cuda {
 
 constexpr int kThreadBits = 8;
-constexpr int kThreads = 1 << kThreadBits;  // of a block
+constexpr int kThreads = 1 << kThreadBits;  // threads in a block
 
+// The elements that a thread of a map in steps loads together.
 constexpr int kAtOnce = 4;
 
-// Loaded = Load(i), Value(i, loaded), Store(i, value). Nobody else's elements are loaded from where
-// one is stored.
+// A map in steps: Load(i), then Value(i, loaded), then Store(i, value). A body must not load what
+// another thread stores.
 template <class Body>
 concept InSteps = requires(const Body& body) {
   body.Load(0);
 };
-// The same where Value(column, loaded) takes what Of(i) gives, which is the same so many elements
-// further on if Repeats(so many).
+// A map in steps whose Value(column, loaded) takes what Of(i) gives, numbers that depend on the
+// column only. Repeats(step) says that Of(i) and Of(i + step) are equal.
 template <class Body>
 concept OfColumns = InSteps<Body> && requires(const Body& body) {
   body.Of(0);
 };
 
-// The same of a reduction, in place of Add: Loaded = Load(i, k), Take(loaded, value). It writes
-// next to nothing, so that more loads are needed: of 2 bytes, eight of a thread's are.
+// A reduction that loads ahead: it has Load(i, k) and Take(loaded, value) in place of Add. It
+// writes next to nothing, so that it needs more loads in flight than a map; kAhead is their number.
 constexpr int kAhead = 8;
 template <class Body>
 concept LoadsAhead = requires(const Body& body) {
   body.Load(0, 0);
 };
-// Where it is Take(of, loaded, value), of what Of(i, k) gives: once an output if Repeats().
+// A reduction whose Take(of, loaded, value) also takes what Of(i, k) gives, which is computed once
+// for each output if Repeats().
 template <class Body>
 concept OfOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.Of(0, 0);
 };
-// Where it is Load(From(i), k): what is worked out once an output.
+// A reduction that loads by Load(From(i), k); From is computed once for each output.
 template <class Body>
 concept FromOutputs = LoadsAhead<Body> && requires(const Body& body) {
   body.From(0);
@@ -53,8 +55,8 @@ template <class Body>
 struct MapArgs {
   Body body;
   int64_t n = 0;
-  bool repeats = false;  // of columns: all of a thread's elements are of the same one
-  // What a thread does.
+  bool repeats = false;  // with OfColumns: all elements of a thread are in one column
+  // The work of one thread.
   PARACORD_HD void Own(int64_t i, int64_t step) const {
     if (i >= n) return;
     if constexpr (OfColumns<Body>) {
@@ -84,16 +86,17 @@ struct MapArgs {
   }
 };
 
-// A body has a type Value, Start(i), Add(i, k, value), Merge(value, other), Finish(i, value) and,
-// where kMaps, Map(i, k, value), called for every element after the reduction of its output.
+// A body has a type Value and Start(i), Add(i, k, value), Merge(value, other), Finish(i, value).
+// With kMaps it also has Map(i, k, value), which is called for every element after the reduction of
+// its output.
 template <class Body>
 struct ReduceArgs {
   using Value = typename Body::Value;
   Body body;
   int64_t outputs = 0, count = 0;
-  int bits = 0;         // a block has 2^bits outputs, and so nothing has to be divided
+  int bits = 0;         // a block has 2^bits outputs, so that shifts replace divisions
   bool across = false;  // neighbouring threads take neighbouring outputs, not elements
-  int parts = 1;        // of the elements; above 1 each writes partial[part * outputs + i]
+  int parts = 1;        // of the elements; if above 1 each part writes partial[part * outputs + i]
   Ptr<Value> partial = nullptr;
 
   PARACORD_HD int width() const { return 1 << bits; }
@@ -104,14 +107,14 @@ struct ReduceArgs {
   PARACORD_HD int LaneOf(int thread) const {
     return across ? thread >> bits : thread & (lanes() - 1);
   }
-  // Neighbouring threads have neighbouring slots.
+  // Neighbouring threads have neighbouring slots of shared memory.
   PARACORD_HD int SlotOf(int output, int lane) const {
     return across ? (lane << bits) + output : (output << (kThreadBits - bits)) + lane;
   }
   PARACORD_HD int64_t Begin(int part) const {
     return parts == 1 ? count * part : count * part / parts;
   }
-  // What a thread adds up.
+  // The sum over the elements of one thread.
   PARACORD_HD Value Own(int64_t i, int lane, int part) const {
     Value value = body.Start(i);
     const int64_t end = Begin(part + 1), begin = Begin(part) + lane;
@@ -160,7 +163,7 @@ struct ReduceArgs {
   }
 };
 
-// The reduction of what the parts of another came to, which ends that.
+// Merges the partial results of a reduction in parts, and finishes it.
 template <class Body>
 struct JoinParts {
   using Value = typename Body::Value;
@@ -177,7 +180,7 @@ struct JoinParts {
   PARACORD_HD void Finish(int64_t i, const Value& value) const { body.Finish(i, value); }
 };
 
-// The kernel of a body: what Runtime::Launch takes.
+// The kernels of a body, as Runtime::Launch takes them.
 template <class Body>
 const void* MapKernel();
 template <class Body>

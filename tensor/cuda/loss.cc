@@ -1,4 +1,4 @@
-// What leaves a number: losses and penalties.
+// Operations whose result is a number on the host: losses and penalties.
 #include "tensor/cuda/loss.h"
 
 #include "tensor/cuda/elementwise.h"

@@ -1,5 +1,5 @@
-// Bodies of the kernels of losses: a row's sums, then its gradient. Formulas as in
-// tensor/cpu/loss.cc, sums in double.
+// Kernel bodies of losses: a row's sums first, then its gradient. The formulas are those of
+// tensor/cpu/loss.cc; sums are in double.
 #pragma once
 
 #include <cmath>
@@ -43,7 +43,7 @@ PARACORD_HD inline bool OfClasses(LossKind kind) {
          kind == LossKind::kCategoricalCrossentropy;
 }
 
-// 1 if a hinge's targets are all 0 or 1, so that they stand for -1 and 1.
+// Computes 1 if all targets of a hinge are 0 or 1, which then stand for -1 and 1.
 struct BinaryTargetsBody {
   using Value = int;
   static constexpr bool kMaps = false;
@@ -62,14 +62,14 @@ struct BinaryTargetsBody {
 
 struct LossRows {
   LossShape s;
-  In outputs, targets, weights, binary, sums;  // the last three may be null
+  In outputs, targets, weights, binary, sums;  // `weights`, `binary` and `sums` may be null
   float scale;
 
   PARACORD_HD float Weight(int64_t r) const {
     return weights == nullptr ? 1.f : static_cast<float>(weights[r]);
   }
   PARACORD_HD float Output(int64_t r, int64_t c) const { return outputs[r * s.columns + c]; }
-  // Smoothed, converted: as the formulas take it.
+  // The target after smoothing and conversion, as the formulas take it.
   PARACORD_HD float Target(int64_t r, int64_t c) const {
     if (s.kind == LossKind::kSparseCategoricalCrossentropy) {
       return c == static_cast<int64_t>(static_cast<float>(targets[r])) ? 1.f : 0.f;
@@ -81,14 +81,15 @@ struct LossRows {
     }
     return !(binary == nullptr) && binary[0] != 0 ? 2 * t - 1 : t;
   }
-  // Of a focal loss: `sums` are those of the row's probabilities, or the logarithm of its logits'.
+  // The share of class c in a focal loss. `sums` are the sums of the row's probabilities, or the
+  // logarithms of the sums of the exponentials of its logits.
   PARACORD_HD float Share(int64_t r, int64_t c) const {
     const float y = Output(r, c), sum = sums[r];
     return s.from_logits ? std::exp(y - sum) : y / sum;
   }
 };
 
-// The sums of the rows' probabilities, of class indices clipped.
+// The sums of the rows' probabilities, which are clipped first if targets are class indices.
 struct ProbabilitySumBody {
   using Value = float;
   static constexpr bool kMaps = false;
@@ -121,16 +122,16 @@ struct LogSumBody {
 };
 
 struct LossBody {
-  // What a kind sums up: in a, b, c as its case says.
+  // A row's sums. Each kind uses a, b and c as the comment at its case says.
   struct Value {
     ExpSum<double> exp;
     double a = 0, b = 0, c = 0;
-    int64_t ties = 0;  // how many are the largest
+    int64_t ties = 0;  // the number of elements that are equal to the largest
   };
   static constexpr bool kMaps = true;
   LossRows rows;
   Ptr<double> losses;
-  Out d_outputs;  // or null
+  Out d_outputs;  // may be null
 
   PARACORD_HD Value Start(int64_t) const { return {}; }
   PARACORD_HD void Add(int64_t r, int64_t c, Value& v) const {
@@ -193,14 +194,14 @@ struct LossBody {
   PARACORD_HD bool Sparse() const {
     return rows.s.kind == LossKind::kSparseCategoricalCrossentropy;
   }
-  // a: the targets; b: targets times logits.
+  // a: the sum of the targets; b: the sum of targets times logits.
   PARACORD_HD static void AddLogit(float x, float t, Value& v) {
     v.exp.Add(x);
     if (t == 0) return;
     v.a += static_cast<double>(t);
     v.b += static_cast<double>(t) * static_cast<double>(x);
   }
-  // a: the loss; b: slopes times shares.
+  // a: the loss; b: the sum of slopes times shares.
   PARACORD_HD void AddProbability(int64_t r, float p, float t, Value& v) const {
     if (Sparse()) {
       v.a += static_cast<double>(formulas::SparseOfProbability::At(p, t, rows.sums[r]).loss);
@@ -210,7 +211,7 @@ struct LossBody {
     if (t != 0) v.a -= static_cast<double>(t * std::log(clipped));
     if (share == clipped) v.b += static_cast<double>(-t / clipped * share);
   }
-  // So many of this value.
+  // Takes in a value that occurs `ties` times.
   PARACORD_HD static void Larger(float value, int64_t ties, Value& v) {
     if (value == v.exp.top) {
       v.ties += ties;
@@ -241,7 +242,7 @@ struct LossBody {
         return v.a / static_cast<double>(rows.s.columns);
     }
   }
-  // The gradient of a row's loss by an output.
+  // The gradient of a row's loss by one output.
   PARACORD_HD float Slope(int64_t r, int64_t c, const Value& v) const {
     const float y = rows.Output(r, c), t = rows.Target(r, c);
     switch (rows.s.kind) {

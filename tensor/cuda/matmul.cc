@@ -1,5 +1,5 @@
-// Products by cuBLASLt. Row-major c (m, n) = a b is column-major c^T (n, m) = b^T a^T of the same
-// memory: the operands change places, and each keeps whether it is transposed.
+// Products by cuBLASLt. Row-major c (m, n) = a b is, in the same memory, column-major c^T (n, m) =
+// b^T a^T: the operands change places, and each stays transposed or not.
 #include <algorithm>
 
 #include "tensor/cuda/engine.h"
@@ -8,7 +8,7 @@
 namespace paracord::cuda {
 namespace {
 
-// Some kernels have a block for each product in a dimension of the grid that ends here.
+// Some kernels have the batch in a dimension of the grid that ends here.
 constexpr int64_t kBatchMax = 65535;
 
 class CublasMatmul : public Matmul {
@@ -51,7 +51,8 @@ class CublasMatmul : public Matmul {
   }
 
  private:
-  // The operands of the call in 16 bits. False: not worth it. (k is a factor of both sides.)
+  // Rounds the operands of the call to 16 bits. Returns false if that does not pay. (k cancels out
+  // of the comparison.)
   bool Round(ConstTensor a, ConstTensor b, GemmCall& call) {
     const bool given = takes_bfloat16() && (a.bfloat16 != nullptr || b.bfloat16 != nullptr);
     if (!given && !shorts_.AreWorth(s_.m * s_.n, s_.m + s_.n)) return false;

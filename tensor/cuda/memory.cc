@@ -10,9 +10,9 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;  // as cudaMalloc's
+constexpr size_t kAlignment = 256;  // as cudaMalloc aligns
 
-// Where a plan's places are: no memory of anybody.
+// The addresses of planned places, which belong to nobody.
 char* Nowhere(size_t at) {
   return reinterpret_cast<char*>((uintptr_t{1} << 44) + at);  // NOLINT: never followed
 }

@@ -1,7 +1,8 @@
-// The device's memory as the engine gives it out. A plan takes it at once: while one is made
-// nothing is taken and places are only counted, at addresses that nobody may follow; its end takes
-// the most that was in use, and what is asked for later gets its place in that. What has no place
-// there (or where there was no plan) is taken on its own. Owned by the engine; one thread.
+// Allocates the device's memory. While a plan is made nothing is taken from the device: allocations
+// only get places in an address range that nobody may access. The plan's end takes as much memory
+// as the places needed at their peak, in one arena, and later allocations get places in it. What
+// has no room there, or was allocated without a plan, is taken from the device separately. Owned by
+// the engine; one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@
 
 namespace paracord::cuda {
 
-// Places in a range of bytes that grows as needed: the first that is free. Pure.
+// Places in a range of bytes that grows as needed, allocated first-fit. Pure.
 class Places {
  public:
   size_t Take(size_t bytes);
-  // True: it was there.
+  // Frees a place; false if it was not allocated.
   bool Give(size_t at) { return used_.erase(at) == 1; }
-  size_t end() const { return end_; }  // of the last there ever was
+  size_t end() const { return end_; }  // the end of the last place there ever was
   bool empty() const { return used_.empty(); }
-  // Where Take would find it.
+  // The place that Take would choose.
   size_t Find(size_t bytes) const;
 
  private:
@@ -33,25 +34,26 @@ class Places {
 class DeviceMemory {
  public:
   explicit DeviceMemory(Runtime& runtime) : runtime_(runtime) {}
-  // Nothing may be in use by the device. Frees what the plan took.
+  // The device must be idle. Frees the arena.
   ~DeviceMemory();
 
   absl::StatusOr<void*> Take(size_t bytes);
   absl::Status Give(void* memory);
-  // False: there was a plan, and Take would have to ask the device.
+  // False if there is an arena and Take would have to go to the device.
   bool HasPlace(size_t bytes) const {
     return arena_ == nullptr || places_.Find(Padded(bytes)) + Padded(bytes) <= arena_bytes_;
   }
   bool has_plan() const { return arena_ != nullptr; }
 
-  // Once, before anything is taken; and when all that was taken since was given back.
+  // Begins a plan, once, before the first Take; everything taken must be given back before EndPlan.
   void BeginPlan() { planning_ = true; }
-  // Takes the places there were, and so many bytes before them. The plan ends whatever comes of it.
+  // Takes an arena for the planned places and `before` bytes more. The plan is over even after an
+  // error.
   absl::Status EndPlan(size_t before);
   bool planning() const { return planning_; }
-  // Of the plan as far as it is made.
+  // The bytes planned so far.
   size_t planned() const { return places_.end(); }
-  // What so many take of a plan.
+  // The bytes that an allocation occupies in the arena.
   size_t Padded(size_t bytes) const;
 
  private:
@@ -59,7 +61,7 @@ class DeviceMemory {
   bool planning_ = false;
   char* arena_ = nullptr;
   size_t arena_bytes_ = 0;
-  Places places_;  // in the arena, or of the plan
+  Places places_;  // in the arena, or in the plan
   std::set<void*> taken_;
 };
 

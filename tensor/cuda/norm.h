@@ -1,5 +1,5 @@
-// Bodies of the kernels of normalisation. A group is what has one mean: a column over its rows, or
-// a row over its columns.
+// Kernel bodies of normalisation. A group is the set of elements with one mean: a column over its
+// rows, or a row over its columns.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,8 @@
 
 namespace paracord::cuda {
 
-// Mean and squared differences in one pass (Welford; merged as Chan, Golub and LeVeque).
+// Computes mean and squared differences in one pass (Welford; merged as in Chan, Golub and
+// LeVeque).
 struct MomentsBody {
   struct Value {
     float n = 0, mean = 0, squares = 0;
@@ -32,7 +33,8 @@ struct MomentsBody {
   }
   PARACORD_HD void Merge(Value& v, const Value& other) const {
     const float n = v.n + other.n, apart = s.centred ? other.mean - v.mean : 0.f;
-    const float share = other.n == 0 ? 0.f : other.n / n;  // without a branch: many are under way
+    // branch-free, so that several loads are in flight
+    const float share = other.n == 0 ? 0.f : other.n / n;
     v.mean += apart * share;
     v.squares += other.squares + apart * apart * (v.n * share);
     v.n = n;
@@ -47,12 +49,12 @@ PARACORD_HD inline float Factor(float variance, float epsilon) {
   return 1.f / std::sqrt(variance + epsilon);
 }
 
-// What is the same for all of a column, or of a row and a column.
+// The numbers that all elements of a column, or of a row and column, have in common.
 struct NormColumn {
   float mean, factor, scale, offset;
   PARACORD_HD float Normal(float x) const { return (x - mean) * factor; }
   PARACORD_HD float Value(float x) const { return Normal(x) * scale + offset; }
-  // The gradient before the ReLU.
+  // The gradient before the ReLU, from the gradient after it.
   PARACORD_HD float Before(float relu, float x, float dy) const {
     const float v = relu == 0 ? 0.f : Value(x);
     return relu == 0 || (v > 0 && v < relu) ? dy : 0.f;
@@ -61,7 +63,7 @@ struct NormColumn {
 
 struct NormTensors {
   AnyIn x;
-  In mean, variance, scale, offset;  // the last two may be null
+  In mean, variance, scale, offset;  // `scale` and `offset` may be null
   PARACORD_HD NormColumn Of(const NormShape& s, int64_t group, int64_t column) const {
     return {mean[group], Factor(variance[group], s.epsilon),
             scale == nullptr ? 1.f : static_cast<float>(scale[column]),
@@ -94,7 +96,7 @@ struct XAndDy {
   Bits x, dy;
 };
 
-// Of each column: the sums of dy, and of dy times the normalised x.
+// The sums over each column of dy, and of dy times the normalised x.
 struct NormColumnSumsBody {
   using Value = SumAndDot;
   using Loaded = XAndDy;
@@ -125,7 +127,7 @@ struct NormColumnSumsBody {
   }
 };
 
-// dx by columns, from those sums.
+// Computes dx by column, from the sums of NormColumnSumsBody.
 struct NormColumnBackwardBody {
   using Loaded = XAndDy;
   NormShape s;
@@ -159,7 +161,7 @@ struct NormColumnBackwardBody {
   PARACORD_HD void Store(int64_t i, float v) const { dx.Store(i, v); }
 };
 
-// dx by rows: the row's sums, then its elements.
+// Computes dx by row: the row's sums first, then its elements.
 struct NormRowBackwardBody {
   using Value = SumAndDot;
   static constexpr bool kMaps = true;

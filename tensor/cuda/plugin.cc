@@ -1,4 +1,4 @@
-// The plug-in's C interface (tensor/cuda_plugin.h).
+// The C interface of the plug-in (tensor/cuda_plugin.h).
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -29,7 +29,7 @@ int DeviceCount(char* why, size_t why_size) {
   return -1;
 }
 
-// Of the environment.
+// Reads an environment variable that turns something off.
 bool Wanted(const char* setting) {
   const char* const value = std::getenv(setting);
   return value == nullptr || std::string_view(value) != "off";

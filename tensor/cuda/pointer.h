@@ -1,6 +1,6 @@
-// How the bodies of kernels see the device's memory. On a GPU a Ptr is a pointer; where
-// tests/cuda_host runs them on the processor (PARACORD_CUDA_HOST) it looks at every access: inside
-// of an allocation that lives, and nothing read that was never written.
+// Pointers to device memory inside kernel bodies. On a GPU a Ptr is a plain pointer. In
+// tests/cuda_host (PARACORD_CUDA_HOST) it checks every access: it must lie in a live allocation,
+// and memory that was never written must not be read.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,8 @@ using Ptr = T*;
 
 #else
 
-// True: the access is allowed. False: it was noted, and must not be done.
+// Return true if the access is allowed. Otherwise the access was recorded as an error and must be
+// skipped.
 bool MayRead(const void* at, size_t bytes);
 bool MayWrite(const void* at, size_t bytes);
 
@@ -32,7 +33,8 @@ class Ptr {
     explicit Element(T* at) : at_(at) {}
     Element(const Element&) = default;
     Element& operator=(const Element& other) { return *this = static_cast<T>(other); }
-    operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }  // NOLINT: as a T&
+    // NOLINT: implicit, like a T&
+    operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }
     Element& operator=(T value) {
       if (MayWrite(at_, sizeof(T))) *at_ = value;
       return *this;
@@ -46,7 +48,8 @@ class Ptr {
   class ConstElement {
    public:
     explicit ConstElement(T* at) : at_(at) {}
-    operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }  // NOLINT: as a T&
+    // NOLINT: implicit, like a T&
+    operator T() const { return MayRead(at_, sizeof(T)) ? *at_ : T(); }
 
    private:
     T* at_;
@@ -60,8 +63,8 @@ class Ptr {
     using Type = ConstElement;
   };
 
-  Ptr(T* at = nullptr) : at_(at) {}                            // NOLINT: as a T*
-  operator Ptr<const T>() const { return Ptr<const T>(at_); }  // NOLINT: as a T*
+  Ptr(T* at = nullptr) : at_(at) {}                            // NOLINT: implicit, like a T*
+  operator Ptr<const T>() const { return Ptr<const T>(at_); }  // NOLINT: implicit, like a T*
   typename ElementOf<T>::Type operator[](int64_t i) const {
     return typename ElementOf<T>::Type(at_ + i);
   }
@@ -77,11 +80,12 @@ class Ptr {
 using In = Ptr<const float>;
 using Out = Ptr<float>;
 
-// A number as it is loaded: what it is of is only asked when it is used, so that a thread has
-// several loads under way whatever they are of.
+// The bits of a number as loaded. They are converted only when they are used, so that a thread has
+// several loads in flight whatever the type.
 using Bits = uint32_t;
 
-// Numbers that are float32 or bfloat16: the same for a whole kernel, of which there is but one.
+// Numbers that are float32 or bfloat16. The type is the same for a whole launch, so that one kernel
+// serves both.
 template <class Float, class Short>
 struct AnyOf {
   PARACORD_HD Bits Load(int64_t i) const {
@@ -92,16 +96,17 @@ struct AnyOf {
     return std::bit_cast<float>(bfloat16 == nullptr ? bits : bits << 16);
   }
   Ptr<Float> float32;
-  Ptr<Short> bfloat16;  // or null
+  Ptr<Short> bfloat16;  // null: the numbers are float32
 };
 struct AnyIn : AnyOf<const float, const uint16_t> {
-  AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}  // NOLINT: as a ConstTensor
+  // NOLINT: implicit, like a ConstTensor
+  AnyIn(const ConstTensor& x) : AnyOf{x.float32, x.bfloat16} {}
   PARACORD_HD float operator[](int64_t i) const { return Of(Load(i)); }
 };
-// That are written, too.
+// Numbers that are read and written.
 struct AnyOut : AnyOf<float, uint16_t> {
-  AnyOut(float* numbers = nullptr) : AnyOf{numbers, nullptr} {}  // NOLINT: as a float*
-  AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}      // NOLINT: as a Tensor
+  AnyOut(float* numbers = nullptr) : AnyOf{numbers, nullptr} {}  // NOLINT: implicit, like a float*
+  AnyOut(const Tensor& y) : AnyOf{y.float32, y.bfloat16} {}      // NOLINT: implicit, like a Tensor
   PARACORD_HD void Store(int64_t i, float v) const {
     if (bfloat16 == nullptr) {
       float32[i] = v;

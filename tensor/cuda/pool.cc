@@ -1,4 +1,4 @@
-// Pooling by bodies of our own.
+// Pooling by kernels of our own.
 #include "common/status_macros.h"
 #include "tensor/cuda/engine.h"
 #include "tensor/cuda/window.h"
@@ -22,12 +22,12 @@ class OwnPool2D : public Pool2D {
   }
 
  private:
-  // That threads share a pixel's among them.
+  // The number of threads that share a pixel.
   int64_t Channels() const { return s_.channels / PoolTogether(s_.channels); }
   int* taps() const { return reinterpret_cast<int*>(memory_.get()); }
   Engine& engine_;
   const PoolShape s_;
-  const DeviceArray memory_;  // an int an output
+  const DeviceArray memory_;  // one int for each output
 };
 
 }  // namespace

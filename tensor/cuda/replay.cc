@@ -15,18 +15,18 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kGraphsMax = 8;  // batch sizes, buffers that take turns
-// To make a graph takes longer than some launches of it save. If so many in turn had to go before
-// they were launched as often, steps vary too much.
+constexpr size_t kGraphsMax = 8;  // for several batch sizes, and buffers that alternate
+// Making a graph costs more than a few launches save. If kWastedMax graphs in a row were evicted
+// before kWorthLaunches launches, steps vary too much for graphs.
 constexpr uint64_t kWorthLaunches = 8;
 constexpr int kWastedMax = 32;
-constexpr size_t kSeenMax = 16;  // steps that are remembered until they come again
-constexpr size_t kCallsMin = 8;  // of a step that is worth a graph
+constexpr size_t kSeenMax = 16;  // steps remembered until they come again
+constexpr size_t kCallsMin = 8;  // shorter steps are not worth a graph
 constexpr size_t kCallsMax = 1 << 16;
-// Where a step copies more, that is what takes its time, and it had better begin at once.
+// A step that copies more is dominated by its copies, which had better begin at once.
 constexpr size_t kCopiedMax = 16 << 20;
 
-// The bytes of arguments that are to be compared.
+// The bytes of a call's arguments, for comparing calls.
 class Key {
  public:
   template <class... T>
@@ -98,7 +98,7 @@ class Replay : public Runtime {
     return event;
   }
   absl::Status DestroyEvent(Event event) override {
-    if (host_events_.erase(event) == 1) RETURN_IF_ERROR(DropAll());  // which record it
+    if (host_events_.erase(event) == 1) RETURN_IF_ERROR(DropAll());  // the graphs record it
     timed_.erase(event);
     return runtime_->DestroyEvent(event);
   }
@@ -188,10 +188,11 @@ class Replay : public Runtime {
     return runtime_->AwaitEvent(event);
   }
 
-  // For convolutions too. First of every call; `may`: it can be part of a graph. True: nobody will
-  // look at this step any more, and the call is to be made at once.
+  // Called first by every call, also those of convolutions; `may` says that the call can be part of
+  // a graph. Returns true if this step cannot become or be a graph: the caller then makes the call
+  // itself.
   bool Passes(Stream stream, bool may);
-  // Else.
+  // Records the call, or compares it with graphs; used when Passes returned false.
   absl::Status Ask(Key key, Stream stream, std::function<absl::Status(Runtime&)> ask);
 
  private:
@@ -206,30 +207,30 @@ class Replay : public Runtime {
   void Complain(const absl::Status& why);
 
   const std::unique_ptr<Runtime> runtime_;
-  Stream main_ = nullptr;                  // the first
-  Event fork_ = nullptr, join_ = nullptr;  // of other streams, within a graph
+  Stream main_ = nullptr;                  // the stream created first
+  Event fork_ = nullptr, join_ = nullptr;  // join other streams to a graph
   std::map<const char*, size_t> pinned_;
   std::set<Event> timed_, host_events_;
 
-  // Of this step.
+  // State of the current step.
   std::vector<Call> calls_;
   std::set<Event> recorded_;
   size_t copied_ = 0;
-  bool waits_ = false;              // nothing was asked yet: it may be one of `candidates_`
-  bool may_ = true;                 // be captured
-  std::vector<size_t> candidates_;  // graphs that began like this
+  bool waits_ = false;              // no call was made yet: the step may be one of `candidates_`
+  bool may_ = true;                 // the step can be captured
+  std::vector<size_t> candidates_;  // graphs that begin like the step
 
   std::vector<Graph> graphs_;
-  std::vector<size_t> seen_;   // hashes of steps that came once, the latest last
-  std::vector<size_t> never_;  // of those whose capture failed
+  std::vector<size_t> seen_;   // hashes of steps seen once, the latest last
+  std::vector<size_t> never_;  // hashes of steps whose capture failed
   uint64_t uses_ = 0;
-  int wasted_ = 0;         // graphs in turn
-  std::set<Stream> busy_;  // but the first: what was asked of them was not waited for
-  bool launched_ = false;  // a graph, with the work of all streams, that was not waited for
+  int wasted_ = 0;         // graphs evicted in a row before they paid
+  std::set<Stream> busy_;  // streams with work that was not waited for
+  bool launched_ = false;  // a graph, with the work of all streams, was not waited for
   bool complained_ = false;
 };
 
-// `serial`: an address may come again, with another shape.
+// `serial` tells convolutions apart that are made at the same address one after another.
 class ReplayConvolution : public Convolution {
  public:
   ReplayConvolution(Replay& replay, std::unique_ptr<Convolution> convolution, uint64_t serial)
@@ -267,7 +268,8 @@ class ReplayConvolution : public Convolution {
   }
 
   Replay& replay_;
-  // Shared with calls that are kept until their step ends: a kernel may go in the middle of one.
+  // Shared with recorded calls, which live until their step ends; a kernel may be destroyed before
+  // that.
   const std::shared_ptr<Convolution> convolution_;
   const uint64_t serial_;
 };
@@ -295,7 +297,7 @@ bool Replay::Passes(Stream stream, bool may) {
   }
   may_ = may_ && may && calls_.size() < kCallsMax;
   if (may_ || waits_) return false;
-  if (first) calls_.emplace_back();  // that there is a step
+  if (first) calls_.emplace_back();  // a placeholder: the step has begun
   busy_.insert(stream);
   return true;
 }
@@ -317,7 +319,7 @@ absl::Status Replay::Ask(Key key, Stream stream, std::function<absl::Status(Runt
   return DoAll();
 }
 
-// What was only compared so far.
+// Makes the calls that were only compared so far.
 absl::Status Replay::DoAll() {
   waits_ = false;
   for (const Call& call : calls_) {
@@ -358,7 +360,7 @@ absl::Status Replay::EndStep() {
   return status;
 }
 
-// Instead of the step's calls. Behind all that other streams have to do.
+// Launches a graph instead of the step's calls, after all work of the other streams.
 bool Replay::Launch(size_t graph) {
   absl::Status launched;
   for (const Stream stream : busy_) {
@@ -381,7 +383,7 @@ void Replay::Drop(size_t graph) {
   graphs_.erase(graphs_.begin() + static_cast<std::ptrdiff_t>(graph));
 }
 
-// Memory that they may be about goes. Rare.
+// Drops all graphs because memory that they may use goes away. This is rare.
 absl::Status Replay::DropAll() {
   if (waits_) RETURN_IF_ERROR(DoAll());
   while (!graphs_.empty()) Drop(graphs_.size() - 1);
@@ -395,7 +397,7 @@ void Replay::Complain(const absl::Status& why) {
                         std::string(why.message()));
 }
 
-// The step was done as it was asked for. The second time it becomes a graph.
+// Remembers a step that was made call by call. The second time it is captured.
 void Replay::Remember() {
   std::string all;
   for (const Call& call : calls_) all += call.key;
@@ -431,8 +433,8 @@ void Replay::Remember() {
   made.last_used = ++uses_;
 }
 
-// The same calls again, kept instead of done. The other streams begin where the main one begins,
-// and it ends when they have.
+// Issues the calls again under capture, so that they are recorded instead of run. The other streams
+// fork from the main stream at the begin and join it at the end.
 absl::StatusOr<StepGraph> Replay::Capture() {
   if (fork_ == nullptr) {
     ASSIGN_OR_RETURN(fork_, runtime_->CreateEvent());

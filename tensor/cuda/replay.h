@@ -1,10 +1,11 @@
-// A table of calls that finds steps that repeat and has the device do them as one (CUDA graphs).
-// What is asked until the next Synchronize or AwaitEvent is a step. It is done as it is asked for
-// and written down; of a step that came twice a graph is captured, and when it begins again its
-// calls are only compared, call by call, and launched together at its end. A step that goes another
-// way is done as far as it came and then as before. Nobody need say that a step repeats, and what
-// cannot be captured (pageable memory, timed events, sums over a group, an error) never is. What
-// varies between steps must be in memory, not in arguments. One thread.
+// A Runtime that detects repeated steps and launches each as one CUDA graph. A step is the sequence
+// of calls between two of Synchronize or AwaitEvent. At first its calls are made at once and
+// recorded. When a sequence has come twice it is captured as a graph. When a later step begins like
+// a graph, its calls are only compared; if it ends like the graph too, the graph is launched,
+// otherwise the calls compared so far are made and the step goes on call by call. Callers need not
+// announce that a step repeats. Steps with pageable memory, timed events, all-reduces or an error
+// are never captured. Numbers that vary between steps must be in memory, not in kernel arguments.
+// Used by one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Bodies of the kernels that draw numbers and maps for examples and resample their images.
+// Kernel bodies that draw random numbers and maps for examples, and that resample images.
 #pragma once
 
 #include "tensor/cuda/elementwise.h"
@@ -35,7 +35,7 @@ struct RandomMapBody {
 
 struct ResampleBody {
   ResampleShape s;
-  In maps;  // or null
+  In maps;  // null: the images are resized
   In x;
   Out y;
   PARACORD_HD void operator()(int64_t i) const {

@@ -1,7 +1,7 @@
-// The one thin table of calls through which all of CUDA is used: the runtime, cuBLAS, cuDNN, NCCL.
-// ToolkitRuntime makes the real calls; tests/cuda_host fills it on the processor, so that the very
-// same engine runs, and is examined, without a GPU. Arguments are as those libraries document
-// theirs. One thread at a time.
+// The one interface through which CUDA is used: the CUDA runtime, cuBLAS, cuDNN, NCCL.
+// ToolkitRuntime makes the real calls; tests/cuda_host implements it on the processor, so that the
+// same engine runs and is checked without a GPU. Arguments are as those libraries document theirs.
+// Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ using Stream = void*;
 using Event = void*;
 using StepGraph = void*;
 
-// Of the device.
+// The device's memory, in bytes.
 struct MemoryInfo {
   size_t free = 0, total = 0;
-  size_t code = 0;  // what code that is loaded when it is first needed may take of it
+  size_t code = 0;  // reserved for kernels that are loaded when they are first needed
 };
 
 enum class CopyKind { kToDevice, kToHost };
 
-// `kernel` takes one argument by value, of which `args` are the bytes.
+// A kernel launch. `kernel` takes one argument by value, whose bytes are `args`.
 struct KernelLaunch {
   const char* name = "";
   const void* kernel = nullptr;
@@ -37,15 +37,15 @@ struct KernelLaunch {
   uint32_t blocks_x = 1, blocks_y = 1, threads = 1;
 };
 
-// Of one element.
+// The size of one element of an operand.
 inline int64_t OperandBytes(Operands operands) {
   return operands == Operands::kBfloat16 || operands == Operands::kFloat16 ? 2 : 4;
 }
 
-// cublasLtMatmul, or cublasGemmStridedBatchedEx_64: column-major, C (m, n) = alpha op(A) op(B), of
-// all columns plus the bias (m), then ReLU. A and B are CUDA_R_16BF or CUDA_R_16F where `operands`
-// says so, else CUDA_R_32F, as C is; computed as CUBLAS_COMPUTE_32F, for kTf32
-// CUBLAS_COMPUTE_32F_FAST_TF32 on GPUs that have it.
+// cublasLtMatmul, or cublasGemmStridedBatchedEx_64: column-major, C (m, n) = alpha op(A) op(B),
+// plus the bias (m) in every column, then ReLU. A and B are CUDA_R_16BF or CUDA_R_16F where
+// `operands` says so, otherwise CUDA_R_32F, as C is. The compute type is CUBLAS_COMPUTE_32F, or for
+// kTf32 CUBLAS_COMPUTE_32F_FAST_TF32 on GPUs that have it.
 struct GemmCall {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -57,31 +57,31 @@ struct GemmCall {
   int64_t ldc = 0, stride_c = 0;
   int64_t batch = 1;
   Operands operands = Operands::kFloat32;
-  const float* factors = nullptr;  // alpha and beta, which is 0, on the device; null: alpha is 1
+  const float* factors = nullptr;  // alpha and beta (0) on the device; null: alpha is 1
   const float* bias = nullptr;     // or null
   bool relu = false;
 };
 
-// Graphs of cuDNN: tensors with the channels innermost, the filter too (out, height, width, in /
-// groups), cross-correlation. Padding may differ between both ends.
+// A convolution by cuDNN's graph API, as cross-correlation: channels are innermost in every tensor,
+// also in the filter (out, height, width, in / groups). Padding may differ between both ends.
 struct ConvCall {
   ConvShape shape;
-  // kFloat32: FMA alone, kTf32: tensor cores may multiply. In 16 bits they must, and x, w, y and
-  // their gradients are of that type; bias and ReLU are computed only where shape.y_bfloat16, and
-  // the bias is bfloat16, too.
+  // kFloat32 allows FMA only; kTf32 allows tensor cores too. In 16 bits tensor cores must multiply,
+  // and x, w, y and their gradients have that type. Bias and ReLU are fused only where
+  // shape.y_bfloat16 is set, and the bias is then bfloat16, too.
   Operands operands = Operands::kFloat32;
   size_t workspace_max = 0;  // bytes that an engine may ask for
 };
 
-// What of a convolution cuDNN has engines for.
+// The directions of a convolution that cuDNN has engines for.
 struct Directions {
   bool forward = true, data = true, filter = true;
-  bool finishes = true;  // the way forward with the shape's bias and ReLU, else without
+  bool finishes = true;  // the forward engine fuses the shape's bias and ReLU
 };
 
-// A convolution with its engines. Asynchronous on the stream. What it cannot is not asked for;
-// UNIMPLEMENTED: it cannot do that after all, and nothing was done. Operands and results lie at
-// multiples of 16 bytes.
+// A convolution with its chosen engines. Calls are asynchronous on the stream; the caller asks only
+// for what can() allows. UNIMPLEMENTED means that the engine refused when it was run and that
+// nothing was computed. Tensors begin at multiples of 16 bytes.
 class Convolution {
  public:
   virtual ~Convolution() = default;
@@ -99,64 +99,67 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
 
-  // Whether tensor cores compute products of bfloat16, and TF32: from compute capability 8.0 on.
+  // True if tensor cores multiply bfloat16 and TF32, from compute capability 8.0 on.
   virtual bool has_bfloat16() const = 0;
-  // Makes this runtime's device that of the calling thread.
+  // Makes this runtime's device the current one of the calling thread.
   virtual absl::Status UseDevice() = 0;
-  // RESOURCE_EXHAUSTED: the device has no more; the message has the sizes.
+  // Allocates device memory. RESOURCE_EXHAUSTED means that the device has no more; its message has
+  // the sizes.
   virtual absl::StatusOr<void*> Malloc(size_t bytes) = 0;
   virtual absl::Status Free(void* memory) = 0;
   virtual absl::StatusOr<MemoryInfo> GetMemoryInfo() = 0;
-  // For who looks at accesses: that an allocation is used in parts from now on, that these bytes of
-  // it are one, with contents that are not defined, and that they are none any more. Parts have so
-  // many bytes between them.
+  // Hooks for a runtime that checks memory accesses. Part says that an allocation is used in parts
+  // from now on, Use that these bytes of it are a part with undefined contents, Unuse that they are
+  // no part any more. Parts must be gap_bytes() apart.
   virtual void Part(void* /*allocation*/) {}
   virtual void Use(void* /*part*/, size_t /*bytes*/) {}
   virtual void Unuse(void* /*part*/) {}
   virtual size_t gap_bytes() const { return 0; }
-  // Of memory that is pinned a copy is asynchronous: it stays until the stream is done. Other
-  // memory may change when a copy to the device returns, and stays as well when it is copied to.
+  // Copies between the host and the device. With pinned host memory the copy is asynchronous, and
+  // the memory must stay unchanged until the stream is done. Other memory may change as soon as a
+  // copy to the device returns, but must stay until the stream is done when it is the destination.
   virtual absl::Status Copy(CopyKind kind, const void* from, void* to, size_t bytes,
                             Stream stream) = 0;
-  // The host's memory, pinned: to be had so, and what is there already, the pages of which are its
-  // own. Other runtimes may have pinned the same; it is until all have unpinned it (host_pins.h).
-  // ALREADY_EXISTS: it is, by somebody else.
+  // Pinned (page-locked) host memory: AllocateHost makes some, PinHost pins memory that exists,
+  // whose pages must hold nothing else. Several runtimes may pin the same memory; it stays pinned
+  // until all have unpinned it (host_pins.h). ALREADY_EXISTS means that someone else has pinned it.
   virtual absl::StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
   virtual absl::Status PinHost(const void* memory, size_t bytes) = 0;
   virtual absl::Status UnpinHost(const void* memory) = 0;
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   virtual absl::Status DestroyStream(Stream stream) = 0;
-  // Waits for all that was asked of the stream; the first error of it.
+  // Waits until the stream is idle, and returns the first error of its work.
   virtual absl::Status Synchronize(Stream stream) = 0;
   virtual absl::StatusOr<Event> CreateEvent() = 0;
   virtual absl::StatusOr<Event> CreateTimedEvent() = 0;
-  // Between two timed events that were recorded and are done.
+  // Returns the time between two timed events, both recorded and reached.
   virtual absl::StatusOr<float> ElapsedMs(Event from, Event to) = 0;
   virtual absl::Status DestroyEvent(Event event) = 0;
-  // For AwaitEvent. In a capture its record is one of every launch of the graph, which must go
-  // first.
+  // Creates an event for AwaitEvent. If its record is captured, every launch of the graph records
+  // it; the graph must be destroyed before the event.
   virtual absl::StatusOr<Event> CreateHostEvent() = 0;
-  // Until what was asked of the stream before the event's last record is done. Sleeps.
+  // Blocks the thread, without spinning, until the stream has reached the event's last record.
   virtual absl::Status AwaitEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Stream stream, Event event) = 0;
-  // From Begin to End what is asked of the stream, and of those that wait for its events, is kept
-  // instead of done; the stream must wait for them all at the end. Copies are of pinned memory, and
-  // events that streams wait for are of the same capture. After an error End is needed all the
-  // same.
+  // Between BeginCapture and EndCapture, the work of the stream, and of streams that wait for its
+  // events, is recorded in a graph instead of run; at the end the stream must have waited for all
+  // of them. Copies must use pinned memory, and streams may only wait for events of the capture.
+  // EndCapture is called even after an error.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<StepGraph> EndCapture(Stream stream) = 0;
-  // All of it, when the stream has come to it, with the arguments it had.
+  // Runs the whole graph, with the arguments that were captured, in the stream's order.
   virtual absl::Status LaunchGraph(StepGraph graph, Stream stream) = 0;
   virtual absl::Status DestroyGraph(StepGraph graph) = 0;
   virtual absl::Status Launch(const KernelLaunch& launch, Stream stream) = 0;
   virtual absl::Status Gemm(const GemmCall& call, Stream stream) = 0;
-  // UNIMPLEMENTED: cuDNN has no engine for it, in no direction.
+  // UNIMPLEMENTED means that cuDNN has no engine for it in any direction.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> MakeConvolution(const ConvCall& call) = 0;
-  // Of a device of a group: ncclAllReduce of each, the sum in place, within one ncclGroup.
+  // On a device of a group: calls ncclAllReduce on each array, in place, within one ncclGroup.
   virtual absl::Status AllReduce(std::span<const DeviceFloats> arrays, Stream stream) = 0;
-  // ncclCommAbort. From any thread; what is under way or asked for later fails with DATA_LOSS.
+  // Calls ncclCommAbort. It may be called from any thread; all-reduces in flight and later ones
+  // fail with DATA_LOSS.
   virtual void AbortGroup() = 0;
 };
 

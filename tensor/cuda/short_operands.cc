@@ -7,15 +7,15 @@
 namespace paracord::cuda {
 namespace {
 
-// A multiplication by tensor cores takes half as long in 16 bits, but what has to be made so is
-// read (for float16, twice) and written before. That is worth it from as many multiplications for
-// each number; GPUs without TF32 need far longer for one.
+// Tensor cores multiply twice as fast in 16 bits, but the operands are read (for float16 twice) and
+// written to round them. That pays from so many multiplications for each number on; GPUs without
+// TF32 are far slower otherwise, so that it pays much earlier.
 constexpr int64_t kWorthBfloat16 = 512, kWorthFloat16 = 896, kWorthFloat16WithoutTf32 = 160;
 
 }  // namespace
 
 bool ShortOperands::AreWorth(int64_t multiplications, int64_t numbers) const {
-  const bool has_bfloat16 = engine_.runtime().has_bfloat16();  // and TF32
+  const bool has_bfloat16 = engine_.runtime().has_bfloat16();  // and so TF32
   if (operands_ == Operands::kFloat16) {
     return multiplications >= numbers * (has_bfloat16 ? kWorthFloat16 : kWorthFloat16WithoutTf32);
   }

@@ -1,6 +1,6 @@
-// The two operands of a product or a convolution in 16 bits, for tensor cores: bfloat16, or
-// float16, each times the power of two by which its largest fits, so that neither gradients nor
-// what has no bound leave the range.
+// Rounds the two operands of a product or a convolution to 16 bits for tensor cores: to bfloat16,
+// or to float16 after scaling each operand by the power of two that fits its largest magnitude, so
+// that neither small gradients nor unbounded values leave float16's range.
 #pragma once
 
 #include "tensor/cuda/engine.h"
@@ -9,19 +9,19 @@ namespace paracord::cuda {
 
 class ShortOperands {
  public:
-  // `headroom`: so many powers of two float16 stays below what it can hold, for sums of products
-  // that have to fit too.
+  // `headroom` keeps float16 operands that many powers of two below the largest number, so that
+  // sums of their products fit as well.
   ShortOperands(Engine& engine, Operands operands, int headroom = 0)
       : engine_(engine), operands_(operands), headroom_(headroom) {}
 
-  // Whether so many multiplications are worth the rounding of so many numbers.
+  // True if so many multiplications save more time than rounding so many numbers costs.
   bool AreWorth(int64_t multiplications, int64_t numbers) const;
-  // For so many of the operand 0 or 1. Null after an error.
+  // Returns scratch memory for n numbers of operand 0 or 1; null after an error.
   uint16_t* Room(int operand, int64_t n);
-  // The operand, there.
+  // Rounds n numbers into that memory and returns it.
   const uint16_t* Round(int operand, int64_t n, const float* x);
-  // Of float16, once both are rounded: on the device, what takes the scales off a result, and 0.
-  // Null for bfloat16, and after an error.
+  // After both operands are rounded to float16: returns, on the device, the factor that undoes
+  // their scales, followed by 0 (cuBLAS' alpha and beta). Null for bfloat16, and after an error.
   const float* Factors();
 
  private:

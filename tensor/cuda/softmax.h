@@ -1,5 +1,5 @@
-// Bodies of the kernels of softmax: along rows, and over the keys that a mask shows. Formulas as in
-// tensor/cpu/activation.cc and softmax.cc.
+// Kernel bodies of softmax: along rows, and over the keys that a mask shows. The formulas are those
+// of tensor/cpu/activation.cc and softmax.cc.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace paracord::cuda {
 
-// The sum of exp(x - top) where top is the largest x so far.
+// A running sum of exp(x - top), where `top` is the largest x so far.
 template <class Sum>
 struct ExpSum {
   float top = -INFINITY;
@@ -24,7 +24,7 @@ struct ExpSum {
   }
   PARACORD_HD void Merge(const ExpSum& other) {
     if (other.top == -INFINITY) {
-      sum += other.sum;  // nothing, or a NaN
+      sum += other.sum;  // `other` is empty, or has a NaN
     } else if (other.top > top) {
       sum = sum * std::exp(static_cast<Sum>(top) - static_cast<Sum>(other.top)) + other.sum;
       top = other.top;
@@ -51,7 +51,7 @@ struct SoftmaxBody {
   }
 };
 
-// dx = y (dy - sum(dy y)); of the logarithm dy - exp(y) sum(dy).
+// dx = y (dy - sum(dy y)), or for the logarithm dx = dy - exp(y) sum(dy).
 struct SoftmaxBackwardBody {
   using Value = float;
   static constexpr bool kMaps = true;
@@ -72,11 +72,11 @@ struct SoftmaxBackwardBody {
   }
 };
 
-// Keras' sparsemax (tensor/cpu/activation.cc), a row a thread, without memory to sort in: an
-// element's rank and partial sum come from looking at all the others.
+// Keras' sparsemax (tensor/cpu/activation.cc) with one thread for each row. There is no memory to
+// sort in, so an element's rank and partial sum are found by looking at all other elements.
 struct SparsemaxRank {
   int64_t rank = 0;
-  float sum = 0;  // of the elements up to it, in falling order
+  float sum = 0;  // the sum of the elements up to this one, in falling order
   PARACORD_HD bool Supports(float x) const {
     return x - (sum - 1) / static_cast<float>(rank + 1) > 0;
   }
@@ -108,7 +108,7 @@ PARACORD_HD inline void SparsemaxRow(int64_t columns, In x, Out y) {
     y[c] = v > 0 ? v : 0.f;
   }
 }
-// dx may be dy: an element is read before it is written.
+// dx may be dy, because an element is read before it is written.
 PARACORD_HD inline void SparsemaxBackwardRow(int64_t columns, In x, In y, In dy, Out dx) {
   int64_t support = 0;
   float sum = 0;
@@ -144,10 +144,10 @@ struct SparsemaxBackwardBody {
   }
 };
 
-// A row of scores is (batch, head, query).
+// A row of scores; rows are indexed by (batch, head, query).
 struct ScoreRow {
-  int64_t mask = 0;   // where its mask begins
-  int64_t count = 0;  // keys from here on come after the query
+  int64_t mask = 0;   // offset of the row's mask
+  int64_t count = 0;  // keys from here on lie in the query's future
 };
 PARACORD_HD inline ScoreRow ScoreRowOf(const SoftmaxShape& s, int64_t row) {
   const int64_t query = row % s.queries, batch = row / s.queries / s.heads;
@@ -157,11 +157,11 @@ PARACORD_HD inline ScoreRow ScoreRowOf(const SoftmaxShape& s, int64_t row) {
 
 struct MaskedSoftmaxBody {
   struct Value {
-    ExpSum<float> shown, all;  // all: of a row that sees no key, lowered
+    ExpSum<float> shown, all;  // `all` serves a row that sees no key and whose scores are lowered
     int64_t seen = 0;
   };
   static constexpr bool kMaps = true;
-  static constexpr float kMinusMuch = -1e9f;  // what Keras 2 adds
+  static constexpr float kMinusMuch = -1e9f;  // the number that Keras 2 adds to a hidden score
   SoftmaxShape s;
   In mask, x;
   Out y;
@@ -197,7 +197,8 @@ struct MaskedSoftmaxBody {
   }
 };
 
-// dx = scale y (dy - sum(dy y)); nothing of a row that sees no key, unless its scores were lowered.
+// dx = scale y (dy - sum(dy y)). A row that sees no key has no gradient, unless its scores were
+// lowered.
 struct MaskedSoftmaxBackwardBody {
   struct Value {
     float dot = 0;

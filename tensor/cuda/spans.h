@@ -1,5 +1,5 @@
-// What a device did when, by events on its streams: for a trace, off otherwise. Owned by the
-// engine; one thread.
+// Records when the device did what, by timed events on its streams, for a trace; off by default.
+// Owned by the engine; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ class Spans {
   ~Spans();
 
   bool on() const { return on_; }
-  // The first of a step says where the device's clock is.
+  // Begins a span. The first one of a step relates the device's clock to the host's.
   void Begin(const char* name, int lane, Stream stream);
-  // The span that began last in the lane.
+  // Ends the span that began last in the lane.
   void End(int lane, Stream stream);
-  // Everything of the streams is done. Errors of events cost the spans and nothing else.
+  // Returns the spans of a step; the streams must be idle. Errors of events only lose the spans.
   std::vector<DeviceSpan> Take(bool on);
 
  private:
   struct Span {
     const char* name = "";
     int lane = 0;
-    size_t begin = 0, end = 0;  // events
+    size_t begin = 0, end = 0;  // indices of events
   };
   size_t NewEvent(Stream stream);
 

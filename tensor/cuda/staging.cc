@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr size_t kChunkMin = 1 << 20;
-constexpr size_t kAllMax = size_t{1} << 30;  // pinned memory is the whole machine's loss
+constexpr size_t kAllMax = size_t{1} << 30;  // pinned memory is lost to the rest of the machine
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void* Staging::Take(size_t bytes) {
 }
 
 void Staging::Reset() {
-  if (chunks_.size() > 1) {  // in one from now on
+  if (chunks_.size() > 1) {  // one chunk from now on
     size_t used = 0;
     for (const Chunk& chunk : chunks_) used += chunk.used;
     wanted_ = used;
@@ -60,14 +60,15 @@ void Staging::Reset() {
 void Staging::Pin(const void* memory, size_t bytes) {
   const auto* const begin = static_cast<const char*>(memory);
   if (const auto found = ranges_.find(begin); found != ranges_.end()) return;
-  // Pages are pinned whole. What shares one would be pinned in part, and a copy of it fails.
+  // Whole pages are pinned. Memory that shares a page would be pinned in part, and copies of it
+  // would fail.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   if (reinterpret_cast<uintptr_t>(memory) % page != 0) {
     ranges_[begin] = {bytes, false, false};
     return;
   }
   const absl::Status pinned = runtime_.PinHost(memory, bytes);
-  const bool already = absl::IsAlreadyExists(pinned);  // not by an engine
+  const bool already = absl::IsAlreadyExists(pinned);  // pinned, but not by an engine
   if (!pinned.ok() && !already && !std::exchange(complained_, true)) {
     Logger("device").Warn("memory is not pinned, so that copies of it take longer: {}",
                           std::string(pinned.message()));

@@ -1,6 +1,6 @@
-// Memory of the host that a GPU copies from and to by itself (pinned): buffers through which copies
-// of other memory go, and what the owner of memory has pinned. Steady steps find the buffers of the
-// steps before, at the same addresses. Owned by the engine; one thread.
+// Pinned host memory, which the GPU copies by itself (DMA): staging buffers for copies of pageable
+// memory, and memory that its owner has pinned. Steps of equal sizes get the same buffers at the
+// same addresses. Owned by the engine; one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@ namespace paracord::cuda {
 class Staging {
  public:
   explicit Staging(Runtime& runtime) : runtime_(runtime) {}
-  // Nothing may be under way.
+  // No copy may be in flight.
   ~Staging();
 
-  // Until Reset. Null: there is none (any more), and copies have to go without.
+  // Returns a staging buffer, valid until Reset, or null if pinned memory is used up; copies then
+  // go without one.
   void* Take(size_t bytes);
-  // Nothing is under way.
+  // Takes all buffers back; no copy may be in flight.
   void Reset();
 
-  // Stays as long as this does, and so do the pages it lies in: where it begins with one, it is
-  // pinned. What is not, or cannot be, is remembered, too.
+  // Pins memory that stays mapped as long as this object lives, if it begins at a page; its pages
+  // hold nothing else. Memory that cannot be pinned is remembered too, so that it is tried once.
   void Pin(const void* memory, size_t bytes);
   bool IsPinned(const void* memory, size_t bytes) const;
 
@@ -34,16 +35,16 @@ class Staging {
   };
   struct Range {
     size_t bytes = 0;
-    bool pinned = false;  // else it could not be
-    bool ours = false;    // to undo
+    bool pinned = false;  // false: it could not be pinned
+    bool ours = false;    // to be unpinned by us
   };
   void FreeChunks();
 
   Runtime& runtime_;
   bool complained_ = false;
   std::vector<Chunk> chunks_;
-  size_t all_ = 0;     // bytes of the chunks
-  size_t wanted_ = 0;  // by the step before
+  size_t all_ = 0;     // bytes of all chunks
+  size_t wanted_ = 0;  // bytes that the step before used
   std::map<const char*, Range> ranges_;
 };
 

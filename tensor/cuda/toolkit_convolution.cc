@@ -13,7 +13,7 @@
 namespace paracord::cuda {
 namespace {
 
-// Of what is multiplied, and of what comes out.
+// The type of the operands and of the result.
 cudnnDataType_t TypeOf(Operands operands) {
   switch (operands) {
     case Operands::kBfloat16:
@@ -26,10 +26,11 @@ cudnnDataType_t TypeOf(Operands operands) {
 }
 constexpr int64_t kAlignment = 16;  // bytes
 
-// The tensors of the graphs.
+// The tensors of the graphs, by their unique ids.
 enum Tensor : int64_t { kX = 1, kFilter, kBias, kY, kConvolved, kBiased };
 
-// Of cuDNN's order (batch, channels, height, width), with the channels innermost in memory.
+// An image in cuDNN's order of axes (batch, channels, height, width); the channels are innermost in
+// memory.
 struct Image {
   int64_t batch = 0, channels = 0, height = 0, width = 0;
 };
@@ -61,7 +62,7 @@ class ToolkitConvolution : public Convolution {
   }
 
  private:
-  // Of the graph's operations, how cuDNN names what they are and take.
+  // cuDNN's names for a gradient's operation and its attributes.
   struct Names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
@@ -76,7 +77,7 @@ class ToolkitConvolution : public Convolution {
                                        const Descriptor& y) const;
   absl::StatusOr<Descriptor> Pointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
                                        const Descriptor* bias, const Descriptor& y) const;
-  // With bias and ReLU where the call has them, or without.
+  // The forward plan, with bias and ReLU if `finishes` and the call has them.
   absl::StatusOr<Plan> ForwardPlan(bool finishes, const PlanLimits& limits) const;
   absl::StatusOr<Plan> BackwardPlan(const Names& names, const PlanLimits& limits) const;
   absl::Status Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to);
@@ -167,7 +168,7 @@ absl::StatusOr<Plan> ToolkitConvolution::ForwardPlan(bool finishes,
   const bool adds = finishes && s_.bias, cuts = finishes && s_.relu;
   ASSIGN_OR_RETURN(const Descriptor from, Described(kX, x()));
   ASSIGN_OR_RETURN(const Descriptor w, Described(kFilter, filter()));
-  // What the last operation gives is y, the others' is inside the graph.
+  // Only y leaves the graph; the results before it are virtual tensors.
   ASSIGN_OR_RETURN(const Descriptor to, Described(kY, y()));
   ASSIGN_OR_RETURN(const Descriptor convolved, Described(kConvolved, y()));
   ASSIGN_OR_RETURN(const Descriptor biased, Described(kBiased, y()));
@@ -197,7 +198,7 @@ absl::StatusOr<Plan> ToolkitConvolution::BackwardPlan(const Names& names,
   return Plan::Choose(libraries_, device_, std::span(&operation, 1), limits);
 }
 
-// That there is none is no error.
+// Takes a plan. That there is none (UNIMPLEMENTED) is not an error.
 absl::Status ToolkitConvolution::Take(absl::StatusOr<Plan> plan, std::optional<Plan>& to) {
   if (!plan.ok()) return absl::IsUnimplemented(plan.status()) ? absl::OkStatus() : plan.status();
   workspace_ = std::max(workspace_, plan->workspace_bytes());
@@ -220,7 +221,7 @@ absl::Status ToolkitConvolution::Init(const PlanLimits& limits) {
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-  // A ReLU without a bias has engines that are compiled when they are asked for, and no others.
+  // For a ReLU without a bias, cuDNN only has engines that are compiled at run time.
   const bool asks = (s_.bias || !s_.relu) && (type_ == CUDNN_DATA_FLOAT || s_.y_bfloat16);
   absl::StatusOr<Plan> forward = ForwardPlan(asks, limits);
   finishes_ = forward.ok() && asks;

@@ -1,4 +1,5 @@
-// A convolution of cuDNN: a graph for each direction, and the engines that its heuristics choose.
+// A convolution by cuDNN: one graph for each direction, with an engine chosen by cuDNN's
+// heuristics.
 #pragma once
 
 #include <memory>
@@ -11,9 +12,9 @@
 
 namespace paracord::cuda {
 
-// The handle of `device` must live longer, and work on the stream that is given to the calls.
-// UNIMPLEMENTED: there is no engine, or none that is deterministic where that is asked for, in any
-// direction.
+// The device's handle must outlive the convolution and belong to the stream that the calls are
+// given. UNIMPLEMENTED means that no direction has an engine, or none that is deterministic where
+// the options ask for that.
 absl::StatusOr<std::unique_ptr<Convolution>> MakeToolkitConvolution(const Libraries& libraries,
                                                                     const PlanDevice& device,
                                                                     const ToolkitOptions& options,

@@ -11,9 +11,9 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kTensorsMax = 8;  // that a graph has from outside
+constexpr size_t kTensorsMax = 8;  // inputs and outputs of a graph
 
-// Of an engine: whether its results are what was promised.
+// True if an engine with these numerical notes keeps to the limits.
 bool Keeps(std::span<const cudnnBackendNumericalNote_t> notes, const PlanLimits& limits) {
   const auto last = notes.end();
   if (limits.no_others && std::find(notes.begin(), last, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == last)
@@ -22,7 +22,7 @@ bool Keeps(std::span<const cudnnBackendNumericalNote_t> notes, const PlanLimits&
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
         return limits.deterministic;
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // which multiply no float32
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // they do not multiply float32
         return !limits.tensor_cores;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
@@ -41,7 +41,7 @@ class Chooser {
   Chooser(const Libraries& libraries, const PlanDevice& device, const PlanLimits& limits)
       : libraries_(libraries), device_(device), limits_(limits) {}
 
-  // Nothing: none keeps to the limits, and why() says what there was.
+  // Returns nullopt if no engine keeps to the limits; why() then says what there was.
   absl::StatusOr<std::optional<Descriptor>> Among(const Descriptor& graph,
                                                   cudnnBackendHeurMode_t mode) {
     Descriptor heuristics(libraries_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -72,7 +72,7 @@ class Chooser {
   const absl::Status& why() const { return why_; }
 
  private:
-  // Nothing, but for an error that is of the machine.
+  // Returns nullopt, or the error if it is one of the machine.
   absl::StatusOr<std::optional<Descriptor>> Nothing() const {
     if (!why_.ok() && !absl::IsUnimplemented(why_)) return why_;
     return std::nullopt;
@@ -98,7 +98,7 @@ class Chooser {
     const absl::StatusOr<int64_t> behaves = engine.Get(
         CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, std::span<cudnnBackendBehaviorNote_t>(behaviors));
     if (!Goes(noted.status()) || !Goes(behaves.status())) return Nothing();
-    // To compile one takes a second.
+    // Engines that are compiled at run time take a second.
     const auto ends = behaviors.begin() + *behaves;
     const bool compiled =
         std::find(behaviors.begin(), ends, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != ends;

@@ -1,6 +1,6 @@
-// cuDNN's graph API: descriptors that have attributes, operations that are joined to a graph, and
-// the plan of an engine that computes it. Which engines there are is a function of the graph and of
-// a GPU's properties, so that it can be seen without one (tests/cuda_host).
+// cuDNN's graph API: descriptors with attributes, operations joined to a graph, and the plan of an
+// engine that computes it. Which engines exist depends on the graph and on a GPU's properties only,
+// so that it can be tested without a GPU (tests/cuda_host).
 // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
 #pragma once
 
@@ -16,7 +16,8 @@
 
 namespace paracord::cuda {
 
-// What cuDNN refuses to do is UNIMPLEMENTED; that it can do nothing here, or has no memory, is not.
+// Turns cuDNN's refusal of an operation into UNIMPLEMENTED. Errors of the machine (no usable GPU,
+// no memory) keep their codes.
 absl::Status RefusalOf(const Libraries& libraries, const char* call, cudnnStatus_t status);
 
 constexpr cudnnBackendAttributeType_t TypeOf(const int64_t&) { return CUDNN_TYPE_INT64; }
@@ -47,8 +48,8 @@ constexpr cudnnBackendAttributeType_t TypeOf(const cudnnBackendBehaviorNote_t&) 
   return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-// Gets attributes, then is finished, and may be one of others' from then on, which copy it. The
-// first error is kept and nothing is asked after it.
+// A cuDNN descriptor: it gets attributes, is finalized, and may then be an attribute of others,
+// which copy it. The first error is kept and makes all later calls do nothing.
 class Descriptor {
  public:
   Descriptor(const Libraries& libraries, cudnnBackendDescriptorType_t type);
@@ -78,12 +79,13 @@ class Descriptor {
   Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> parts);
   absl::Status Finish();
 
-  // As many as there are and have a place; the number of all where there is no place.
+  // Reads an attribute of several values, as many as exist and fit. With no room, returns their
+  // number.
   template <class T>
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<T> values) const {
     return Get(name, TypeOf(T()), static_cast<int64_t>(values.size()), values.data());
   }
-  // Into descriptors that were made for it.
+  // Reads into descriptors that were made for the attribute's type.
   absl::StatusOr<int64_t> Get(cudnnBackendAttributeName_t name, std::span<Descriptor> parts) const;
 
   cudnnBackendDescriptor_t get() const { return descriptor_; }
@@ -99,7 +101,7 @@ class Descriptor {
   absl::Status error_;
 };
 
-// For whom a plan is made: the device of `handle`, or one that only `properties` tell of.
+// The device that a plan is made for: the one of `handle`, or one known by its `properties` alone.
 struct PlanDevice {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;  // CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
@@ -107,8 +109,8 @@ struct PlanDevice {
 
 struct PlanLimits {
   bool deterministic = true;
-  bool tensor_cores = false;  // they may multiply
-  bool no_others = false;     // nor may anything else
+  bool tensor_cores = false;  // tensor cores may multiply
+  bool no_others = false;     // nothing but tensor cores may multiply
   size_t workspace_max = 0;
 };
 
@@ -119,15 +121,17 @@ struct Bound {
 
 class Plan {
  public:
-  // The first of cuDNN's choices that keeps to the limits. UNIMPLEMENTED: there is none.
+  // Chooses the first of cuDNN's proposals that keeps to the limits. UNIMPLEMENTED: there is none.
   static absl::StatusOr<Plan> Choose(const Libraries& libraries, const PlanDevice& device,
                                      std::span<const Descriptor> operations,
                                      const PlanLimits& limits);
 
   size_t workspace_bytes() const { return workspace_; }
-  // Its number among cuDNN's for such a graph. 0 can do most, and is the slowest.
+  // The engine's number among cuDNN's engines for such a graph. Engine 0 supports most and is
+  // slowest.
   int64_t engine() const { return engine_; }
-  // Asynchronous on the handle's stream. UNIMPLEMENTED: it cannot after all, and nothing was done.
+  // Runs asynchronously on the handle's stream. UNIMPLEMENTED means that the engine refused and
+  // nothing was computed.
   absl::Status Run(cudnnHandle_t handle, std::span<const Bound> tensors, void* workspace) const;
 
  private:

@@ -1,5 +1,5 @@
-// cuBLAS and cuDNN, opened when they are wanted, so that where they are missing is a line and not a
-// plug-in that does not load. Never closed.
+// cuBLAS and cuDNN, opened on demand, so that a missing library is an error message and not a
+// plug-in that does not load. They are never closed.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-// Every function that is called, by library. cuBLAS brings cuBLASLt.
+// Every function that is called, by library. cuBLAS includes cuBLASLt.
 #define PARACORD_CUBLAS_CALLS(X)                                       \
   X(cublasCreate_v2)                                                   \
   X(cublasDestroy_v2)                                                  \
@@ -51,12 +51,13 @@ struct Libraries {
 #undef PARACORD_POINTER
 };
 
-// Names as for dlopen. The error names the library or the function that is missing.
+// Opens both libraries; names are as for dlopen. The error names the library or function that is
+// missing.
 absl::StatusOr<const Libraries*> OpenLibraries(const std::string& cublas, const std::string& cudnn);
 
-// For each of them: the error says that `what`, or the function, is missing.
+// Opens one library. The error says that `what`, or the function, is missing.
 absl::StatusOr<void*> OpenLibrary(const char* what, const std::string& name);
-// That the files which a library opens by itself are there, beside it or where the loader looks.
+// Checks that the files which a library opens by itself exist, beside it or on the loader's path.
 absl::Status CheckParts(const char* what, void* library, std::span<const char* const> parts);
 absl::StatusOr<void*> FindSymbol(void* library, const std::string& file, const char* name);
 template <class Function>

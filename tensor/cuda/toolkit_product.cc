@@ -13,7 +13,7 @@
 namespace paracord::cuda {
 namespace {
 
-constexpr size_t kChosenMax = 4096;  // shapes, which are few but for batches of all sizes
+constexpr size_t kChosenMax = 4096;  // shapes; few, unless batches come in all sizes
 
 #define RETURN_IF_CUBLAS(name, ...) \
   RETURN_IF_ERROR(StatusOf(libraries_, #name, libraries_.name(__VA_ARGS__)))
@@ -24,7 +24,7 @@ cudaDataType_t TypeOf(Operands operands) {
                                           : CUDA_R_32F;
 }
 
-// Bytes, as far as algorithms care.
+// The alignment in bytes, up to 256, which is as far as algorithms care.
 uint32_t AlignmentOf(const void* at) {
   const auto address = reinterpret_cast<uintptr_t>(at) | 256;
   return static_cast<uint32_t>(address & -address);

@@ -1,5 +1,5 @@
-// Products by cuBLASLt, which adds the bias and has the ReLU in the same kernel. Its algorithm is
-// chosen once for a shape.
+// Products by cuBLASLt, with bias and ReLU as a fused epilogue. The algorithm is chosen once for
+// each shape.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace paracord::cuda {
 
 class ToolkitProducts {
  public:
-  // What is given must live longer. The workspace is the device's memory, for one stream.
+  // All arguments must outlive this object. The workspace is device memory, used on one stream.
   ToolkitProducts(const Libraries& libraries, cublasLtHandle_t handle, void* workspace,
                   size_t workspace_bytes)
       : libraries_(libraries),
@@ -25,8 +25,8 @@ class ToolkitProducts {
         workspace_(workspace),
         workspace_bytes_(workspace_bytes) {}
 
-  // Asynchronous on the stream. False: cuBLASLt has no algorithm for it, and nothing was done.
-  // `tf32`: kTf32 is heeded.
+  // Runs the product asynchronously on the stream. Returns false if cuBLASLt has no algorithm for
+  // it; then nothing was computed. kTf32 is ignored unless `tf32` is set.
   absl::StatusOr<bool> Run(const GemmCall& call, bool tf32, Stream stream);
 
  private:
@@ -48,7 +48,7 @@ class ToolkitProducts {
   const cublasLtHandle_t handle_;
   void* const workspace_;
   const size_t workspace_bytes_;
-  std::map<std::string, Chosen> chosen_;  // by what an algorithm depends on
+  std::map<std::string, Chosen> chosen_;  // the key is everything that the choice depends on
   bool said_slow_ = false;
 };
 

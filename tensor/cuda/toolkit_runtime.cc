@@ -26,7 +26,8 @@ namespace {
 
 constexpr size_t kCublasWorkspace = 32 << 20;  // what cuBLAS advises for the largest GPUs
 constexpr size_t kCodeBytesMax = 512 << 20;    // cuDNN's, cuBLAS' and our kernels, loaded lazily
-constexpr std::chrono::seconds kAskingMax(2);  // asking for sums, which waits for nobody
+// limit for issuing an all-reduce, which waits for nobody
+constexpr std::chrono::seconds kAskingMax(2);
 
 #define RETURN_IF_CUDA(name, ...) RETURN_IF_ERROR(StatusOf(#name, name(__VA_ARGS__)))
 
@@ -49,7 +50,7 @@ class ToolkitRuntime : public Runtime {
   }
   absl::Status Init() {
     RETURN_IF_ERROR(UseDevice());
-    cudaFuncAttributes kernel;  // of which there may be none for this GPU
+    cudaFuncAttributes kernel;  // the plug-in may have no kernels for this GPU
     RETURN_IF_CUDA(cudaFuncGetAttributes, &kernel, MapKernel<FillBody>());
     int major = 0;
     RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device_);
@@ -63,7 +64,7 @@ class ToolkitRuntime : public Runtime {
 
   bool has_bfloat16() const override { return has_bfloat16_; }
 
-  // That of its device, which goes with it.
+  // Takes the group's communicator of this device, and destroys it in the end.
   void JoinGroup(const Nccl& nccl, NcclComm comm) {
     nccl_ = &nccl;
     comm_ = comm;
@@ -225,7 +226,7 @@ class ToolkitRuntime : public Runtime {
   }
 
   absl::Status Gemm(const GemmCall& call, Stream stream) override {
-    // What works in the same memory is asked of one stream.
+    // Calls that share the workspace must be issued on one stream.
     ASSIGN_OR_RETURN(const bool done, products_->Run(call, has_bfloat16_, stream));
     if (done) return absl::OkStatus();
     RETURN_IF_ERROR(UseStream(stream));
@@ -234,7 +235,8 @@ class ToolkitRuntime : public Runtime {
     const cudaDataType_t type = call.operands == Operands::kBfloat16  ? CUDA_R_16BF
                                 : call.operands == Operands::kFloat16 ? CUDA_R_16F
                                                                       : CUDA_R_32F;
-    const bool tf32 = call.operands == Operands::kTf32 && has_bfloat16_;  // the same GPUs
+    // TF32 needs the same GPUs as bfloat16
+    const bool tf32 = call.operands == Operands::kTf32 && has_bfloat16_;
     const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const bool given = call.factors != nullptr;
     const float *const alpha = given ? call.factors : &one, *const beta = given ? alpha + 1 : &zero;
@@ -272,8 +274,9 @@ class ToolkitRuntime : public Runtime {
     const absl::Status ended = StatusOf(*nccl_, "ncclGroupEnd", nccl_->ncclGroupEnd());
     return asked.ok() ? ended : asked;
   }
-  // It frees the communicator, which a thread that asks for a sum just now still uses. Should that
-  // wait for the others against expectation, only this ends it.
+  // ncclCommAbort frees the communicator, so it waits until no thread is issuing an all-reduce. If
+  // that thread hangs in NCCL, the wait ends after kAskingMax, because only the abort can end such
+  // a hang.
   void AbortGroup() override {
     aborted_ = true;
     const std::unique_lock lock(comm_mu_, kAskingMax);
@@ -281,12 +284,12 @@ class ToolkitRuntime : public Runtime {
   }
 
  private:
-  // To a stream a sum that was given up is one that is done, whatever is there.
+  // An aborted all-reduce counts as done for the stream, with undefined results.
   absl::Status GroupStatus() const {
     return aborted_ ? absl::DataLossError("the group of GPUs was given up") : absl::OkStatus();
   }
-  // Which cuBLASLt would have done in the same kernel. Of products that lie one after the other, as
-  // all do that have one.
+  // Adds bias and ReLU, which cuBLASLt would have fused. The products lie one after another, as all
+  // products with a bias do.
   absl::Status AddBias(const GemmCall& call, Stream stream) {
     if (call.bias == nullptr && !call.relu) return absl::OkStatus();
     const int64_t n = call.batch * call.m * call.n;
@@ -296,8 +299,8 @@ class ToolkitRuntime : public Runtime {
                    static_cast<uint32_t>(blocks), 1, kThreads},
                   stream);
   }
-  // cuBLAS would allocate where it works, which a captured graph must not, and every change of the
-  // stream takes back what it was given.
+  // Gives cuBLAS its workspace, which every change of the stream takes back. cuBLAS would otherwise
+  // allocate memory, which is not allowed while a graph is captured.
   absl::Status UseStream(Stream stream) {
     if (stream == cublas_stream_) return absl::OkStatus();
     RETURN_IF_ERROR(
@@ -322,13 +325,13 @@ class ToolkitRuntime : public Runtime {
   Stream cublas_stream_ = nullptr;
   std::set<Event> host_events_;
   bool capturing_ = false;
-  const Nccl* nccl_ = nullptr;  // of a group
+  const Nccl* nccl_ = nullptr;  // set on members of a group
   std::atomic<bool> aborted_ = false;
   std::timed_mutex comm_mu_;
   NcclComm comm_ = nullptr;
 };
 
-// Without a context of the device, which takes long.
+// Checks the GPU without creating a context, which would take long.
 absl::Status CheckArchitecture(int device) {
   int major = 0, minor = 0;
   RETURN_IF_CUDA(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, device);
@@ -359,7 +362,7 @@ absl::StatusOr<int> CountDevices() {
   }
   if (error == cudaErrorNoDevice) return absl::FailedPreconditionError("no GPU");
   RETURN_IF_ERROR(StatusOf("cudaGetDeviceCount", error));
-  // One that is too old is found out when it is used, unless all are.
+  // A device that is too old is reported when it is used, unless all are too old.
   absl::Status usable = CheckArchitecture(0);
   for (int device = 1; device < count && !usable.ok(); ++device) {
     if (CheckArchitecture(device).ok()) usable = absl::OkStatus();

@@ -1,4 +1,4 @@
-// The table of calls (runtime.h) on a GPU: the CUDA runtime, cuBLAS and cuDNN.
+// The Runtime (runtime.h) of a real GPU, by the CUDA runtime, cuBLAS, cuDNN and NCCL.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 namespace paracord::cuda {
 
 struct ToolkitOptions {
-  bool deterministic = true;  // only algorithms that give the same bits in each run
+  bool deterministic = true;  // only algorithms that give the same bits in every run
 };
 
-// An error that says what is missing: the driver, a device, cuBLAS or cuDNN.
+// Counts the GPUs. The error says what is missing: the driver, a device, cuBLAS or cuDNN.
 absl::StatusOr<int> CountDevices();
 absl::StatusOr<std::unique_ptr<Runtime>> MakeToolkitRuntime(int device,
                                                             const ToolkitOptions& options);
-// Of the first `count` devices, as a group.
+// Makes the runtimes of the first `count` devices, joined in a group by NCCL.
 absl::StatusOr<std::vector<std::unique_ptr<Runtime>>> MakeToolkitGroup(
     int count, const ToolkitOptions& options);
 

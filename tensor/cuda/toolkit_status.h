@@ -1,5 +1,5 @@
-// Errors of CUDA as Status. DATA_LOSS: the device's state is lost, and only a new process can go on
-// (sticky errors). RESOURCE_EXHAUSTED: memory.
+// CUDA's errors as Status. DATA_LOSS: the device's context is lost (sticky errors), and only a new
+// process can use the device again. RESOURCE_EXHAUSTED: out of memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -40,7 +40,7 @@ inline bool IsSticky(cudaError_t error) {
 
 inline absl::Status StatusOf(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return absl::OkStatus();
-  (void)cudaGetLastError();  // an error that is not sticky goes when it is read
+  (void)cudaGetLastError();  // clears an error that is not sticky
   const auto code = error == cudaErrorMemoryAllocation ? absl::StatusCode::kResourceExhausted
                     : IsSticky(error)                  ? absl::StatusCode::kDataLoss
                                                        : absl::StatusCode::kInternal;
@@ -63,8 +63,9 @@ inline absl::Status StatusOf(const Libraries& libraries, const char* call, cudnn
                       absl::StrCat(call, ": ", libraries.cudnnGetErrorString(status)));
 }
 
-// It is not a convolution or an algorithm that cuDNN cannot do: it computes nothing on this
-// machine, or there is no memory. Since version 9 the last digits say which.
+// True if the error is about this machine (cuDNN can compute nothing here, or memory is short) and
+// not about a convolution or an algorithm that cuDNN does not support. Since cuDNN 9 the last
+// digits tell.
 inline bool IsOfMachine(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_SUCCESS:
@@ -76,7 +77,7 @@ inline bool IsOfMachine(cudnnStatus_t status) {
     case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
     case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
       return true;
-    default:  // the first are about the library itself
+    default:  // the first category is about the library itself
       return CUDNN_STATUS_CATEGORY(status) < CUDNN_STATUS_BAD_PARAM;
   }
 }

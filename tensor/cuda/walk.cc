@@ -1,4 +1,4 @@
-// Operations along a walk: walks of few axes become one launch.
+// Operations along a walk. A walk of few axes is one launch.
 #include "tensor/cuda/walk.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ int64_t Elements(const Walk& walk) {
   return elements;
 }
 
-// Those axes of a walk that are taken(step of y), in the order in which y lies, unless it stands
-// still; such as can be walked as one are one.
+// The axes of a walk for which taken(stride of y) is true, ordered by y's strides unless those are
+// 0. Axes that can be walked as one are joined.
 template <class Taken>
 Walk Joined(const Walk& walk, const Taken& taken) {
   std::vector<size_t> axes;
@@ -55,7 +55,7 @@ Axes AxesOf(const Walk& walk) {
   return axes;
 }
 
-// Calls work(axes, a, b, y) for walks of at most kAxesMax axes: outer ones are walked here.
+// Calls work(axes, a, b, y) for walks of at most kAxesMax axes; outer axes are looped over here.
 template <class Work>
 void Within(const Walk& walk, ConstTensor a, ConstTensor b, Tensor y, const Work& work) {
   if (walk.dims.size() <= kAxesMax) return work(AxesOf(walk), a, b, y);
@@ -68,7 +68,7 @@ void Within(const Walk& walk, ConstTensor a, ConstTensor b, Tensor y, const Work
   }
 }
 
-// Whether y is a with its last two axes changed for each other, and nothing else; y's are the last.
+// True if y is a with its last two axes swapped and nothing else. The axes are in y's order.
 bool Transposes(const Axes& y) {
   if (y.count < 2) return false;
   const int last = y.count - 1, before = last - 1;
@@ -81,7 +81,7 @@ bool Transposes(const Axes& y) {
   return whole;
 }
 
-// Of a sum, y moves along the outer axes; one rounding of all of it.
+// Sums over the inner walk for each element of the outer walk, with one rounding at the end.
 void SumWalk(Engine& engine, const Walk& outer, const Walk& inner, bool across, ConstTensor a,
              Tensor y) {
   if (inner.dims.size() <= kAxesMax) {
@@ -92,7 +92,7 @@ void SumWalk(Engine& engine, const Walk& outer, const Walk& inner, bool across, 
                                   SumWalkBody{axes, each, pa, py});
                   });
   }
-  // More than a kernel takes: what is added up is laid side by side first.
+  // There are more axes than a kernel takes: the elements are first copied side by side.
   const int64_t outputs = Elements(outer), count = Elements(inner);
   float* const beside = engine.Work<float>(Scratch::kMore, outputs * count);
   if (beside == nullptr) return;
@@ -120,7 +120,7 @@ void CopyWalk(Engine& engine, const Walk& walk, bool add, ConstTensor a, Tensor 
   const Walk outer = Joined(walk, [&](int64_t step) { return !add || step != 0; });
   const Walk inner = Joined(walk, [&](int64_t step) { return add && step == 0; });
   if (!inner.dims.empty()) {
-    // Neighbouring threads read neighbouring numbers.
+    // Neighbouring threads should read neighbouring numbers.
     const bool across = !outer.dims.empty() && std::abs(outer.a.back()) < std::abs(inner.a.back());
     return SumWalk(engine, outer, inner, across, a, y);
   }

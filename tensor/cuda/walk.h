@@ -1,4 +1,4 @@
-// Bodies of kernels along a walk, and of gathers and scatters.
+// Kernel bodies along a walk (Walk in ops.h), and of gathers and scatters.
 #pragma once
 
 #include <cmath>
@@ -11,10 +11,11 @@ namespace paracord::cuda {
 
 constexpr int kAxesMax = 8;
 
-// A Walk of few axes, as a kernel gets it: at least one.
+// A Walk of 1 to kAxesMax axes, as a kernel argument.
 struct Axes {
-  // So many elements of the outermost axis may be a thread's, as far apart as they can be:
-  // neighbouring threads keep neighbours, and where they lie is worked out once.
+  // The number of elements along the outermost axis that one thread handles. They are as far apart
+  // as possible, so that neighbouring threads keep neighbouring elements, and the division of the
+  // index into axes is done once for all of them.
   static constexpr int kTogether = 4;
   int count = 1;
   int64_t dims[kAxesMax] = {1}, a[kAxesMax] = {}, b[kAxesMax] = {}, y[kAxesMax] = {};
@@ -22,13 +23,13 @@ struct Axes {
 
   struct At {
     int64_t a = 0, b = 0, y = 0;
-    int64_t first = 0;  // along the outermost axis
+    int64_t first = 0;  // index along the outermost axis
   };
   template <class Index>
   PARACORD_HD At By(Index i) const {
     At at;
 #ifdef __CUDACC__
-#pragma unroll 1  // several of this function are in a kernel
+#pragma unroll 1  // a kernel inlines this function several times
 #endif
     for (int axis = count; axis-- > 1;) {
       const auto dim = static_cast<Index>(dims[axis]);
@@ -41,7 +42,7 @@ struct Axes {
     at.first = static_cast<int64_t>(i);
     return Further(at, at.first);
   }
-  // Division of 32 bits is several times faster.
+  // Uses 32-bit indices where they suffice: their division is several times as fast.
   PARACORD_HD At Of(int64_t i) const {
     return total <= 0x7fffffff ? By(static_cast<uint32_t>(i)) : By(static_cast<uint64_t>(i));
   }
@@ -50,7 +51,7 @@ struct Axes {
   }
   PARACORD_HD int64_t Apart() const { return (dims[0] + kTogether - 1) / kTogether; }
   int64_t Threads() const { return total == 0 ? 0 : total / dims[0] * Apart(); }
-  // work(k, At) for each of thread i's, which are At.
+  // Calls work(k, at) for each of the thread's elements; `at` is the place of the first.
   template <class Work>
   PARACORD_HD void Together(const At& at, const Work& work) const {
     const int64_t apart = Apart();
@@ -79,9 +80,9 @@ struct CopyWalkBody {
   }
 };
 
-// Matrices a (rows, columns), one after the other, become y (columns, rows). Each 64 threads take
-// tiles of 8 x 8 below each other, so that those of a warp read whole sectors of memory, and write
-// halves of them; where they lie is worked out once.
+// Transposes matrices: a (rows, columns), one after another, become y (columns, rows). Each 64
+// threads take tiles of 8 x 8 one below the other, so that a warp reads whole sectors of memory and
+// writes half sectors; the index is divided once for all tiles of a thread.
 struct TransposeBody {
   static constexpr int kTile = 8, kTiles = 4, kRows = kTile * kTiles;
   int64_t rows, columns;
@@ -89,7 +90,7 @@ struct TransposeBody {
   AnyOut y;
   PARACORD_HD int64_t Down() const { return (rows + kRows - 1) / kRows; }
   PARACORD_HD int64_t Across() const { return (columns + kTile - 1) / kTile; }
-  // Of so many matrices.
+  // The number of threads for so many matrices.
   int64_t Threads(int64_t matrices) const { return matrices * Down() * Across() * kTile * kTile; }
   template <class Index>
   PARACORD_HD void Move(Index i) const {
@@ -114,7 +115,7 @@ struct TransposeBody {
   }
 };
 
-// Adds over the axes along which y does not move.
+// Sums over the axes along which y has stride 0.
 struct SumWalkBody {
   using Value = double;
   using Loaded = Bits;
@@ -191,7 +192,7 @@ struct BinaryBody {
   }
 };
 
-// Of tensors that lie as they are walked.
+// A binary operation on tensors that are contiguous along the walk.
 struct FlatBinaryBody {
   struct Loaded {
     Bits a, b;
@@ -206,7 +207,7 @@ struct FlatBinaryBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// -1: outside of the table.
+// The row of the table that `id` selects, or -1 if it lies outside of the table.
 PARACORD_HD inline int64_t RowOf(float id, int64_t rows) {
   return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
 }
@@ -221,8 +222,8 @@ struct GatherBody {
   }
 };
 
-// The scatter sorts the places by their rows, so that sums have an order without atomics. A key is
-// row * count + place: no two are the same.
+// The scatter sorts places by row, so that sums have a fixed order without atomics. A key is row *
+// count + place, so that all keys differ.
 struct ScatterKeyBody {
   int64_t count, rows;
   In ids;
@@ -233,7 +234,7 @@ struct ScatterKeyBody {
   }
 };
 
-// Merges runs of `run` keys, sorted, two by two: each key finds its place in the other run.
+// Merges sorted runs of `run` keys two by two: each key finds its position in the other run.
 struct MergeRunsBody {
   int64_t count, run;
   Ptr<const int64_t> from;
@@ -259,9 +260,9 @@ struct MergeRunsBody {
   }
 };
 
-// The first place of each row sums up all of them, in their order. A row may have most of the
-// places (an id that pads): several are loaded at once, before it is known how many of them are the
-// row's.
+// The thread of the first place of each row sums up all places of the row, in order. One row may
+// have most of the places (a padding id), so several elements are loaded before it is known whether
+// they belong to the row.
 struct ScatterSumBody {
   static constexpr int kPlaces = 16;
   int64_t count, width, rows;
@@ -271,7 +272,7 @@ struct ScatterSumBody {
   PARACORD_HD void operator()(int64_t i) const {
     const int64_t at = i / width, column = i % width;
     const int64_t row = keys[at] / count;
-    const int64_t begin = row * count, end = begin + count;  // keys of the row
+    const int64_t begin = row * count, end = begin + count;  // the keys of the row
     if (row >= rows || (at > 0 && keys[at - 1] >= begin)) return;
     float sum = 0;
     bool more = true;

@@ -1,6 +1,6 @@
-// Bodies of the kernels of windows over images: pooling, and convolutions that cuDNN has no
-// algorithm for. Pooling is ours because cuDNN pads both ends alike and leaves open which of equal
-// maxima gets the gradient.
+// Kernel bodies of windows over images: pooling, and convolutions that cuDNN has no algorithm for.
+// Pooling is ours because cuDNN pads both ends equally and does not specify which of equal maxima
+// gets the gradient.
 #pragma once
 
 #include "tensor/cuda/pointer.h"
@@ -8,7 +8,7 @@
 
 namespace paracord::cuda {
 
-// An element of (batch, height, width, channels).
+// The indices of an element of (batch, height, width, channels).
 struct Pixel {
   int64_t batch, y, x, channel;
 };
@@ -17,14 +17,14 @@ PARACORD_HD inline Pixel PixelOf(int64_t i, int64_t height, int64_t width, int64
   return {y / height, y % height, x % width, i % channels};
 }
 
-// Where tap `at` of window `out` lies, or -1 outside of the image.
+// The pixel under tap `at` of window `out`, or -1 outside of the image.
 PARACORD_HD inline int64_t TapOf(const WindowAxis& axis, int64_t out, int64_t at) {
   const int64_t in = out * axis.stride + at * axis.dilation - axis.pad_before;
   return in >= 0 && in < axis.in ? in : -1;
 }
 
-// The windows that may have `in` under one of their taps. Those of an axis are counted in an int,
-// as its taps are, which leaves registers to a loop over both axes.
+// The windows that may have pixel `in` under one of their taps. Windows and taps of an axis are
+// counted in ints, which saves registers in the loop over both axes.
 struct Windows {
   int begin, end;
 };
@@ -35,16 +35,16 @@ PARACORD_HD inline Windows WindowsOver(const WindowAxis& axis, int64_t in) {
   return {static_cast<int>(begin), static_cast<int>(end < axis.out ? end : axis.out)};
 }
 
-// Which tap of window `out` lies on `in`, or -1.
+// The tap of window `out` that lies on `in`, or -1.
 PARACORD_HD inline int TapOn(const WindowAxis& axis, int64_t out, int64_t in) {
   const int64_t from = in + axis.pad_before - out * axis.stride;
   const int64_t tap = axis.dilation == 1 ? from : from / axis.dilation;
   return from >= 0 && tap * axis.dilation == from && tap < axis.size ? static_cast<int>(tap) : -1;
 }
 
-// So many channels of a pixel are a thread's, where that leaves neighbours enough: to find out
-// which pixel and windows they are takes longer than what is done with them. They lie `apart` from
-// each other, so that neighbouring threads have neighbouring channels.
+// The number of channels of a pixel that one thread handles, if enough neighbours are left: finding
+// the pixel and its windows takes longer than the work on one channel. They lie `apart` from each
+// other, so that neighbouring threads have neighbouring channels.
 constexpr int kPoolTogether = 4;
 PARACORD_HD inline int PoolTogether(int64_t channels) {
   return channels % kPoolTogether == 0 && channels >= 8 * kPoolTogether ? kPoolTogether : 1;
@@ -54,8 +54,8 @@ struct PoolBody {
   PoolShape s;
   AnyIn x;
   AnyOut y;
-  Ptr<int> taps;  // of a maximum: where it was; of an average: how many lie inside
-  int64_t part;   // PoolPart
+  Ptr<int> taps;  // of a maximum: its tap; of an average: how many taps lie inside the image
+  int64_t part;   // the length of a partial sum (PoolPart)
   PARACORD_HD void operator()(int64_t i) const {
     const int together = PoolTogether(s.channels);
     const int64_t apart = s.channels / together;
@@ -144,7 +144,7 @@ struct PoolBackwardBody {
   }
 };
 
-// kernel (h, w, in / groups, out).
+// Computes a convolution; the kernel is (h, w, in / groups, out).
 struct ConvBody {
   ConvShape s;
   AnyIn x;
@@ -196,7 +196,7 @@ struct ConvInputBody {
   }
 };
 
-// An element of the kernel over all windows.
+// Sums an element of the kernel's gradient over all windows.
 struct ConvKernelBody {
   using Value = float;
   static constexpr bool kMaps = false;
