@@ -1,4 +1,4 @@
-// Builds gradient programs from Keras model files. Pure but for the device's own memory; one
+// Builds gradient programs from Keras model files. Pure, except for the device's memory; one
 // thread.
 #pragma once
 
@@ -14,8 +14,9 @@
 
 namespace paracord {
 
-// Builds the job's model for data of this schema, on the device of `ops`. The error has a line for
-// each problem of model, loss and metrics; it names the layer, and says what is supported.
+// Builds the job's model for data of this schema on the device of `ops`. The error has one line for
+// each problem of the model, the losses and the metrics; a line names the layer and says what is
+// supported.
 absl::StatusOr<std::unique_ptr<GradientProgram>> BuildKerasProgram(const Job& job,
                                                                    const Batch& schema,
                                                                    std::unique_ptr<Ops> ops);

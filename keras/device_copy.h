@@ -1,6 +1,6 @@
-// What a run needs of the host's memory on the device, and the other way round: slots of device
-// memory that grow as needed. Where the device's memory is the host's nothing is copied. Owned by
-// the program, goes before the Ops; used by one thread.
+// Copies between the host's memory and the device's, in numbered slots of device memory that grow
+// as needed. If the device uses the host's memory, nothing is copied. Owned by the program and
+// destroyed before the Ops; used by one thread.
 #pragma once
 
 #include <span>
@@ -16,17 +16,19 @@ class DeviceCopy {
  public:
   explicit DeviceCopy(Ops& ops) : ops_(ops) {}
 
-  // The numbers as the device sees them, until the slot's next use. `host` may change at once.
+  // Copies `host` to the device and returns the copy, valid until the slot's next use. `host` may
+  // change as soon as this returns.
   absl::StatusOr<const float*> Upload(size_t slot, std::span<const float> host);
-  // Where they will be once Send was called, beside what is computed: `host` stays as it is until
-  // Ops::Finish. Once a Finish; a slot that was sent is not sent again.
+  // Returns where the numbers of `host` will be once Send is called; Send copies them beside the
+  // computation (Ops::UploadBeside), so `host` must not change until Ops::Finish. A slot may be
+  // expected and sent once between two Finishes.
   absl::StatusOr<const float*> Expect(size_t slot, std::span<const float> host);
   void Send(size_t slot);
-  // Where the device is to write what is wanted in `host`: Download then brings it there. It is
-  // there after Ops::Finish, or when Ops::AwaitDownload says the slot's number.
+  // Returns device memory for numbers that are wanted in `host`; Download copies them there. They
+  // are in `host` after Ops::Finish, or as soon as Ops::AwaitDownload returns the slot's number.
   absl::StatusOr<float*> Reserve(size_t slot, std::span<float> host);
   void Download(size_t slot, bool awaited);
-  // Of the slots together; giving them back.
+  // The bytes of all slots on the device; Release frees them.
   int64_t bytes() const;
   void Release() { slots_.clear(); }
 
@@ -44,7 +46,7 @@ class DeviceCopy {
   std::vector<Slot> slots_;
 };
 
-// What lies on the device as the host sees it: in place, or in `copy`. Waits for it.
+// Returns device memory as the host sees it: in place, or copied to `copy`. Waits for the device.
 absl::StatusOr<std::span<const float>> ReadBack(Ops& ops, int64_t n, const float* device,
                                                 std::vector<float>& copy);
 

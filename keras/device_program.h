@@ -1,6 +1,6 @@
-// The Keras program on what --device says (tensor/device.h): a GPU, all of them, or the
-// processor; with auto also on the processor where a GPU is there but of no use. No thread of its
-// own.
+// Builds the Keras program on the device that --device chose (tensor/device.h): a GPU, all of them,
+// or the processor. With "auto" it falls back to the processor if the GPU cannot be used. It starts
+// no thread.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,23 @@
 namespace paracord {
 
 struct DeviceUse {
-  std::string device;      // that ChooseDevice gave
-  bool automatic = false;  // it was asked for auto: the CPU will do
-  int threads = 1;         // of the processor that may compute
+  std::string device;      // as ChooseDevice returned it
+  bool automatic = false;  // --device was auto, so that the CPU will do
+  int threads = 1;         // number of the processor's threads that may compute
 };
 
 struct DeviceProgram {
   std::unique_ptr<GradientProgram> program;
-  std::string device;  // which computes
-  std::string note;    // why that is another than was chosen, in a line; empty: it is not
+  std::string device;  // the one that computes
+  std::string note;    // why it is not the chosen one, in one line; empty if it is
 };
 
-// How the operations of one device come about.
+// Makes the operations of one device; tests replace it.
 using MakeOpsFn =
     std::function<absl::StatusOr<std::unique_ptr<Ops>>(const std::string& device, int threads)>;
 
-// As BuildKerasProgram and BuildReplicas; an error of the device's own names the device.
+// Builds the program by BuildKerasProgram or BuildReplicas. An error of the device itself names the
+// device.
 absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
                                             const DeviceUse& use, const MakeOpsFn& make = MakeOps);
 

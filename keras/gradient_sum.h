@@ -1,6 +1,7 @@
-// The gradients of a replica's part of a batch on their way out: as they are done they are added
-// over all replicas, several at a time, and the first replica brings them to the host. All ask for
-// the same, in the same order, whatever becomes of a step. Owned by the program; one thread.
+// Adds the gradients of one replica (its part of a batch) over all replicas. Gradients that are
+// final are summed in buckets while others are still computed, and the first replica downloads the
+// sums. All replicas must issue the same all-reduces in the same order, even after an error. Owned
+// by the program; used by its thread.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +15,34 @@ namespace paracord {
 
 class GradientSum {
  public:
-  // `meet` returns when all replicas have come to it, or none will any more. `download` is called
-  // of each variable when its sum was asked for.
+  // `meet` is a barrier: it returns when all replicas have called it, or once they never will.
+  // `download` is called with each variable after its sum was issued.
   GradientSum(Ops& ops, GroupOps& group, std::function<void()> meet,
               std::function<void(size_t)> download)
       : ops_(ops), group_(group), meet_(std::move(meet)), download_(std::move(download)) {}
 
-  // Of the next steps, the same for all replicas: whether sums are asked for only at the end, when
-  // all have come there. On a device a sum waits for those of the others and lets nothing else end.
-  // Another thread that allocates or loads code meanwhile may wait for that device, and never come
-  // to its own sum; so this is for steps in which there may be something to allocate.
+  // Says whether the next steps issue sums only at their end, between two barriers; all replicas
+  // must say the same. An all-reduce occupies the device until the other replicas' devices take
+  // part. A replica that allocates memory or loads code meanwhile may wait for its device to become
+  // idle and never reach its own all-reduce. So sums are held back in steps in which something may
+  // have to be allocated.
   void HoldBack(bool held) { held_ = held; }
 
-  // Of a step: it begins, and where the gradients are, by variable; null data: none.
+  // Begins a step; SetGradients then says where each variable's gradient is (data is null if it has
+  // none).
   void Begin();
   void SetGradients(std::vector<DeviceFloats> gradients) { gradients_ = std::move(gradients); }
-  // The variable's is done.
+  // The variable's gradient is final: it joins the current bucket, which is summed when it is large
+  // enough.
   void Final(size_t variable);
-  // What was not done, for want of examples or because of an error, counts as zeros.
+  // Ends the step. Gradients that did not become final, because the replica had no examples or
+  // failed, take part as zeros.
   void End();
-  // False between Begin and End: others wait for more.
+  // False between Begin and End, while other replicas still wait for sums of this one.
   bool ended() const { return ended_; }
 
-  // The order that all keep to is that of a step in which every gradient was done. Once.
+  // Takes the order of the last step, in which every gradient was final, as the order of all later
+  // steps. Called once.
   void Learn() { order_ = done_; }
 
  private:
@@ -48,7 +54,7 @@ class GradientSum {
   const std::function<void(size_t)> download_;
   bool held_ = false;
   std::vector<size_t> order_;
-  // Of a step.
+  // State of one step.
   std::vector<DeviceFloats> gradients_;
   std::vector<size_t> done_, waiting_;
   size_t waiting_bytes_ = 0;

@@ -1,6 +1,7 @@
 // A model on a device: its layers, the order of their calls, the shapes, the buffers between them,
-// and forward and backward over all of it. Owned by the program (keras_program.h), which owns the
-// Ops too; used by one thread at a time. Knows nothing of losses, data or Keras' files.
+// and forward and backward over all of it. Owned by the program (keras_program.h), which also owns
+// the Ops; used by one thread at a time. Use: Build, PlanTraining, then for each run Prepare,
+// Forward, Backward. It knows nothing of losses, data or Keras' files.
 #pragma once
 
 #include <cstdint>
@@ -22,41 +23,44 @@
 
 namespace paracord {
 
-// What a run says of the variables, by number, as it goes. Either may be empty.
+// Callbacks by which a run tells when it uses each variable (by its number). Either may be empty.
+// They run on the thread of the run.
 struct VariableCallbacks {
-  // Forward is about to ask for what reads the variable, for the first time in this run; at its
-  // end, of those that it had no use for. Each once a run.
+  // Called before Forward issues the first operation that reads the variable, once for each run.
+  // The variables that nothing reads are reported at the end of Forward.
   std::function<void(size_t)> needed;
-  // Backward has asked for the last of what writes the variable's gradient. Each once a run, those
-  // near the losses first; not those without a gradient.
+  // Called after Backward has issued the last operation that writes the variable's gradient, once
+  // for each run, for variables near the losses first. Variables without a gradient are left out.
   std::function<void(size_t)> final;
 };
 
-// What one run over some examples needs; pointers are of the device.
+// The arguments of a run over some examples; pointers are to the device's memory.
 struct GraphCall {
   int64_t batch = 0;
   std::span<const float* const> inputs;      // one for each input of the graph
   std::span<const float* const> parameters;  // one for each variable
   uint64_t key = 0;                          // of the batch, for dropout
-  int64_t first_example = 0;                 // place within the batch
-  float share = 1;                           // of the batch's examples
-  bool last = true;         // of the slices that are computed here: gradients are final
-  bool regularizes = true;  // the last of the batch's: they get the regularizers' part
+  int64_t first_example = 0;                 // index within the batch
+  float share = 1;                           // the part of the batch's examples that this run has
+  bool last = true;  // this is the last slice computed here, so that its gradients are final
+  // this is the batch's last slice, whose gradients include the regularizers'
+  bool regularizes = true;
   const VariableCallbacks* callbacks = nullptr;
 };
 
-// A layer as `paracord validate` shows it.
+// A row of the table that `paracord validate` prints.
 struct LayerRow {
   std::string name, class_name;
   Shape output;
-  int64_t parameters = 0;     // 0 where an earlier row has them
-  int64_t multiply_adds = 0;  // forward, one example
-  // And backward: as many for the gradients of variables, and for those of inputs, where wanted.
+  int64_t parameters = 0;     // 0 if an earlier row has them
+  int64_t multiply_adds = 0;  // forward, for one example
+  // Forward and backward for one example: as many again for the gradients of variables, and for
+  // those of inputs, where these are wanted.
   int64_t training_multiply_adds = 0;
-  int64_t floats = 0;  // kept for one example
+  int64_t floats = 0;  // memory kept for one example
 };
 
-// A use of the device's memory, in bytes.
+// One use of the device's memory, in bytes.
 struct MemoryRow {
   enum class Kind { kParameters, kBatch, kValues, kGradients, kLayers, kWork, kCode };
   Kind kind = Kind::kValues;
@@ -68,84 +72,86 @@ class Graph {
  public:
   using Value = size_t;  // the output of a node
   static constexpr Value kNone = SIZE_MAX;
-  static constexpr Value kUnknown = SIZE_MAX - 1;  // while a graph with problems is built
+  static constexpr Value kUnknown = SIZE_MAX - 1;  // only while a graph with problems is built
 
-  // `data` has the shape of the examples for each input of the model, by position; nullopt: not
-  // known. Each layer that cannot be had is a problem of its own; what comes after it is looked at
-  // as far as that goes. Null: because of a problem, or of data, an output's shape is not known.
+  // Builds the graph of a model. `data` has, for each input of the model by position, the shape of
+  // the examples, or nullopt if it is not known. Each layer that cannot be built adds a problem of
+  // its own, and the layers after it are checked as far as possible. Returns null if the shape of
+  // an output is unknown, because of a problem or of missing data.
   static std::unique_ptr<Graph> Build(Ops& ops, const ModelSpec& model,
                                       std::span<const std::optional<Shape>> data,
                                       Problems& problems);
 
-  // As what an InputLayer takes examples of this shape. The error names the layer.
+  // The shape that an InputLayer gives to examples of shape `data`. The error names the layer.
   static absl::StatusOr<Shape> InputShape(const LayerSpec& layer, bool keras2, const Shape& data);
 
   const std::vector<VariableSpec>& variables() const { return variables_; }
   std::span<const Value> outputs() const { return outputs_; }
   const Shape& shape(Value value) const { return nodes_[value].shape; }
-  // The mask of an output of the model, kNone if it has none.
+  // The mask of an output of the model; kNone if it has none.
   Value mask(size_t output) const { return output_masks_[output]; }
-  // What `value` is the softmax or the sigmoid of, if that is its last step: where Keras finds the
-  // logits. `of_sigmoid`: only of a sigmoid.
+  // If the last step of `value` is a softmax or a sigmoid, returns the logits it is applied to, as
+  // Keras finds them. With `of_sigmoid` only a sigmoid counts.
   std::optional<Value> LogitsOf(Value value, bool of_sigmoid) const;
   std::vector<LayerRow> Describe() const;
-  // Set if an input of the model is ids for an embedding of so many rows.
+  // Set if an input of the model is ids for an embedding; they must be below this.
   std::optional<int64_t> ids_below(size_t input) const;
 
-  // Fixes the values that a loss is taken of, of different memory, and whether Backward will be
-  // asked to add. Once, before Prepare.
+  // Called once, before the first Prepare: fixes the values that losses are computed on, which must
+  // not share memory, and whether Backward will be asked to add. It plans the memory of gradients.
   void PlanTraining(std::span<const Value> loss_values, bool add);
-  // True if they share memory, so that a loss can be taken of one of them only.
+  // True if two values share memory, so that only one of them can be a loss value.
   bool SameMemory(Value a, Value b) const { return nodes_[a].storage == nodes_[b].storage; }
-  // A copy of the value, in memory of its own. Before PlanTraining.
+  // Adds a copy of the value in memory of its own. Called before PlanTraining.
   absl::StatusOr<Value> Duplicate(Value value);
-  // Makes kernels and buffers for runs of so many examples, unless they are there.
+  // Makes the kernels and buffers for runs of `batch` examples, unless they exist. On failure
+  // (RESOURCE_EXHAUSTED) nothing is prepared.
   absl::Status Prepare(int64_t batch);
-  // What it has allocated, and giving that back: then nothing is prepared.
-  // Whether a layer may take fewer bits of its operands, and the device takes all.
+  // True if the precision of a layer allows fewer bits but the device computes in float32 anyway.
   bool PrecisionInVain() const;
+  // The uses of the device's memory, and giving all of it back; then nothing is prepared.
   std::vector<MemoryRow> Memory() const;
   void Release();
 
-  // Inference computes the outputs and all before them, training what the losses and the moving
-  // averages need. The batch size must be prepared.
+  // Computes the outputs (inference), or what the losses and moving averages depend on (training).
+  // The batch size must be prepared.
   void Forward(const GraphCall& call, bool training);
-  // Of the outputs and of values that a loss is taken of.
+  // The tensor of an output or a loss value, after Forward.
   const float* value(Value value) const { return Data(value); }
-  // Where the gradient of the loss by the loss value goes before Backward.
+  // The tensor in which the caller puts the gradient of the loss value before Backward.
   float* loss_gradient(Value loss_value) { return Gradient(loss_value); }
-  // After a Forward in training mode of the same call. d_parameters has null for what is not
-  // wanted; `add`: the gradients are added to what is there. The regularizers' part goes into
-  // `loss` as well.
+  // Computes the gradients after a Forward in training mode of the same call. d_parameters has null
+  // where none is wanted. With `add`, gradients are added to what is there. The regularizers' part
+  // of the loss goes into `loss`.
   void Backward(const GraphCall& call, std::span<float* const> d_parameters, bool add,
                 PendingSum& loss);
-  // What layers' activity regularizers add to the loss, after a Forward of the same call; Backward
-  // adds the gradient.
+  // Adds the activity regularizers' part of the loss to `loss`, after a Forward of the same call.
+  // Backward adds its gradient.
   void ActivityPenalties(const GraphCall& call, PendingSum& loss);
-  // The regularizers' part of the loss, where there is no Backward.
+  // Adds the regularizers' part of the loss to `loss`; for runs without Backward.
   void Penalties(const GraphCall& call, PendingSum& loss);
 
  private:
   struct Node {
     Layer* layer = nullptr;     // null: an input of the graph
-    std::vector<Value> inputs;  // kNone: a mask that is not there
-    size_t data_inputs = 0;     // the others are masks
+    std::vector<Value> inputs;  // kNone: an absent mask
+    size_t data_inputs = 0;     // the inputs after these are masks
     std::vector<Shape> input_shapes;
     Shape shape;
     Operands operands = Operands::kFloat32;
-    bool cast = false;                  // of an input, which belongs to the layer that comes next
-    std::optional<Activation> ends_in;  // the activation that comes next, which is in place
-    bool in_place = false;              // what there is to do is done by the input's kernel
-    size_t storage = 0;                 // views share that of their input
+    bool cast = false;                  // an adapter of an input, shown as part of the next layer
+    std::optional<Activation> ends_in;  // a fused activation: that of the next node
+    bool in_place = false;              // the input's kernel does this node's work
+    size_t storage = 0;                 // views share their input's storage
     size_t first_variable = 0;
-    uint64_t salt = 0;  // sets the node's random numbers apart
+    uint64_t salt = 0;  // makes the node's random numbers differ from other nodes'
     CallMode mode = CallMode::kOfRun;
     std::vector<size_t> turn;     // as in NodeSpec
-    bool needs_gradient = false;  // a trainable variable lies before it or in it
+    bool needs_gradient = false;  // the node or one before it has a trainable variable
     bool in_training = false;     // a loss value or a moving average depends on it
     bool in_backward = false;     // its gradient is computed
-    bool observes = false;        // that is zero: only moving averages want to know of it
-    int later_calls = 0;          // of its layer, in Keras
+    bool observes = false;  // its gradient is zero, but its moving averages are updated in backward
+    int later_calls = 0;    // calls of its layer that come later in Keras' order
   };
   struct PenaltyOn {
     size_t variable = 0;
@@ -160,22 +166,23 @@ class Graph {
     return bfloat16 ? Tensor(reinterpret_cast<uint16_t*>(memory)) : Tensor(memory);
   }
   struct Storage {
-    int64_t size = 0;             // elements of an example
-    bool bfloat16 = false;        // and so is the gradient
-    std::optional<size_t> input;  // of the graph: the caller's memory
+    int64_t size = 0;             // elements of one example
+    bool bfloat16 = false;        // type of the values and of the gradient
+    std::optional<size_t> input;  // set: the memory of the caller's input
     DeviceArray data;
     std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
-    int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }  // of memory, an example
+    // floats of memory for one example
+    int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }
     Tensor In(float* memory) const { return TensorIn(memory, bfloat16); }
   };
   struct Slot {
-    int64_t size = 0;  // floats an example
+    int64_t size = 0;  // floats for one example
     DeviceArray data;
   };
   struct Kernels {
     uint64_t last_used = 0;
     std::vector<std::unique_ptr<Kernel>> nodes;
-    std::vector<int64_t> bytes;  // that each has allocated
+    std::vector<int64_t> bytes;  // bytes that each kernel allocated
   };
 
   struct Sum {
@@ -202,12 +209,12 @@ class Graph {
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   ConstTensor Data(Value value) const;
   Tensor Gradient(Value value) const;
-  // Those of the job, where the layer's policy says nothing.
+  // The layer's precision, or the job's if the layer says nothing.
   Operands OperandsOf(const Node& node) const {
     return tf32_ && node.operands == Operands::kFloat32 ? Operands::kTf32 : node.operands;
   }
   absl::Status ReserveRounded();
-  // Its variables' part of all.
+  // The part of `all` (one entry for each variable) that belongs to the node's variables.
   template <class Pointer>
   static std::span<const Pointer> Of(const std::vector<Pointer>& all, const Node& node) {
     if (all.empty()) return {};
@@ -221,7 +228,7 @@ class Graph {
 
   Ops& ops_;
   bool frozen_ = false;  // as ModelSpec::frozen
-  bool tf32_ = false;    // in all products, not only those of a mixed policy
+  bool tf32_ = false;    // all products may use TF32, not only those of a mixed policy
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;
@@ -232,23 +239,27 @@ class Graph {
   std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
-  std::vector<size_t> last_writer_;     // node, by variable: of its gradient; or kNone
-  int64_t capacity_ = 0;                // examples that the buffers hold
+  // by variable: the last node that writes its gradient, or kNone
+  std::vector<size_t> last_writer_;
+  int64_t capacity_ = 0;                // number of examples that the buffers hold
   std::map<int64_t, Kernels> kernels_;  // by batch size
   uint64_t uses_ = 0;
   Kernels* current_ = nullptr;
-  // By variable, or empty where there are none: for those that products take as bfloat16.
+  // The bfloat16 copies of variables that are operands of products, by variable; null for others,
+  // empty if there are none.
   std::vector<DeviceArray> rounded_;
-  // Of a run.
+  // State of one run.
   std::span<const float* const> inputs_;
   std::vector<const float*> parameters_;
   std::vector<ConstTensor> call_inputs_;
-  std::vector<const uint16_t*> operands_;  // as rounded_, once it has the numbers
+  // like rounded_, but null until Forward has filled the copy
+  std::vector<const uint16_t*> operands_;
   std::vector<Tensor> call_d_inputs_;
   std::vector<float*> call_d_parameters_;
   std::vector<bool> storage_written_, variable_written_, variable_needed_;
   std::vector<Sum> sums_;
-  // Gradients to be added to others: of inputs (floats an example), then of variables.
+  // Scratch memory for gradients that must be added to others: of inputs (floats for one example),
+  // then of variables (floats).
   int64_t scratch_inputs_ = 0, scratch_parameters_ = 0;
   DeviceArray scratch_;
 };

@@ -1,4 +1,4 @@
-// How a Graph comes of a model file; part of graph.h, for the files that build it alone.
+// Builds a Graph from a model file. This is a part of graph.h for the files that build graphs.
 #pragma once
 
 #include <deque>
@@ -15,13 +15,13 @@
 
 namespace paracord {
 
-// A mask by position, which is one for the layer alone; not an argument's name.
+// The key of a mask that is given as second positional argument; it is no argument's name.
 inline constexpr const char* kSecondArgument = "/";
 
-// An error that names the layer.
+// Adds the layer's name to an error.
 absl::Status AtLayer(const Layer& layer, const absl::Status& status);
 
-// Adds the calls of a model file to a graph.
+// Adds the calls of a model file to a graph, in the order of the model's nodes.
 class Graph::Builder {
  public:
   Builder(Graph& graph, const ModelSpec& model, Problems& problems)
@@ -31,7 +31,7 @@ class Graph::Builder {
         layers_(model.layers.size(), nullptr),
         failed_(model.layers.size()) {}
 
-  // True if all outputs are there.
+  // Returns true if all outputs were built.
   bool Add(std::span<const std::optional<Shape>> data);
 
  private:
@@ -60,8 +60,8 @@ class Graph::Builder {
   absl::StatusOr<Value> AddConstant(const Layer& layer, const NumberArray& array,
                                     const absl::StatusOr<Shape>& shape);
   absl::StatusOr<Value> AddHandingMask(const NodeSpec& node);
-  // graph_masks.cc
-  using Masks = std::map<std::string, Value>;  // that a call names
+  // The functions below are in graph_masks.cc.
+  using Masks = std::map<std::string, Value>;  // by the argument that names the mask
   absl::StatusOr<Masks> NamedMasks(const NodeSpec& node, const Layer& layer);
   std::vector<Value> MasksOf(const NodeSpec& node, const Masks& named, const Layer& layer,
                              std::span<const Value> inputs) const;
@@ -88,7 +88,7 @@ class Graph::Builder {
   const ModelSpec& model_;
   Problems& problems_;
   std::vector<Layer*> layers_;
-  std::vector<bool> failed_;                       // by layer: it cannot be made
+  std::vector<bool> failed_;                       // by layer: it could not be made
   std::map<size_t, const NodeSpec*> first_calls_;  // by layer
   std::vector<Value> values_;                      // by node of the model
   std::map<size_t, Value> whole_;  // by node: all outputs of a layer that has several

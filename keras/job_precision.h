@@ -1,4 +1,4 @@
-// What the job's `precision` makes of a model. Pure.
+// Applies the job's `precision` to a model. Pure.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace paracord {
 
-// "bf16", "fp16": layers that the file has in float32 get Keras' policy mixed_bfloat16 or
-// mixed_float16, but for those that give an output of the model, where it matters most. Layers with
-// a policy of their own keep it. "tf32": all products may take 11 bits of their operands. What lies
-// between products is float32 whatever the precision, so that no loss has to be scaled.
+// With "bf16" or "fp16", layers that the file has in float32 get Keras' policy mixed_bfloat16 or
+// mixed_float16, except for the layers that give outputs of the model, where precision matters
+// most; layers with a policy of their own keep it. With "tf32" all products may round their
+// operands to 11 bits. Tensors between layers keep float32's range at any precision, so that no
+// loss needs scaling.
 void ApplyPrecision(const std::string& precision, ModelSpec& model);
 
 }  // namespace paracord

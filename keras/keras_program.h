@@ -1,7 +1,7 @@
-// The Keras model as a GradientProgram: graph, loss and metrics over one device's operations. Made
-// by BuildKerasProgram (gradient_program.h; keras_build.cc), run by keras_program.cc, its memory
-// planned by keras_memory.cc. Owns the Ops and what lies on the device; used by one thread at a
-// time. Knows nothing of preprocessing layers, which have been taken out.
+// The Keras model as a GradientProgram: graph, losses and metrics over one device's operations.
+// Made by BuildKerasProgram (build.cc); memory_report.cc plans its memory. It owns the Ops and
+// everything on the device; used by one thread at a time. Preprocessing layers have been split off
+// before.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,14 @@ namespace paracord {
 class OwedSum;
 class PartRun;
 
-// Of the trace, a line for each of the device's lanes; from 1000 on there are the ps.
+// The rows of a trace for the device's lanes. Rows from 1000 on are those of the ps.
 constexpr int64_t kDeviceTracks = 900;
 constexpr int64_t DeviceTrack(size_t device, int lane) {
   return kDeviceTracks + 4 * static_cast<int64_t>(device) + lane;  // up to 25 devices
 }
 
-// Which part of every batch a program computes, and with whom; the whole unless there is a group.
+// The part of every batch that a program computes, and its group; the whole batch if there is no
+// group.
 struct BatchPart {
   size_t index = 0, count = 1;
   GroupOps* group = nullptr;
@@ -41,7 +42,7 @@ struct BatchPart {
 
 class KerasProgram : public GradientProgram {
  public:
-  // `before`: what `validate` shows above the graph's layers.
+  // `before` has the rows that `validate` shows above the graph's layers.
   KerasProgram(const Job& job, std::unique_ptr<Ops> ops, std::unique_ptr<Graph> graph,
                std::vector<LayerRow> before, const BatchPart& part)
       : job_(job),
@@ -55,7 +56,8 @@ class KerasProgram : public GradientProgram {
         input_copy_(*ops_),
         target_copy_(*ops_),
         weight_copy_(*ops_) {
-    // Parameters come as layers need them, gradients go as they are done.
+    // Each parameter is uploaded when a layer first needs it, each gradient downloaded when it is
+    // final.
     callbacks_.needed = [this](size_t variable) { parameter_copy_.Send(variable); };
     callbacks_.final = [this](size_t variable) {
       gradient_copy_.Download(variable, /*awaited=*/there_ != nullptr);
@@ -70,7 +72,7 @@ class KerasProgram : public GradientProgram {
     callbacks_.final = [this](size_t variable) { gradient_sum_->Final(variable); };
   }
 
-  // `input_columns`: of the schema's inputs, for each input of the graph.
+  // `input_columns` maps each input of the graph to a column of the schema's inputs.
   absl::Status Init(const ModelSpec& model, const Batch& schema, std::vector<size_t> input_columns,
                     Problems& problems);
 
@@ -78,20 +80,22 @@ class KerasProgram : public GradientProgram {
   bool host_memory() const override { return ops_->host_memory(); }
   const std::vector<std::string>& metric_names() const override { return metric_names_; }
 
-  // As ComputeGradients does first.
+  // Does the checks with which ComputeGradients begins.
   absl::Status CheckTrainingBatch(const Batch& batch) const {
     return CheckBatch(batch, /*with_targets=*/true);
   }
-  // Of a part, as in gradient_sum.h.
+  // Calls GradientSum::HoldBack; only for a program that computes a part.
   void HoldBackSums(bool held) { gradient_sum_->HoldBack(held); }
-  // False: it failed before it had its part in all that others wait for.
+  // False if the program failed before it took part in all sums that other parts wait for.
   bool part_ended() const { return !gradient_sum_.has_value() || gradient_sum_->ended(); }
 
-  // Of a part: its part of the loss, and the whole batch's gradients from the first part.
+  // A program that computes a part returns its part of the loss; the first part's gradients are
+  // those of the whole batch.
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override;
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }
-  // Of a part: states whose sums over the parts are the batch's; some may have no values.
+  // A program that computes a part adds states whose sums over all parts are the batch's; some may
+  // be empty.
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
@@ -117,13 +121,13 @@ class KerasProgram : public GradientProgram {
  private:
   friend class OwedSum;
   friend class PartRun;
-  // Where the memory is not the host's: finds out what is needed and takes it, before anything is
-  // computed. RESOURCE_EXHAUSTED says of what there is too much.
+  // If the device has memory of its own: finds out how much is needed and reserves it, before
+  // anything is computed. RESOURCE_EXHAUSTED says what needs the most.
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
   absl::Status PrepareAnother();
   std::vector<MemoryRow> MemoryRows() const;
-  // A batch is computed in slices; those of [begin, end) here.
+  // A batch is computed in `all` slices, of which this program computes [begin, end).
   struct Slices {
     int64_t all = 1, begin = 0, end = 1;
     int64_t count() const { return end - begin; }
@@ -131,7 +135,7 @@ class KerasProgram : public GradientProgram {
   int64_t SliceCount() const { return accumulate_ * static_cast<int64_t>(part_.count); }
   Slices OwnSlices(const Batch& batch) const;
   bool SumsDivisors() const;
-  // Of the usual batch, computed at a time.
+  // The number of examples in a slice of the usual batch.
   int64_t SliceExamples() const {
     return std::max<int64_t>((job_.batch + SliceCount() - 1) / SliceCount(), 1);
   }
@@ -144,11 +148,11 @@ class KerasProgram : public GradientProgram {
   absl::Status BindBatch(const Batch& batch, bool with_targets);
   double NanUnlessFinite(const Batch& batch) const;
   void HideRows(const Batch& batch, std::vector<float>& values) const;
-  // A run over examples [first, first + count) of the batch.
+  // The arguments for a run over examples [first, first + count) of the batch.
   GraphCall Slice(const Batch& batch, int64_t first, int64_t count, uint64_t key);
-  // On the host, of the call's examples; null: there is none.
+  // The head's mask for the call's examples, on the host; null if there is none.
   absl::StatusOr<const float*> Mask(const ModelHead& head, int64_t examples);
-  // By what the sum of a head's losses over all rows of a batch is to be divided.
+  // For each head, the number by which the sum of its losses over the whole batch is divided.
   absl::StatusOr<std::vector<double>> Divisors(const Batch& batch, uint64_t key,
                                                const Slices& slices, bool training);
   absl::Status HeadLoss(size_t index, const Batch& batch, const GraphCall& call, double each,
@@ -160,21 +164,21 @@ class KerasProgram : public GradientProgram {
   const int64_t accumulate_;
   const BatchPart part_;
   const std::unique_ptr<Ops> ops_;
-  const std::unique_ptr<Graph> graph_;  // before ops_ goes
+  const std::unique_ptr<Graph> graph_;  // is destroyed before ops_
   const std::vector<LayerRow> before_;
   std::vector<Column> inputs_schema_;
-  std::vector<size_t> input_columns_;  // of each input of the graph
+  std::vector<size_t> input_columns_;  // by input of the graph
   std::vector<ModelHead> heads_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
-  std::vector<MemoryRow> memory_;  // of the plan
+  std::vector<MemoryRow> memory_;  // from the plan
   bool rehearsing_ = false;
   bool owes_sum_ = false;         // to the other parts of the batch
   mutable bool doubted_ = false;  // a doubt is said once
   MemoryPlan plan_;
-  // Of a run. Pointers are of the device.
+  // State of one run; pointers are to the device's memory.
   DeviceCopy parameter_copy_, gradient_copy_, input_copy_, target_copy_, weight_copy_;
-  std::optional<GradientSum> gradient_sum_;  // of a part
+  std::optional<GradientSum> gradient_sum_;  // only in a program that computes a part
   VariableCallbacks callbacks_;
   std::function<void(size_t)> there_;
   std::vector<const float*> batch_inputs_, batch_targets_;  // of the whole batch

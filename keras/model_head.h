@@ -1,4 +1,4 @@
-// An output of the model that is learnt or measured: its loss, its targets and weights in the data,
+// An output of the model that is trained or measured: its loss, its columns of targets and weights,
 // its metrics. Built once for a program; used by one thread.
 #pragma once
 
@@ -27,12 +27,12 @@ struct ModelHead {
   size_t target = 0;             // column of the batch's targets
   std::optional<size_t> weight;  // column of the batch's weights
   Shape target_shape;
-  int64_t targets_each = 0;  // floats an example
-  int64_t classes = 0;       // targets are indices below; 0: they are not
+  int64_t targets_each = 0;  // floats of one example
+  int64_t classes = 0;       // targets are class indices below this; 0: they are numbers
   bool has_loss = true;
-  LossSpec loss;  // rows and columns hold without a loss too
+  LossSpec loss;  // rows and columns are set even without a loss
   float loss_weight = 1;
-  Graph::Value loss_value = 0;  // what the loss is taken of: the output, or its logits
+  Graph::Value loss_value = 0;  // the output, or its logits
   bool loss_from_logits = false;
   std::vector<MetricSpec> metrics;
 
@@ -46,14 +46,15 @@ struct ModelHead {
   }
 };
 
-// One for each output that has a loss or metrics. Problems name the output, the loss, the metric.
+// Makes a head for each output that has a loss or metrics. Problems name the output, the loss or
+// the metric.
 std::vector<ModelHead> MakeHeads(const Job& job, const ModelSpec& model, Graph& graph,
                                  const Batch& schema, Problems& problems);
-// What is wrong with losses and metrics whatever the shapes are. `model` null: nor are its outputs
-// known.
+// Checks what is wrong with losses and metrics whatever the shapes are. `model` is null if its
+// outputs are unknown.
 void CheckLearning(const Job& job, const ModelSpec* model, Problems& problems);
 
-// Targets are of the right shape and, where they are classes, classes of the model.
+// Checks that targets have the right shape and that class indices are in range.
 absl::Status CheckTargets(const ModelHead& head, const Batch& batch);
 
 // What is surely a mistake in the targets and yet no error: where a label is that the loss takes

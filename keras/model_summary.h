@@ -8,7 +8,8 @@
 
 namespace paracord {
 
-// A line a layer: shape, parameters, multiply-adds and memory of one example, and the totals.
+// One line for each layer, with shape, parameters, multiply-adds and memory of one example, and
+// totals.
 std::string SummaryOf(const std::vector<LayerRow>& rows);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// What the replicas of a program, each in a thread of its own, add up on the host: few numbers, of
-// which all must have their part before any goes on. Thread-safe.
+// Sums of a few numbers over the replicas of a program, each of which calls from a thread of its
+// own. It is also a barrier: a call returns only when all replicas have called. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -17,18 +17,18 @@ class PartSum {
  public:
   explicit PartSum(size_t parts) : parts_(parts) {}
 
-  // The sums over all parts, in their order, so that they are the same for all. ABORTED: after
-  // Abort.
+  // Returns the sums over all parts, added in the order of the parts, so that all get the same
+  // bits. ABORTED after Abort.
   absl::StatusOr<std::vector<double>> Sum(size_t part, std::vector<double> numbers);
-  // Nobody waits any more.
+  // Makes all present and later calls of Sum return ABORTED.
   void Abort();
 
  private:
   const size_t parts_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::vector<std::vector<double>> given_;  // by part; guarded by mu_, as all that follows
-  std::vector<double> sums_;                // of the round before
+  std::vector<std::vector<double>> given_;  // by part; guarded by mu_, as all members below
+  std::vector<double> sums_;                // of the last round
   size_t here_ = 0;
   uint64_t round_ = 0;
   bool aborted_ = false;

@@ -1,4 +1,4 @@
-// A sum of numbers that operations leave: they are there after Ops::Finish (ops.h). One thread.
+// A weighted sum of numbers that operations write at the next Device::Finish. Used by one thread.
 #pragma once
 
 #include <deque>
@@ -7,9 +7,9 @@ namespace paracord {
 
 class PendingSum {
  public:
-  // Where a number goes that counts times `factor`. Lives as long as the sum.
+  // Returns the place of a number that counts times `factor`. It is valid as long as this object.
   double* Add(double factor) { return &parts_.emplace_back(Part{factor}).number; }
-  // In the order of the parts.
+  // The sum in the order of Add, once the numbers are there.
   double Total() const {
     double total = 0;
     for (const Part& part : parts_) total += part.factor * part.number;
@@ -21,7 +21,7 @@ class PendingSum {
     double factor = 1;
     double number = 0;
   };
-  std::deque<Part> parts_;  // which never move
+  std::deque<Part> parts_;  // a deque does not move its elements
 };
 
 }  // namespace paracord

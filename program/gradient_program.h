@@ -1,6 +1,6 @@
-// The one small interface at which the trainer meets whatever computes gradients: parameters in,
-// gradients and metrics out. The Keras model on the CPU implements it; CUDA, plug-ins and the
-// simulator's counting model are others. Used by one thread at a time.
+// The interface between the trainer and what computes gradients: parameters in, gradients and
+// metrics out. Keras models on the CPU and on GPUs implement it, and the simulator's counting
+// model. The trainer calls it from one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,44 +26,48 @@ class GradientProgram {
  public:
   virtual ~GradientProgram() = default;
 
-  // What the model declares; never changes.
+  // The model's variables. They never change.
   virtual const std::vector<VariableSpec>& variables() const = 0;
-  // Of an evaluation: "loss" first, then the job's metrics.
+  // The names of an evaluation's results: "loss" first, then the job's metrics.
   virtual const std::vector<std::string>& metric_names() const = 0;
 
-  // Whether values are read, and gradients written, where they are. Else a device copies them.
+  // True if values are read and gradients written in place; false if a device copies them.
   virtual bool host_memory() const { return true; }
 
-  // Mean loss over the batch and its gradient by every trainable variable; for a moving average,
-  // what it is to be given instead. `batch_key` is a pure
-  // function of the job's seed and the batch's identity (dropout). `gradients` has an empty span
-  // where the variable is not trainable. Does not check for finite values. INVALID_ARGUMENT: the
-  // batch does not fit the model (shape, label out of range).
+  // Returns the mean loss over the batch and writes its gradient by every trainable variable; for a
+  // moving average, the observation that it is updated with. `batch_key` is a pure function of the
+  // job's seed and the batch's identity, and seeds dropout. `gradients` has an empty span for a
+  // variable that is not trained. Results are not checked for finite values. INVALID_ARGUMENT means
+  // that the batch does not fit the model (shape, label out of range); RESOURCE_EXHAUSTED that the
+  // device has too little memory; DATA_LOSS that the device is lost. After an error the contents of
+  // `gradients` are undefined.
   virtual absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                                   ConstTensors values,
                                                   MutableTensors gradients) = 0;
 
-  // Within ComputeGradients and on its thread, runs `there` of each variable whose gradient is in
-  // place while others are still computed, those near the losses first; of the others it may, or
-  // they just are at its end. (Of a GPU: those whose copy has come while it goes on.) Those of a
-  // ComputeGradients that fails after all are of no use. Until it is called with nullptr.
+  // Sets a callback for all later ComputeGradients, until it is set to nullptr. On the thread of
+  // ComputeGradients, `there` is called with each variable whose gradient is complete while others
+  // are still computed, those near the losses first (on a GPU: whose download is complete). The
+  // other gradients are complete when ComputeGradients returns, with or without a call. If
+  // ComputeGradients fails, the gradients reported before are void, too.
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
 
-  // Adds the state of every metric over the batch (inference mode) to `states`, which are merged by
-  // addition: states[i] belongs to metric_names()[i].
+  // Adds the state of every metric over the batch, in inference mode, to `states`; states[i]
+  // belongs to metric_names()[i], and states of batches merge by addition.
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
-  // Model outputs in inference mode, row-major and with their names; for `paracord compute`.
+  // The model's outputs in inference mode, row-major, with their names; for `paracord compute`.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
   // What is surely a mistake in a batch and yet no error, with file and record, for people; empty
   // where nothing is.
   virtual std::string Doubt(const Batch& /*batch*/) const { return ""; }
   // The model layer by layer, for people; empty lines where there are no layers.
   virtual std::string Summary() const { return ""; }
-  // What it takes of the device's memory, in one line for people; empty where that is not known.
+  // The device memory that it uses, in one line for people; empty if that is not known.
   virtual std::string Memory() const { return ""; }
-  // Of a training step, forward and backward, over one example; 0 where that is not known.
+  // Multiply-adds of a training step, forward and backward, over one example; 0 if that is not
+  // known.
   virtual int64_t MultiplyAdds() const { return 0; }
 };
 
