@@ -1,4 +1,4 @@
-// What a call of an attention layer may say beside its tensors, of all of Keras' attention layers.
+// The arguments that calls of all Keras attention layers share, besides tensors.
 #pragma once
 
 #include "keras/layers/layer_config.h"

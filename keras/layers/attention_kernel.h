@@ -1,7 +1,7 @@
-// The kernel of attention with several heads: projections of query, key and value, scores, softmax,
-// weighted values, and their projection. Between the projections everything lies head by head
-// (batch, heads, steps, width), so that scores and values are one batched matmul each. Made by the
-// layer (attention.cc) for a batch size, owned by the graph as every Kernel.
+// The kernel of multi-head attention: projections of query, key and value, scores, softmax,
+// weighted values, and their projection. Between the projections tensors lie head by head (batch,
+// heads, steps, width), so that scores and values are one batched matmul each. Made by the layer
+// (attention.cc) for a batch size, owned by the graph as every Kernel.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,30 @@
 namespace paracord {
 
 struct AttentionPlan {
-  int64_t inner = 1;                                    // sequences of an example
-  int64_t batch = 0, heads = 0, queries = 0, keys = 0;  // batch: sequences; keys: steps of both
-  int64_t query_in = 0, key_in = 0, value_in = 0;       // widths of the inputs
-  int64_t key_width = 0, value_width = 0, out = 0;      // of a head, of a head, of the output
-  bool bias = true, separate_key = false;               // else the value is the key
+  int64_t inner = 1;  // sequences in one example
+  // batch counts sequences; keys and values have as many steps
+  int64_t batch = 0, heads = 0, queries = 0, keys = 0;
+  int64_t query_in = 0, key_in = 0, value_in = 0;  // widths of the inputs
+  // width of a head's key, of its value, and of the output
+  int64_t key_width = 0, value_width = 0, out = 0;
+  bool bias = true, separate_key = false;  // not separate_key: the value is also the key
   bool causal = false, return_scores = false;
   MaskedScore masked = MaskedScore::kReplaced;
   float dropout = 0;
 
-  int64_t scores() const { return heads * queries * keys; }  // of a sequence
+  int64_t scores() const { return heads * queries * keys; }  // of one sequence
 };
 
-// A mask among the inputs: (batch, dims) with a batch of its own, 1 where it is broadcast.
+// A mask among the inputs, (batch of its own, queries, keys) with size 1 where it is broadcast.
 struct AttentionMask {
   size_t input = 0;
   int64_t queries = 1, keys = 1;
 };
 
-// Inputs: query (batch, queries, width), value and maybe key (batch, keys, width), then masks.
-// Parameters: kernel and, with `bias`, bias of query, key, value and output. An output example is
-// (inner, queries, out) and, if they are returned, the scores (inner, heads, queries, keys).
+// Inputs: query (batch, queries, width), value and perhaps key (batch, keys, width), then masks.
+// Parameters: kernel and, with `bias`, bias of query, key, value and output. An example of the
+// output is (inner, queries, out), followed by the scores (inner, heads, queries, keys) if they are
+// returned.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttentionKernel(Ops& ops, const AttentionPlan& plan,
                                                             std::vector<AttentionMask> masks);
 

@@ -1,4 +1,4 @@
-// UpSampling2D with interpolation "bilinear", which MakeUpSampling (layers.h) leaves to this.
+// UpSampling2D with interpolation "bilinear", called by MakeUpSampling (layers.h).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What layers that only move elements share: each input is copied along a walk into the output, and
-// the gradient takes the way back. Owned and used as every Layer and Kernel.
+// Layers that only move elements: each input is copied along a walk (Walk in ops.h) into the
+// output, and its gradient along the reversed walk. Owned and used as every Layer and Kernel.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@
 
 namespace paracord {
 
-// The way of one input; offsets are in elements.
+// The copy of one input. Offsets `from` and `to` are in elements.
 struct Way {
   Walk walk;
   int64_t from = 0, to = 0;
-  int64_t n = 0;          // of the input
-  bool partial = false;   // the walk leaves elements of the input out
-  bool repeated = false;  // or takes them several times
+  int64_t n = 0;          // elements of the input
+  bool partial = false;   // the walk skips elements of the input, whose gradient is 0
+  bool repeated = false;  // the walk reads elements several times, so that gradients add up
 };
 
 class CopyKernel : public Kernel {
  public:
-  // `fill`: what elements of the output are that no walk reaches, if there are any.
+  // `fill` is set if walks leave elements of the output unwritten; these get the value `fill`.
   CopyKernel(Ops& ops, std::vector<Way> ways, int64_t n, std::optional<float> fill)
       : ops_(ops), ways_(std::move(ways)), n_(n), fill_(fill) {
     for (const Way& way : ways_) back_.push_back({way.walk.dims, way.walk.y, {}, way.walk.a});
@@ -53,20 +53,20 @@ class CopyKernel : public Kernel {
   std::vector<Walk> back_;
 };
 
-// A layer of one input that is a walk: what it does to each axis.
+// A layer whose output is a copy of its only input along one walk.
 class CopyLayer : public Layer {
  public:
   using Layer::Layer;
   explicit CopyLayer(const Layer& of) : Layer(of) {}
   struct Plan {
     Shape output;
-    Shape dims;                 // walked over, without the batch
-    std::vector<int64_t> a, y;  // steps
+    Shape dims;                 // the axes of the walk, without the batch
+    std::vector<int64_t> a, y;  // strides of the input and of the output
     int64_t from = 0, to = 0;   // offsets within an example
     bool partial = false, repeated = false;
     std::optional<float> fill;
   };
-  // Axis i of the output is axis order[i] of the input.
+  // A plan for which axis i of the output is axis order[i] of the input.
   static Plan Permuted(const Shape& input, const Shape& order);
   virtual absl::StatusOr<Plan> PlanFor(const Shape& input) const = 0;
 

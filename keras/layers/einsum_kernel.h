@@ -1,5 +1,5 @@
-// A product of matrices along the axes that an equation names, between copies that put the axes in
-// order where they are not. Owned by a Layer.
+// An einsum of two operands as one batched matmul, with copies that permute the axes where needed.
+// Owned by a Layer.
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@ inline bool HasLabel(const std::string& labels, char label) {
   return labels.find(label) != std::string::npos;
 }
 
-// Of two operands of so many axes, a label an axis.
+// The equation of two operands: one label (a letter) for each axis.
 struct Equation {
   std::string input, kernel, output;
-  std::map<char, int64_t> sizes;  // that of the batch is of all examples
+  std::map<char, int64_t> sizes;  // the batch label counts all examples
 
-  // Of whatever has labels; an error names the axes that no product of matrices has.
+  // Returns an error that names the axes which a matmul cannot have.
   absl::Status Check() const;
 
-  // The labels of `of` that the others have or have not.
+  // The labels of `of` that are (or are not) in `a` and are (or are not) in `b`.
   static std::string Pick(const std::string& of, const std::string& a, bool in_a,
                           const std::string& b, bool in_b);
   std::string shared() const { return Pick(input, kernel, true, output, true); }
@@ -35,8 +35,8 @@ struct Equation {
   int64_t Count(const std::string& labels) const { return Elements(ShapeOf(labels)); }
 };
 
-// `second`: the kernel is the second input, and no variable. `bias`: from the output to it, of so
-// many elements; without axes if there is none.
+// With `second`, the kernel is the second input instead of a variable. `bias` walks from the output
+// to the bias of `bias_elements`; it has no axes if there is no bias.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeEinsumKernel(Ops& ops, Equation equation, bool second,
                                                          Walk bias, int64_t bias_elements);
 

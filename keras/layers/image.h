@@ -1,5 +1,5 @@
-// What the layers over images (image.cc, image_colour.cc) share: how Keras writes ranges. Used by
-// one thread, while a model is read.
+// Helpers of the layers over images (image.cc, image_colour.cc): ranges as Keras writes them. Used
+// by one thread, while a model is read.
 #pragma once
 
 #include <utility>
@@ -9,14 +9,14 @@
 
 namespace paracord {
 
-// An error unless it is (height, width, channels).
+// Returns an error unless the shape is (height, width, channels).
 absl::Status CheckImage(const Shape& shape);
 
-// Two numbers of a key that is there; a mistake is left in the config.
+// Reads two numbers of a key that is present. Mistakes are recorded in the config.
 std::pair<double, double> ReadPair(LayerConfig& config, const char* key);
 
-// From the lower to the upper of two numbers, or from -f to f. A mistake, or what lies outside of
-// `least` to -least, is left in the config.
+// Reads a range: a lower and an upper number, or f for -f to f. It must lie within `least` to
+// -least (`least` is negative); mistakes are recorded in the config.
 std::pair<double, double> ReadRange(LayerConfig& config, const char* key, double least);
 
 }  // namespace paracord

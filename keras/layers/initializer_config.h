@@ -1,4 +1,4 @@
-// Initializers as model files name them: Keras' classes, their names in snake case, and old names.
+// Reads initializers as model files name them: Keras' classes, snake-case names, and old names.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace paracord {
 
-// InvalidArgument: no such initializer, or an option that it does not have.
+// INVALID_ARGUMENT if there is no such initializer, or it has no such option.
 absl::StatusOr<Initializer> ReadInitializer(const nlohmann::json& value);
 
-// With what it scales by, if it is one that scales by fans and they are not those of a convolution.
+// Sets the fans of an initializer that scales by fans, where they are not those of a convolution.
 Initializer WithFans(Initializer initializer, int64_t in, int64_t out);
 
 }  // namespace paracord

@@ -1,7 +1,10 @@
-// What a layer is: shapes, variables, and for a batch size a kernel that computes forward and
-// backward over the operations of ops.h. A layer of Keras is one entry in the table of layers
-// (layers.cc). A layer is constant once built, so that several nodes of a graph may share it; what
-// a call needs to remember is in the kernel of its node. Used by one thread at a time.
+// The interface of a layer: its shapes, its variables, and for each batch size a kernel that
+// computes forward and backward with the operations of ops.h. layers.cc has a table of all layers.
+// The graph (keras/graph.h) owns the layers and kernels and makes all calls. Its build asks
+// OutputShape first, then the properties; Prepare makes the kernels; each run calls them. A layer
+// does not change after its build, so several nodes of a graph may share it; the state of a call is
+// in the kernel of its node. Used by one thread at a time. Errors are returned while building and
+// preparing; a kernel's runs report theirs by Device::Finish.
 #pragma once
 
 #include <algorithm>
@@ -26,36 +29,40 @@ namespace paracord {
 
 struct NumberArray;
 
+// An error that says why a mask of this shape does not fit an input of that shape.
 absl::Status WrongMask(const Shape& mask, const Shape& input);
 
-// The place in `input` of the first of `axes`, which Keras counts from the batch on or back from
-// the end, and which must be the last ones.
+// The index in `input` of the first of `axes`. Keras counts axes from the batch on, or backwards
+// from the end; they must be the last ones, or it is an error.
 absl::StatusOr<size_t> FirstOfLastAxes(std::vector<int64_t> axes, const Shape& input);
 
 int64_t VariableElements(const VariableSpec& variable);
 
-// To a multiple of a cache line's floats.
+// Rounds up to a multiple of a cache line's floats.
 inline int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-// An error if the number of elements is beyond what any device holds.
+// Returns an error if the number of elements is beyond what any device holds.
 absl::Status CheckElements(const Shape& shape);
 
-// One call of a kernel. Pointers are of the device.
+// The arguments of Kernel::Forward. Tensors are in the device's memory, one example after another.
 struct ForwardCall {
   std::span<const ConstTensor> inputs;       // (batch, input shape)
   std::span<const float* const> parameters;  // in the order of Layer::variables()
-  // By parameter: what Ops::Convert made of it, or null. Or empty.
+  // The bfloat16 copy of each parameter (Ops::Convert), or null for those without; empty if there
+  // are no copies at all.
   std::span<const uint16_t* const> rounded;
   ConstTensor Parameter(size_t i) const {
     return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
   }
-  Tensor output;              // (batch, output shape)
-  bool training = false;      // the run's mode, or what the call asks for instead
-  uint64_t key = 0;           // of this batch and this node
-  int64_t first_example = 0;  // place within the batch, which may be computed in slices
+  Tensor output;          // (batch, output shape)
+  bool training = false;  // the run's mode, unless the call in the model fixes its own
+  uint64_t key = 0;       // seeds the random numbers of this batch and node
+  // index of the first example within the batch, which may be run in slices
+  int64_t first_example = 0;
 };
 
-// The gradients a kernel writes; it never adds. Null where one is not wanted.
+// The arguments of Kernel::Backward: those of the last Forward, and where the gradients go. A
+// kernel overwrites d_inputs and d_parameters and never adds to them; a null entry is not wanted.
 struct BackwardCall {
   std::span<const ConstTensor> inputs;
   std::span<const float* const> parameters;
@@ -64,28 +71,30 @@ struct BackwardCall {
     return {parameters[i], rounded.empty() ? nullptr : rounded[i]};
   }
   ConstTensor output;
-  Tensor d_output;  // may be overwritten
+  Tensor d_output;  // the gradient of the output; the kernel may overwrite it
   std::span<const Tensor> d_inputs;
   std::span<float* const> d_parameters;
   uint64_t key = 0;
   int64_t first_example = 0;
-  float share = 1;      // of these examples in the batch, which may be computed in slices
-  int later_calls = 0;  // of the same layer, in this run
+  float share = 1;      // the part of the batch's examples that is in this slice
+  int later_calls = 0;  // calls of the same layer that come later in this run
 };
 
-// What else a kernel may be asked to do, and of which type its tensors are.
+// A variant of a kernel that the graph asks for: a fused activation, and the types of its tensors.
 struct KernelForm {
-  // Computed last, and the gradient that it gets is by that.
+  // An activation that is fused into the end of the kernel. Backward then gets the gradient of the
+  // activation's output.
   std::optional<Activation> ends_in = {};
-  bool input_bfloat16 = false;  // the first
+  bool input_bfloat16 = false;  // type of the first input
   bool output_bfloat16 = false;
 };
 
+// The computation of one node for a fixed batch size. The graph makes, calls and destroys it.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void Forward(const ForwardCall& call) = 0;
-  // Of the last Forward, which was of a training step.
+  // Computes the gradients of the last Forward, which was one in training mode.
   virtual void Backward(const BackwardCall& call) = 0;
 };
 
@@ -95,103 +104,111 @@ class Layer {
 
   const std::string& name() const { return name_; }
   const std::string& class_name() const { return class_name_; }
-  // Valid after the first OutputShape. Names have the layer's in front.
+  // The variables, named "<layer's name>/...". Valid after the first OutputShape.
   const std::vector<VariableSpec>& variables() const { return variables_; }
 
-  // The output for inputs of these shapes; the first call declares the variables, a later one must
-  // find the same. Errors do not name the layer: the graph does.
+  // Returns the shape of the output, without the batch, for inputs of these shapes. The first call
+  // declares the variables; a later one, for another node, must need the same variables. Errors do
+  // not name the layer, because the graph does.
   virtual absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) = 0;
 
-  // An activation that the graph computes after this layer, as a node of its own.
+  // An activation that the graph adds after this layer, as a node of its own.
   virtual std::optional<Activation> activation_after() const { return std::nullopt; }
-  // True: more inputs than two are taken two by two, from the left.
+  // True if a call with more than two inputs is computed pairwise from the left, as calls with two.
   virtual bool folds() const { return false; }
-  // Set: ReduceMean and the like, computed after `count` inputs were folded.
+  // An activation that follows the folding of `count` inputs, as the division of an average.
   virtual std::optional<Activation> after_folding(size_t /*count*/) const { return std::nullopt; }
 
-  // How many tensors a call of a layer that does not fold may have.
+  // The number of tensors that a call may have, for a layer that does not fold.
   virtual size_t most_inputs() const { return 1; }
-  // A constant has no batch. The shape that it has in every example as input `input` of a call
-  // whose other inputs have at most `rank` axes; an error where it has none.
+  // The shape that a constant of the model file (without a batch) has in every example, as input
+  // `input` of a call whose other inputs have at most `rank` axes. An error if the layer cannot
+  // take it there.
   virtual absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                               size_t rank) const;
 
-  // True: the layer keeps that constant of its call, which is no input then. Before OutputShape.
+  // Asked before OutputShape: true if the layer stores this constant of its call, which then is not
+  // an input.
   virtual bool Keeps(const NumberArray& /*constant*/) { return false; }
 
-  // What becomes of the masks of the inputs. A mask is a tensor of ones and zeros, an element a
-  // step, as Keras propagates it.
+  // How the mask of the output follows from the masks of the inputs. A mask is a tensor of ones and
+  // zeros with one element for each time step, as Keras propagates it.
   enum class MaskRule {
-    kStop,
-    kPass,     // that of the first input
-    kOr,       // of all, if all have one; in Keras 2 "and" of those that have
-    kCompute,  // by MakeMaskLayer
+    kStop,  // the output has no mask
+    kPass,  // the first input's mask
+    kOr,    // the "or" of all masks if all inputs have one; in Keras 2 the "and" of those there are
+    kCompute,  // the layer of MakeMaskLayer computes it
   };
   virtual MaskRule mask_rule() const { return MaskRule::kStop; }
-  // True: after the inputs come as many masks, null (and of shape ()) for those without.
+  // True if the kernel gets, after the inputs, one mask for each of them; a missing one is null and
+  // has the shape ().
   virtual bool takes_masks() const { return false; }
   // The arguments of a call that may be masks. "mask" is the first input's, or a list.
   virtual std::vector<std::string_view> mask_arguments() const {
     return takes_masks() ? std::vector<std::string_view>{"mask"} : std::vector<std::string_view>();
   }
-  // False: a call with so many inputs gets only the masks that it names.
+  // False if a call with so many inputs gets no propagated masks, only those that it names.
   virtual bool masks_come_along(size_t /*inputs*/) const { return true; }
-  // True: a call takes the masks off its inputs, for whatever is computed of them later.
+  // True if a call removes the masks of its inputs for all later layers.
   virtual bool removes_masks() const { return false; }
-  // A layer that computes the mask of the output from the inputs and their masks, given as for
-  // takes_masks. Null: there is none.
+  // Makes a layer that computes the mask of the output; its inputs are the inputs and their masks,
+  // as with takes_masks. Null means that the output has no mask.
   virtual std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape> /*inputs*/) const {
     return nullptr;
   }
-  // Set: its input is ids, which must be whole numbers from 0 to below this.
+  // Set if the input is ids, which must be whole numbers from 0 to below this.
   virtual std::optional<int64_t> ids_below() const { return std::nullopt; }
-  // True: all its calls must ask for the same mode, or for none.
+  // True if all calls of the layer must have the same mode, or fix none.
   virtual bool one_mode() const { return false; }
-  // False: no gradient goes through it.
+  // False if no gradient flows through the layer.
   virtual bool differentiable() const { return true; }
-  // Set if the layer is nothing but this activation: a loss may ask for what comes before it.
+  // Set if the layer does nothing but this activation, so that a loss can use the logits before it.
   virtual std::optional<Activation> activation() const { return std::nullopt; }
 
-  // Not empty: a call has so many outputs, and what the kernel writes for an example is all of
-  // them, one after the other. Valid after OutputShape.
+  // The shapes of the outputs, if a call has several; empty otherwise. The kernel writes all
+  // outputs of an example one after another. Valid after OutputShape.
   virtual std::vector<Shape> parts() const { return {}; }
 
-  // What its products may take of their operands; nullopt: as those that its inputs come from.
+  // The precision to which products may round their operands; nullopt means the inputs' precision.
   std::optional<Operands> operands() const { return operands_; }
-  // True: products take the variable, as ForwardCall::Parameter gives it.
+  // True if the variable is the operand of a product, which may read its bfloat16 copy
+  // (ForwardCall::Parameter).
   bool is_operand(size_t index) const {
     return index < variable_operands_.size() && variable_operands_[index];
   }
 
-  // True: the output is the input seen with another shape, and there is no kernel.
+  // True if the output is the input's memory seen with another shape; then there is no kernel.
   virtual bool is_view() const { return false; }
 
+  // Makes the kernel for one batch size. Fails if the device lacks memory or cannot compute the
+  // shape.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                              std::span<const Shape> inputs) = 0;
-  // Whether there is such a kernel.
+  // True if MakeKernelOf can fuse this activation.
   virtual bool ends_in(const Activation& /*activation*/) const { return false; }
-  // Whether kernels take any of their inputs as bfloat16, and give the output so. kIfComputed: of
-  // what was computed with variables; what the model is given may be numbers of another kind.
+  // Says whether kernels can read their inputs and write their output as bfloat16. kIfComputed
+  // means yes, unless the tensor was computed without variables, because a model's inputs may be
+  // ids or other numbers that bfloat16 does not hold.
   enum class Bfloat16 { kNever, kIfComputed, kTaken };
   virtual Bfloat16 TakesBfloat16(Ops& /*ops*/, std::span<const Shape> /*inputs*/) const {
     return Bfloat16::kNever;
   }
-  // For a layer whose kernels have to know it.
+  // Makes a kernel of the given form. Layers without fused forms ignore it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelOf(const KernelForm& /*form*/, Ops& ops,
                                                                int64_t batch,
                                                                std::span<const Shape> inputs) {
     return MakeKernel(ops, batch, inputs);
   }
 
-  // Multiply-adds of a forward pass over one example.
+  // The multiply-adds of a forward pass over one example.
   virtual int64_t Arithmetic(std::span<const Shape> /*inputs*/, const Shape& output) const {
     return Elements(output);
   }
 
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
-  // As part of a model that is frozen as a whole: no variable takes gradients or penalties, but
-  // averages go on moving.
+  // Freezes the layer as part of a model that is frozen as a whole: no variable gets gradients or
+  // penalties, but moving averages go on.
   void Freeze() {
     FreezeAdopted();
     regularizers_.clear();
@@ -206,7 +223,7 @@ class Layer {
         regularizers_(config.regularizers()),
         constraints_(config.constraints()),
         activity_(config.activity()) {}
-  // A part of another layer, with its name.
+  // Makes a layer that is a part of another one, with the other's name.
   Layer(const Layer& like)
       : name_(like.name_),
         class_name_(like.class_name_),
@@ -215,19 +232,19 @@ class Layer {
   bool trainable() const { return trainable_; }
   void SetActivity(ActivityPenalty penalty) { activity_ = penalty; }
 
-  // Declares a variable, or checks that an earlier call declared the same.
+  // Declares a variable in the first OutputShape; later ones check that it is the same.
   absl::Status Declare(size_t index, const std::string& variable, const Shape& shape,
                        const Initializer& initializer);
-  // The variables, and their regularizers, are those of layers within.
+  // Takes over the variables and regularizers of the layers inside this one.
   void Adopt(std::initializer_list<const Layer*> layers);
-  // Of what was adopted: no variable takes gradients, averages go on moving.
+  // Freezes what was adopted: no variable gets gradients, but moving averages go on.
   void FreezeAdopted();
   void MakeOperand(size_t index) {
     variable_operands_.resize(std::max(variable_operands_.size(), index + 1));
     variable_operands_[index] = true;
   }
-  // The variable just declared takes no gradients: it is constant, or a moving average that keeps
-  // so much at each update.
+  // Makes the variable just declared untrained: constant, or a moving average that keeps the share
+  // `keep` of its value at each update.
   void MakeConstant(size_t index) { variables_[index].set_trainable(false); }
   void MakeMoving(size_t index, double keep) { variables_[index].set_moving_average(keep); }
 

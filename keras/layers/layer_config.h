@@ -1,7 +1,8 @@
-// The "config" of one layer in a Keras model file, read key by key. The first mistake is kept and
-// every later read gives a default, so that a reader of a layer is a plain list of its keys; Finish
-// then says what was wrong, or which key nobody read. Keras adds keys with every release: one at
-// its off value is skipped, any other is refused. Used by one thread, while a model is read.
+// Reads the "config" of one layer of a Keras model file, key by key. The first mistake is kept, and
+// every read after it returns a default, so that the code of a layer is a plain list of its keys.
+// Finish then returns the first mistake, or names a key that nobody read. Keras adds keys with
+// every release: one that has a value meaning "off" is skipped, any other is refused. Used by one
+// thread, while a model is read.
 #pragma once
 
 #include <cstdint>
@@ -38,21 +39,22 @@ struct ActivityPenalty {
   float l1 = 0, l2 = 0;
 };
 
-// In which mode a call computes: the run's, or one that it asks for itself. (No
-// std::optional<bool>: GCC 14 makes a bool that is neither 0 nor 1 of `empty != false`.)
+// The mode in which a call computes: the run's, or one that the call fixes. It is not a
+// std::optional<bool>, because GCC 14 miscompiles comparisons of that with `false`.
 enum class CallMode { kOfRun, kTraining, kInference };
 
-// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node, with
-// kConstantKey: true if that is no tensor but an array of numbers.
+// In the arguments of a call, {kTensorKey: i} stands for the i-th input of the node; kConstantKey:
+// true is added if that input is an array of numbers from the file.
 inline constexpr const char* kTensorKey = "$tensor";
 inline constexpr const char* kConstantKey = "$constant";
 
-// A value as messages show it, cut where it is long.
+// A value as messages show it, shortened if it is long.
 std::string Shown(const nlohmann::json& value);
 
 class LayerConfig {
  public:
-  // `config` must outlive this. `keras2`: a file of Keras 2, where some defaults differ.
+  // `config` must outlive this object. `keras2` is true for a file of Keras 2, where some defaults
+  // differ.
   LayerConfig(std::string class_name, std::string name, const nlohmann::json& config, bool keras2);
 
   const std::string& name() const { return name_; }
@@ -60,16 +62,17 @@ class LayerConfig {
   bool trainable() const { return trainable_; }
   bool keras2() const { return keras2_; }
   const nlohmann::json& values() const { return config_; }
-  // As the layer's policy allows; nullopt: as those that its inputs come from.
+  // The precision that the layer's dtype policy allows; nullopt means the inputs' precision.
   std::optional<Operands> operands() const { return operands_; }
   void FollowInputs() { operands_ = std::nullopt; }
   bool Has(absl::string_view key) const;
-  // True if the file has the key, be it null.
+  // True if the file has the key, even with the value null.
   bool Says(absl::string_view key) const { return config_.find(key) != config_.end(); }
   const std::vector<Regularizer>& regularizers() const { return regularizers_; }
   const std::vector<Constraint>& constraints() const { return constraints_; }
   const std::optional<ActivityPenalty>& activity() const { return activity_; }
-  // The arguments of the (first) call: see NodeSpec. Who asks for those by position takes them all.
+  // The positional arguments of the (first) call, as in NodeSpec. Whoever takes them takes all of
+  // them.
   const nlohmann::json& TakeArgs() {
     args_taken_ = true;
     return args_;
@@ -79,7 +82,7 @@ class LayerConfig {
   static bool IsTensor(const nlohmann::json& argument) {
     return argument.is_object() && !argument.contains("class_name");
   }
-  // Of a tensor: it is numbers of the model file.
+  // True if a tensor argument is an array of numbers from the file.
   static bool IsConstant(const nlohmann::json& argument) {
     return argument.is_object() && argument.contains(kConstantKey);
   }
@@ -91,47 +94,48 @@ class LayerConfig {
     SetCall(other.args_, other.kwargs_);
     mode_ = other.mode_;
   }
-  // Of the (first) call.
+  // The mode of the (first) call.
   CallMode mode() const { return mode_; }
   void SetMode(CallMode mode) { mode_ = mode; }
 
-  // A key that is not there gives `fallback`.
+  // The readers below return `fallback` for a key that is absent or null. A value of the wrong kind
+  // or range is a mistake.
   double Number(absl::string_view key, double fallback);
   double Bound(absl::string_view key, double fallback);  // a number that may be infinite
   int64_t Integer(absl::string_view key, int64_t fallback, int64_t least);
   int64_t RequiredInteger(absl::string_view key, int64_t least);
   bool Flag(absl::string_view key, bool fallback);
-  // One of `known`.
+  // A string that must be one of `known`.
   std::string Choice(absl::string_view key, absl::string_view fallback,
                      std::vector<std::string_view> known);
-  // A number for both axes, or two of them.
+  // A number that counts for both axes, or a list of two.
   std::pair<int64_t, int64_t> Pair(absl::string_view key, int64_t fallback);
-  // Any whole number; one in a list, as Keras 2 writes axes, counts too.
+  // Any whole number, or a list of one, as Keras 2 writes axes.
   int64_t AnyInteger(absl::string_view key, int64_t fallback);
-  // What lies before and after each of so many axes: n, [n, m], or [[a, b], [c, d]]; for one axis
+  // The padding before and after each of `axes` axes: n, [n, m], or [[a, b], [c, d]]; for one axis
   // [a, b].
   std::vector<std::pair<int64_t, int64_t>> Frame(absl::string_view key, size_t axes);
-  // A list of whole numbers, negative ones too.
+  // A list of whole numbers, which may be negative.
   std::vector<int64_t> Integers(absl::string_view key);
-  // The raw value; null if there is none.
+  // The value itself; null if it is absent or null.
   const nlohmann::json* Value(absl::string_view key) { return Find(key); }
-  // Numbers; -1 stands for null.
+  // A list of sizes, in which -1 stands for null.
   std::vector<int64_t> Dims(absl::string_view key);
   Activation ActivationOf(absl::string_view key, absl::string_view fallback = "linear");
-  // Of a layer that is an activation (LeakyReLU, ...), by this config's own keys; false if it is
-  // none.
+  // Reads the activation of a layer that is nothing but one (LeakyReLU, ...) from this config's
+  // keys. Returns false if the class is no activation.
   bool ActivationOfClass(Activation& activation);
   Initializer InitializerOf(absl::string_view key, absl::string_view fallback);
   void Ignore(absl::string_view key) { read_.insert(std::string(key)); }
 
-  // Records a mistake: "<what>" gets the layer's name in front.
+  // Records a mistake, unless there is one. The message names the layer and the key before `what`.
   void Fail(absl::string_view key, absl::string_view what);
-  // The first mistake, or the first key that was not read and is not off, or the first argument of
-  // the call that nobody took.
+  // Returns the first mistake, or an error for the first key that was not read and is not off, or
+  // for the first argument of the call that was not taken.
   absl::Status Finish();
 
  private:
-  // Null if the key is absent or null, and marks it as read.
+  // Returns null if the key is absent or null. Marks the key as read.
   const nlohmann::json* Find(absl::string_view key);
   void CheckDType();
   void CheckCall();
@@ -155,13 +159,13 @@ class LayerConfig {
   absl::Status error_;
 };
 
-// "layer "dense_1" (Dense)", as every error about a layer begins.
+// The begin of every error about a layer: `layer "dense_1" (Dense)`.
 std::string LayerTitle(absl::string_view class_name, absl::string_view name);
 
-// The axes of a value that is a number or a list of them; none if it is anything else.
+// The axes of a value that is a number or a list of numbers; empty for anything else.
 std::vector<int64_t> AxesOf(const nlohmann::json& value);
 
-// An activation by Keras' name ("relu"); false if there is none.
+// Finds an activation by Keras' name ("relu"); false if there is none.
 bool FindActivation(const std::string& name, bool keras2, Activation& activation);
 
 }  // namespace paracord

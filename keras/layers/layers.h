@@ -1,5 +1,5 @@
-// The makers of layers, one for each entry of the tables in layers.cc. Each reads the keys of its
-// layer and leaves mistakes in the LayerConfig.
+// The functions that make layers, one for each entry of the tables in layers.cc. Each reads the
+// keys of its layer and records mistakes in the LayerConfig.
 #pragma once
 
 #include <memory>
@@ -8,20 +8,23 @@
 
 namespace paracord {
 
-std::unique_ptr<Layer> MakeActivation(LayerConfig& config);  // and LeakyReLU, ELU, ...
+// also LeakyReLU, ELU and other activation layers
+std::unique_ptr<Layer> MakeActivation(LayerConfig& config);
 std::unique_ptr<Layer> MakeActivityRegularization(LayerConfig& config);
 std::unique_ptr<Layer> MakeAttention(LayerConfig& config);  // MultiHeadAttention
 std::unique_ptr<Layer> MakeAxisView(LayerConfig& config);   // ExpandDims, Squeeze
 std::unique_ptr<Layer> MakeBatchNormalization(LayerConfig& config);
 std::unique_ptr<Layer> MakeBidirectional(LayerConfig& config);
-std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // and Stack
-std::unique_ptr<Layer> MakeConv(LayerConfig& config);         // over steps and images
+std::unique_ptr<Layer> MakeConcatenate(LayerConfig& config);  // also Stack
+// Conv1D, Conv2D and their depthwise and separable forms
+std::unique_ptr<Layer> MakeConv(LayerConfig& config);
 std::unique_ptr<Layer> MakeConvTranspose(LayerConfig& config);
 std::unique_ptr<Layer> MakeCumsum(LayerConfig& config);
 std::unique_ptr<Layer> MakeDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeDot(LayerConfig& config);
 std::unique_ptr<Layer> MakeCustomScaleLayer(LayerConfig& config);
-std::unique_ptr<Layer> MakeDropout(LayerConfig& config);  // and SpatialDropout, noise
+// also SpatialDropout and the noise layers
+std::unique_ptr<Layer> MakeDropout(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumDense(LayerConfig& config);
 std::unique_ptr<Layer> MakeEinsumOperation(LayerConfig& config);
 std::unique_ptr<Layer> MakeEmbedding(LayerConfig& config);
@@ -53,12 +56,12 @@ std::unique_ptr<Layer> MakeRepeatVector(LayerConfig& config);
 std::unique_ptr<Layer> MakeRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeArrayRescaling(LayerConfig& config);
 std::unique_ptr<Layer> MakeReshape(LayerConfig& config);
-std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // and UnitNormalization
+std::unique_ptr<Layer> MakeRmsNormalization(LayerConfig& config);  // also UnitNormalization
 std::unique_ptr<Layer> MakeScoreAttention(LayerConfig& config);    // Attention, AdditiveAttention
 std::unique_ptr<Layer> MakeSequenceMask(LayerConfig& config);
 std::unique_ptr<Layer> MakeSlice(LayerConfig& config);  // x[:, 1:3], and tf.slice
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config);
-std::unique_ptr<Layer> MakeSplit(LayerConfig& config);  // and Unstack
+std::unique_ptr<Layer> MakeSplit(LayerConfig& config);  // also Unstack
 std::unique_ptr<Layer> MakeStopGradient(LayerConfig& config);
 std::unique_ptr<Layer> MakeTimeDistributed(LayerConfig& config);
 std::unique_ptr<Layer> MakeUnary(LayerConfig& config);  // Exp, Sqrt, ...
@@ -67,40 +70,42 @@ std::unique_ptr<Layer> MakeVolumeConv(LayerConfig& config);     // Conv3D
 std::unique_ptr<Layer> MakeVolumePooling(LayerConfig& config);  // MaxPooling3D, AveragePooling3D
 std::unique_ptr<Layer> MakeWhere(LayerConfig& config);
 
-// A layer along other axes than the last, as its keys say; null: there is nothing to move.
+// Makes a layer along other axes than the last, with the axes moved before and after, if the keys
+// ask for that; null otherwise.
 absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config);
 
-// A layer of the last axis, along another.
+// Makes `inner`, a layer that works along the last axis, work along `axis`.
 std::unique_ptr<Layer> MakeAlongAxis(const LayerConfig& config, std::unique_ptr<Layer> inner,
                                      int64_t axis);
 
-// Of a class: 1 to 3, as its name ends with 1D, 2D, 3D.
+// The number of axes in the name of a class that ends with 1D, 2D or 3D.
 size_t AxesOfName(const std::string& class_name);
 
-// The node that a layer's own `activation` becomes, unless the layer fuses it.
+// Make the node for a layer's own `activation`, unless the layer fuses it.
 std::unique_ptr<Layer> MakeActivationLayer(const LayerConfig& of, Activation activation);
 std::unique_ptr<Layer> MakeActivationLayer(const Layer& of, Activation activation);
-// One activation, and another after it.
+// Makes a layer that applies one activation and then another.
 std::unique_ptr<Layer> MakeActivations(const LayerConfig& of, Activation first, Activation then);
 std::unique_ptr<Layer> MakeGluLayer(const LayerConfig& of);
 std::unique_ptr<Layer> MakeGluLayer(const Layer& of);
-// The part of each example that has this shape and begins there.
+// Makes a layer that takes from each example the part of this shape that begins at element `from`.
 std::unique_ptr<Layer> MakePartLayer(const Layer& of, const Shape& shape, int64_t from);
-// The same numbers in every example, which has this shape; of no inputs.
+// Makes a layer without inputs that gives the same numbers, of this shape, in every example.
 std::unique_ptr<Layer> MakeConstant(const Layer& of, Shape shape, std::vector<float> values);
-// The shape of a constant in every example: where its first axis, of 1, stands for the batch; and
-// as NumPy has it beside a tensor of `rank` axes and the batch, with axes of 1 up to there.
+// The shape of a constant of the model file in every example. ShapeOfOne drops its first axis, of
+// size 1, which stands for the batch. AlignedShape aligns it as NumPy broadcasts it with a tensor
+// of `rank` axes and the batch, with axes of size 1 in front.
 absl::StatusOr<Shape> ShapeOfOne(const Shape& constant);
 absl::StatusOr<Shape> AlignedShape(const Shape& constant, size_t rank);
-// Pads before and after each axis, of the file (the batch's first, or one for all) and of those of
-// an example.
+// The padding before and after each axis of an example, from the padding of the file, which has one
+// entry for every axis, the batch's first, or a single one for all.
 using PadAround = std::vector<std::pair<int64_t, int64_t>>;
 absl::StatusOr<PadAround> PadsOf(PadAround given, const Shape& input);
-// By mirroring, where the edge comes twice or once.
+// Makes a layer that pads by mirroring; the edge is repeated if `edge_twice`.
 std::unique_ptr<Layer> MakeMirrorPad(LayerConfig& config, PadAround around, bool edge_twice);
-// The sum of two inputs.
+// Makes a layer that adds two inputs.
 std::unique_ptr<Layer> MakeAddLayer(const Layer& of);
-// 1 where either of two masks is.
+// Makes a layer that gives 1 where either of two masks is 1.
 std::unique_ptr<Layer> MakeOrLayer(const Layer& of);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// A layer within the graph that puts a number where a mask is zero: what Keras 3's merge
-// layers do to inputs and outputs. NaN and infinities there go, too.
+// A layer that replaces elements by a number where a mask is zero, NaN and infinities too. Keras
+// 3's merge layers do that to inputs and outputs.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace paracord {
 
-// Of two inputs, x (steps..., features) and a mask (steps...), which has no gradient. The name, for
-// errors, is that of `of`.
+// The inputs are x (steps..., features) and a mask (steps...), which has no gradient. Errors name
+// the layer `of`.
 std::unique_ptr<Layer> MakeMaskFill(const Layer& of, float outside);
 
 }  // namespace paracord

@@ -1,6 +1,5 @@
-// Mean and variance of each column over the elements that a mask of ones and zeros leaves, and the
-// way back through them: what a BatchNormalization has under a mask. Owned by the layer's kernel;
-// used as every Kernel.
+// Mean and variance of each column over the rows that a mask of ones and zeros selects, and the
+// gradient through them, for BatchNormalization under a mask. Owned and used by the layer's kernel.
 #pragma once
 
 #include <memory>
@@ -12,15 +11,15 @@ namespace paracord {
 
 class MaskedMoments {
  public:
-  // `shape` is by column; `spread` gives the mask an element for each of x. RESOURCE_EXHAUSTED as
-  // Ops::Allocate.
+  // `shape` is by column; along `spread`, the mask is repeated for each element of x.
+  // RESOURCE_EXHAUSTED as from Device::Allocate.
   static absl::StatusOr<std::unique_ptr<MaskedMoments>> Make(Ops& ops, const NormShape& shape,
                                                              Walk spread);
 
-  // x (rows, columns), mean and variance (columns). Where the mask leaves nothing both are zero, as
-  // in Keras 3.
+  // x is (rows, columns), mean and variance are (columns). If the mask selects nothing, both are
+  // zero, as in Keras 3.
   void Forward(const float* x, const float* mask, float* mean, float* variance);
-  // As Ops::NormalizeBackward by these moments, of the Forward before.
+  // Computes Ops::NormalizeBackward with the moments of the last Forward.
   void Backward(const float* x, const float* mean, const float* variance, const float* scale,
                 const float* dy, float* dx, float* dscale, float* doffset);
 
@@ -32,7 +31,7 @@ class MaskedMoments {
   const Walk spread_, by_each_, by_column_, of_columns_;
   DeviceArray mask_, wide_;  // (rows, columns)
   DeviceArray columns_;      // three times (columns): dscale, doffset, scratch
-  DeviceArray ratio_;        // (columns), of all rows to those that count; then their number
+  DeviceArray ratio_;  // (columns): rows divided by selected rows; then the number of selected rows
 };
 
 }  // namespace paracord

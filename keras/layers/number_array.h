@@ -1,4 +1,4 @@
-// An array of numbers among the arguments of a call. Pure.
+// Arrays of numbers among the arguments of a call. Pure.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 namespace paracord {
 
 struct NumberArray {
-  std::vector<int64_t> shape;  // none: one number
-  std::vector<float> values;   // row by row
+  std::vector<int64_t> shape;  // empty: a single number
+  std::vector<float> values;   // row-major
 };
 
-// A number, or a list of lists of as many; true counts as 1. nullopt: it is something else.
+// Reads a number, or nested lists of equal lengths; true counts as 1. nullopt for anything else.
 std::optional<NumberArray> ReadNumberArray(const nlohmann::json& value);
 
-// What Keras 3 has written as {"class_name": "__numpy__", "config": {"value": ...}}, or with
-// "__tensor__"; null if it is something else.
+// The nested lists of an array that Keras 3 wrote as {"class_name": "__numpy__" or "__tensor__",
+// "config": {"value": ...}}; null for anything else.
 const nlohmann::json* ArrayValue(const nlohmann::json& argument);
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
-// The kernel of SimpleRNN, LSTM and GRU. Inside it everything lies step by step (steps, batch,
-// width), so that the product with the input is one matmul over all steps, each step's product with
-// the state reads and writes whole blocks, and backwards in time is another way to copy the input.
+// The kernel of SimpleRNN, LSTM and GRU. Its own tensors lie step by step (steps, batch, width), so
+// that the product with the input is one matmul over all steps, each step's product with the state
+// works on contiguous blocks, and going backwards in time only changes how the input is copied.
 // Made by the layer (recurrent.cc) for a batch size, owned by the graph as every Kernel.
 #pragma once
 
@@ -11,25 +11,25 @@
 
 namespace paracord {
 
-// What a kernel is made from.
+// The parameters of a kernel.
 struct RecurrentPlan {
-  CellKind kind = CellKind::kSimple;  // kGruGates stands for both halves
+  CellKind kind = CellKind::kSimple;  // kGruGates stands for both halves of a step
   int64_t batch = 0, steps = 0, in = 0, units = 0;
   int64_t gates = 0, kept = 0;  // widths in units
   Activation activation, recurrent_activation;
   bool bias = false, sequences = false, go_backwards = false, zero_output = false;
   float dropout = 0, recurrent_dropout = 0;
-  size_t states = 1, given_states = 0;  // of the cell, and how many inputs are their first values
-  int64_t each = 0;                     // floats of an output example
+  size_t states = 1, given_states = 0;  // of the cell; those that are given as inputs
+  int64_t each = 0;                     // floats of one example of the output
 
-  int64_t block() const { return batch * units; }  // of a state
+  int64_t block() const { return batch * units; }  // floats of one state
   bool reset_before() const { return kind == CellKind::kGruGates; }
   bool own_product() const { return kind == CellKind::kGru || reset_before(); }
 };
 
-// Inputs: x (batch, steps, in), first states (batch, units), then a mask (batch, steps) if `masked`
-// and, unused, what else there is. Parameters: kernel, recurrent kernel, bias. An output example is
-// the steps' h or the last, then, if `each` has room for them, the last states.
+// Inputs: x (batch, steps, in), first states (batch, units), a mask (batch, steps) if `masked`, and
+// others that are ignored. Parameters: kernel, recurrent kernel, bias. An example of the output is
+// h of all steps or of the last, followed by the last states if `each` has room for them.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRecurrentKernel(Ops& ops, const RecurrentPlan& plan,
                                                             bool masked);
 

@@ -1,4 +1,4 @@
-// An input made of unit length along some of its axes, and the way back. Owned by a Kernel.
+// Scales an input to unit length along some of its axes, forward and backward. Owned by a Kernel.
 #pragma once
 
 #include "common/status_macros.h"
@@ -7,9 +7,9 @@
 
 namespace paracord {
 
-// The axes along which it has unit length are 1 in `rest`. Lengths are the sums of absolute values
-// (`order` 1) or Euclid's (2); of those the squared ones below `least` count as that, of the first
-// the lengths.
+// `rest` has the size 1 on the axes that are scaled together. A length is the sum of absolute
+// values (`order` 1) or the Euclidean norm (`order` 2). Sums of absolute values or of squares below
+// `least` count as `least`.
 class UnitInput {
  public:
   static absl::StatusOr<UnitInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -44,8 +44,8 @@ class UnitInput {
   }
   const float* made() const { return unit_.get(); }
   float* d_made() const { return d_.get(); }
-  // dx = (d - unit (unit . d)) / length, without the product where the length is the least. Of
-  // order 1 it is the sign that is multiplied by unit . d.
+  // dx = (d - unit (unit . d)) / length; the second term is absent where the length is the least.
+  // With order 1 the sign of the element replaces the first `unit`.
   void Backward(float* dx) {
     const float* const own = kept_.get() + lengths_;
     SumOfProducts(unit_.get(), d_.get(), dx, along());
@@ -77,7 +77,8 @@ class UnitInput {
   int order_;
   int64_t n_ = 0, lengths_ = 0;
   Walk by_length_, over_axis_;
-  // kept, of the lengths: one over each, 1 where it is that of the input itself, and a sum.
+  // kept_ has three numbers for each length: its inverse, whether it is above the least (1 or 0),
+  // and a sum.
   DeviceArray unit_, d_, kept_;
 };
 

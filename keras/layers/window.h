@@ -1,5 +1,5 @@
-// The window of a convolution or a pooling, as its layer's keys say, over steps (one axis, an image
-// of one row) or an image. Pure.
+// The window of a convolution or a pooling, from its layer's keys: over steps (one axis, treated as
+// an image of one row) or over an image. Pure.
 #pragma once
 
 #include "keras/layers/layer.h"
@@ -7,7 +7,7 @@
 namespace paracord {
 
 struct Window {
-  // `strides`: the default; 0: the window's size.
+  // `strides` is the default; 0 stands for the window's size.
   Window(LayerConfig& config, size_t axes, absl::string_view size_key,
          absl::string_view dilation_key, int64_t strides);
 
@@ -15,7 +15,7 @@ struct Window {
     WindowAxis height, width;
     Shape Output(size_t rank, int64_t channels) const;
   };
-  // With the sizes of an input; TensorFlow's rules of padding.
+  // The window over an input of this shape, padded by TensorFlow's rules.
   absl::StatusOr<Axes> Over(const Shape& input) const;
 
   const size_t axes;
@@ -23,7 +23,7 @@ struct Window {
   WindowAxis height, width;
 };
 
-// Sets `axis.out` and the padding, by TensorFlow's rules; `name` of the axis is for errors.
+// Sets `axis.out` and the padding by TensorFlow's rules. Errors call the axis `name`.
 absl::Status SlideWindow(const char* name, const std::string& padding, WindowAxis& axis);
 
 }  // namespace paracord
