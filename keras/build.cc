@@ -1,5 +1,5 @@
-// How a Keras program comes about: the model file read, its precision set, preprocessing taken out,
-// graph and heads built, every problem of them listed.
+// How a Keras program is built: read the model file, set its precision, split off preprocessing,
+// build the graph and the heads, and list every problem on the way.
 #include "keras/build.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct Built {
   std::unique_ptr<KerasProgram> program;
 };
 
-// `schema` null: only looks for problems; the program is null.
+// With a null `schema` it only looks for problems, and the program is null.
 absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr<Ops> ops,
                             const BatchPart& part) {
   Problems problems;
@@ -78,7 +78,7 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
   ApplyPrecision(job.precision, *model);
   std::vector<std::optional<Shape>> shapes(model->inputs.size());
   std::vector<size_t> columns;
-  if (rest) columns = MatchInputs(*model, *rest).value();  // was looked at before
+  if (rest) columns = MatchInputs(*model, *rest).value();  // has been checked before
   for (size_t i = 0; i < columns.size(); ++i) shapes[i] = ShapeOf(rest->inputs[columns[i]]);
   std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
   if (graph == nullptr || !rest) {
@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<GradientProgram>> BuildReplicas(const Job& job, c
   std::unique_ptr<Preprocessor> preprocessor;
   std::vector<ReplicaPart> parts;
   for (size_t i = 0; i < replicas.size(); ++i) {
-    replicas[i].ops->Enter();  // another device than the one before
+    replicas[i].ops->Enter();  // each replica has a device of its own
     const BatchPart part{i, replicas.size(), replicas[i].group, sums.get()};
     ASSIGN_OR_RETURN(Built built, Build(job, &schema, std::move(replicas[i].ops), part));
     if (i == 0) preprocessor = std::move(built.preprocessor);

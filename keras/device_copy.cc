@@ -11,7 +11,7 @@ absl::StatusOr<DeviceCopy::Slot*> DeviceCopy::Grow(size_t slot, size_t floats) {
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   Slot& at = slots_[slot];
   if (at.data == nullptr || at.size < floats) {
-    at.data.reset();  // before the larger one is asked for
+    at.data.reset();  // freed before the larger one is allocated
     ASSIGN_OR_RETURN(at.data, ops_.Allocate(static_cast<int64_t>(floats)));
     at.size = floats;
   }
@@ -40,7 +40,7 @@ void DeviceCopy::Send(size_t slot) {
   at.expected = {};
 }
 
-// What peers may map is never given back, so that the device may use it for good.
+// Memory that peers may map is never freed, so the device may keep it pinned for good.
 void DeviceCopy::Pin(const float* host) {
   const std::optional<std::span<const char>> segment = FindSharedSegment(host);
   if (segment.has_value()) ops_.Pin(segment->data(), segment->size());

@@ -11,7 +11,7 @@
 namespace paracord {
 namespace {
 
-// The error says of which device it is.
+// Adds the device's name to an error.
 absl::Status Unusable(const std::string& device, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(device, " cannot be used: ", why.message()));
 }
@@ -36,7 +36,7 @@ absl::StatusOr<DeviceProgram> BuildOnDevice(const Job& job, const Batch& schema,
   auto program = BuildOn(use.device, use.threads, job, schema, make);
   if (program.ok()) return DeviceProgram{*std::move(program), use.device, ""};
   if (!use.automatic || use.device == "cpu") return program.status();
-  // Where it does not compute there, either, that is what is wrong.
+  // If the model does not compute on the CPU either, that error is the one to report.
   auto instead = BuildOn("cpu", use.threads, job, schema, make);
   RETURN_IF_ERROR(instead.status());
   return DeviceProgram{*std::move(instead), "cpu",

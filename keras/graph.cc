@@ -9,11 +9,11 @@
 namespace paracord {
 namespace {
 
-// Kernels are kept for so many batch sizes: the usual one, the last of an epoch, slices of both,
-// and the same for the test data.
+// Kernels are kept for so many batch sizes: the usual one, an epoch's last one, slices of both, and
+// the same for the test data.
 constexpr size_t kBatchSizesMax = 8;
 
-// That hold the variable as bfloat16.
+// The number of floats of memory that hold the variable as bfloat16.
 int64_t Bfloat16Floats(const VariableSpec& variable) {
   return (VariableElements(variable) + 1) / 2;
 }
@@ -62,7 +62,7 @@ bool Graph::PrecisionInVain() const {
   });
 }
 
-// For the layers whose products are faster with it.
+// Allocates bfloat16 copies of the variables whose products are faster with them.
 absl::Status Graph::ReserveRounded() {
   if (!rounded_.empty() || !ops_.has_bfloat16()) return absl::OkStatus();
   rounded_.resize(variables_.size());
@@ -104,7 +104,8 @@ absl::Status Graph::MakeKernels(int64_t batch, Kernels& kernels) {
   return absl::OkStatus();
 }
 
-// Those of the batch size that was not used for the longest time.
+// Drops the kernels of the batch size, other than `but`, that has not been used for the longest
+// time.
 void Graph::DropKernels(int64_t but) {
   auto oldest = kernels_.end();
   for (auto it = kernels_.begin(); it != kernels_.end(); ++it) {
@@ -122,7 +123,7 @@ absl::Status Graph::Prepare(int64_t batch) {
   kernels.last_used = ++uses_;
   if (kernels_.size() > kBatchSizesMax) DropKernels(batch);
   while (kernels.nodes.empty()) {
-    // A size that was not planned takes the place of one that was.
+    // A batch size that was not planned may only take the memory of one that was.
     ops_.KeepToPlan(kernels_.size() > 1);
     absl::Status made = MakeKernels(batch, kernels);
     ops_.KeepToPlan(false);
@@ -251,7 +252,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
       if (last_writer_[v] == i) EndVariable(v, call, d_parameters, loss);
     }
   }
-  // No loss depends on these.
+  // No loss depends on the variables that no node wrote a gradient for.
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (last_writer_[v] != kNone) continue;
     if (!variable_written_[v] && d_parameters[v] != nullptr) {
@@ -261,7 +262,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   }
 }
 
-// Nothing more of Backward writes its gradient.
+// Finishes the gradient of a variable that Backward will not write any more.
 void Graph::EndVariable(size_t variable, const GraphCall& call,
                         std::span<float* const> d_parameters, PendingSum& loss) {
   if (!call.last) return;
@@ -282,7 +283,8 @@ void Graph::ActivityPenalties(const GraphCall& call, PendingSum& loss) {
   }
 }
 
-// To the gradient by the value of a node, when all that came after it have written theirs.
+// Adds the activity regularizers' gradients to the gradient of a node's output, after all nodes
+// that read the output have written theirs.
 void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
   for (const PenaltyOnValue& on : activities_) {
     if (on.value != index || !nodes_[index].in_backward) continue;
@@ -302,8 +304,8 @@ void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
   }
 }
 
-// Kernels write gradients and never add: where something is there already they write into the
-// scratch memory, and it is added afterwards.
+// Kernels write gradients and never add. If something was written already, the kernel writes to
+// scratch memory, which is then added.
 void Graph::BackwardNode(size_t index, const GraphCall& call,
                          std::span<float* const> d_parameters) {
   const Node& node = nodes_[index];

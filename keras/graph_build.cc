@@ -1,4 +1,4 @@
-// How a graph comes to be: layers, shapes, and the plan of its memory.
+// How a graph is built from a model file: layers, calls, and shapes.
 #include <algorithm>
 #include <cstdlib>
 
@@ -16,8 +16,8 @@ absl::Status At(const std::string& class_name, const std::string& name, absl::St
                       absl::StrCat(LayerTitle(class_name, name), ": ", status.message()));
 }
 
-// The shape of an input of the model, -1 for what it leaves open, without the batch; nullopt: the
-// model was never built, and takes what the data has.
+// The declared shape of an input of the model without the batch, -1 for open sizes; nullopt if the
+// model was never built and takes the data's shape.
 absl::StatusOr<std::optional<Shape>> DeclaredShape(const LayerSpec& layer, bool keras2) {
   LayerConfig config(layer.class_name, layer.name, layer.config, keras2);
   const std::string key = config.Has("batch_shape") ? "batch_shape" : "batch_input_shape";
@@ -36,7 +36,7 @@ bool Fits(const Shape& declared, const Shape& data) {
                     [](int64_t want, int64_t have) { return want < 0 || want == have; });
 }
 
-// As Keras' fit: a last axis of 1 may be missing, or be there too much.
+// Keras' fit lets a last axis of size 1 be missing or superfluous, and so does this.
 absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape& data) {
   if (!declared.has_value()) return data.empty() ? Shape{1} : data;
   if (Fits(*declared, data)) return data;
@@ -51,12 +51,12 @@ absl::StatusOr<Shape> FitInput(const std::optional<Shape>& declared, const Shape
                                                  ", but the data has ", ShapeName(data)));
 }
 
-// Whether Keras 3's second argument by position is "mask".
+// True if the second positional argument of the layer's call is "mask" in Keras 3.
 bool TakesMaskSecond(const std::string& class_name) {
   return class_name == "Softmax" || class_name == "GlobalAveragePooling1D";
 }
 
-// Layers divide by the sizes of what they are given, and every value has a shape of its own.
+// Layers divide by sizes and allocate memory for every value, so empty and huge shapes are refused.
 absl::Status CheckOutput(const Shape& shape) {
   constexpr size_t kAxesMax = 64;
   if (shape.size() > kAxesMax) {
@@ -70,7 +70,7 @@ absl::Status CheckOutput(const Shape& shape) {
   return CheckElements(shape);
 }
 
-// The arguments of a call that say anything.
+// The arguments of a call that are neither null nor false.
 nlohmann::json Meaning(nlohmann::json kwargs) {
   for (auto it = kwargs.begin(); it != kwargs.end();) {
     it = it->is_null() || *it == false ? kwargs.erase(it) : std::next(it);
@@ -87,7 +87,7 @@ absl::Status AtLayer(const Layer& layer, const absl::Status& status) {
 void Graph::AddVariables(Layer& layer, Node& node) {
   const auto [first, is_new] = first_variable_.emplace(&layer, variables_.size());
   node.first_variable = first->second;
-  if (!is_new) {  // what a call says of them may depend on how many there are
+  if (!is_new) {  // the variables may depend on how often the layer is called
     std::copy(layer.variables().begin(), layer.variables().end(),
               variables_.begin() + static_cast<std::ptrdiff_t>(node.first_variable));
     return;
@@ -115,7 +115,7 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
   node.shape = *std::move(shape);
 
   node.operands = layer.operands().value_or(Operands::kFloat32);
-  if (!layer.operands().has_value() && data_inputs > 0) {  // as its inputs, if they agree
+  if (!layer.operands().has_value() && data_inputs > 0) {  // the inputs' precision, if they agree
     node.operands = nodes_[node.inputs[0]].operands;
     for (size_t i = 1; i < data_inputs; ++i) {
       if (nodes_[node.inputs[i]].operands != node.operands) node.operands = Operands::kFloat32;
@@ -141,12 +141,12 @@ absl::StatusOr<Graph::Value> Graph::AddCall(Layer& layer, std::vector<Value> inp
 }
 
 void Graph::Builder::Problem(const absl::Status& status) {
-  const std::string line(status.message());  // a layer that is called twice says it twice
+  const std::string line(status.message());  // a layer that is called twice reports twice
   const std::vector<std::string>& lines = problems_.lines();
   if (std::find(lines.begin(), lines.end(), line) == lines.end()) problems_.Add("", line);
 }
 
-// Where the data does not fit, the model goes on with the shape that it declares.
+// If the data does not fit, the build goes on with the shape that the model declares.
 Graph::Value Graph::Builder::AddInput(size_t input, const std::optional<Shape>& data) {
   const NodeSpec& call = model_.nodes[model_.inputs[input].node];
   const LayerSpec& layer = model_.layers[call.layer];
@@ -185,14 +185,15 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
     const bool mode = !layer->one_mode() || node.mode == first.mode;
-    const bool args = !spec.operation || node.args == first.args;  // which have its numbers
+    // an operation's args have its numbers
+    const bool args = !spec.operation || node.args == first.args;
     if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
               absl::InvalidArgumentError("is called with other arguments than before"));
   }
   first_calls_[node.layer] = &node;
   nlohmann::json options = spec.config;
-  // Keras 2 calls a function; what Keras 3 has in an operation's config is an argument there.
+  // Keras 2 calls functions: their arguments are what Keras 3 has in an operation's config.
   const bool in_config = spec.operation && model_.keras2;
   if (in_config) options.update(node.kwargs);
   LayerConfig config(spec.class_name, spec.name, options, model_.keras2);
@@ -212,7 +213,7 @@ bool Graph::Builder::InputsKnown(const NodeSpec& node) const {
                      [&](const auto& mask) { return known(mask.second); });
 }
 
-// kUnknown where that follows from a problem before.
+// Returns kUnknown if a problem reported before makes the call impossible.
 absl::StatusOr<Graph::Value> Graph::Builder::AddCallOf(const NodeSpec& node) {
   if (node.unknown || failed_[node.layer] || model_.layers[node.layer].unusable) return kUnknown;
   if (node.output > 0) return InputsKnown(node) ? AddPart(node) : kUnknown;
@@ -254,7 +255,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddFolded(Layer& layer,
   return value;
 }
 
-// What a call has is what its layer takes: nothing of it is ever left out.
+// Refuses inputs and arguments that the layer does not take; nothing of a call is ever ignored.
 absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer) const {
   if (!layer.folds() && node.inputs.size() > layer.most_inputs()) {
     return AtLayer(layer, absl::InvalidArgumentError(
@@ -269,7 +270,8 @@ absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer)
                      absl::InvalidArgumentError(absl::StrCat(
                          "key \"", argument, "\": is not supported as an argument of its call")));
     }
-    size_t of = name == "value_mask" ? 1 : name == "key_mask" ? 2 : 0;  // of which input
+    // index of the input that the mask is for
+    size_t of = name == "value_mask" ? 1 : name == "key_mask" ? 2 : 0;
     if (argument != name) of = std::strtoul(name.c_str() + argument.size() + 1, nullptr, 10);
     if (of < node.inputs.size()) continue;
     return AtLayer(layer, absl::InvalidArgumentError(absl::StrCat(
@@ -317,7 +319,8 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
   return inputs;
 }
 
-// For a model that is called with a mask: its input, which elsewhere has another mask or none.
+// A model that is called with a mask has an input with that mask, while the same tensor may have
+// another mask or none elsewhere. This adds a copy node that carries the mask.
 absl::StatusOr<Graph::Value> Graph::Builder::AddHandingMask(const NodeSpec& node) {
   const LayerSpec& spec = model_.layers[node.layer];
   const nlohmann::json none = nlohmann::json::object();
@@ -341,7 +344,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer
   ASSIGN_OR_RETURN(const Masks named, NamedMasks(node, layer));
   const size_t data_inputs = inputs.size();
   const bool operation = model_.layers[node.layer].operation;
-  Value mask = kNone;  // no mask goes through an operation on tensors
+  Value mask = kNone;  // operations on tensors do not propagate masks
   if (!operation) {
     ASSIGN_OR_RETURN(mask, OutputMask(node, layer, named, inputs));
   }
@@ -382,7 +385,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddNode(const NodeSpec& call, Layer
   return value;
 }
 
-// An output of an earlier call other than the first.
+// Adds an output of an earlier call other than its first.
 absl::StatusOr<Graph::Value> Graph::Builder::AddPart(const NodeSpec& node) {
   const Layer& layer = *layers_[node.layer];
   const std::vector<Shape> parts = layer.parts();
@@ -400,7 +403,7 @@ bool Graph::Builder::Add(std::span<const std::optional<Shape>> data) {
   for (const NodeSpec& node : model_.nodes) {
     Value value = kUnknown;
     if (node.constant.has_value()) {
-      value = kNone;  // every call has it in its own shape
+      value = kNone;  // every call gets the constant in the shape it needs
     } else if (node.inputs.empty()) {
       const auto at = std::find_if(model_.inputs.begin(), model_.inputs.end(),
                                    [&](const Endpoint& e) { return e.node == values_.size(); });

@@ -1,5 +1,5 @@
-// The masks in a graph: which of them a layer gets, what becomes of them, and layers that compute
-// otherwise because of them.
+// Masks in a graph: which masks a call gets, which mask its output has, and layers that compute
+// differently because of a mask.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/graph_builder.h"
@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// Of the input: the argument by which most layers are given a mask.
+// The argument by which most layers get the mask of this input.
 std::string MaskArgument(size_t input) {
   return input == 0 ? "mask" : absl::StrCat("mask/", input);
 }
@@ -23,7 +23,7 @@ absl::StatusOr<Graph::Builder::Masks> Graph::Builder::NamedMasks(const NodeSpec&
     masks[name] = values_[at];
     const auto& array = model_.nodes[at].constant;
     if (!array.has_value()) continue;
-    // (queries, keys), also without a batch; the others are of (batch, steps).
+    // An attention mask is (queries, keys), even without a batch; other masks are (batch, steps).
     const bool whole = name == "attention_mask" && array->shape.size() == 2;
     ASSIGN_OR_RETURN(masks[name], AddConstant(layer, *array,
                                               whole ? absl::StatusOr<Shape>(array->shape)
@@ -32,8 +32,8 @@ absl::StatusOr<Graph::Builder::Masks> Graph::Builder::NamedMasks(const NodeSpec&
   return masks;
 }
 
-// The mask of each input: the one that the call names, or else the one that came with the input.
-// Not a query_mask, for which Keras takes the query's own.
+// The mask of each input: the one that the call names, otherwise the one propagated with the input.
+// query_mask is an exception, for which Keras takes the query's propagated mask.
 std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Masks& named,
                                                   const Layer& layer,
                                                   std::span<const Value> inputs) const {
@@ -51,7 +51,7 @@ std::vector<Graph::Value> Graph::Builder::MasksOf(const NodeSpec& node, const Ma
   return masks;
 }
 
-// Keras 3's Multiply takes 1 for what a mask hides, and gives 0 where all are hidden.
+// Keras 3's Multiply takes 1 for hidden elements, and gives 0 where all inputs are hidden.
 absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
                                                               std::vector<Value> inputs,
                                                               std::span<const Value> masks,
@@ -66,7 +66,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedProduct(Layer& layer,
   return graph_.AddCall(Own(MakeMaskFill(layer, 0)), {product, output_mask}, 1);
 }
 
-// x where the mask is not zero, else the other.
+// Gives x where the mask is not zero, and `other` elsewhere.
 absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask, Value x,
                                                        Value other) {
   const Activation negation{ActivationKind::kAffine, -1, 1, 0};
@@ -77,8 +77,8 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddChoice(Layer& layer, Value mask,
   return graph_.AddCall(Own(MakeAddLayer(layer)), {x, other}, 2);
 }
 
-// Keras 3's Maximum and Minimum leave out what a mask hides; where all is hidden, the first input
-// counts.
+// Keras 3's Maximum and Minimum leave out hidden elements; where all are hidden they give the first
+// input.
 absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
                                                               std::span<const Value> inputs,
                                                               std::span<const Value> masks) {
@@ -101,7 +101,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AddMaskedExtreme(Layer& layer,
   return value;
 }
 
-// Of those that are there, as Keras 2 has it.
+// The "and" of the masks that exist, as in Keras 2.
 absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
                                                      std::span<const Value> masks) {
   Value mask = kNone;
@@ -120,7 +120,7 @@ absl::StatusOr<Graph::Value> Graph::Builder::AndMask(const Layer& layer,
 absl::StatusOr<Graph::Value> Graph::Builder::OutputMask(const NodeSpec& node, Layer& layer,
                                                         const Masks& named,
                                                         std::span<const Value> inputs) {
-  std::vector<Value> masks;  // also those that do not come along
+  std::vector<Value> masks;  // including masks that the call itself does not get
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto mask = named.find(MaskArgument(i));
     const Value own = node.own_masks ? kNone : MaskOf(inputs[i]);

@@ -19,12 +19,12 @@ std::optional<Graph::Value> Graph::LogitsOf(Value value, bool of_sigmoid) const 
     const ActivationKind kind = activation->kind;
     if (kind == ActivationKind::kSigmoid) return value;
     if (kind == ActivationKind::kSoftmax && !of_sigmoid) return value;
-    if (kind != ActivationKind::kLinear) return std::nullopt;  // which gives the same tensor
+    if (kind != ActivationKind::kLinear) return std::nullopt;  // linear gives the same tensor
   }
 }
 
-// An activation that nobody but it reads the input of is computed by the layer before it, if that
-// can: a pass over memory less, and another on the way back.
+// Fuses an activation into the layer before it, if that layer can and nothing else reads its
+// output. That saves a pass over memory in each direction.
 void Graph::FoldActivations() {
   std::vector<int> readers(storages_.size(), 0);
   const auto read = [&](Value value) {
@@ -55,8 +55,8 @@ void Graph::FoldActivations() {
   storages_ = std::move(kept);
 }
 
-// Where products take bfloat16, so do the tensors between layers, if all that write and read one
-// can: half the memory is moved, and products need not round them.
+// Makes tensors between layers bfloat16 where products take bfloat16, if all layers that write and
+// read them can. That halves the traffic, and products need not round.
 void Graph::ShortenStorages(std::span<const Value> loss_values) {
   if (!ops_.has_bfloat16()) return;
   const auto keep = [&](Value value) {
@@ -79,7 +79,7 @@ void Graph::ShortenStorages(std::span<const Value> loss_values) {
   std::for_each(output_masks_.begin(), output_masks_.end(), keep);
   std::for_each(loss_values.begin(), loss_values.end(), keep);
   for (const PenaltyOnValue& on : activities_) keep(on.value);
-  std::vector<bool> computed(nodes_.size(), false);  // with variables
+  std::vector<bool> computed(nodes_.size(), false);  // depends on variables
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
     if (node.layer == nullptr) continue;
@@ -109,7 +109,7 @@ std::optional<int64_t> Graph::ids_below(size_t input) const {
   return least;
 }
 
-// In a training step: forward, and backward for variables and for inputs.
+// The number of passes over the node in a training step: forward, for variables, for inputs.
 int64_t Graph::PassesOver(const Node& node) const {
   if (!node.needs_gradient) return 1;
   const auto& variables = node.layer->variables();
@@ -136,7 +136,7 @@ std::vector<LayerRow> Graph::Describe() const {
       row.training_multiply_adds = row.multiply_adds * PassesOver(node);
       row.floats = storages_[node.storage].floats();
     }
-    // An activation is part of the layer that asked for it.
+    // An activation counts as part of the layer that asked for it.
     if (!rows.empty() && rows.back().name == row.name && row.parameters == 0) {
       rows.back().output = row.output;
       rows.back().multiply_adds += row.multiply_adds;
@@ -150,7 +150,7 @@ std::vector<LayerRow> Graph::Describe() const {
 }
 
 size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
-  // The one that fits best; growing a slot that is too small still beats another.
+  // Takes the slot that fits best; growing a slot that is too small is still better than a new one.
   auto best = free.end();
   for (auto it = free.begin(); it != free.end(); ++it) {
     if (best == free.end() ||
@@ -169,7 +169,8 @@ size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
   return slot;
 }
 
-// Of nodes in training: what they must write aside because others have written before.
+// Finds how much scratch memory Backward needs: for gradients of one node that others have written
+// before.
 void Graph::PlanScratch(bool add) {
   std::vector<bool> storage_written(storages_.size(), false);
   std::vector<bool> variable_written(variables_.size(), add);
@@ -197,7 +198,7 @@ void Graph::PlanScratch(bool add) {
   }
 }
 
-// Whether the layer keeps moving averages, which see all calls in training.
+// True if the layer keeps moving averages, which observe every call in training.
 bool Graph::Observes(const Node& node) {
   if (node.layer == nullptr) return false;
   const std::vector<VariableSpec>& variables = node.layer->variables();
@@ -215,7 +216,7 @@ void Graph::MarkTraining(std::span<const Value> loss_values) {
     nodes_[on.value].in_training = true;
     nodes_[on.value].in_backward = nodes_[on.value].needs_gradient;
   }
-  for (const Value mask : output_masks_) {  // losses leave out what they leave out
+  for (const Value mask : output_masks_) {  // losses leave out what these masks hide
     if (mask != kNone) nodes_[mask].in_training = true;
   }
   for (size_t i = nodes_.size(); i-- > 0;) {
@@ -255,8 +256,8 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
     }
   };
   for (const Value value : loss_values) take(value);
-  // In the order of Backward: a gradient lives from its first write, by the last node that reads
-  // the value, to the node that made the value.
+  // This is the order of Backward: a gradient is live from its first write, by the last node that
+  // reads the value, to the node that made the value.
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     if (!node.in_backward || node.layer == nullptr) continue;

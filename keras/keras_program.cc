@@ -19,7 +19,7 @@
 namespace paracord {
 namespace {
 
-// Nothing is under way when it ends, however that comes.
+// Makes sure that nothing is in flight when a run ends, in whatever way.
 class Run {
  public:
   explicit Run(Ops& ops) : ops_(ops) { ops_.Enter(); }
@@ -33,7 +33,7 @@ class Run {
 
 }  // namespace
 
-// Whatever becomes of a part, others get the divisors that they wait for.
+// Makes sure that the other parts get the divisors they wait for, even if this part fails.
 class OwedSum {
  public:
   explicit OwedSum(KerasProgram& program) : program_(program) {
@@ -52,7 +52,7 @@ class OwedSum {
   KerasProgram& program_;
 };
 
-// The same of what training adds up.
+// Makes sure that this part takes part in all sums of a training step, even if it fails.
 class PartRun {
  public:
   explicit PartRun(KerasProgram& program) : program_(program), owed_(program) {
@@ -61,7 +61,8 @@ class PartRun {
   ~PartRun() {
     End();
     if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
-    program_.gradient_sum_->Begin();  // which was not to be had: others wait for it
+    // its sums were lost: leaves them open, so that the caller aborts the group
+    program_.gradient_sum_->Begin();
   }
   PartRun(const PartRun&) = delete;
   PartRun& operator=(const PartRun&) = delete;
@@ -77,7 +78,7 @@ class PartRun {
 
 namespace {
 
-// By the number of what is left, not of all there is.
+// True if the loss is divided by the number of rows that a mask or ignore_class leaves.
 bool CountsRows(const ModelHead& head) {
   return !head.loss.sum && (head.mask != Graph::kNone || head.loss.ignore_class.has_value());
 }
@@ -88,7 +89,7 @@ bool KerasProgram::SumsDivisors() const {
   return part_.sums != nullptr && std::any_of(heads_.begin(), heads_.end(), CountsRows);
 }
 
-// None, where there are fewer examples than parts.
+// The slices of this part; none if there are fewer examples than parts.
 KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
   const int64_t all = std::min<int64_t>(SliceCount(), batch.examples);
   const auto index = static_cast<int64_t>(part_.index), count = static_cast<int64_t>(part_.count);
@@ -129,7 +130,7 @@ absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) con
   return absl::OkStatus();
 }
 
-// Ids that go straight into an embedding.
+// Checks ids that go straight into an embedding.
 absl::Status KerasProgram::CheckIds(const Batch& batch) const {
   for (size_t i = 0; i < input_columns_.size(); ++i) {
     const std::optional<int64_t> below = graph_->ids_below(i);
@@ -224,9 +225,9 @@ absl::StatusOr<const float*> KerasProgram::Mask(const ModelHead& head, int64_t e
   return mask.data();
 }
 
-// The loss of a head over the call's examples, before it is divided, is to be in `sum`; its
-// gradient, divided and times the head's weight, goes into the graph. Weights of classes are for
-// training alone, as in Keras.
+// Puts the head's loss over the call's examples, before the division, into `sum`. Its gradient,
+// divided and times the head's weight, goes into the graph. Class weights are used in training
+// only, as in Keras.
 absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const GraphCall& call,
                                     double each, bool gradient, double* sum) {
   const ModelHead& head = heads_[index];
@@ -243,8 +244,8 @@ absl::Status KerasProgram::HeadLoss(size_t index, const Batch& batch, const Grap
   return absl::OkStatus();
 }
 
-// Keras divides by the number of rows, or of those that a mask leaves. A mask is only known after a
-// forward pass; where a batch is computed in slices that takes a pass over all of them.
+// Keras divides a loss by the number of rows, or of those that a mask leaves. A mask is known only
+// after a forward pass, so a batch computed in slices needs one forward pass over all slices first.
 absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, uint64_t key,
                                                            const Slices& slices, bool training) {
   std::vector<double> divisors(heads_.size(), 0);
@@ -278,7 +279,7 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
     if (head.loss.sum) {
       divisors[h] = 1;
     } else if (CountsRows(head)) {
-      divisors[h] += 1e-7;  // as Keras
+      divisors[h] += 1e-7;  // Keras' epsilon
     } else {
       divisors[h] = static_cast<double>(batch.examples * head.loss.rows);
     }
@@ -286,8 +287,8 @@ absl::StatusOr<std::vector<double>> KerasProgram::Divisors(const Batch& batch, u
   return divisors;
 }
 
-// A loss over an input that is not finite is none, as in Keras. oneDNN's fused ReLU takes a NaN for
-// a small number, so that what goes into the model has to be looked at.
+// The loss of an input that is not finite is NaN, as in Keras. oneDNN's fused ReLU turns a NaN into
+// 0, so that the inputs have to be checked.
 double KerasProgram::NanUnlessFinite(const Batch& batch) const {
   const bool finite = std::all_of(input_columns_.begin(), input_columns_.end(), [&](size_t column) {
     return AllFinite(batch.inputs[column].values);
@@ -295,7 +296,8 @@ double KerasProgram::NanUnlessFinite(const Batch& batch) const {
   return finite ? 0 : std::numeric_limits<double>::quiet_NaN();
 }
 
-// What an input that is not finite leads to is not known.
+// Sets predictions of examples whose input is not finite to NaN, because such inputs may get lost
+// inside.
 void KerasProgram::HideRows(const Batch& batch, std::vector<float>& values) const {
   const size_t each = values.size() / batch.examples;
   for (const size_t column : input_columns_) {
@@ -326,7 +328,8 @@ absl::Status KerasProgram::ComputeSlice(const Batch& batch, uint64_t key, const 
     ASSIGN_OR_RETURN(divisors, Divisors(batch, key, slices, /*training=*/true));
   }
   const TraceSpan span("backward");
-  // Gradients of slices are parts of the mean over the whole batch, so they only need adding.
+  // The gradient of a slice is a part of the gradient of the batch's mean, so slices are simply
+  // added.
   for (size_t h = 0; h < heads_.size(); ++h) {
     if (!heads_[h].has_loss) continue;
     const double each = 1 / divisors[h];
@@ -357,7 +360,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
     RETURN_IF_ERROR(ComputeSlice(batch, batch_key, slices, slice, divisors, loss));
   }
-  const double unless_nan = NanUnlessFinite(batch);  // while the device computes
+  const double unless_nan = NanUnlessFinite(batch);  // computed while the device works
   part.End();
   while (const std::optional<size_t> variable = ops_->AwaitDownload()) there_(*variable);
   RETURN_IF_ERROR(ops_->Finish());
@@ -367,7 +370,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   return unless_nan + loss.Total();
 }
 
-// The states of a head's metrics get the call's examples, from `at` on.
+// Adds the call's examples to the states of the head's metrics, from index `at` on.
 absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
                                       const GraphCall& call, std::vector<MetricState>& to,
                                       size_t& at) {
@@ -389,7 +392,7 @@ absl::Status KerasProgram::AddMetrics(const ModelHead& head, const Batch& batch,
   return absl::OkStatus();
 }
 
-// In the slices of training, which is what there is memory for.
+// Evaluates in the slices of training, for which there is memory.
 absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
                                     std::vector<MetricState>& states) {
   const FlushDenormals flush;
@@ -432,9 +435,10 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   RETURN_IF_ERROR(ops_->Finish());
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
-    added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);  // once
+    // counted by one part only
+    added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);
   };
-  const double unless_nan = NanUnlessFinite(batch);  // a prediction still counts
+  const double unless_nan = NanUnlessFinite(batch);  // metrics of predictions still count
   double loss = unless_nan + penalties.Total();
   size_t at = 1;
   for (size_t h = 0; h < heads_.size(); ++h) {

@@ -15,13 +15,13 @@ using nlohmann::json;
 
 constexpr size_t kLayersMax = 10'000;
 
-// A member that must be a string; "" if it is not.
+// The string member `key`; "" if there is none, or it is no string.
 std::string StringAt(const json& object, const char* key) {
   const auto value = object.find(key);
   return value != object.end() && value->is_string() ? value->get<std::string>() : "";
 }
 
-// "Conv2D" gives "conv2d", as Keras names a layer that has no name.
+// The name that Keras gives to a layer without one: "conv2d" for "Conv2D".
 std::string DefaultName(const std::string& class_name, size_t index) {
   std::string name;
   for (const char c : class_name) {
@@ -31,12 +31,13 @@ std::string DefaultName(const std::string& class_name, size_t index) {
   return index == 0 ? name : absl::StrCat(name, "_", index);
 }
 
-// Names become those of variables, and of tensors in files.
+// Names become names of variables, and of tensors in files.
 bool Usable(const std::string& name) {
   return name.find_first_of("\n\r\t\"") == std::string::npos && name.size() <= 1024;
 }
 
-// Keras 3 hands on the very tensor that is cast to the type it has, with its mask.
+// True for a Cast of Keras 3 to the type that the tensor already has: Keras passes the same tensor
+// on, with its mask.
 bool HandsOn(const json& layer, const LayerSpec& spec) {
   if (spec.class_name != "Cast") return false;
   const json::json_pointer tensor("/inbound_nodes/0/args/0/config/dtype");
@@ -74,12 +75,12 @@ absl::Status RecogniseOperation(const json& layer, LayerSpec& spec) {
   return absl::OkStatus();
 }
 
-// What RNN says of itself, of a layer that has this cell.
+// The keys of an RNN layer that belong to the layer of its cell.
 constexpr const char* kOfRnn[] = {
     "return_sequences", "return_state", "go_backwards",         "stateful",
     "unroll",           "time_major",   "zero_output_for_mask", "batch_input_shape"};
 
-// {"class_name": "LSTM"} for an LSTMCell. Its config has the cell's.
+// Makes {"class_name": "LSTM"} of an LSTMCell, with the cell's config.
 absl::StatusOr<json> LayerOfCell(const json& cell, bool trains) {
   static constexpr const char* kCells[] = {"LSTMCell", "GRUCell", "SimpleRNNCell"};
   const auto config = cell.find("config");
@@ -100,8 +101,8 @@ absl::StatusOr<json> LayerOfCell(const json& cell, bool trains) {
   return layer;
 }
 
-// An RNN is the layer of its cell, or one layer after the other, of which the last gives what it
-// does.
+// Rewrites an RNN as the layer of its cell. Stacked cells become one such layer after another, and
+// the last one has the RNN's options.
 absl::Status ReadRnn(LayerSpec& spec) {
   const json rnn = spec.config, cell = rnn.value("cell", json());
   const bool trains = rnn.value("trainable", json()) != false;
@@ -147,8 +148,8 @@ absl::Status ReadRnn(LayerSpec& spec) {
   return absl::OkStatus();
 }
 
-// Fills `spec` as far as it goes. `next`: by class, the number that a layer without a name may
-// have.
+// Fills `spec` as far as possible. `next` has, by class, the next number for the name of a layer
+// without one.
 absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::string>& taken,
                        std::map<std::string, size_t>& next, LayerSpec& spec) {
   const std::string place = absl::StrCat("layers[", index, "]");
@@ -157,7 +158,7 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
   if (!layer.is_object()) return InvalidModel(absl::StrCat(place, " must be an object"));
   const auto config = layer.find("config");
   const bool has_config = config != layer.end() && config->is_object();
-  std::string name = StringAt(layer, "name");  // Functional
+  std::string name = StringAt(layer, "name");  // in Functional models
   if (name.empty() && has_config) name = StringAt(*config, "name");
   if (!name.empty() && taken.count(name) == 0) spec.name = name;
   spec.class_name = KerasClass(layer);
@@ -167,7 +168,7 @@ absl::Status ReadLayer(const json& layer, size_t index, const std::set<std::stri
   }
   spec.config = *config;
   if (name.empty()) spec.name.clear();
-  while (spec.name.empty()) {  // written by hand
+  while (spec.name.empty()) {  // the file was written by hand
     const std::string free = DefaultName(spec.class_name, next[spec.class_name]++);
     if (taken.count(free) == 0) spec.name = free;
   }

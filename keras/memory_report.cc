@@ -1,5 +1,5 @@
-// What a program takes of the device's memory: planned by a rehearsal before anything is computed,
-// said in one line, and in more where it does not fit.
+// A program's use of the device's memory: planned by a rehearsal before anything is computed, and
+// reported in one line, or in several if it does not fit.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -12,8 +12,8 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kLargest = 5;         // that an error names
-constexpr int64_t kAnotherShare = 16;  // of all memory, that is little
+constexpr size_t kLargest = 5;         // uses that an error names
+constexpr int64_t kAnotherShare = 16;  // a share of all memory below this is little
 
 void FillZero(std::vector<Column>& columns, uint32_t examples) {
   for (Column& column : columns) {
@@ -47,7 +47,7 @@ const char* NameOf(MemoryRow::Kind kind) {
 
 }  // namespace
 
-// The steps of a batch of zeros, whose numbers do not count.
+// Rehearses the steps for a batch of zeros; the numbers do not matter.
 absl::Status KerasProgram::Rehearse(const Batch& schema) {
   Batch batch = schema;
   batch.examples = std::max<uint32_t>(job_.batch, 1);
@@ -75,7 +75,8 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   return Evaluate(batch, values, states);
 }
 
-// Where layers work in little, an epoch's last batch need not take the place of the usual one.
+// If the layers' scratch memory is small, reserves it twice, so that an epoch's last batch does not
+// evict the kernels of the usual one.
 absl::Status KerasProgram::PrepareAnother() {
   int64_t all = 0, layers = 0;
   for (const MemoryRow& row : MemoryRows()) {
@@ -121,7 +122,7 @@ absl::Status KerasProgram::PlanMemory(const Batch& schema) {
 std::vector<MemoryRow> KerasProgram::MemoryRows() const {
   std::vector<MemoryRow> rows = graph_->Memory();
   int64_t batch = input_copy_.bytes() + target_copy_.bytes() + weight_copy_.bytes();
-  if (ops_->host_memory()) {  // where it need not be copied it is there all the same
+  if (ops_->host_memory()) {  // without a copy the data still occupies memory
     int64_t each = 0;
     for (const Column& column : inputs_schema_) each += Elements(ShapeOf(column));
     for (const ModelHead& head : heads_) each += head.targets_each;

@@ -8,7 +8,7 @@
 namespace paracord {
 namespace {
 
-// Does a name in a job mean this output?
+// True if a name in a job means this output.
 bool Means(const std::string& name, const Endpoint& output, size_t index) {
   return output.Is(name) || name == absl::StrCat("#", index);
 }
@@ -23,7 +23,7 @@ void CheckName(const char* key, const std::string& name, const ModelSpec& model,
   problems.Add(key, absl::StrCat("the model has no output \"", name, "\"; its outputs: ", known));
 }
 
-// A column of the data for an output: by name, or the only one.
+// Finds the column of the data for an output: by name, or the only one.
 std::optional<size_t> FindColumn(const std::vector<Column>& columns, const Endpoint& output,
                                  bool only_output) {
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -50,7 +50,8 @@ void CheckNames(const Job& job, const ModelSpec& model, Problems& problems) {
   }
 }
 
-// Shapes that fit a loss or a metric, if any do: targets are class indices or like the output.
+// Checks a loss or a metric without knowing shapes: tries those that could fit, with targets that
+// are class indices or like the output.
 template <class Resolve>
 absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   absl::Status status = resolve(spec, Shape{2}, Shape{}).status();
@@ -64,14 +65,15 @@ absl::Status WithoutShapes(const Resolve& resolve, const NamedSpec& spec) {
   return status;
 }
 
-// Keras takes the logits where it can see them, which loses no digits, be they a sigmoid's under a
-// loss that would be a softmax's, or the other way round.
+// Keras computes a loss from the logits where it can see them, which loses no digits, even if a
+// sigmoid's output goes to a loss meant for softmax, or the other way round.
 void TakeLogits(const Graph& graph, ModelHead& head) {
   head.loss_value = head.value;
   head.loss_from_logits = head.loss.from_logits;
   const LossKind kind = head.loss.kind;
-  // Of a focal loss, whose factor is of the probabilities, only those of the sigmoid that it means:
-  // told that outputs are logits, it puts a sigmoid of its own on them, whatever they are.
+  // The factor of a focal loss depends on probabilities, so that only logits of the sigmoid it
+  // means can be used; if it is told that outputs are logits, it applies a sigmoid itself, whatever
+  // they are.
   const bool focal = kind == LossKind::kBinaryFocalCrossentropy;
   if (focal && head.loss.from_logits) return;
   const bool binary = kind == LossKind::kBinaryCrossentropy || focal;
@@ -82,7 +84,7 @@ void TakeLogits(const Graph& graph, ModelHead& head) {
   }
 }
 
-// As Keras tells metrics of one name apart.
+// Makes metrics of the same name distinct, as Keras does.
 std::string UniqueName(const std::vector<MetricSpec>& metrics, const std::string& prefix,
                        const MetricSpec& metric) {
   const auto taken = [&](const std::string& name) {
@@ -96,7 +98,7 @@ std::string UniqueName(const std::vector<MetricSpec>& metrics, const std::string
   return name;
 }
 
-// All that is wrong with the loss and the metrics of an output, a line each.
+// Returns all problems of the loss and the metrics of an output, one line each.
 std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Graph& graph,
                                      size_t index, const NamedSpec* loss, ModelHead& head) {
   std::vector<std::string> problems;
@@ -105,7 +107,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
   head.loss.rows = size.rows;
   head.loss.columns = size.columns;
   head.has_loss = loss != nullptr;
-  if (loss != nullptr && !loss->name.empty()) {  // "": a problem that is known
+  if (loss != nullptr && !loss->name.empty()) {  // "" stands for a problem reported before
     absl::StatusOr<LossSpec> resolved = ResolveLoss(*loss, output, head.target_shape);
     if (resolved.ok()) {
       head.loss = *std::move(resolved);
@@ -133,7 +135,7 @@ std::vector<std::string> ResolveHead(const Job& job, const ModelSpec& model, Gra
     if (Means(name, model.outputs[index], index)) head.loss_weight = static_cast<float>(weight);
   }
   if (head.mask != Graph::kNone && Elements(graph.shape(head.mask)) != head.loss.rows) {
-    head.mask = Graph::kNone;  // not a mask of this output's rows
+    head.mask = Graph::kNone;  // it is no mask of this output's rows
   }
   return problems;
 }
@@ -277,7 +279,7 @@ bool RowWeights(const ModelHead& head, const Job& job, const Batch& batch, int64
     if (mask != nullptr) weight *= mask[i];
     if (ignores && targets[i] == static_cast<float>(*head.loss.ignore_class)) weight = 0;
     if (classes) {
-      // Of classes one by one, or of the largest of several.
+      // The target is a class index, or one number for each class, of which the largest counts.
       const float* row = targets + i * head.targets_each;
       const int64_t label = head.targets_each == 1
                                 ? static_cast<int64_t>(row[0])

@@ -15,8 +15,8 @@
 namespace paracord {
 namespace {
 
-// Steps like those before them, in turn, that may still allocate: memory that is staged on the host
-// comes in pieces in the first and in one in the second.
+// This many equal steps in a row may still allocate memory: staging memory on the host comes in
+// pieces in the first step and in one piece in the second.
 constexpr int kNewSteps = 3;
 
 absl::Status Of(size_t part, const absl::Status& status) {
@@ -54,7 +54,7 @@ class Replicas : public GradientProgram {
 
  private:
   KerasProgram& first() const { return *parts_[0].program; }
-  // Each in a thread of its own, the first in this one.
+  // Runs on all parts, each in a thread of its own, the first in the calling thread.
   void OnAll(const std::function<void(size_t part)>& run) const {
     std::vector<std::jthread> threads;
     for (size_t i = 1; i < parts_.size(); ++i) threads.emplace_back([&run, i] { run(i); });
@@ -68,9 +68,9 @@ class Replicas : public GradientProgram {
   const std::unique_ptr<PartSum> sums_;
   const std::vector<ReplicaPart> parts_;
   const uint32_t batch_;
-  absl::Status lost_;      // for good
-  uint32_t examples_ = 0;  // of the step before
-  int alike_ = 0;          // steps of so many that went well, in turn
+  absl::Status lost_;      // set for good once the group is lost
+  uint32_t examples_ = 0;  // of the last step
+  int alike_ = 0;          // successful steps of that many examples in a row
 };
 
 absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t batch_key,
@@ -81,7 +81,7 @@ absl::StatusOr<double> Replicas::ComputeGradients(const Batch& batch, uint64_t b
   const int alike = std::exchange(alike_, 0);
   for (const ReplicaPart& part : parts_) part.program->HoldBackSums(alike < kNewSteps);
   std::vector<absl::StatusOr<double>> losses(parts_.size(), 0.0);
-  std::atomic<int> culprit = -1;  // without which the others cannot go on
+  std::atomic<int> culprit = -1;  // the replica that failed and left the others waiting
   OnAll([&](size_t i) {
     KerasProgram& program = *parts_[i].program;
     losses[i] = program.ComputeGradients(batch, batch_key, values, gradients);

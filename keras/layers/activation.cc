@@ -1,5 +1,5 @@
-// Activations that are more than a function of an element or a row: glu, PReLU, and a Softmax that
-// may be called with a mask.
+// Activations that need more than one element or one row: glu, PReLU, and a Softmax that may be
+// called with a mask.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// a sigmoid(b), where a and b are the halves of the last axis.
+// Computes a sigmoid(b), where a and b are the halves of the last axis.
 class GluLayer : public Layer {
  public:
   template <class Of>
@@ -64,7 +64,8 @@ class GluLayer : public Layer {
   };
 };
 
-// max(x, 0) + alpha min(x, 0), with an alpha for each element or, along shared axes, for all.
+// Computes max(x, 0) + alpha min(x, 0), with one alpha for each element, or one for all along
+// shared axes.
 class PReluLayer : public Layer {
  public:
   explicit PReluLayer(LayerConfig& config)
@@ -92,7 +93,7 @@ class PReluLayer : public Layer {
                                                      std::span<const Shape> inputs) override {
     const Shape all = WithBatch(batch, inputs[0]);
     std::vector<int64_t> alpha = BroadcastSteps(1, alpha_, inputs[0]);
-    alpha[0] = 0;  // no batch
+    alpha[0] = 0;  // alpha has no batch
     const int64_t n = Elements(all);
     ASSIGN_OR_RETURN(auto below, ops.Allocate(n));
     ASSIGN_OR_RETURN(auto scratch, ops.Allocate(n));
@@ -104,7 +105,7 @@ class PReluLayer : public Layer {
  private:
   class PReluKernel : public Kernel {
    public:
-    // `scale`: a tensor times alpha.
+    // `scale` walks over a tensor and alpha.
     PReluKernel(Ops& ops, int64_t n, int64_t alphas, Walk scale, DeviceArray below,
                 DeviceArray scratch)
         : ops_(ops),
@@ -129,7 +130,7 @@ class PReluLayer : public Layer {
       }
       float* d = call.d_inputs[0];
       if (d == nullptr) return;
-      // Zero has no slope on either side, as in Keras.
+      // The slope at zero is zero on both sides, as in Keras.
       float* part = scratch_.get();
       ops_.Affine(n_, -1, 0, below_.get(), part);
       ops_.ActivateBackward({ActivationKind::kRelu}, 1, n_, nullptr, part, call.d_output, part);
@@ -151,7 +152,7 @@ class PReluLayer : public Layer {
   Shape alpha_;
 };
 
-// Along the last axis, or over the last several together; a mask hides elements.
+// Softmax along the last axis, or over the last several together; a mask hides elements.
 class SoftmaxLayer : public Layer {
  public:
   SoftmaxLayer(const LayerConfig& config, size_t axes, MaskedScore masked)
@@ -229,7 +230,7 @@ std::unique_ptr<Layer> MakePRelu(LayerConfig& config) {
   return std::make_unique<PReluLayer>(config);
 }
 std::unique_ptr<Layer> MakeSoftmax(LayerConfig& config) {
-  // Those of other axes have been moved to the end (moved.cc).
+  // Other axes have been moved to the end (axis_order.cc).
   const std::vector<int64_t> axes =
       config.Value("axis") != nullptr && config.Value("axis")->is_array()
           ? config.Integers("axis")

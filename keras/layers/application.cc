@@ -1,4 +1,4 @@
-// Layers that models of keras.applications define for themselves.
+// Layers that models of keras.applications define themselves.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// ConvNeXt's LayerScale: each channel times a trained number.
+// ConvNeXt's LayerScale multiplies each channel by a trained number.
 class ScaleLayer : public Layer {
  public:
   explicit ScaleLayer(LayerConfig& config)
@@ -63,7 +63,7 @@ class ScaleLayer : public Layer {
   Initializer initial_;
 };
 
-// InceptionResNetV2's CustomScaleLayer: the first input, and so much of the second.
+// InceptionResNetV2's CustomScaleLayer adds the second input times a factor to the first.
 class ResidualLayer : public Layer {
  public:
   explicit ResidualLayer(LayerConfig& config)

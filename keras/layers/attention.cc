@@ -1,4 +1,4 @@
-// MultiHeadAttention: what its config and its call say, its variables, shapes and masks.
+// MultiHeadAttention: reads its config and its call, declares its variables, shapes and masks.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,8 @@
 namespace paracord {
 namespace {
 
-// Inputs: query, value, maybe key; as many masks (query or key), then maybe one of both.
+// The inputs are query, value and perhaps key, then as many masks (of queries or keys), and perhaps
+// an attention mask over both.
 class AttentionLayer : public Layer {
  public:
   explicit AttentionLayer(LayerConfig& config)
@@ -33,7 +34,7 @@ class AttentionLayer : public Layer {
       }
     }
     if (const nlohmann::json* axes = config.Value("attention_axes")) {
-      axes_ = AxesOf(*axes).size();  // the last ones: moved.cc
+      axes_ = AxesOf(*axes).size();  // the last ones (axis_order.cc)
       if (axes_ == 0) config.Fail("attention_axes", "must be axes");
     }
     const bool robust = config.Flag("softmax_robust_masking", false);
@@ -46,7 +47,7 @@ class AttentionLayer : public Layer {
     if (keras2_) {
       plan_.masked = robust ? MaskedScore::kReplaced : MaskedScore::kLowered;
     } else if (plan_.dropout > 0 || plan_.return_scores) {
-      plan_.masked = MaskedScore::kZero;  // Keras goes another way then
+      plan_.masked = MaskedScore::kZero;  // Keras then computes the softmax differently
     }
   }
 
@@ -57,7 +58,8 @@ class AttentionLayer : public Layer {
     if (keras2_) return {"attention_mask"};
     return {"query_mask", "value_mask", "key_mask", "attention_mask"};
   }
-  // Keras 3 does; inputs that a mixed policy rounds are others than those of the model.
+  // Keras 3 removes them. Inputs that a mixed policy casts are copies, so that the model's own keep
+  // theirs.
   bool removes_masks() const override { return !keras2_ && operands() == Operands::kFloat32; }
   std::vector<Shape> parts() const override {
     if (!plan_.return_scores) return {};
@@ -121,11 +123,11 @@ class AttentionLayer : public Layer {
     return output_shape_.empty() ? Shape{inputs[0].back()} : output_shape_;
   }
 
-  // How many axes of steps, the last ones, attend to each other; the others go with the batch.
+  // The number of step axes, the last ones, that attend to each other; the others count as batch.
   size_t AxesIn(const Shape& input) const { return axes_ == 0 ? input.size() - 1 : axes_; }
 
   absl::StatusOr<AttentionPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
-    const size_t count = inputs.size() / 2;  // of query, value, key
+    const size_t count = inputs.size() / 2;  // the number of inputs without masks
     if (count < 2 || count > 3) return absl::InvalidArgumentError("needs a query and a value");
     const Shape& query = inputs[0];
     const size_t axes = AxesIn(query);
@@ -191,7 +193,7 @@ class AttentionLayer : public Layer {
       RETURN_IF_ERROR(i == 0 ? add(count, queries, 1) : add(count + i, 1, keys));
     }
     if (inputs.size() % 2 == 0) return masks;
-    const Shape& both = inputs.back();  // (queries, keys), maybe with an axis for the heads
+    const Shape& both = inputs.back();  // (queries, keys), perhaps with an axis for heads
     const size_t rank = both.size();
     if (rank < 2 || rank > 3 || (rank == 3 && both[0] != 1)) {
       return absl::InvalidArgumentError(
@@ -202,9 +204,9 @@ class AttentionLayer : public Layer {
   }
 
   const Initializer kernel_initializer_, bias_initializer_;
-  size_t axes_ = 0;     // that attend, the last ones but for the features; 0: all
-  Shape output_shape_;  // empty: as wide as the query
-  AttentionPlan plan_;  // but for what depends on the inputs
+  size_t axes_ = 0;     // axes that attend, the last ones before the features; 0: all
+  Shape output_shape_;  // empty: the query's width
+  AttentionPlan plan_;  // what does not depend on the inputs
   Shape output_, scores_;
 };
 

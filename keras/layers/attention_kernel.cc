@@ -9,8 +9,8 @@
 namespace paracord {
 namespace {
 
-// x W + b over rows, where the columns of the result are heads: forward into (batch, heads, steps,
-// width), and the gradients from there.
+// Computes x W + b over rows, where the result's columns are heads: forward into (batch, heads,
+// steps, width), backward from there.
 class Projection {
  public:
   absl::Status Prepare(Ops& ops, int64_t batch, int64_t steps, int64_t in, int64_t heads,
@@ -32,9 +32,9 @@ class Projection {
     forward_->Run(x, kernel, bias, flat);
     ops_->Copy(to_heads_, false, flat, heads_.get());
   }
-  // What Forward gave; afterwards, where its gradient goes.
+  // The result of Forward; after that, the place where its gradient is put.
   float* heads() { return heads_.get(); }
-  // Null where a gradient is not wanted. `flat` is scratch.
+  // Writes the gradients that are not null. `flat` is scratch memory.
   void Backward(const float* x, ConstTensor kernel, float* d_kernel, float* d_bias, float* dx,
                 float* flat) {
     ops_->Copy({to_heads_.dims, to_heads_.y, {}, to_heads_.a}, false, heads_.get(), flat);
@@ -81,9 +81,9 @@ class AttentionKernel : public Kernel {
 
  private:
   enum Part : size_t { kQuery, kKey, kValue, kOutput };
-  // Of a part's kernel among the parameters.
+  // The index of a projection's kernel among the parameters.
   size_t KernelAt(Part part) const { return part * (p_.bias ? 2 : 1); }
-  // The pointer to its bias, or to the bias' gradient.
+  // The entry of a projection's bias in `all`.
   template <class Pointer>
   Pointer BiasOf(std::span<const Pointer> all, Part part) const {
     return p_.bias ? all[part * 2 + 1] : nullptr;
@@ -96,19 +96,20 @@ class AttentionKernel : public Kernel {
   Ops& ops_;
   const AttentionPlan p_;
   const std::vector<AttentionMask> masks_;
-  const int64_t examples_, own_, scores_each_, each_;  // examples, and floats of one
+  // number of examples; floats of an example's output and scores
+  const int64_t examples_, own_, scores_each_, each_;
   SoftmaxShape softmax_;
-  Walk from_heads_;  // weighted values: (batch, heads, queries, width) to (batch, queries, ...)
+  Walk from_heads_;  // from (batch, heads, queries, width) to (batch, queries, ...)
   std::array<Projection, 3> projections_;
   std::unique_ptr<Matmul> score_, weigh_, output_;
   std::unique_ptr<Matmul> d_query_, d_key_, d_weights_, d_value_, d_output_kernel_, d_output_;
-  DeviceArray mask_, term_;  // (batch, queries, keys), and one mask of ones and zeros
+  DeviceArray mask_, term_;                  // (batch, queries, keys); one mask of ones and zeros
   DeviceArray scores_, dropped_, d_scores_;  // (batch, heads, queries, keys)
-  bool drew_ = false;                        // in the last forward pass
+  bool drew_ = false;                        // random numbers were drawn in the last forward pass
   DeviceArray weighted_;                     // (batch * queries, heads * value_width)
   DeviceArray flat_;                         // scratch
-  DeviceArray own_output_;                   // where scores lie beside it
-  DeviceArray shared_;                       // the gradient of a value that is the key too
+  DeviceArray own_output_;                   // used if the scores are returned beside it
+  DeviceArray shared_;                       // the gradient of a value that is also the key
 };
 
 absl::Status AttentionKernel::Prepare() {
@@ -222,7 +223,8 @@ void AttentionKernel::Backward(const BackwardCall& call) {
   }
   ops_.MaskedSoftmaxBackward(softmax_, mask_.get(), scores_.get(), d_scores_.get(),
                              d_scores_.get());
-  // By way of flat_: the gradient by the key needs the query's heads.
+  // The query's gradient goes through flat_, because the key's gradient still needs the query's
+  // heads.
   d_query_->Run(d_scores_.get(), projections_[kKey].heads(), nullptr, flat_.get());
   d_key_->Run(d_scores_.get(), projections_[kQuery].heads(), nullptr, projections_[kKey].heads());
   ops_.Affine(p_.batch * p_.queries * p_.heads * p_.key_width, 1, 0, flat_.get(),

@@ -1,6 +1,6 @@
-// Layers along other axes than the last: channels_first, normalisations, softmax and attention
-// along any. The layer itself works along the last axes; its inputs are copied into that order, its
-// output back.
+// Layers along other axes than the last: channels_first, and normalisation, softmax and attention
+// along any axis. The inner layer works along the last axes; its inputs are copied into that order
+// and its output back.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -14,7 +14,8 @@ namespace paracord {
 namespace {
 
 using nlohmann::json;
-using AxisOrder = std::vector<size_t>;  // axis i of what the layer gets is axis order[i]
+// axis i of the inner layer's input is axis order[i] of ours
+using AxisOrder = std::vector<size_t>;
 
 bool InOrder(const AxisOrder& order) { return std::is_sorted(order.begin(), order.end()); }
 
@@ -24,7 +25,7 @@ Shape Moved(const Shape& shape, const AxisOrder& order) {
   return moved;
 }
 
-// The shape of which `moved` is the moved one; as it is where it has not as many axes.
+// The shape whose permutation is `moved`; unchanged if the numbers of axes differ.
 Shape MovedBack(const Shape& moved, const AxisOrder& order) {
   Shape shape = moved;
   for (size_t i = 0; i < order.size() && moved.size() == order.size(); ++i) {
@@ -33,7 +34,7 @@ Shape MovedBack(const Shape& moved, const AxisOrder& order) {
   return shape;
 }
 
-// From a tensor of `shape` into its moved order.
+// Walks from a tensor of `shape` into its permuted order.
 Walk WalkTo(int64_t batch, const Shape& shape, const AxisOrder& order) {
   const std::vector<int64_t> steps = RowMajor(WithBatch(batch, shape));
   Walk walk;
@@ -48,12 +49,12 @@ Walk Back(const Walk& walk) { return {walk.dims, walk.y, {}, walk.a}; }
 
 class MovedKernel : public Kernel {
  public:
-  // A tensor in both orders.
+  // A tensor and its permuted copy.
   struct Reordered {
     Walk walk;
     DeviceArray moved, d_moved;
   };
-  // `inner`: null where there is nothing but the order. Inputs that are not moved have no memory.
+  // `inner` is null if only the order changes. Inputs that are not permuted have no memory.
   MovedKernel(Ops& ops, std::unique_ptr<Kernel> inner, std::vector<Reordered> inputs,
               Reordered output)
       : ops_(ops),
@@ -110,7 +111,7 @@ class MovedKernel : public Kernel {
 
 class MovedLayer : public Layer {
  public:
-  // `axes`, which `key` says: those that come last; empty: the first one does.
+  // `axes` (from the config's `key`) are to come last; if there are none, the first axis is.
   MovedLayer(const LayerConfig& config, std::unique_ptr<Layer> inner, const char* key,
              std::vector<int64_t> axes)
       : Layer(config), inner_(std::move(inner)), key_(key), axes_(std::move(axes)) {}
@@ -166,7 +167,7 @@ class MovedLayer : public Layer {
     const bool view = inner_->is_view();
     if (InOrder(order) && !view) return inner_->MakeKernelOf(form, ops, batch, moved);
     std::vector<MovedKernel::Reordered> tensors(inputs.size());
-    // The others are masks, or statistics, and have no gradient.
+    // Masks and statistics, which follow the data, have no gradient.
     const size_t data = inner_->takes_masks() ? inputs.size() / 2 : 1;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (moved[i].size() != order.size()) continue;
@@ -197,7 +198,7 @@ class MovedLayer : public Layer {
   absl::StatusOr<AxisOrder> OrderFor(const Shape& input) const {
     const size_t rank = input.size();
     std::vector<bool> last(rank, false);
-    // These have variables whose axes are in the order given.
+    // The variables of these layers have their axes in the order given.
     const bool ordered = class_name() == "LayerNormalization" || class_name() == "Normalization";
     int64_t before = 0;
     if (axes_.empty() && rank > 0) last[0] = true;
@@ -222,14 +223,14 @@ class MovedLayer : public Layer {
     return order;
   }
 
-  // That of a BatchNormalization is of all axes but the last, which it gets as 1.
+  // BatchNormalization's mask covers all axes but the last; that one is added with size 1.
   Shape WholeMask(Shape mask, const AxisOrder& order) const {
     const bool lacks = !mask.empty() && mask.size() + 1 == order.size();
     if (lacks && class_name() == "BatchNormalization" && !InOrder(order)) mask.push_back(1);
     return mask;
   }
 
-  // What the layer gets; a mask of steps stays as it is.
+  // The shapes that the inner layer gets; a mask of steps is not permuted.
   absl::StatusOr<std::vector<Shape>> InputsFor(std::span<const Shape> inputs,
                                                const AxisOrder& order) const {
     std::vector<Shape> moved;
@@ -247,16 +248,16 @@ class MovedLayer : public Layer {
   const std::unique_ptr<Layer> inner_;
   const char* const key_;
   const std::vector<int64_t> axes_;
-  bool in_order_ = true;            // in all calls
-  std::map<Shape, Shape> outputs_;  // of the layer, by its input
+  bool in_order_ = true;            // in all calls so far
+  std::map<Shape, Shape> outputs_;  // of the inner layer, by its input's shape
 };
 
-// The keys as they are for the last axes.
+// Makes the layer with the keys of one that works along the last axes.
 absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, const char* key,
                                                  json last, std::vector<int64_t> axes) {
   json values = config.values();
   values[key] = std::move(last);
-  // What Keras 2 has a kernel of its own for, which NormLayer knows, are these axes of an image.
+  // Keras 2 has a fused kernel for these axes of an image only, which NormLayer imitates.
   const bool by_row = axes == std::vector<int64_t>{2} || axes == std::vector<int64_t>{-2};
   if (by_row && config.class_name() == "BatchNormalization") values["fused"] = false;
   LayerConfig moved(config.class_name(), config.name(), values, config.keras2());
@@ -265,18 +266,18 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAlong(const LayerConfig& config, cons
   return std::make_unique<MovedLayer>(config, std::move(inner), key, std::move(axes));
 }
 
-// Not RMSNormalization: its scale has no place along other axes, in Keras neither.
+// RMSNormalization is missing: its scale has no meaning along other axes, not even in Keras.
 constexpr std::string_view kAlongAxes[] = {
     "BatchNormalization", "GroupNormalization", "LayerNormalization", "Normalization", "Softmax",
     "UnitNormalization",
 };
 
-// The features stay the last axis, behind those of attention.
+// The features stay the last axis, after the axes of attention.
 absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& config) {
   const auto given = config.values().find("attention_axes");
   if (given == config.values().end()) return nullptr;
   std::vector<int64_t> axes = AxesOf(*given);
-  // Keras 2 counts the axis of the heads, too, from the end.
+  // Keras 2 also counts the axis of the heads, from the end.
   const int64_t heads = config.keras2() ? 1 : 0;
   for (int64_t& axis : axes) axis += axis < 0 ? heads : 0;
   std::sort(axes.begin(), axes.end());
@@ -286,7 +287,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& con
     wanted.push_back(-1 - static_cast<int64_t>(i));
     last.push_back(wanted.back() - heads);
   }
-  if (axes == wanted) return nullptr;  // or none: the layer says what is wrong with the key
+  // also if there are none: the layer reports what is wrong with the key
+  if (axes == wanted) return nullptr;
   axes.push_back(-1);
   return MakeAlong(config, "attention_axes", std::move(last), std::move(axes));
 }
@@ -311,7 +313,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeMoved(const LayerConfig& config) {
     return nullptr;
   }
   std::vector<int64_t> axes = AxesOf(*axis);
-  std::sort(axes.begin(), axes.end());  // as Keras
+  std::sort(axes.begin(), axes.end());  // as Keras does
   json last = json::array();
   for (size_t i = axes.size(); i > 0; --i) last.push_back(-static_cast<int64_t>(i));
   if (axes.empty() || last == axes) return nullptr;

@@ -1,4 +1,4 @@
-// Bidirectional, around a recurrent layer.
+// Bidirectional, a wrapper of a recurrent layer.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/mix.h"
@@ -15,13 +15,13 @@ using nlohmann::json;
 
 enum class Merge { kConcat, kSum, kAverage, kProduct, kNone };
 
-// The sizes of both directions' outputs and of what becomes of them, for an example.
+// The sizes of both directions' outputs, and of the merged output, for one example.
 struct Directions {
   Merge merge = Merge::kConcat;
   bool sequences = false;
   int64_t batch = 0, steps = 1, units = 0;
-  int64_t states = 0;  // floats of the states that a direction returns
-  size_t given = 0;    // first states of a direction
+  int64_t states = 0;  // floats of the states that one direction returns
+  size_t given = 0;    // number of first states of one direction
 
   int64_t own() const { return steps * units; }
   int64_t inner() const { return own() + states; }
@@ -90,7 +90,8 @@ class BidirectionalKernel : public Kernel {
   int64_t StatesAt(size_t direction) const {
     return d_.merged() + static_cast<int64_t>(direction) * d_.states;
   }
-  // Of (x, states of both, mask of x, ...): (x, own states, mask of x, none for the states).
+  // From (x, states of both directions, mask of x, ...) picks (x, own states, mask of x, no masks
+  // for the states).
   template <class Of>
   std::vector<Of> InputsOf(std::span<const Of> all, size_t direction) const {
     std::vector<Of> own{all[0]};
@@ -99,12 +100,12 @@ class BidirectionalKernel : public Kernel {
     own.resize(2 * (1 + d_.given), nullptr);
     return own;
   }
-  // Steps of a direction's output, which is as it was computed: the second from the last on.
+  // The strides of a direction's output as it was computed; the second direction is read backwards.
   std::vector<int64_t> InnerSteps(size_t direction) const {
     return {d_.inner(), direction == 1 ? -d_.units : d_.units, 1};
   }
   int64_t InnerStart(size_t direction) const { return direction == 1 ? d_.own() - d_.units : 0; }
-  // Where a direction's part lies in the output, and its steps.
+  // The offset of a direction's part in the output.
   int64_t MergedStart(size_t direction) const {
     if (direction == 0 || !d_.wide()) return 0;
     return d_.merge == Merge::kConcat ? d_.units : d_.own();
@@ -150,7 +151,7 @@ class BidirectionalKernel : public Kernel {
 
   Ops& ops_;
   const Directions d_;
-  const size_t variables_;  // of a direction
+  const size_t variables_;  // of one direction
   std::unique_ptr<Kernel> inner_[2];
   DeviceArray out_[2], d_out_[2], d_input_;
   int64_t input_floats_ = 0;
@@ -189,7 +190,7 @@ class BidirectionalLayer : public Layer {
     const bool state = forward["config"].value("return_state", json(false)) == true;
     states_ = !state ? 0 : class_name == "LSTM" ? 2 : 1;
     for (json* spec : {&forward, &backward}) {
-      (*spec)["config"]["zero_output_for_mask"] = sequences_;  // Keras insists
+      (*spec)["config"]["zero_output_for_mask"] = sequences_;  // as Keras enforces
       const bool same =
           KerasClass(*spec) == class_name &&
           ((*spec)["config"].value("return_sequences", json(false)) == true) == sequences_ &&
@@ -197,7 +198,7 @@ class BidirectionalLayer : public Layer {
       if (!same) config.Fail("backward_layer", "must be of the kind of the forward layer");
     }
     inner_[0] = MakeInner(config, "layer", absl::StrCat(config.name(), "/forward_", name), forward);
-    // Keras 3 writes both with their prefix, but leaves a backward layer that was given as it is.
+    // Keras 3 prefixes both names, but keeps the name of a backward layer that was given.
     const std::string prefix = own_backward && !config.keras2() ? "/" : "/backward_";
     inner_[1] = MakeInner(config, "backward_layer",
                           absl::StrCat(config.name(), prefix, NameIn(backward)), backward);
@@ -256,7 +257,7 @@ class BidirectionalLayer : public Layer {
   }
 
  private:
-  // Of the directions' outputs, which are this one's, side by side.
+  // The activity regularizers of both directions act on their halves of this layer's output.
   void AddActivities(LayerConfig& config) {
     const auto of = [](const Layer& layer) { return layer.activity().value_or(ActivityPenalty()); };
     const ActivityPenalty a = of(*inner_[0]), b = of(*inner_[1]), own = of(*this);
@@ -275,7 +276,7 @@ class BidirectionalLayer : public Layer {
     d.given = (inputs.size() / 2 - 1) / 2;
     return d;
   }
-  // The shapes of a direction's inputs.
+  // The shapes of one direction's inputs.
   static absl::StatusOr<std::vector<Shape>> InputsOf(std::span<const Shape> inputs) {
     const size_t count = inputs.size() / 2;
     if (count % 2 == 0) return absl::InvalidArgumentError("needs first states for both directions");
@@ -293,7 +294,7 @@ class BidirectionalLayer : public Layer {
   const bool freezes_;
   Merge merge_ = Merge::kConcat;
   bool sequences_ = false;
-  int64_t states_ = 0;  // that a direction returns
+  int64_t states_ = 0;  // floats that one direction returns
   std::unique_ptr<Layer> inner_[2];
   Shape output_;
   int64_t units_ = 0;

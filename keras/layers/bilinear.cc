@@ -1,6 +1,5 @@
-// UpSampling2D between pixels: each axis in turn is stretched by a whole number. The pixels'
-// centres keep their places (half-pixel centres, as tf.image.resize), and the edges repeat
-// themselves.
+// UpSampling2D with bilinear interpolation: each axis in turn is stretched by a whole number.
+// Pixels have half-pixel centres, as in tf.image.resize, and edges are repeated.
 #include "keras/layers/bilinear.h"
 
 #include <algorithm>
@@ -14,14 +13,14 @@
 namespace paracord {
 namespace {
 
-// From (outer, n, inner) to (outer, n times, inner).
+// Stretches (outer, n, inner) to (outer, n * times, inner).
 class Stretch {
  public:
   Stretch(Ops& ops, int64_t outer, int64_t n, int64_t inner, int64_t times)
       : ops_(ops), outer_(outer), n_(n), inner_(inner), times_(times) {}
   int64_t size() const { return outer_ * n_ * inner_; }
 
-  // `scratch` has room for twice the input, on the way back three times.
+  // `scratch` has room for twice the input in Forward, three times in Backward.
   void Forward(const float* x, float* y, float* scratch) {
     float* const own = scratch;
     float* const other = scratch + size();
@@ -66,8 +65,9 @@ class Stretch {
   }
 
  private:
-  // Of the output's elements that lie alike between two of the input's: how much the neighbour has
-  // of them, and where those with a neighbour, the neighbours, and the one without begin.
+  // Every output element lies between two input elements; those with the same offset form a phase.
+  // `aside` is the weight of the neighbour; `within`, `neighbours` and `edge` are where the
+  // elements with a neighbour, their neighbours, and the element without one begin.
   struct Phase {
     float aside = 0;
     int64_t within = 0, neighbours = 0, edge = 0;
@@ -80,7 +80,7 @@ class Stretch {
     if (place > 0) phase.neighbours = inner_, phase.edge = (n_ - 1) * inner_;
     return phase;
   }
-  // Over `count` elements of the axis, each of them `times` behind the one before in the output.
+  // Walks over `count` elements of the axis that are `times` apart in the output.
   Walk Steps(int64_t count, int64_t times) const {
     return {{outer_, count, inner_},
             {n_ * inner_, inner_, 1},
@@ -117,7 +117,7 @@ class BilinearKernel : public Kernel {
 
  private:
   Stretch rows_, columns_;
-  const DeviceArray between_;  // (batch, rows stretched, columns, channels), or its gradient
+  const DeviceArray between_;  // (batch, stretched rows, columns, channels), or its gradient
   const DeviceArray scratch_;
 };
 

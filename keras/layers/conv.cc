@@ -1,5 +1,5 @@
-// Convolutions over steps (1D) and images (2D), channels last: whole, by groups, by channel
-// (depthwise), and separable. Steps are images of one row.
+// Convolutions over steps (1D) and images (2D), channels last: full, grouped, depthwise, and
+// separable. Steps are treated as images of one row.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -17,7 +17,7 @@ class ConvPart {
   void Forward(ConstTensor x, const float* kernel, const float* bias, Tensor y) {
     conv_->Forward(x, kernel, bias, y);
   }
-  // `y` for the ReLU; any of the results may be null.
+  // `y` is for the ReLU; any of the results may be null.
   void Backward(ConstTensor x, const float* kernel, ConstTensor y, Tensor dy, Tensor dx,
                 float* dkernel, float* dbias) {
     if (shape_.relu) {
@@ -52,7 +52,7 @@ class ConvKernel : public Kernel {
   const bool bias_;
 };
 
-// By channel, then over the channels.
+// A depthwise convolution followed by a pointwise one.
 class SeparableKernel : public Kernel {
  public:
   SeparableKernel(ConvPart depth, ConvPart point, bool bias, DeviceArray between, DeviceArray back)
@@ -96,7 +96,7 @@ class ConvLayer : public Layer {
     const bool whole = kind == Kind::kWhole;
     if (!whole && groups_ != 1) config.Fail("groups", "must be 1");
     if (filters_ % groups_ != 0) config.Fail("groups", "must divide filters");
-    // Keras writes these for every convolution; only some have a meaning.
+    // Keras writes these keys for every convolution, though only some have a meaning.
     for (const char* key : {"rank", "kernel_initializer", "filters", "kernel_regularizer"}) {
       config.Ignore(key);
     }
@@ -105,7 +105,7 @@ class ConvLayer : public Layer {
     if (kind == Kind::kSeparable) {
       point_initializer_ = config.InitializerOf("pointwise_initializer", "glorot_uniform");
     }
-    // Keras 3 calls it kernel, Keras 2 depthwise_kernel.
+    // Keras 3 names the variable kernel, Keras 2 depthwise_kernel.
     const bool plain = whole || (kind == Kind::kDepthwise && !config.keras2());
     kernel_name_ = plain ? "kernel" : "depthwise_kernel";
   }
@@ -178,7 +178,7 @@ class ConvLayer : public Layer {
   }
 
  private:
-  // The convolution, or of a separable one the part by channel.
+  // The convolution, or the depthwise part of a separable one.
   ConvShape First(const KernelForm& form, int64_t batch, const Shape& input,
                   const Window::Axes& axes) const {
     const int64_t channels = input.back();
@@ -194,7 +194,7 @@ class ConvLayer : public Layer {
             .x_bfloat16 = form.input_bfloat16,
             .y_bfloat16 = form.output_bfloat16 && !separable};
   }
-  // Of a separable one, the part over the channels.
+  // The pointwise part of a separable convolution.
   ConvShape Second(const KernelForm& form, int64_t batch, const Shape& input,
                    const Window::Axes& axes) const {
     return {.batch = batch,

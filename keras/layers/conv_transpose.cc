@@ -1,5 +1,5 @@
-// Transposed convolutions over steps and images: the gradient of a convolution, from its output to
-// its input, is the forward pass.
+// Transposed convolutions over steps and images. Their forward pass is a convolution's gradient of
+// the input.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -10,7 +10,7 @@ namespace {
 
 class ConvTransposeKernel : public Kernel {
  public:
-  // `shape` is that of the convolution, whose input is the output here.
+  // `shape` is the convolution's; its input is the output here.
   ConvTransposeKernel(Ops& ops, const ConvShape& shape, std::unique_ptr<Conv2D> conv, bool bias)
       : ops_(ops),
         conv_(std::move(conv)),
@@ -96,12 +96,12 @@ class ConvTransposeLayer : public Layer {
   }
 
  private:
-  // Of the axes that Keras counts.
+  // The window along axis i, as Keras counts axes.
   const WindowAxis& Axis(size_t i) const {
     return axes_ == 2 && i == 0 ? window_.height : window_.width;
   }
 
-  // The convolution from the output to the input: `in` is the size of the output.
+  // The convolution from the output to the input; `in` becomes the size of the output.
   absl::StatusOr<Window::Axes> AxesFor(const Shape& input) const {
     if (input.size() != axes_ + 1) {
       return absl::InvalidArgumentError(
@@ -134,7 +134,7 @@ class ConvTransposeLayer : public Layer {
   const bool bias_;
   const Activation activation_;
   const Initializer kernel_initializer_, bias_initializer_;
-  Shape more_;  // output_padding; empty: as it comes
+  Shape more_;  // output_padding; empty: derived
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Layers that only move elements: each input is copied along a walk into the output, and the
-// gradient takes the way back.
+// Layers that only move elements along walks: Permute, RepeatVector, ZeroPadding, Cropping,
+// UpSampling, Concatenate and Stack.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +30,7 @@ class PermuteLayer : public CopyLayer {
   }
 
  private:
-  const Shape order_;  // from 0, without the batch
+  const Shape order_;  // axes counted from 0, without the batch
 };
 
 class RepeatVectorLayer : public CopyLayer {
@@ -54,7 +54,7 @@ class RepeatVectorLayer : public CopyLayer {
   const int64_t n_;
 };
 
-// Zeros put around the first axes (ZeroPadding), or elements taken away there (Cropping).
+// Adds zeros around the first axes (ZeroPadding), or removes elements there (Cropping).
 class FrameLayer : public CopyLayer {
  public:
   FrameLayer(LayerConfig& config, size_t axes, bool crop)
@@ -92,7 +92,7 @@ class FrameLayer : public CopyLayer {
   const std::vector<std::pair<int64_t, int64_t>> frame_;
 };
 
-// Each row and column several times.
+// Repeats each row and column.
 class UpSamplingLayer : public CopyLayer {
  public:
   UpSamplingLayer(LayerConfig& config, size_t axes) : CopyLayer(config) {
@@ -133,7 +133,7 @@ class UpSamplingLayer : public CopyLayer {
   std::vector<int64_t> size_;
 };
 
-// Along one axis, with as many inputs as there are.
+// Joins any number of inputs along one axis.
 class ConcatenateLayer : public Layer {
  public:
   ConcatenateLayer(LayerConfig& config, bool stack)
@@ -147,8 +147,8 @@ class ConcatenateLayer : public Layer {
     return Bfloat16::kIfComputed;
   }
 
-  // Along another axis a step counts if any input has it, and one without a mask has all; in Keras
-  // 2 if all have it.
+  // Along other axes than the steps, a step of the output is shown if any input shows it, and an
+  // input without a mask shows all; in Keras 2 all inputs must show it.
   MaskRule mask_rule() const override {
     if (stack_) return MaskRule::kStop;
     return axis_ == 1 || axis_ == -2 ? MaskRule::kCompute : MaskRule::kOr;
@@ -213,7 +213,7 @@ class ConcatenateLayer : public Layer {
   const bool stack_;
 };
 
-// Masks of steps laid one after the other, ones where an input has none.
+// Joins the masks of steps one after another, with ones for an input without a mask.
 class JoinMasksLayer : public Layer {
  public:
   explicit JoinMasksLayer(const Layer& like) : Layer(like) {}

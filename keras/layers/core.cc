@@ -1,4 +1,4 @@
-// Layers that work along the last axis, element by element, or only see the shape otherwise.
+// Activations, Dense, and layers that only change the shape: Flatten, Reshape, ExpandDims, Squeeze.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -6,7 +6,7 @@
 namespace paracord {
 namespace {
 
-// Rows times columns, where the last axis is the columns.
+// A tensor as rows and columns, where the last axis is the columns.
 struct Rows {
   Rows(int64_t batch, const Shape& shape)
       : columns(shape.empty() ? 1 : shape.back()),
@@ -16,7 +16,7 @@ struct Rows {
 
 class ActivationLayer : public Layer {
  public:
-  // `of`: the layer's config, or the layer whose activation this is.
+  // `of` is the layer's config, or the layer whose activation this is.
   template <class Of>
   ActivationLayer(const Of& of, Activation activation) : Layer(of), activation_(activation) {}
 
@@ -25,7 +25,8 @@ class ActivationLayer : public Layer {
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
   bool is_view() const override { return activation_.kind == ActivationKind::kLinear; }
   std::optional<Activation> activation() const override { return activation_; }
-  // What layers of neurons end in; of the other functions the digits may be wanted.
+  // These activations follow layers of neurons; results of the other functions may need all their
+  // digits.
   Bfloat16 TakesBfloat16(Ops&, std::span<const Shape>) const override {
     const ActivationKind kind = activation_.kind;
     const bool takes = kind <= ActivationKind::kGeluTanh || kind == ActivationKind::kReluGeneral ||
@@ -79,7 +80,7 @@ class PenalisedIdentity : public ActivationLayer {
   }
 };
 
-// Of Keras 2, whose Identity and Rescaling end a mask.
+// Keras 2's Identity and Rescaling, which end a mask.
 class MasklessActivation : public ActivationLayer {
  public:
   using ActivationLayer::ActivationLayer;
@@ -122,7 +123,7 @@ class DenseKernel : public Kernel {
   const Parts parts_;
 };
 
-// y = activation(x W + b) along the last axis.
+// Computes activation(x W + b) along the last axis.
 class DenseLayer : public Layer {
  public:
   explicit DenseLayer(LayerConfig& config)
@@ -174,8 +175,8 @@ class DenseLayer : public Layer {
   const Initializer kernel_initializer_, bias_initializer_;
 };
 
-// The same memory under another shape: Flatten, Reshape, and the operations Reshape, ExpandDims and
-// Squeeze.
+// A view: the input's memory under another shape. Flatten, Reshape, and the operations Reshape,
+// ExpandDims and Squeeze are views.
 class ViewLayer : public Layer {
  public:
   enum class Kind { kFlatten, kReshape, kExpand, kSqueeze };
@@ -267,7 +268,7 @@ std::unique_ptr<Layer> MakeDense(LayerConfig& config) {
   return std::make_unique<DenseLayer>(config);
 }
 std::unique_ptr<Layer> MakeFlatten(LayerConfig& config) {
-  // Only decides the order of axes in Keras, and our images are channels_last.
+  // In Keras it only decides the order of axes, and images are channels_last here.
   config.Choice("data_format", "channels_last", {"channels_last"});
   return std::make_unique<ViewLayer>(config, ViewLayer::Kind::kFlatten, Shape(), 0);
 }

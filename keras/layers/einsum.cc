@@ -14,7 +14,7 @@
 namespace paracord {
 namespace {
 
-// Letters, none twice.
+// True if the text is letters, none of them twice.
 bool AreLabels(const std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (!absl::ascii_isalpha(static_cast<unsigned char>(text[i]))) return false;
@@ -23,7 +23,8 @@ bool AreLabels(const std::string& text) {
   return true;
 }
 
-// Of the kernel, as Keras 3 has it: its axes that the output has, or has not.
+// A fan of the kernel as in Keras 3: the product of its axes that the output has (`out`), or has
+// not.
 int64_t Fan(const Equation& e, bool out) {
   return e.Count(Equation::Pick(e.kernel, e.output, out, e.kernel, true));
 }
@@ -124,7 +125,7 @@ class EinsumLayer : public Layer {
                left_ ? elided + output_ : output_ + elided,
                {}};
     for (size_t i = 0; i < all.size(); ++i) e.sizes[e.input[i]] = all[i];
-    // As Keras has it: the batch, elided axes, and output_shape in between.
+    // Keras inserts the batch, elided axes, and output_shape in this order.
     Shape declared = output_shape_;
     declared.insert(left_ ? declared.begin() : declared.end(),
                     elided.size() - (left_ && !elided.empty() ? 1 : 0), -1);
@@ -143,7 +144,7 @@ class EinsumLayer : public Layer {
     return e;
   }
 
-  // From the first of its axes on, 1 where it is broadcast.
+  // The bias' shape from the first of its axes on, with 1 where it is broadcast.
   absl::StatusOr<Shape> BiasOf(const Equation& e) const {
     size_t first = e.output.size();
     for (const char label : bias_axes_) {
@@ -163,8 +164,8 @@ class EinsumLayer : public Layer {
   const Activation activation_;
   const Initializer kernel_initializer_, bias_initializer_;
   std::string input_, kernel_, output_, bias_axes_;
-  bool left_ = false, right_ = false;  // where the equation elides axes
-  Shape output_shape_;                 // -1 for what it leaves open
+  bool left_ = false, right_ = false;  // where the equation has an ellipsis
+  Shape output_shape_;                 // -1 for open sizes
 };
 
 // Both operands and the result have the batch in front.

@@ -1,4 +1,4 @@
-// Embedding and Masking, which make the masks of steps.
+// Embedding and Masking, the layers that make masks of steps.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -55,7 +55,7 @@ class EmbeddingLayer : public Layer {
     const int64_t count_, width_, rows_;
   };
 
-  // The mask: where the id is not zero.
+  // The mask of an Embedding: 1 where the id is not zero.
   class NotZeroLayer : public Layer {
    public:
     explicit NotZeroLayer(const Layer& of) : Layer(of) {}
@@ -86,7 +86,7 @@ class EmbeddingLayer : public Layer {
   const Initializer initializer_;
 };
 
-// Of each step: 1 if any of its values is not `value`. The mask of a Masking, and within it.
+// Computes for each step 1 if any of its values differs from `value`: the mask of a Masking layer.
 class StepMask {
  public:
   StepMask(Ops& ops, int64_t steps, int64_t width, float value, DeviceArray wide)
@@ -107,7 +107,7 @@ class StepMask {
 
 class MaskingLayer : public Layer {
  public:
-  // `mask_only`: it computes the mask, not what is left of the input.
+  // `mask_only` computes the mask instead of the masked input.
   template <class Of>
   MaskingLayer(const Of& of, float value, bool mask_only)
       : Layer(of), value_(value), mask_only_(mask_only) {}

@@ -1,5 +1,5 @@
-// Images made larger or smaller, and moved at random in training. What is drawn for an example is
-// a function of the batch's identity and its place there alone.
+// Layers that resize images, or move them at random in training. The random numbers of an example
+// depend only on the batch's identity and the example's index in it.
 #include "keras/layers/image.h"
 
 #include <algorithm>
@@ -14,8 +14,7 @@
 namespace paracord {
 namespace {
 
-// What a mode makes of the images of a batch: the image itself, a part of it resized, or what maps
-// give that are drawn.
+// What a mode does to the images of a batch: nothing, resizing a part, or applying random maps.
 struct ImageStep {
   enum class Kind { kNothing, kResize, kMap };
   Kind kind = Kind::kNothing;
@@ -42,7 +41,7 @@ class ImageKernel : public Kernel {
         return ops_.Resample(shape, maps_.get(), call.inputs[0], call.output);
     }
   }
-  // Through a map goes what TensorFlow takes for its gradient: the gradient itself, moved back.
+  // The gradient of a map is, as in TensorFlow, the gradient image moved back by the inverse map.
   void Backward(const BackwardCall& call) override {
     float* const d = call.d_inputs[0];
     if (d == nullptr) return;
@@ -65,7 +64,7 @@ class ImageKernel : public Kernel {
 
  private:
   Ops& ops_;
-  const int64_t floats_;  // of the inputs
+  const int64_t floats_;  // floats of the inputs
   const ImageStep steps_[2];
   const ImageStep* step_ = nullptr;  // of the last forward pass
   const DeviceArray maps_;           // (batch, 6)
@@ -74,8 +73,9 @@ class ImageKernel : public Kernel {
 class ImageLayer : public Layer {
  public:
   explicit ImageLayer(LayerConfig& config) : Layer(config) {
-    config.Choice("data_format", "channels_last", {"channels_last"});  // the other: MakeMoved
-    config.Ignore("seed");                                             // the batch's key decides
+    // MakeMoved handles channels_first
+    config.Choice("data_format", "channels_last", {"channels_last"});
+    config.Ignore("seed");  // the batch's key replaces the seed
     config.Ignore("rng_type");
   }
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
@@ -109,7 +109,7 @@ class ImageLayer : public Layer {
   virtual void Plan(bool training, ImageStep& step) const = 0;
 };
 
-// The largest part of these proportions, in the middle.
+// Takes the largest part with these proportions from the middle.
 void TakeMiddle(ResampleAxis& height, ResampleAxis& width) {
   const auto fitting = [](const ResampleAxis& axis, const ResampleAxis& other) {
     const int64_t size = other.in * axis.out / other.out;
@@ -120,7 +120,7 @@ void TakeMiddle(ResampleAxis& height, ResampleAxis& width) {
   for (ResampleAxis* axis : {&height, &width}) axis->begin = (axis->in - axis->size) / 2;
 }
 
-// As much around the middle as gives the image these proportions; the same on both sides.
+// Adds as much on both sides as gives the image these proportions.
 void AddAround(ResampleAxis& height, ResampleAxis& width) {
   const auto around = [](const ResampleAxis& axis, const ResampleAxis& other) {
     return std::max<int64_t>(other.in * axis.out / other.out - axis.in, 0) / 2;
@@ -130,7 +130,7 @@ void AddAround(ResampleAxis& height, ResampleAxis& width) {
   for (ResampleAxis* axis : {&height, &width}) axis->size = axis->in - 2 * axis->begin;
 }
 
-// Resizing, CenterCrop, RandomCrop: to a size that is given.
+// Resizing, CenterCrop and RandomCrop, which give images a fixed size.
 class SizeLayer : public ImageLayer {
  public:
   explicit SizeLayer(LayerConfig& config)
@@ -172,7 +172,7 @@ class SizeLayer : public ImageLayer {
       if (training) PlanCrop(step);
     }
   }
-  // Of a whole batch at one place. Where the image is too small, Keras 3 begins in its middle but
+  // Crops a whole batch at one place. If the image is too small, Keras 3 starts in its middle but
   // takes as much as there is.
   void PlanCrop(ImageStep& step) const {
     ResampleAxis &height = step.shape.height, &width = step.shape.width;
@@ -240,9 +240,9 @@ class MapLayer : public ImageLayer {
     const std::string mode = config.Choice("mode", "horizontal_and_vertical",
                                            {"horizontal", "vertical", "horizontal_and_vertical"});
     map_.kind = MapKind::kFlip;
-    map_.alike = !config.keras2();  // whose two flips are drawn each
+    map_.alike = !config.keras2();  // Keras 2 draws its two flips separately
     bilinear_ = false;
-    if (mode == "horizontal") SetRange(0, 1, 1);  // never
+    if (mode == "horizontal") SetRange(0, 1, 1);  // never flips rows
     if (mode == "vertical") SetRange(1, 1, 1);
   }
   void SetRange(int axis, double low, double high) {

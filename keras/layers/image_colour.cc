@@ -1,4 +1,4 @@
-// Brightness and contrast, at random in training: a number an example.
+// Random brightness and contrast in training, with one number for each example.
 #include <cmath>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// y = clip(x + number), or clip((x - mean) number + mean) with the mean of the channel.
+// Computes clip(x + number), or clip((x - mean) number + mean) with the mean of the channel.
 struct ColourPlan {
   bool contrast = false;
   float low = 0, high = 0;  // of the number
@@ -20,7 +20,7 @@ struct ColourPlan {
 class ColourKernel : public Kernel {
  public:
   struct Arrays {
-    DeviceArray numbers;  // (batch) as drawn, then (batch) 1 less that
+    DeviceArray numbers;  // (batch) as drawn, then (batch) 1 - number
     DeviceArray sums;     // (batch, width, channels), then (batch, channels)
   };
   ColourKernel(Ops& ops, const ColourPlan& plan, int64_t batch, const Shape& in, Arrays arrays)
@@ -46,7 +46,7 @@ class ColourKernel : public Kernel {
     if (!drew_) return ops_.Affine(size(), 1, 0, call.d_output, d);
     BeforeClip(call.inputs[0], d);
     ops_.ActivateBackward(plan_.clip, 1, size(), d, call.output, call.d_output, call.d_output);
-    if (plan_.contrast) return Spread(call.d_output, d);  // its own adjoint
+    if (plan_.contrast) return Spread(call.d_output, d);  // this map is its own adjoint
     ops_.Affine(size(), 1, 0, call.d_output, d);
   }
 
@@ -56,7 +56,7 @@ class ColourKernel : public Kernel {
     if (plan_.contrast) return Spread(x, y);
     ops_.Binary(BinaryKind::kAdd, by_example_, x, arrays_.numbers.get(), y);
   }
-  // y = number x + (1 - number) mean(x)
+  // Computes y = number x + (1 - number) mean(x).
   void Spread(const float* x, float* y) {
     float* const rows = arrays_.sums.get();
     const int64_t width = in_[1], channels = in_[2], line = width * channels;
@@ -80,14 +80,15 @@ class ColourKernel : public Kernel {
   const Shape in_;
   const Arrays arrays_;
   Walk by_example_, by_channel_;
-  bool drew_ = false;  // in the last forward pass, whose numbers are those of the way back
+  bool drew_ = false;  // the last forward pass drew numbers, which backward reuses
 };
 
 class ColourLayer : public Layer {
  public:
   explicit ColourLayer(LayerConfig& config) : Layer(config) {
-    config.Choice("data_format", "channels_last", {"channels_last"});  // the other: MakeMoved
-    config.Ignore("seed");                                             // the batch's key decides
+    // MakeMoved handles channels_first
+    config.Choice("data_format", "channels_last", {"channels_last"});
+    config.Ignore("seed");  // the batch's key replaces the seed
     config.Ignore("rng_type");
     plan_.contrast = class_name() == "RandomContrast";
     std::pair<double, double> values{0, 255};
@@ -98,7 +99,8 @@ class ColourLayer : public Layer {
                   static_cast<float>(values.second)};
     auto [low, high] = ReadRange(config, "factor", -HUGE_VAL);
     if (plan_.contrast) {
-      // Of one number Keras 3 takes the range from 0 on, Keras 2 as much to either side.
+      // For a single number, Keras 3's range begins at 0, while Keras 2's extends as far to either
+      // side.
       const bool one = config.Has("factor") && !config.values()["factor"].is_array();
       low = 1 - (one ? (config.keras2() ? high : 0) : low);
       high = 1 + high;

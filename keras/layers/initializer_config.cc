@@ -1,4 +1,4 @@
-// Initializers as model files name them.
+// Reads initializers as model files name them.
 #include "keras/layers/initializer_config.h"
 
 #include <algorithm>
@@ -45,10 +45,10 @@ const std::vector<NamedInitializer>& Initializers() {
   return *all;
 }
 
-// The number of an option: VarianceScaling's words are numbered as Initializer.options says.
+// The numeric value of an option. VarianceScaling's words are numbered as Initializer.options says.
 std::optional<double> InitializerOption(absl::string_view option, const json& value) {
   if (value.is_number()) return value.get<double>();
-  if (option == "value") {  // of Constant, which Keras broadcasts
+  if (option == "value") {  // of Constant; Keras broadcasts it
     const json* const array = ArrayValue(value);
     const auto numbers = ReadNumberArray(array == nullptr ? value : *array);
     if (!numbers.has_value() || numbers->values.size() != 1) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<double> InitializerOption(absl::string_view option, const json& va
       {"mode", "fan_out", 1},
       {"mode", "fan_avg", 2},
       {"distribution", "truncated_normal", 0},
-      {"distribution", "normal", 0},  // an old name of it
+      {"distribution", "normal", 0},  // an old name of truncated_normal
       {"distribution", "untruncated_normal", 1},
       {"distribution", "uniform", 2},
   };
@@ -93,7 +93,7 @@ absl::StatusOr<Initializer> ReadInitializer(const json& value) {
     Initializer result;
     result.set_name(std::string(entry.name));
     for (const auto& [key, option] : config.items()) {
-      // The job's seed decides, so that the values do not depend on who draws them.
+      // The job's seed decides instead, so that the values do not depend on who draws them.
       if (key == "seed" || key == "dtype" || option.is_null()) continue;
       const bool has =
           std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end();

@@ -60,13 +60,14 @@ constexpr NamedActivation kActivations[] = {
     {"identity", {ActivationKind::kLinear}},
 };
 
-// Values that switch a key off, whatever the key means.
+// True for values that switch a key off, whatever the key means.
 bool IsOff(const json& value) {
   return value.is_null() || value == json(false) || value == json("none") ||
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-// "elu", or an object such as {"class_name": "LeakyReLU", "config": {"negative_slope": 0.1}}.
+// The config of an activation given as an object, such as {"class_name": "LeakyReLU", "config":
+// {"negative_slope": 0.1}}; null if it has none.
 const json* ConfigOf(const json& object) {
   const auto config = object.find("config");
   return config != object.end() && config->is_object() ? &*config : nullptr;
@@ -78,8 +79,8 @@ double NumberIn(const json* config, const char* key, double fallback) {
   return value != config->end() && value->is_number() ? value->get<double>() : fallback;
 }
 
-// "recurrent_regularizer" is of the variable recurrent_kernel. A DepthwiseConv2D has one kernel,
-// which is called so in Keras 3.
+// The variable that a key is about: "recurrent_regularizer" is about recurrent_kernel. The only
+// kernel of a DepthwiseConv2D is called kernel in Keras 3.
 std::string VariableOf(const LayerConfig& config, const std::string& key, std::string_view suffix) {
   std::string variable = key.substr(0, key.size() - suffix.size());
   if (variable == "depthwise" && !config.keras2() &&
@@ -153,7 +154,7 @@ void LayerConfig::Fail(absl::string_view key, absl::string_view what) {
 
 void LayerConfig::CheckDType() {
   const json* dtype = Find("dtype");
-  // Masks are bool; a Cast says of its own what it does. Ones and zeros are the same in all.
+  // Masks are bool, and a Cast states its own type. Ones and zeros are the same in every type.
   const bool any = class_name_ == "InputLayer" || class_name_.ends_with("sLike") ||
                    class_name_ == "Cast" || class_name_ == "OneHot" ||
                    class_name_ == "SequenceMask";
@@ -349,7 +350,7 @@ void LayerConfig::ReadRegularizers() {
     const float by_l2 = l2 || both ? static_cast<float>(NumberIn(config, "l2", fallback)) : 0.f;
     if (key == "activity_regularizer") {
       activity_ = {by_l1, by_l2};
-    } else if (trainable_ || keras2_) {  // Keras 3 leaves out those of frozen variables
+    } else if (trainable_ || keras2_) {  // Keras 3 skips regularizers of frozen variables
       regularizers_.push_back({VariableOf(*this, key, kSuffix), by_l1, by_l2});
     }
   }

@@ -42,7 +42,7 @@ constexpr LayerEntry kLayers[] = {
     {"Cropping1D", MakeFrame},
     {"Cropping2D", MakeFrame},
     {"Cropping3D", MakeFrame},
-    {"Custom>CustomScaleLayer", MakeCustomScaleLayer},  // as Keras 2 has it
+    {"Custom>CustomScaleLayer", MakeCustomScaleLayer},  // its name in Keras 2
     {"CustomScaleLayer", MakeCustomScaleLayer},
     {"Dense", MakeDense},
     {"DepthwiseConv1D", MakeConv},
@@ -111,7 +111,7 @@ constexpr LayerEntry kLayers[] = {
     {"ZeroPadding3D", MakeFrame},
 };
 
-// Operations on tensors: x * y, ops.exp(x), x[:, 1:].
+// Operations on tensors, such as x * y, ops.exp(x), x[:, 1:].
 constexpr LayerEntry kOperations[] = {
     {"Absolute", MakeUnary},
     {"Add", MakeOperator},
@@ -230,7 +230,7 @@ constexpr LayerEntry kOperations[] = {
     {"ZerosLike", MakeUnary},
 };
 
-// No tensor of ours is larger, whatever a model file says; products below stay far from overflow.
+// The limit on a tensor's elements, whatever a model file says; products below it do not overflow.
 constexpr int64_t kElementsMax = int64_t{1} << 40;
 
 }  // namespace
@@ -378,7 +378,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(LayerConfig& config, bool opera
   const auto more = PreprocessingLayerNames();
   if (!operation) known.insert(known.end(), more.begin(), more.end());
   const std::string title = LayerTitle(config.class_name(), config.name());
-  if (operation) {  // Keras wrote the name: it is no misspelling of another
+  if (operation) {  // Keras wrote the name, so that it is no misspelling
     return absl::InvalidArgumentError(absl::StrCat(
         title, " as an operation on tensors is not supported; supported: ", JoinNames(known)));
   }

@@ -29,7 +29,8 @@ absl::StatusOr<std::unique_ptr<MaskedMoments>> MaskedMoments::Make(Ops& ops, con
   return made;
 }
 
-// Sums over masked rows are the moments of all rows, masked, times the ratio of their numbers.
+// The moments of masked x over all rows, times the ratio of row counts, are those of the selected
+// rows.
 void MaskedMoments::Forward(const float* x, const float* mask, float* mean, float* variance) {
   const int64_t columns = shape_.columns;
   float* const count = ratio_.get() + columns;
@@ -48,8 +49,8 @@ void MaskedMoments::Forward(const float* x, const float* mask, float* mean, floa
   ops_.Binary(BinaryKind::kMultiply, of_columns_, variance, ratio_.get(), variance);
 }
 
-// Of n rows that count, with z the normalised x:
-// dx = scale / sqrt(variance + epsilon) (dy - mask (doffset + z dscale) / n).
+// With n selected rows and z the normalised x: dx = scale / sqrt(variance + epsilon) (dy - mask
+// (doffset + z dscale) / n).
 void MaskedMoments::Backward(const float* x, const float* mean, const float* variance,
                              const float* scale, const float* dy, float* dx, float* dscale,
                              float* doffset) {

@@ -1,4 +1,5 @@
-// Layers that join tensors element by element, and the operators x + y, x * y and so on.
+// Layers that join tensors element by element (Add, Multiply, ...), and the operators x + y, x * y,
+// ...
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,20 +12,20 @@
 namespace paracord {
 namespace {
 
-// One operand's part in a BinaryKernel.
+// One operand of a BinaryKernel.
 struct Operand {
   bool whole = true;  // it has the shape of the output
   int64_t n = 0;
-  Walk reduce;  // from the output's shape, adding
+  Walk reduce;  // adds from the output's shape into the operand's
 };
 
 class BinaryKernel : public Kernel {
  public:
   struct Plan {
     BinaryKind kind = BinaryKind::kAdd;
-    int64_t n = 0;  // of the output
+    int64_t n = 0;  // elements of the output
     Walk forward;
-    Walk a_with_y, b_with_y;  // y-shaped by operand, into the output's shape
+    Walk a_with_y, b_with_y;  // combine a y-shaped tensor with an operand, into the output's shape
     Operand a, b;
   };
   BinaryKernel(Ops& ops, Plan plan, DeviceArray scratch)
@@ -51,22 +52,22 @@ class BinaryKernel : public Kernel {
     ops_.ActivateBackward({ActivationKind::kRelu}, 1, plan_.n, nullptr, call.output, call.d_output,
                           d);
   }
-  // Where an operand's gradient may be written in the shape of the output.
+  // The memory for an operand's gradient in the shape of the output.
   Tensor Wide(const Operand& operand, Tensor d) {
     return operand.whole ? d : Tensor(scratch_.get());
   }
-  // What Wide gave has the gradient.
+  // Reduces the gradient in Wide's memory to the operand's shape.
   void Reduce(const Operand& operand, ConstTensor wide, Tensor d) {
     if (operand.whole) return;
     ops_.Fill(operand.n, 0, d);
     ops_.Copy(operand.reduce, true, wide, d);
   }
-  // It is that by the output.
+  // Handles an operand whose gradient is the output's.
   void Pass(const Operand& operand, const BackwardCall& call, Tensor d) {
     if (operand.whole) return ops_.Convert(operand.n, call.d_output, d);
     Reduce(operand, call.d_output, d);
   }
-  // wide = dy where the comparison holds.
+  // Computes wide = dy where the comparison holds, and 0 elsewhere.
   void Select(BinaryKind comparison, const BackwardCall& call, float* wide) {
     ops_.Binary(comparison, plan_.forward, call.inputs[0], call.inputs[1], wide);
     ops_.Binary(BinaryKind::kMultiply, Same(), call.d_output, wide, wide);
@@ -162,7 +163,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBinaryKernel(Ops& ops, BinaryKind ki
   return std::make_unique<BinaryKernel>(ops, std::move(plan), std::move(scratch));
 }
 
-// Ones and zeros, which have no gradient.
+// True for operators that give ones and zeros, which have no gradient.
 bool GivesTruth(BinaryKind kind) {
   switch (kind) {
     case BinaryKind::kGreaterEqual:
@@ -205,7 +206,8 @@ class BinaryLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs at least two inputs");
-    if (operation_ && inputs[0].size() != inputs[1].size()) {  // one's batch is the other's axis
+    // the batch of one would be an axis of the other
+    if (operation_ && inputs[0].size() != inputs[1].size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("needs operands of as many axes, not ", ShapeName(inputs[0]), " and ",
                        ShapeName(inputs[1]), " (the batch does not count)"));
@@ -250,7 +252,7 @@ class BinaryLayer : public Layer {
   const bool average_, operation_;
 };
 
-// 1 where either mask is.
+// Gives 1 where either mask is 1.
 class OrLayer : public BinaryLayer {
  public:
   template <class Of>
@@ -289,7 +291,7 @@ std::optional<BinaryKind> KindOf(const std::string& class_name) {
   return std::nullopt;
 }
 
-// What an operator does to its tensor when the other side is the number c.
+// The activation that an operator with the number c on the other side amounts to, if there is one.
 std::optional<Activation> WithNumber(const std::string& op, float c, bool number_first) {
   using K = ActivationKind;
   if (op == "Add") return Activation{K::kAffine, 1, c, 0};
@@ -304,7 +306,7 @@ std::optional<Activation> WithNumber(const std::string& op, float c, bool number
   return std::nullopt;
 }
 
-// f(x) op c, or c op x, for an operator that is no activation.
+// Computes f(x) op c, or c op x, for an operator that is no activation.
 class WithNumberLayer : public Layer {
  public:
   WithNumberLayer(LayerConfig& config, BinaryKind kind, float number, bool number_first,
@@ -351,13 +353,13 @@ class WithNumberLayer : public Layer {
         case BinaryKind::kDivide:
           ops_.Binary(kind_, WithRight(), call.d_output, number_.get(), dx);
           break;
-        case BinaryKind::kMaximum:  // of a tie the first has all, as in TensorFlow
+        case BinaryKind::kMaximum:  // as in TensorFlow, the first operand of a tie gets all
           Keep(number_first_ ? BinaryKind::kGreater : BinaryKind::kGreaterEqual, call, dx);
           break;
         case BinaryKind::kMinimum:
           Keep(number_first_ ? BinaryKind::kLess : BinaryKind::kLessEqual, call, dx);
           break;
-        default:  // of x mod c
+        default:  // x mod c
           ops_.Affine(n_, 1, 0, call.d_output, dx);
       }
       if (f_.has_value()) {
@@ -367,7 +369,7 @@ class WithNumberLayer : public Layer {
 
    private:
     Walk WithRight() const { return {{n_}, {1}, {0}, {1}}; }
-    // The gradient where the input is so beside the number.
+    // Passes the gradient on where the comparison of the input with the number holds.
     void Keep(BinaryKind where, const BackwardCall& call, float* dx) {
       ops_.Binary(where, WithRight(), call.inputs[0], number_.get(), dx);
       ops_.Binary(BinaryKind::kKeep, {{n_}, {1}, {1}, {1}}, call.d_output, dx, dx);

@@ -1,4 +1,4 @@
-// Pad in the modes "reflect" and "symmetric": around each axis come its own elements, mirrored.
+// Pad in the modes "reflect" and "symmetric", which put an axis' own elements around it, mirrored.
 #include <utility>
 #include <vector>
 
@@ -10,10 +10,10 @@
 namespace paracord {
 namespace {
 
-// A part of the output that is a part of the input; offsets are within an example.
+// A part of the output that is copied from a part of the input; offsets are within an example.
 struct Piece {
   Shape dims;
-  std::vector<int64_t> a, y;  // steps
+  std::vector<int64_t> a, y;  // strides
   int64_t from = 0, to = 0;
 };
 
@@ -30,7 +30,7 @@ class MirrorKernel : public Kernel {
       ops_.Copy(way.walk, false, call.inputs[0] + way.from, call.output + way.to);
     }
   }
-  // Within a way no element comes twice.
+  // Within one way no element occurs twice.
   void Backward(const BackwardCall& call) override {
     if (call.d_inputs[0] == nullptr) return;
     ops_.Fill(n_, 0, call.d_inputs[0]);
@@ -43,7 +43,7 @@ class MirrorKernel : public Kernel {
  private:
   Ops& ops_;
   const std::vector<Way> ways_;
-  const int64_t n_;  // of the input
+  const int64_t n_;  // elements of the input
 };
 
 class MirrorPadLayer : public Layer {
@@ -81,7 +81,7 @@ class MirrorPadLayer : public Layer {
   }
 
  private:
-  // What lies before, in and behind each axis, each with each of the other axes.
+  // All combinations, over the axes, of the part before, inside and after the axis.
   absl::StatusOr<std::vector<Piece>> Pieces(const Shape& input, const Shape& output) const {
     ASSIGN_OR_RETURN(const PadAround around, PadsOf(around_, input));
     const std::vector<int64_t> in = RowMajor(input), out = RowMajor(output);
@@ -110,7 +110,7 @@ class MirrorPadLayer : public Layer {
   }
 
   const PadAround around_;
-  const int64_t skipped_;  // 1: the edge itself is not mirrored
+  const int64_t skipped_;  // 1: the edge itself is not repeated
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Normalisations: of the batch, of each example, and by constants.
+// BatchNormalization, LayerNormalization, and normalisation by constants.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-// The places of what a normalisation may or may not have among its variables.
+// The indices of the variables that a normalisation may have.
 struct NormVariables {
   std::optional<size_t> scale, offset, mean, variance;
   template <class Pointer>
@@ -21,11 +21,11 @@ struct NormVariables {
   }
 };
 
-// The calls of a layer in a run, each of which moves the averages on after the one before.
+// The calls of a layer in one run. Each of them updates the moving averages after the call before.
 struct Calls {
   double momentum = 0;
   int count = 0;
-  // What a call's observation counts among those of all, which are one to the moving average.
+  // The weight of one call's observation when the observations of all calls are combined into one.
   float Weight(int later) const {
     if (count <= 1) return 1;
     return static_cast<float>((1 - momentum) * std::pow(momentum, later) /
@@ -33,7 +33,7 @@ struct Calls {
   }
 };
 
-// As NormShape::relu; 0: it is another activation.
+// The bound of a fused ReLU (NormShape::relu); 0 if the activation is another.
 float ReluUpTo(const Activation& activation) {
   if (activation.kind == ActivationKind::kRelu) return std::numeric_limits<float>::infinity();
   const bool plain = activation.kind == ActivationKind::kReluGeneral && activation.alpha == 0 &&
@@ -43,9 +43,8 @@ float ReluUpTo(const Activation& activation) {
 
 class NormKernel : public Kernel {
  public:
-  // `kept`: mean, then variance, of the last forward pass.
-  // The variance that the moving average is given is multiplied by `correction`. `masked`: null
-  // where no mask comes after the input.
+  // `kept` holds mean and variance of the last forward pass. The variance reported to the moving
+  // average is multiplied by `correction`. `masked` is null if no mask follows the input.
   NormKernel(Ops& ops, NormShape shape, NormVariables at, bool batch_statistics, Calls calls,
              float correction, DeviceArray kept, std::unique_ptr<MaskedMoments> masked)
       : ops_(ops),
@@ -82,7 +81,7 @@ class NormKernel : public Kernel {
     float* d_scale = NormVariables::At(call.d_parameters, at_.scale);
     float* d_offset = NormVariables::At(call.d_parameters, at_.offset);
     if (from_batch_ && masked_ != nullptr) {
-      if (shape_.relu > 0) {  // the output is between 0 and the limit where the input was
+      if (shape_.relu > 0) {  // as the output lies strictly between the bounds, so did the input
         ops_.ActivateBackward({ActivationKind::kReluGeneral, 0, shape_.relu}, shape_.rows,
                               shape_.columns, call.output, call.output, call.d_output,
                               call.d_output);
@@ -94,7 +93,7 @@ class NormKernel : public Kernel {
                              NormVariables::At(call.parameters, at_.offset), call.d_output,
                              call.d_inputs[0], d_scale, d_offset);
     }
-    // What a moving average is given is the observation.
+    // The "gradient" of a moving average is the observation it is updated with.
     const float weight = call.share * calls_.Weight(call.later_calls);
     if (float* observed = NormVariables::At(call.d_parameters, at_.mean)) {
       ops_.Affine(count_, weight, 0, mean, observed);
@@ -166,8 +165,8 @@ class NormLayer : public Layer {
     RETURN_IF_ERROR(declare("moving_mean", moving_mean_, at_.mean));
     RETURN_IF_ERROR(declare("moving_variance", moving_variance_, at_.variance));
     if (observes_ && momentum_ < 1) {
-      // Each call moves the averages on, one after the other. 0 would say that they are none:
-      // beside an observation the least number above it is as little.
+      // Each call updates the averages in turn. A factor of 0 would mean that they are not moving
+      // averages; the least positive number has the same effect.
       const double kept =
           std::max(std::pow(momentum_, ++calls_), std::numeric_limits<double>::min());
       MakeMoving(*at_.mean, kept);
@@ -215,12 +214,12 @@ class NormLayer : public Layer {
     const bool unbiased = Fused(inputs[0]) && shape.rows > 1;
     const float correction =
         unbiased ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 1.f;
-    shape.relu = relu;  // which the masked moments know nothing of
+    shape.relu = relu;  // the masked moments do not handle it
     return std::make_unique<NormKernel>(ops, shape, at_, observes_, Calls{momentum_, calls_},
                                         correction, std::move(kept), std::move(masked));
   }
 
-  // A mask is of all axes but the last, or of all, with 1 where it does not tell elements apart.
+  // True if the mask covers all axes but the last, or all with size 1 where it is constant.
   static bool Covers(const Shape& mask, const Shape& input) {
     bool covers = mask.size() == input.size() || mask.size() + 1 == input.size();
     for (size_t i = 0; covers && i < mask.size(); ++i) {
@@ -237,22 +236,22 @@ class NormLayer : public Layer {
     walk.y = RowMajor(walk.dims);
     return Shorten(std::move(walk));
   }
-  // Keras 2 has another kernel for images and volumes, which estimates the variance without bias,
-  // and takes no notice of masks.
+  // Keras 2 has a fused kernel for images and volumes, which estimates the variance without bias
+  // and ignores masks.
   bool Fused(const Shape& input) const {
     return keras2_ && fused_ && (input.size() == 3 || input.size() == 4);
   }
   bool UsesMask(std::span<const Shape> inputs) const {
     return batch_ && inputs.size() > 1 && !inputs[1].empty() && !Fused(inputs[0]);
   }
-  // The statistics of the batch are of the last axis, those of an example over the last axes.
+  // The batch's statistics keep the last axis; an example's statistics are over the last axes.
   absl::StatusOr<size_t> FirstAxis(const Shape& input) const {
     if (!batch_ || axes_.size() == 1) return FirstOfLastAxes(axes_, input);
     return absl::InvalidArgumentError("key \"axis\": must be one axis, the last");
   }
 
   const bool batch_;
-  const bool observes_;  // takes the batch's statistics in training, and moves the averages
+  const bool observes_;  // uses the batch's statistics in training and updates the averages
   const bool keras2_, scale_, center_;
   const float epsilon_;
   const double momentum_;
@@ -263,8 +262,8 @@ class NormLayer : public Layer {
   int calls_ = 0;
 };
 
-// (x - mean) / max(sqrt(variance), 1e-7), with constants: in the file, or as variables `mean` and
-// `variance` (and `count`, which says nothing here).
+// Computes (x - mean) / max(sqrt(variance), 1e-7) with constants from the file, or from the
+// variables `mean` and `variance` (and `count`, which has no effect).
 class NormalizationLayer : public Layer {
  public:
   explicit NormalizationLayer(LayerConfig& config) : Layer(config) {
@@ -344,9 +343,9 @@ class NormalizationLayer : public Layer {
     }
 
    private:
-    // Mean, variance, zeros and ones.
+    // Rows: mean, variance, zeros and ones.
     float* Kept(int64_t row) { return constants_.get() + row * shape_.columns; }
-    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)); of the inverse it is that root itself.
+    // max(sqrt(v), 1e-7) is sqrt(max(v, 1e-14)); the inverse normalisation multiplies by that root.
     const float* Variance(std::span<const float* const> parameters) {
       float* kept = Kept(1);
       if (own_ && invert_ && rooted_) return kept;
@@ -363,11 +362,11 @@ class NormalizationLayer : public Layer {
     bool rooted_ = false;
   };
 
-  // The axes that have numbers of their own: the last ones.
+  // The axes with numbers of their own, which are the last ones.
   Shape ColumnsOf(const Shape& input) const {
     return Shape(input.end() - static_cast<std::ptrdiff_t>(axes_.size()), input.end());
   }
-  // A number, or lists of lists with all but one axis of size 1.
+  // Collects a number, or nested lists in which all axes but one have size 1.
   static void Flat(const nlohmann::json& value, std::vector<float>& numbers) {
     if (value.is_number()) return numbers.push_back(value.get<float>());
     if (!value.is_array()) return;
@@ -381,7 +380,7 @@ class NormalizationLayer : public Layer {
 
   bool invert_ = false;
   MaskRule mask_rule_ = MaskRule::kPass;
-  std::vector<int64_t> axes_;  // none: one number for all
+  std::vector<int64_t> axes_;  // empty: one number for all
   std::vector<float> mean_, variance_;
 };
 

@@ -7,7 +7,8 @@ namespace {
 
 using nlohmann::json;
 
-// False: it is ragged, or not of numbers. `axis` is that of `value` within the array.
+// Returns false if the value is ragged or not numeric. `axis` is the depth of `value` within the
+// array.
 bool Read(const json& value, size_t axis, NumberArray& array) {
   if (value.is_number() || value.is_boolean()) {
     array.values.push_back(value.is_boolean() ? (value.get<bool>() ? 1.f : 0.f)

@@ -66,7 +66,7 @@ constexpr NamedUnary kUnary[] = {
     {"ZerosLike", {K::kAffine, 0, 0}},
 };
 
-// x, through which no gradient goes.
+// Passes x on and stops its gradient.
 class StopLayer : public Layer {
  public:
   explicit StopLayer(const LayerConfig& config) : Layer(config) {}
@@ -101,8 +101,8 @@ std::unique_ptr<Layer> MakeUnary(LayerConfig& config) {
   const std::string& name = config.class_name();
   const bool keras2 = config.keras2();
   if (name == "Cast") {
-    // Float32 here, whatever the numbers are in Keras; those of a whole type are whole, and do not
-    // begin again below zero or above what a narrow one has.
+    // Numbers are float32 here, whatever type Keras casts to. Integer types are truncated, but do
+    // not wrap around as narrow types do in Keras.
     const std::string dtype = config.Choice("dtype", "", {"float32", "bool", "int32", "int64"});
     if (dtype == "bool") return MakeActivationLayer(config, {K::kNotEqual, 0});
     return MakeActivationLayer(config, {dtype == "float32" ? K::kLinear : K::kTruncate});

@@ -1,4 +1,4 @@
-// Pooling over steps and images, within windows or over all of it.
+// Pooling over steps and images, within windows or over everything.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -49,7 +49,7 @@ class PoolLayer : public Layer {
   const Window window_;
 };
 
-// The mean of the steps that a mask leaves: sum(x m) / sum(m).
+// The mean of the steps that a mask shows: sum(x m) / sum(m).
 class MaskedMeanKernel : public Kernel {
  public:
   MaskedMeanKernel(Ops& ops, int64_t batch, const Shape& in, DeviceArray count, DeviceArray wide)
@@ -87,7 +87,7 @@ class MaskedMeanKernel : public Kernel {
   Walk by_mask_, over_steps_, by_count_, spread_;
 };
 
-// The largest of all steps or pixels; where several are, each has its share of the gradient.
+// The largest of all steps or pixels; equal maxima share the gradient.
 class GlobalMaxKernel : public Kernel {
  public:
   GlobalMaxKernel(Ops& ops, std::unique_ptr<Pool2D> pool, int64_t batch, int64_t places,

@@ -10,12 +10,12 @@
 namespace paracord {
 namespace {
 
-// c = a b for each example, where a and b are matrices, maybe transposed.
+// Computes c = a b for each example, where a and b are matrices, perhaps transposed.
 struct Product {
   int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
-  Shape before;        // axes that hold an example's matrices, of both where one is broadcast
-  bool one_b = false;  // which have one b: their rows are those of a single matrix
+  Shape before;        // axes over an example's matrices, after broadcasting
+  bool one_b = false;  // all of them share one b, so that their rows form one matrix
 };
 
 class ProductKernel : public Kernel {
@@ -43,7 +43,7 @@ class ProductKernel : public Kernel {
   const Parts parts_;
 };
 
-// The same where both are vectors: sums of products, without matrices of one row.
+// The product of two vectors: a sum of products, without matrices of one row.
 class VectorProductKernel : public Kernel {
  public:
   VectorProductKernel(Ops& ops, int64_t batch, int64_t k, DeviceArray scratch)
@@ -68,7 +68,7 @@ class VectorProductKernel : public Kernel {
   const DeviceArray scratch_;
 };
 
-// An input that has fewer matrices than the product, each repeated.
+// An input with fewer matrices than the product, each of which is repeated.
 class RepeatedInput {
  public:
   static absl::StatusOr<RepeatedInput> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -97,7 +97,7 @@ class RepeatedInput {
   DeviceArray x_, d_;
 };
 
-// Of what is made of the inputs; nullopt: the input itself.
+// A product of inputs that are transformed first; nullopt stands for an input as it is.
 template <class Input>
 class ProductOfMadeKernel : public Kernel {
  public:
@@ -136,9 +136,8 @@ class ProductOfMadeKernel : public Kernel {
 
 class ProductLayer : public Layer {
  public:
-  // `axes`: those summed over, the batch counted; nullopt: as matrices, the last of a with the one
-  // before the last of b.
-  // `unit`: the inputs are made of unit length along them before.
+  // `axes` are summed over, the batch counted; nullopt multiplies matrices: the last axis of a with
+  // the second last of b. With `unit`, the inputs are scaled to unit length along them first.
   ProductLayer(LayerConfig& config, std::optional<std::pair<int64_t, int64_t>> axes, bool unit)
       : Layer(config), axes_(axes), unit_(unit) {
     if (axes_.has_value()) return;
@@ -153,7 +152,7 @@ class ProductLayer : public Layer {
   }
 
   size_t most_inputs() const override { return 2; }
-  // Of the operation: a matrix for all examples, or a row of vectors that is one of x's.
+  // In the operation, a constant is one matrix for all examples, or a vector with the axes of x.
   absl::StatusOr<Shape> ConstantShape(size_t input, const Shape& constant,
                                       size_t rank) const override {
     if (axes_.has_value()) return Layer::ConstantShape(input, constant, rank);
@@ -215,7 +214,7 @@ class ProductLayer : public Layer {
     };
     ProductKernel::Parts parts;
     ASSIGN_OR_RETURN(parts.forward, make(rows, p.k, p.n, p.transpose_a, p.transpose_b));
-    // da = dc b', or if a is transposed da = b dc'; db likewise.
+    // da = dc b', or da = b dc' if a is transposed; db likewise.
     if (p.transpose_a) {
       ASSIGN_OR_RETURN(parts.a, make(p.k, p.n, rows, p.transpose_b, true));
     } else {
@@ -245,15 +244,16 @@ class ProductLayer : public Layer {
     return std::make_unique<ProductOfMadeKernel<RepeatedInput>>(
         std::move(product), std::move(repeated[0]), std::move(repeated[1]));
   }
-  // How many of the axes are those of a matrix, or a vector.
+  // The number of axes of a matrix (2) or a vector (1).
   static std::ptrdiff_t Matrix(const Shape& shape) {
     return std::min<std::ptrdiff_t>(2, std::ssize(shape));
   }
 
-  // Of the operation: leaves the last two axes, with those before them in `p`.
+  // In the operation: removes the axes before the matrices from a and b and puts them into `p`.
   void TakeMatrices(Shape& a, Shape& b, Product& p) const {
     if (std::max(a.size(), b.size()) < 3) return;
-    if (!one_constant_ && a.size() != b.size()) return;  // one has its batch beside other axes
+    // the batch of one would be an axis of the other
+    if (!one_constant_ && a.size() != b.size()) return;
     p.one_b = one_constant_ && b.size() < 3 && !transpose_a_;
     Shape before(a.begin(), a.end() - Matrix(a)), other(b.begin(), b.end() - Matrix(b));
     const size_t axes = std::max(before.size(), other.size());

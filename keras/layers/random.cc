@@ -1,4 +1,4 @@
-// Dropout and noise. What is drawn is a function of the batch's identity and the element alone.
+// Dropout and noise. Random numbers depend on the batch's identity and the element's index alone.
 #include <algorithm>
 #include <cmath>
 
@@ -10,16 +10,16 @@
 namespace paracord {
 namespace {
 
-// Over which axes, the batch first, numbers are drawn one by one; along the others the same number
-// counts for all. Empty: over all.
+// The axes, the batch first, along which separate numbers are drawn; along the others one number
+// serves all. Empty means all axes.
 using DrawnAxes = std::vector<bool>;
 
 class RandomLayer : public Layer {
  public:
   enum class Kind {
     kDropout,
-    kDropoutAlong,  // of what lies along some axes together, such as whole channels
-    kAlpha,         // to a number that keeps mean and variance of a selu's output
+    kDropoutAlong,  // whole slices along some axes at once, such as channels
+    kAlpha,         // sets elements so that mean and variance of a selu's output are kept
     kNoise,         // x + noise
     kMultiplied,    // x (1 + noise)
   };
@@ -55,7 +55,7 @@ class RandomLayer : public Layer {
   bool spatial_ = false;
 };
 
-// What a dropped element becomes: the limit of selu.
+// The value of a dropped element: selu's lower limit.
 constexpr double kAlphaDropped =
     -1.6732632423543772848170429916717 * 1.0507009873554804934193349852946;
 
@@ -65,8 +65,8 @@ class RandomKernel : public Kernel {
   struct Plan {
     Kind kind = Kind::kDropout;
     float amount = 0;
-    int64_t batch = 0, each = 0, drawn = 0;  // elements, and random numbers, of an example
-    bool together = false;                   // all examples have the same numbers
+    int64_t batch = 0, each = 0, drawn = 0;  // elements, and random numbers, of one example
+    bool together = false;                   // all examples share the numbers
     Walk multiply;
   };
   RandomKernel(Ops& ops, Plan plan, DeviceArray drawn)
@@ -90,7 +90,8 @@ class RandomKernel : public Kernel {
         Draw(call.key, first);
         return ops_.Binary(BinaryKind::kMultiply, plan_.multiply, call.inputs[0], drawn_.get(),
                            call.output);
-      case Kind::kAlpha: {  // scale (x, or what is dropped) + offset, by x less what is dropped
+      // scale (x or the dropped value) + offset, computed on x - the dropped value
+      case Kind::kAlpha: {
         Draw(call.key, first);
         ops_.Affine(n, 1, -static_cast<float>(kAlphaDropped), call.inputs[0], call.output);
         ops_.Binary(BinaryKind::kMultiply, plan_.multiply, call.output, drawn_.get(), call.output);
@@ -119,7 +120,7 @@ class RandomKernel : public Kernel {
   }
 
  private:
-  // The factors, kept for the way back.
+  // Draws the factors and keeps them for the gradient.
   void Draw(uint64_t key, int64_t first) {
     const int64_t n = (plan_.together ? 1 : plan_.batch) * plan_.drawn;
     ops_.Fill(n, 1, drawn_.get());
@@ -129,14 +130,14 @@ class RandomKernel : public Kernel {
       ops_.Dropout(key, plan_.amount, first, n, drawn_.get(), drawn_.get());
     }
   }
-  // Of an element that an AlphaDropout keeps, whose factor is 1 / (1 - rate).
+  // The slope of an element that AlphaDropout keeps, whose factor is 1 / (1 - rate).
   float OfKept() const { return static_cast<float>(alpha_scale_ * (1 - plan_.amount)); }
 
   Ops& ops_;
   const Plan plan_;
   const DeviceArray drawn_;
   double alpha_scale_ = 1;
-  bool drew_ = false;  // in the last forward pass
+  bool drew_ = false;  // random numbers were drawn in the last forward pass
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> RandomLayer::MakeKernel(Ops& ops, int64_t batch,
@@ -163,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> RandomLayer::MakeKernel(Ops& ops, int64_
   return std::make_unique<RandomKernel>(ops, std::move(plan), std::move(drawn));
 }
 
-// Keras gives each axis its length or null, and 1 to those along which all are dropped together.
+// Keras gives each axis its size or null, and 1 for axes along which elements are dropped together.
 DrawnAxes ReadNoiseShape(LayerConfig& config) {
   DrawnAxes axes;
   const nlohmann::json* shape = config.Value("noise_shape");
@@ -177,7 +178,7 @@ DrawnAxes ReadNoiseShape(LayerConfig& config) {
 
 std::unique_ptr<Layer> MakeDropout(LayerConfig& config) {
   using Kind = RandomLayer::Kind;
-  config.Ignore("seed");  // the batch's key decides
+  config.Ignore("seed");  // the batch's key replaces the seed
   const std::string& name = config.class_name();
   if (name == "GaussianNoise") {
     const double stddev = config.Number("stddev", 0);

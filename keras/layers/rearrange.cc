@@ -1,5 +1,5 @@
-// Operations that move elements: the order of axes, and what is taken, repeated or put around along
-// one of them.
+// Operations on tensors that move elements: Swapaxes, Moveaxis, Flip, Tile, Repeat, Pad, Split,
+// Unstack and Take.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -29,7 +29,7 @@ class PlannedLayer : public CopyLayer {
   const Planner planner_;
 };
 
-// The axes that a key says, of which there must be some.
+// Reads the axes of a key that must have some.
 std::vector<int64_t> RequiredAxes(LayerConfig& config, const char* key) {
   const json* value = config.Value(key);
   if (value == nullptr) {
@@ -41,7 +41,7 @@ std::vector<int64_t> RequiredAxes(LayerConfig& config, const char* key) {
   return axes;
 }
 
-// Swapaxes and Moveaxis: those at `from` come to `to`, the others keep their order.
+// Swapaxes and Moveaxis: axes at `from` move to `to`, the others keep their order.
 absl::StatusOr<Plan> MoveAxes(const Shape& input, const std::vector<int64_t>& from,
                               const std::vector<int64_t>& to) {
   std::vector<size_t> at, into;
@@ -69,7 +69,7 @@ absl::StatusOr<Plan> MoveAxes(const Shape& input, const std::vector<int64_t>& fr
   return CopyLayer::Permuted(input, order);
 }
 
-// Each axis backwards.
+// Reverses each of the axes.
 absl::StatusOr<Plan> Flip(const Shape& input, const std::vector<int64_t>& axes) {
   Plan plan;
   plan.output = plan.dims = input;
@@ -83,7 +83,7 @@ absl::StatusOr<Plan> Flip(const Shape& input, const std::vector<int64_t>& axes) 
   return plan;
 }
 
-// The whole several times along each axis, or each element of one.
+// Repeats the whole tensor along each axis, or (`elements`) each element of it.
 Plan Repeated(const Shape& input, const Shape& times, bool elements) {
   Plan plan;
   plan.output = input;
@@ -123,12 +123,12 @@ absl::StatusOr<Plan> Pad(const Shape& input, const PadAround& given, float filli
   return plan;
 }
 
-// Parts of an axis, each an output.
+// Cuts an axis into parts, each of which is an output.
 class SplitLayer : public Layer {
  public:
-  // What an axis of this size is cut into.
+  // Returns the sizes that an axis of this size is cut into.
   using Cut = std::function<absl::StatusOr<std::vector<int64_t>>(int64_t size)>;
-  // `drop`: the parts, of 1, lose the axis.
+  // With `drop`, parts of size 1 lose the axis.
   SplitLayer(LayerConfig& config, int64_t axis, Cut cut, bool drop)
       : Layer(config), axis_(axis), cut_(std::move(cut)), drop_(drop) {}
 
@@ -201,7 +201,7 @@ class SplitLayer : public Layer {
   std::vector<Shape> parts_;  // of the last call
 };
 
-// Elements of an axis by indices that the model file says.
+// Selects elements along an axis by constant indices from the model file.
 class TakeLayer : public Layer {
  public:
   explicit TakeLayer(LayerConfig& config) : Layer(config), keras2_(config.keras2()) {
@@ -216,7 +216,7 @@ class TakeLayer : public Layer {
       config.Fail("args", "must be a tensor, and indices that are numbers");
       return;
     }
-    if (LayerConfig::IsTensor(args[1])) return;  // Keeps will be told
+    if (LayerConfig::IsTensor(args[1])) return;  // Keeps will get them
     indices_ = ReadNumberArray(args[1]);
     if (!indices_.has_value()) config.Fail("args", "the indices must be whole numbers");
   }
@@ -227,7 +227,7 @@ class TakeLayer : public Layer {
     indices_ = indices;
     return true;
   }
-  size_t most_inputs() const override { return 2; }  // before one is kept
+  size_t most_inputs() const override { return 2; }  // before Keeps takes one of them
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     ASSIGN_OR_RETURN(const size_t axis, AxisOf(inputs[0], axis_));
@@ -252,7 +252,7 @@ class TakeLayer : public Layer {
   }
 
  private:
-  // The axis is put in front, so that its elements are the rows of a table.
+  // The axis is moved to the front, so that its elements are the rows of a table.
   class TakeKernel : public Kernel {
    public:
     TakeKernel(Ops& ops, const AxisSpan& span, int64_t count, DeviceArray ids, DeviceArray table,
@@ -293,7 +293,7 @@ class TakeLayer : public Layer {
     const DeviceArray ids_, table_, taken_;
   };
 
-  // Where the indices are along an axis of this input.
+  // The indices along an axis of this input, counted from its begin.
   absl::StatusOr<std::vector<float>> IdsFor(const Shape& input, size_t axis) const {
     const auto size = static_cast<float>(input[axis]);
     std::vector<float> ids;
@@ -308,7 +308,7 @@ class TakeLayer : public Layer {
     return ids;
   }
 
-  const bool keras2_;  // where an index below zero is an error
+  const bool keras2_;  // Keras 2 refuses negative indices
   int64_t axis_ = 0;
   std::optional<NumberArray> indices_;
 };
@@ -441,7 +441,7 @@ std::unique_ptr<Layer> MakeSplit(LayerConfig& config) {
     const std::vector<int64_t> given = config.Integers(key);
     const auto cut = [keras2, given](int64_t size) -> absl::StatusOr<std::vector<int64_t>> {
       std::vector<int64_t> sizes = given;
-      if (keras2) {  // one may be open
+      if (keras2) {  // one size may be open
         const int64_t known = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
         const auto open = std::find(sizes.begin(), sizes.end(), -1);
         if (open != sizes.end()) *open = size - known - 1;

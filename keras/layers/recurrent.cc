@@ -1,4 +1,4 @@
-// SimpleRNN, LSTM and GRU: what their configs say, their variables and shapes.
+// SimpleRNN, LSTM and GRU: reads their configs, declares their variables and shapes.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -49,7 +49,7 @@ class RecurrentLayer : public Layer {
     return plan_.sequences ? MaskRule::kPass : MaskRule::kStop;
   }
   bool takes_masks() const override { return true; }
-  // Keras 3 hands masks on by itself where there is one tensor, and first states are others.
+  // Keras 3 propagates a mask only if the call has one tensor; first states are more.
   bool masks_come_along(size_t inputs) const override { return keras2_ || inputs == 1; }
   size_t most_inputs() const override { return 1 + plan_.states; }
   absl::StatusOr<Shape> ConstantShape(size_t, const Shape& constant, size_t) const override {
@@ -69,7 +69,7 @@ class RecurrentLayer : public Layer {
     RETURN_IF_ERROR(
         Declare(1, cell_ + "recurrent_kernel", {plan.units, wide}, recurrent_initializer_));
     MakeOperand(0);
-    if (!plan.reset_before()) MakeOperand(1);  // else its parts are copied
+    if (!plan.reset_before()) MakeOperand(1);  // otherwise the kernel is copied in parts
     if (plan.bias) {
       const Shape bias = plan.kind == CellKind::kGru ? Shape{2, wide} : Shape{wide};
       RETURN_IF_ERROR(Declare(2, cell_ + "bias", bias, bias_initializer_));
@@ -89,7 +89,7 @@ class RecurrentLayer : public Layer {
   }
 
  private:
-  // Of an RNN the cell has a name of its own, which may be the layer's.
+  // The cell of an RNN has a name of its own, which may equal the layer's.
   static std::string NameOfCell(LayerConfig& config, const std::string& otherwise) {
     const nlohmann::json* given = config.Value("cell_name");
     const bool named = given != nullptr && given->is_string();
@@ -102,7 +102,7 @@ class RecurrentLayer : public Layer {
     return static_cast<float>(rate);
   }
 
-  // `inputs`: the sequence, first states, and for each of these a mask.
+  // `inputs` are the sequence, first states, and one mask for each of these.
   absl::StatusOr<RecurrentPlan> PlanFor(std::span<const Shape> inputs, int64_t batch) const {
     RecurrentPlan plan = plan_;
     const Shape& x = inputs[0];
@@ -134,11 +134,11 @@ class RecurrentLayer : public Layer {
   }
 
   const bool keras2_;
-  const std::string cell_;  // in front of the variables' names
+  const std::string cell_;  // prefix of the variables' names
   const bool return_state_;
   const Initializer kernel_initializer_, recurrent_initializer_;
   Initializer bias_initializer_;
-  RecurrentPlan plan_;  // but for what depends on the input
+  RecurrentPlan plan_;  // what does not depend on the input
   Shape output_;
 };
 

@@ -30,14 +30,15 @@ class RecurrentKernel : public Kernel {
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
-  // h of all steps as it goes into the product.
+  // h of all steps as the product takes it, after dropout.
   const DeviceArray& IntoProduct() const {
     return training_ && p_.recurrent_dropout > 0 ? dropped_ : h_;
   }
   static uint16_t* In16(const DeviceArray& rounded) {
     return reinterpret_cast<uint16_t*>(rounded.get());
   }
-  // Numbers from `at` on as products take them, and the first time `n` of them are rounded.
+  // Returns numbers from `at` on with their bfloat16 copy; Rounded first makes the copy of `n`
+  // numbers.
   static ConstTensor Both(const DeviceArray& numbers, const DeviceArray& rounded, int64_t at = 0) {
     return {numbers.get() + at, rounded == nullptr ? nullptr : In16(rounded) + at};
   }
@@ -46,18 +47,18 @@ class RecurrentKernel : public Kernel {
     if (rounded != nullptr) ops_.Convert(n, numbers.get() + at, Tensor(In16(rounded) + at));
     return Both(numbers, rounded, at);
   }
-  // The way between the caller's (batch, steps, width) and ours.
+  // Walks from the caller's (batch, steps, width) to our (steps, batch, width).
   Walk InWalk() const {
     const int64_t step = p_.go_backwards ? -p_.in : p_.in;
     return {
         {p_.steps, p_.batch, p_.in}, {step, p_.steps * p_.in, 1}, {}, {p_.batch * p_.in, p_.in, 1}};
   }
   int64_t InStart() const { return p_.go_backwards ? (p_.steps - 1) * p_.in : 0; }
-  // Blocks that recur after so many floats.
+  // A walk that applies one block to each of `times` blocks.
   static Walk Repeat(int64_t times, int64_t block) {
     return {{times, block}, {block, 1}, {0, 1}, {block, 1}};
   }
-  Walk ByRow(int64_t y_step) const {  // a state times a number for each row
+  Walk ByRow(int64_t y_step) const {  // multiplies a state by one number for each row
     return {{p_.batch, p_.units}, {p_.units, 1}, {1, 0}, {y_step, 1}};
   }
 
@@ -65,17 +66,18 @@ class RecurrentKernel : public Kernel {
   const RecurrentPlan p_;
   const CellShape cell_;
   std::unique_ptr<Matmul> input_, input_back_, kernel_;
-  // With the state; the second of each is for the candidate of a reset before the product.
+  // Products with the state; the second of each is for the candidate of a GRU that resets before
+  // the product.
   std::array<std::unique_ptr<Matmul>, 2> recurrent_, recurrent_back_, recurrent_kernel_;
   DeviceArray x_, z_, dz_, dr_, kept_;  // all steps
-  DeviceArray h_, c_;                   // all steps and the first state before
-  DeviceArray dropped_, reset_;         // h as it goes into the product: after dropout, r h
-  DeviceArray mask_, shown_;            // (steps, batch); shown: which outputs are not zero
+  DeviceArray h_, c_;                   // all steps, and the first state in front
+  DeviceArray dropped_, reset_;         // h as the product takes it: after dropout; r h
+  DeviceArray mask_, shown_;            // (steps, batch); shown: 1 where outputs are not zero
   DeviceArray drop_x_, drop_h_;         // factors (batch, width)
   DeviceArray r_, dh_, dc_, part_;      // one step
-  DeviceArray split_;                   // recurrent kernel: gates, candidate, and a gradient
-  // What several products take, as bfloat16, where they do: all steps. h as it goes into them, dr
-  // that of own_product.
+  DeviceArray split_;  // the recurrent kernel split into gates and candidate, and a gradient
+  // bfloat16 copies over all steps, where products take bfloat16: of x, of h as products take it,
+  // of dz, and of dr if the product with the state has a gradient of its own.
   DeviceArray x16_, h16_, dz16_, dr16_;
   bool masked_ = false, shown_used_ = false, training_ = false;
 };
@@ -161,7 +163,7 @@ void RecurrentKernel::TakeInput(const ForwardCall& call) {
     ops_.Fill(n, 1, factors);
     ops_.Dropout(Mix64(call.key ^ salt), rate, call.first_example * width, n, factors, factors);
   };
-  if (training_ && p_.dropout > 0) {  // the same at all steps
+  if (training_ && p_.dropout > 0) {  // one mask for all steps
     draw(1, p_.dropout, p_.in, drop_x_.get());
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), x_.get(), drop_x_.get(),
                 x_.get());
@@ -185,14 +187,15 @@ void RecurrentKernel::TakeMask(const float* mask) {
   ops_.Copy({{steps, b}, {step, steps}, {}, {b, 1}}, false, mask + start, mask_.get());
   if (!shown_used_) return;
   ops_.Affine(steps * b, 1, 0, mask_.get(), shown_.get());
-  // A masked step repeats the output before; before the first that is not masked there is none.
+  // A masked step repeats the output before it; before the first step that is not masked there is
+  // none.
   for (int64_t t = 1; t < steps && !p_.zero_output; ++t) {
     float* now = shown_.get() + t * b;
     ops_.Binary(BinaryKind::kMaximum, {{b}, {1}, {1}, {1}}, now, now - b, now);
   }
 }
 
-// Into two matrices: for the gates z and r, and for the candidate.
+// Splits the recurrent kernel into two matrices: for the gates z and r, and for the candidate.
 void RecurrentKernel::SplitKernel(const float* kernel) {
   const int64_t u = p_.units;
   ops_.Copy({{u, 2 * u}, {3 * u, 1}, {}, {2 * u, 1}}, false, kernel, split_.get());
@@ -263,7 +266,7 @@ void RecurrentKernel::WriteOutput(float* output) {
   }
 }
 
-// dh += what comes from the output at step t.
+// Adds the gradient of the output at step t to dh.
 void RecurrentKernel::TakeOutputGradient(int64_t t, const float* d_output) {
   if (!p_.sequences && t + 1 < p_.steps) return;
   const int64_t b = p_.batch, u = p_.units;
@@ -276,16 +279,16 @@ void RecurrentKernel::TakeOutputGradient(int64_t t, const float* d_output) {
   ops_.Add(p_.block(), part_.get(), dh_.get());
 }
 
-// dh and dc: from the state after a step to the state before it.
+// Takes dh and dc from the state after a step to the state before it.
 void RecurrentKernel::StepBackward(int64_t t, ConstTensor recurrent, bool first_states) {
   const int64_t u = p_.units, n = p_.block(), rows = p_.steps * p_.batch;
   const CellStep step = Step(t);
   float* dz = dz_.get() + t * n * p_.gates;
-  // Of r: two tensors where the reset comes before the product.
+  // The gradient of r; it has two tensors if the reset precedes the product.
   float* dr = !p_.own_product() ? dz : dr_.get() + t * n * (p_.reset_before() ? 2 : p_.gates);
   CellShape shape = cell_;
   if (p_.reset_before()) {
-    float* d_reset = r_.get();  // through r h
+    float* d_reset = r_.get();  // gradient of r h0
     ops_.Fill(n, 0, d_reset);
     shape.kind = CellKind::kGruCandidate;
     float* d_candidate = dr_.get() + 2 * rows * u + t * n;
@@ -373,7 +376,7 @@ void RecurrentKernel::RecurrentGradient(float* d_kernel) {
 }
 
 void RecurrentKernel::InputGradient(const BackwardCall& call) {
-  float* dx = x_.get();  // no longer needed
+  float* dx = x_.get();  // x_ is no longer needed
   input_back_->Run(Both(dz_, dz16_), call.Parameter(0), nullptr, dx);
   if (training_ && p_.dropout > 0) {
     ops_.Binary(BinaryKind::kMultiply, Repeat(p_.steps, p_.batch * p_.in), dx, drop_x_.get(), dx);

@@ -1,4 +1,4 @@
-// Operations along axes: sums, extremes, moments, norms, and what is found or added up along one.
+// Operations along axes: sums, extremes, moments, norms, argmax, cumulative sums and others.
 #include <cmath>
 #include <limits>
 
@@ -13,11 +13,11 @@ namespace {
 
 using K = ActivationKind;
 
-// The walks between a tensor and what is left of it along some axes.
+// The walks between a tensor and its reduction along some axes.
 struct Reduction {
-  int64_t n = 0, sums = 0, count = 1;  // elements before and after, and so many for each
-  Walk over;                           // from the tensor to what is left
-  Walk by;                             // the tensor, beside what is left, to the tensor
+  int64_t n = 0, sums = 0, count = 1;  // elements before and after, and their ratio
+  Walk over;                           // from the tensor to its reduction
+  Walk by;                             // from the tensor and its reduction to the tensor
 
   Reduction(int64_t batch, const Shape& shape, const Shape& kept)
       : n(batch * Elements(shape)), sums(batch * Elements(kept)), count(n / sums) {
@@ -27,7 +27,7 @@ struct Reduction {
     by = Shorten({all, dense, left, dense});
   }
   Walk same() const { return {{n}, {1}, {1}, {1}}; }
-  // A tensor of what is left, everywhere.
+  // Broadcasts the reduction to the tensor's shape.
   Walk spread() const { return {over.dims, over.y, {}, over.a}; }
   void Sum(Ops& ops, const float* x, float* y) const {
     ops.Fill(sums, 0, y);
@@ -35,7 +35,7 @@ struct Reduction {
   }
 };
 
-// Sums, of `before` of each element if that is something, times `scale`.
+// Sums elements, after applying `before` if it is not linear, times `scale`.
 class SumKernel : public Kernel {
  public:
   SumKernel(Ops& ops, Reduction r, Activation before, float scale, DeviceArray wide)
@@ -63,10 +63,10 @@ class SumKernel : public Kernel {
   const Reduction r_;
   const Activation before_;
   const float scale_;
-  const DeviceArray wide_;  // (n), or null
+  const DeviceArray wide_;  // (n), may be null
 };
 
-// 1 where so many elements of those along the axes, or more, are not 0.
+// Gives 1 where at least `least` elements along the axes are not 0.
 class CountKernel : public Kernel {
  public:
   CountKernel(Ops& ops, Reduction r, int64_t least, DeviceArray wide)
@@ -87,8 +87,8 @@ class CountKernel : public Kernel {
   const DeviceArray wide_;
 };
 
-// The largest along the axes, by pooling: of the tensor as it lies where the axes lie together, or
-// else of a copy that has them last.
+// The maximum along the axes, by pooling: of the tensor itself if the axes are adjacent, otherwise
+// of a copy that has them last.
 class Largest {
  public:
   static absl::StatusOr<Largest> Make(Ops& ops, int64_t batch, const Shape& shape,
@@ -145,7 +145,7 @@ class Largest {
   std::unique_ptr<Pool2D> pool_;
 };
 
-// The largest or smallest; where several are, each has its share of the gradient, as in TensorFlow.
+// The maximum or minimum; equal ones share the gradient, as in TensorFlow.
 class ExtremeKernel : public Kernel {
  public:
   ExtremeKernel(Ops& ops, Reduction r, Largest largest, bool smallest, DeviceArray wide,
@@ -211,7 +211,7 @@ class VarianceKernel : public Kernel {
   const DeviceArray wide_, mean_;
 };
 
-// log of the sum of exp, of which the largest is taken out, unless it is infinite.
+// The logarithm of the sum of exp; the maximum is factored out, unless it is infinite.
 class LogSumExpKernel : public Kernel {
  public:
   LogSumExpKernel(Ops& ops, Reduction r, Largest largest, DeviceArray wide, DeviceArray most)
@@ -244,7 +244,7 @@ class LogSumExpKernel : public Kernel {
   const DeviceArray wide_, most_;
 };
 
-// x / max(length of x, epsilon) along the axes.
+// Computes x / max(length of x, epsilon) along the axes.
 class UnitKernel : public Kernel {
  public:
   UnitKernel(Ops& ops, int64_t n, UnitInput unit) : ops_(ops), n_(n), unit_(std::move(unit)) {}
@@ -285,7 +285,7 @@ Along AlongOf(const std::string& class_name) {
   return Along::kSum;
 }
 
-// By axes of the file, of which there must be some.
+// Reduces along axes that the file gives, of which there must be some.
 class AlongAxes : public Layer {
  public:
   explicit AlongAxes(LayerConfig& config) : Layer(config) {
@@ -398,7 +398,7 @@ class ReduceLayer : public AlongAxes {
   const bool keep_;
 };
 
-// normalize, and TensorFlow's l2_normalize: of length 1 along axes.
+// normalize, and TensorFlow's l2_normalize: unit length along axes.
 class NormalizeLayer : public AlongAxes {
  public:
   explicit NormalizeLayer(LayerConfig& config) : AlongAxes(config) {
@@ -406,7 +406,7 @@ class NormalizeLayer : public AlongAxes {
     order_ = order == 1 ? 1 : 2;
     if (order != order_) config.Fail("order", "must be 1 or 2");
     if (order_ == 1 && axes_.size() != 1) config.Fail("axis", "must be one, of order 1");
-    // TensorFlow's is of the squared length.
+    // TensorFlow's epsilon bounds the squared length.
     const double epsilon = config.Number("epsilon", config.keras2() ? 1e-12 : 1e-7);
     least_ = static_cast<float>(config.keras2() || order_ == 1 ? epsilon : epsilon * epsilon);
   }

@@ -1,5 +1,5 @@
-// Rescaling by arrays of numbers that are broadcast over the last axes: a number a channel, as in
-// EfficientNet. (By one number it is an activation.)
+// Rescaling by arrays that are broadcast over the last axes, such as one number for each channel in
+// EfficientNet. (Rescaling by one number is an activation.)
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ namespace {
 class RescalingKernel : public Kernel {
  public:
   struct Numbers {
-    Walk walk;  // of the input and them
+    Walk walk;  // over the input and the numbers
     DeviceArray values;
   };
   RescalingKernel(Ops& ops, Numbers scale, Numbers offset)
@@ -76,7 +76,7 @@ class RescalingLayer : public Layer {
     ops.Upload(n, array.values.data(), values.get());
     ASSIGN_OR_RETURN(const Shape aligned, AlignedShape(array.shape, input.size()));
     Walk walk{whole, RowMajor(whole), BroadcastSteps(1, aligned, input), RowMajor(whole)};
-    walk.b[0] = 0;  // the same for each example
+    walk.b[0] = 0;  // the same for every example
     return RescalingKernel::Numbers{Shorten(std::move(walk)), std::move(values)};
   }
 

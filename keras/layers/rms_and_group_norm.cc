@@ -7,7 +7,7 @@
 namespace paracord {
 namespace {
 
-// x / sqrt(mean of squares + epsilon) along the last axes, times a scale; or of unit length.
+// Computes x / sqrt(mean of squares + epsilon) along the last axes, times a scale; or unit length.
 class RmsLayer : public Layer {
  public:
   RmsLayer(LayerConfig& config, bool unit)
@@ -67,7 +67,7 @@ class RmsLayer : public Layer {
     const DeviceArray kept_;
   };
 
-  // Those of the input that it works along.
+  // The axes of the input that it works along.
   absl::StatusOr<Shape> LastAxes(const Shape& input) const {
     ASSIGN_OR_RETURN(const size_t first, FirstOfLastAxes(axes_, input));
     return Shape(input.begin() + static_cast<std::ptrdiff_t>(first), input.end());
@@ -79,8 +79,8 @@ class RmsLayer : public Layer {
   int64_t columns_ = 1;  // of the last call
 };
 
-// Mean and variance of each example over places and a group of channels; scale and offset are of
-// channels.
+// Mean and variance of each example over places and a group of channels; each channel has its own
+// scale and offset.
 class GroupNormKernel : public Kernel {
  public:
   struct Plan {
@@ -155,7 +155,7 @@ class GroupNormKernel : public Kernel {
   const Plan p_;
   NormShape shape_;
   Walk to_groups_;
-  DeviceArray x_, d_, normal_, kept_;  // group by group; scratch; the normalised; mean, variance
+  DeviceArray x_, d_, normal_, kept_;  // in groups; scratch; the normalised x; mean and variance
 };
 
 class GroupNormLayer : public Layer {
@@ -204,7 +204,7 @@ class GroupNormLayer : public Layer {
 
   const Initializer gamma_, beta_;
   int64_t groups_ = 1, axis_ = -1;
-  GroupNormKernel::Plan plan_;  // but for what depends on the input
+  GroupNormKernel::Plan plan_;  // what does not depend on the input
 };
 
 }  // namespace

@@ -21,13 +21,13 @@ struct ScorePlan {
   int64_t batch = 0, queries = 0, keys = 0, width = 0, out = 0;
 
   bool sums() const { return mode != Mode::kDot; }
-  int64_t scores() const { return queries * keys; }  // of an example
+  int64_t scores() const { return queries * keys; }  // of one example
   int64_t pairs() const { return batch * scores(); }
   int64_t own() const { return queries * out; }
   int64_t each() const { return own() + (return_scores ? scores() : 0); }
 };
 
-// The scores and their gradients.
+// Computes the scores and their gradients.
 class Scores {
  public:
   Scores(Ops& ops, const ScorePlan& plan) : ops_(ops), p_(plan) {}
@@ -72,7 +72,7 @@ class Scores {
     forward_->Run(raw_.get(), weights_.get(), nullptr, scores);
   }
 
-  // `d` is that of the scores; dq and dk may be null.
+  // `d` is the gradient of the scores; dq and dk may be null.
   void Backward(const BackwardCall& call, const float* q, const float* k, float* d, float* dq,
                 float* dk) {
     if (!p_.sums()) return DotBackward(call, q, k, d, dq, dk);
@@ -110,7 +110,7 @@ class Scores {
     if (dq != nullptr) query_->Run(d, k, nullptr, dq);
     if (dk != nullptr) key_->Run(d, q, nullptr, dk);
   }
-  // y = scale x; null: 1.
+  // Computes y = scale x; a null scale is 1.
   void Scale(int64_t n, const float* x, const float* scale, float* y) {
     if (scale != nullptr) {
       ops_.Binary(BinaryKind::kMultiply, {{n}, {1}, {0}, {1}}, x, scale, y);
@@ -129,9 +129,9 @@ class Scores {
 
   Ops& ops_;
   const ScorePlan p_;
-  Walk pair_;  // query + key
+  Walk pair_;  // adds query and key
   std::unique_ptr<Matmul> forward_, query_, key_;
-  DeviceArray raw_;  // the products, or tanh of each pair
+  DeviceArray raw_;  // the products, or tanh for each pair
   DeviceArray scratch_, weights_, d_weights_;
 };
 
@@ -231,12 +231,12 @@ class ScoreAttentionKernel : public Kernel {
   Scores scored_;
   std::unique_ptr<Matmul> weigh_, d_weigh_, d_value_;
   DeviceArray scores_, d_scores_, dropped_, mask_;  // (batch, queries, keys)
-  bool drew_ = false;                               // in the last forward pass
-  DeviceArray own_;                                 // (batch, queries, out), without the scores
-  DeviceArray d_key_;                               // of a value that is the key too
+  bool drew_ = false;  // random numbers were drawn in the last forward pass
+  DeviceArray own_;    // (batch, queries, out), used if the scores are returned
+  DeviceArray d_key_;  // of a value that is also the key
 };
 
-// Inputs: query, value, maybe key; as many masks.
+// The inputs are query, value and perhaps key, then as many masks.
 class ScoreAttentionLayer : public Layer {
  public:
   ScoreAttentionLayer(LayerConfig& config, bool additive) : Layer(config), additive_(additive) {
@@ -329,7 +329,7 @@ class ScoreAttentionLayer : public Layer {
   }
 
   const bool additive_;
-  ScorePlan plan_;  // but for what depends on the inputs
+  ScorePlan plan_;  // what does not depend on the inputs
   Shape output_, scores_;
 };
 

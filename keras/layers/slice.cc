@@ -1,4 +1,4 @@
-// x[:, 1:3]: part of a tensor by Python's rules.
+// Slices of tensors by Python's rules, such as x[:, 1:3].
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace paracord {
 namespace {
 
-// x[:, 1:3, ::2, 0, None]
+// An index with several entries, such as x[:, 1:3, ::2, 0, None].
 class SliceLayer : public CopyLayer {
  public:
   explicit SliceLayer(LayerConfig& config) : CopyLayer(config) {
@@ -32,7 +32,7 @@ class SliceLayer : public CopyLayer {
 
   absl::StatusOr<Plan> PlanFor(const Shape& input) const override {
     const std::vector<int64_t> steps = RowMajor(input);
-    size_t named = 0;  // axes that the key names, the batch included
+    size_t named = 0;  // axes that the index has entries for, the batch included
     for (const auto& entry : key_) named += !entry.is_null() && !IsEllipsis(entry) ? 1 : 0;
     if (named > input.size() + 1) return Bad("names more axes than there are");
     Plan plan;
@@ -123,7 +123,7 @@ class SliceLayer : public CopyLayer {
   static bool WholeAxis(const Limits& limits) {
     return limits[0].value_or(0) == 0 && !limits[1].has_value() && limits[2].value_or(1) == 1;
   }
-  // Python's rules.
+  // Resolves a slice by Python's rules.
   static Resolved Resolve(const Limits& limits, int64_t n) {
     const int64_t step = limits[2].value_or(1);
     if (step == 0) return {};
@@ -142,7 +142,7 @@ class SliceLayer : public CopyLayer {
   nlohmann::json key_;
 };
 
-// One of the outputs of a layer that has several.
+// One of the outputs of a layer with several outputs.
 class PartLayer : public CopyLayer {
  public:
   PartLayer(const Layer& of, Shape shape, int64_t from)

@@ -1,4 +1,4 @@
-// TimeDistributed: a layer called for each step.
+// TimeDistributed, which calls a layer for each time step.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/inner_layer.h"
@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every step of the input is an example of the layer within.
+// Every step of the input is an example for the inner layer.
 class TimeDistributedLayer : public Layer {
  public:
   explicit TimeDistributedLayer(LayerConfig& config)
@@ -16,21 +16,21 @@ class TimeDistributedLayer : public Layer {
         freezes_(FreezesWithin(config)),
         own_(activity().value_or(ActivityPenalty())) {
     const json spec = SpecOf(config, "layer");
-    // Keras 2 leaves the inner layer's name out of those of variables; one within a model has none
-    // of its own.
+    // Keras 2 omits the inner layer's name in names of variables; a layer that was inside a model
+    // has no name of its own.
     const bool own_name = config.keras2() || !spec["config"].contains("name");
     const std::string name =
         own_name ? config.name() : absl::StrCat(config.name(), "/", NameIn(spec));
     inner_ = MakeInner(config, "layer", name, spec);
     if (inner_ == nullptr) return;
-    // Keras 3 leaves out what an activity_regularizer within would add.
+    // Keras 3 ignores an inner activity_regularizer.
     if (config.keras2()) within_ = inner_->activity();
     const bool makes_mask = inner_->mask_rule() == MaskRule::kCompute && most_inputs() == 1;
     if (makes_mask || !inner_->parts().empty()) {
       config.Fail("layer", absl::StrCat(inner_->class_name(), " is not supported there"));
     }
     of_batch_ = inner_->class_name() == "BatchNormalization";
-    // Keras 3 calls it for one step after the other, Keras 2 for all of them as more examples.
+    // Keras 3 calls the inner layer step by step, Keras 2 once, with the steps as more examples.
     by_step_ = of_batch_ && !config.keras2();
   }
 
@@ -63,7 +63,7 @@ class TimeDistributedLayer : public Layer {
     }
     Adopt({inner_.get()});
     if (freezes_) FreezeAdopted();
-    if (within_.has_value()) {  // of which every step is an example
+    if (within_.has_value()) {  // each step counts as an example of it
       const auto n = static_cast<float>(steps);
       SetActivity({own_.l1 + within_->l1 / n, own_.l2 + within_->l2 / n});
     }
@@ -105,11 +105,11 @@ class TimeDistributedLayer : public Layer {
     const int64_t steps_;
   };
 
-  // The layer within has a kernel for each step, called in turn.
+  // The inner layer has one kernel for each step, called in turn.
   class StepByStepKernel : public Kernel {
    public:
     struct Plan {
-      int64_t batch = 0, steps = 0, each = 0, mask_each = 0;  // floats of a step of an example
+      int64_t batch = 0, steps = 0, each = 0, mask_each = 0;  // floats of one step of an example
       std::vector<int64_t> variables;
     };
     StepByStepKernel(Ops& ops, Plan plan, std::vector<std::unique_ptr<Kernel>> inner)
@@ -173,7 +173,7 @@ class TimeDistributedLayer : public Layer {
     float* MaskAt(size_t step) const {
       return mask_.get() + static_cast<int64_t>(step) * plan_.batch * plan_.mask_each;
     }
-    // From (batch, steps, each) to (steps, batch, each), and back.
+    // Walks from (batch, steps, each) to (steps, batch, each), and back.
     Walk ByStep(int64_t each) const {
       return {{plan_.steps, plan_.batch, each},
               {each, plan_.steps * each, 1},
@@ -217,7 +217,8 @@ class TimeDistributedLayer : public Layer {
   }
 
   static Shape Within(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
-  // A step of the inputs, or of the one and its mask as the layer within takes one.
+  // The shapes of one step of the inputs, or of the input and its mask if the inner layer takes
+  // masks.
   absl::StatusOr<std::vector<Shape>> InputsWithin(std::span<const Shape> inputs) const {
     std::vector<Shape> within{Within(inputs[0])};
     for (size_t i = 1; i < inputs.size() && !takes_masks(); ++i) {
@@ -227,7 +228,7 @@ class TimeDistributedLayer : public Layer {
     within.emplace_back();
     if (inputs[1].empty()) return within;
     within[1] = Within(inputs[1]);
-    if (of_batch_) within[1].push_back(1);  // no axes at all would be no mask
+    if (of_batch_) within[1].push_back(1);  // a mask without axes would be no mask
     if (inputs[1][0] != inputs[0][0] || within[1].empty() ||
         (of_batch_ && within[1].size() != within[0].size())) {
       return absl::InvalidArgumentError(absl::StrCat("a mask of ", ShapeName(inputs[1]),

@@ -1,6 +1,5 @@
-// Convolution and pooling over volumes, (depth, height, width, channels), as operations over
-// images: a convolution is a sum over the depth of the window, a pooling one of images and then of
-// depths.
+// Convolution and pooling over volumes, (depth, height, width, channels), by operations over
+// images: a convolution sums over the depth of the window; a pooling pools images and then depths.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
@@ -10,7 +9,7 @@
 namespace paracord {
 namespace {
 
-// A window as Window (window.h), with a third axis in front.
+// A Window (window.h) with a third axis in front.
 class VolumeWindow {
  public:
   struct Axes {
@@ -31,7 +30,8 @@ class VolumeWindow {
       wide = wide || dilation[i] > 1;
     }
     if (strided && wide) {
-      config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");  // as Keras
+      // as in Keras
+      config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");
     }
   }
   absl::StatusOr<Axes> Over(const Shape& input) const {
@@ -126,7 +126,7 @@ class VolumeConvKernel : public Kernel {
   }
 
  private:
-  // The input into the padded one, of which the slices of a tap are taken.
+  // Walks from the input into the padded input, from which the slices of a tap are taken.
   Walk Pad() const {
     const int64_t n = depth_.in * image_;
     return {{slice_.batch, n}, {n, 1}, {}, {padded_ * image_, 1}};
@@ -141,11 +141,11 @@ class VolumeConvKernel : public Kernel {
 
   Ops& ops_;
   const WindowAxis depth_;
-  const ConvShape slice_;  // of one depth
+  const ConvShape slice_;  // the convolution of one depth
   const bool bias_;
   int64_t images_ = 0, image_ = 0, out_ = 0, tap_ = 0, padded_ = 0;
   std::unique_ptr<Conv2D> conv_;
-  DeviceArray x_, slices_, part_;  // x_: padded, and on the way back its gradient
+  DeviceArray x_, slices_, part_;  // x_: the padded input, and in backward its gradient
 };
 
 class VolumeConvLayer : public Layer {

@@ -1,4 +1,4 @@
-// where(condition, a, b): elements of a where the condition is not 0, of b elsewhere.
+// where(condition, a, b): elements of a where the condition is not 0, and of b elsewhere.
 #include <algorithm>
 #include <array>
 
@@ -10,9 +10,9 @@
 namespace paracord {
 namespace {
 
-// One of the three operands, broadcast into the output.
+// One of the three operands, broadcast to the output.
 struct Side {
-  std::optional<size_t> input;  // none: it is a number
+  std::optional<size_t> input;  // nullopt: the operand is a number
   DeviceArray number;
   std::vector<int64_t> steps;
   bool whole = false;  // it has the shape of the output
@@ -21,7 +21,7 @@ struct Side {
 
 class WhereKernel : public Kernel {
  public:
-  // `yes` and `no` (n): where the condition is not 0, and where it is.
+  // `yes` and `no` (n) have 1 where the condition is not 0, and where it is 0.
   WhereKernel(Ops& ops, Shape dims, std::array<Side, 3> sides, DeviceArray yes, DeviceArray no,
               DeviceArray wide)
       : ops_(ops),
@@ -43,7 +43,7 @@ class WhereKernel : public Kernel {
     ops_.Add(n_, wide_.get(), call.output);
   }
   void Backward(const BackwardCall& call) override {
-    const Side& condition = sides_[0];  // which has no gradient, whatever it is computed of
+    const Side& condition = sides_[0];  // a condition has no gradient
     if (condition.input.has_value() && call.d_inputs[0] != nullptr) {
       ops_.Fill(condition.n, 0, call.d_inputs[0]);
     }
@@ -71,7 +71,7 @@ class WhereKernel : public Kernel {
   }
 
   Ops& ops_;
-  const Shape dims_;  // of the output, with the batch
+  const Shape dims_;  // shape of the output, with the batch
   const int64_t n_;
   const std::array<Side, 3> sides_;
   const DeviceArray yes_, no_, wide_;
