@@ -12,8 +12,8 @@
 namespace paracord {
 
 struct DeviceFloats {
-  float* data = nullptr;  // of the device
-  int64_t n = 0;          // in the device's memory
+  float* data = nullptr;  // in the device's memory
+  int64_t n = 0;
 };
 
 class GroupOps {

@@ -4,8 +4,8 @@
 
 #ifdef __CUDACC__
 #define PARACORD_HD __host__ __device__
-#define PARACORD_CALLED __noinline__  // called, where it would be inlined too often
+#define PARACORD_CALLED __noinline__  // a real call, where inlining would repeat a large body
 #else
-#define PARACORD_HD  // a real call, where inlining would repeat a large body
+#define PARACORD_HD
 #define PARACORD_CALLED
 #endif

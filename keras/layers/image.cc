@@ -14,7 +14,8 @@
 namespace paracord {
 namespace {
 
-// What a mode does to the images of a batch: nothing, resizing a part, or applying random maps.
+// A mode does one of three things to the images of a batch: nothing, resizing a part, or applying
+// random maps.
 struct ImageStep {
   enum class Kind { kNothing, kResize, kMap };
   Kind kind = Kind::kNothing;
