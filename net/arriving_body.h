@@ -1,5 +1,5 @@
-// The body of one message while it arrives on a stream: in memory that is used again, or where a
-// Landing wants it. Owned by the thread that reads.
+// The body of one message while it arrives on a stream: received into pooled buffers, or directly
+// where a Landing wants it. Owned and used by the connection's reading thread.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,28 @@ namespace paracord {
 class ArrivingBody {
  public:
   ArrivingBody() = default;
-  // Not `wanted`: it is only read. `landing` may be nullptr.
+  // A body that is not `wanted` is read and dropped. `landing` may be nullptr.
   ArrivingBody(uint64_t bytes, bool wanted, std::shared_ptr<Landing> landing);
   ArrivingBody(ArrivingBody&& other) noexcept;
   ArrivingBody& operator=(ArrivingBody&& other) noexcept;
   ~ArrivingBody();
 
   uint64_t left() const { return left_; }
-  // Where the next bytes may be received; empty: they have to be given to Take.
+  // Where the next bytes may be received. Empty if they must be received elsewhere and passed to
+  // Take.
   std::span<char> Room();
-  // So many bytes of Room have come.
+  // Reports that so many bytes were received into Room.
   void Filled(size_t bytes);
-  // Takes bytes that lie elsewhere, at least one of them; returns how many.
+  // Takes bytes that were received elsewhere, at least one of them, and returns how many.
   size_t Take(absl::string_view bytes);
-  // The bytes behind Room that are best received elsewhere, in the same call, for Take.
+  // How many bytes beyond Room should be received elsewhere, in the same system call, and passed to
+  // Take.
   uint64_t Behind();
-  // Nobody wants the rest of it.
+  // Drops the rest of the body when it comes, because nobody wants it.
   void Forget();
-  // Bytes that came to stay in memory of ours since this was last asked.
+  // The bytes stored in memory of ours since the last call of this function.
   uint64_t TakeKept();
-  // What has come.
+  // Returns the bytes that have come.
   absl::Cord TakeBytes();
 
  private:
@@ -45,7 +47,7 @@ class ArrivingBody {
 
   uint64_t left_ = 0;
   bool wanted_ = false;
-  std::shared_ptr<Landing> landing_;  // that is asked for each place
+  std::shared_ptr<Landing> landing_;  // is asked for each place
   absl::Cord bytes_;
   uint64_t kept_ = 0;
   Memory memory_ = Memory::kNone;  // of the chunk that is being filled

@@ -1,6 +1,6 @@
-// The addresses of a peer "host:port", looked up by its name again and again. A name server that is
-// silent keeps getaddrinfo for half a minute, and nothing ends that: it runs in a thread of its
-// own, one for each NameLookup at a time, which may outlive it. Thread-safe.
+// Resolves the name of a peer, "host:port", repeatedly. With a silent name server, getaddrinfo
+// blocks for half a minute and cannot be cancelled, so that it runs in a thread of its own, at most
+// one for each NameLookup, which may outlive it. Thread-safe.
 #pragma once
 
 #include <netdb.h>
@@ -23,22 +23,23 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&at); }
 };
 
-// At least one. INVALID_ARGUMENT says that the name does not resolve, and why. `flags` as of
-// getaddrinfo, for which this may wait.
+// Resolves an address to at least one socket address; it blocks as getaddrinfo does, whose flags
+// `flags` are. INVALID_ARGUMENT says that the name does not resolve, and why.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAddress(const std::string& address, int flags);
 
 class NameLookup {
  public:
   using AskFn = std::function<absl::StatusOr<std::vector<SocketAddress>>(const std::string&)>;
-  // `ask` waits for the answer to one question.
+  // `ask` resolves an address and may block.
   explicit NameLookup(std::string address, AskFn ask = AskSystem);
 
-  // UNAVAILABLE when it does not resolve, or has not within `patience_ms`.
+  // Returns the addresses. UNAVAILABLE if the name does not resolve, or not within `patience_ms`.
   absl::StatusOr<std::vector<SocketAddress>> Find(int64_t patience_ms);
 
-  // Looks it up, unless that is under way. Does not wait.
+  // Starts a lookup unless one is in flight. Does not wait.
   void Look();
-  // What is wrong with the name, and what to do, as far as Look has found out by now; "": nothing.
+  // Says what is wrong with the name and what to do about it, as far as the last lookup has found
+  // out; "" if nothing is.
   std::string Problem() const;
 
   const std::string& address() const { return address_; }
@@ -52,7 +53,7 @@ class NameLookup {
   const std::shared_ptr<State> state_;  // shared with the thread
 };
 
-// Whether there is a name in it to look up: neither a number nor a path.
+// True if the address has a name to look up, and is neither a number nor a path.
 bool HasName(const std::string& address);
 
 }  // namespace paracord

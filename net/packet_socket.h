@@ -9,13 +9,14 @@
 namespace paracord {
 
 struct ReceivedPacket {
-  ssize_t size = 0;    // as of recvmsg
-  bool whole = false;  // it had room, and so had what was attached
-  int fd = -1;         // the receiver's to close
+  ssize_t size = 0;    // as recvmsg returns it
+  bool whole = false;  // nothing of the packet or its descriptor was cut off
+  int fd = -1;         // the caller closes it
 };
 ReceivedPacket ReceivePacket(int socket, std::span<char> room);
 
-// As sendmsg, without waiting. `fd` is attached if there is one, and stays the caller's.
+// Sends as sendmsg does, without waiting. A descriptor `fd` is attached unless it is -1, and stays
+// the caller's.
 ssize_t SendPacket(int socket, std::string_view bytes, int fd);
 
 }  // namespace paracord

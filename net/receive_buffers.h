@@ -1,5 +1,5 @@
-// Memory that messages are received into, used again and again: a fresh page costs more than the
-// socket that fills it. Process-wide, thread-safe.
+// Pooled buffers for receiving messages: touching a fresh page costs more than the socket's copy
+// into it. Process-wide, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ inline constexpr size_t kReceiveBufferBytes = 1 << 20;
 
 char* TakeReceiveBuffer();  // never null, aligned to 64 bytes
 void GiveReceiveBuffer(char* buffer);
-// The first `bytes` of it; given back when nobody reads them any more.
+// A Cord of the first `bytes` of the buffer, which returns to the pool with the Cord's last
+// reference.
 absl::Cord CordOfReceiveBuffer(char* buffer, size_t bytes);
 
 }  // namespace paracord

@@ -1,5 +1,4 @@
-// Calls whose messages are plain generated protobuf messages of modest size: everything but
-// Exchange.
+// Calls whose messages are generated protobuf messages of modest size: all calls except Exchange.
 #pragma once
 
 #include <memory>
@@ -28,7 +27,7 @@ Parts ToParts(const Message& message) {
   return Parts{absl::Cord(message.SerializeAsString())};
 }
 
-// `done` takes absl::StatusOr<Reply>.
+// Makes a call; `done` takes an absl::StatusOr<Reply>.
 template <class Reply, class Request, class Done>
 void CallProto(Link& link, std::string_view method, const Request& request, int64_t deadline_ms,
                Done done) {
@@ -39,7 +38,7 @@ void CallProto(Link& link, std::string_view method, const Request& request, int6
             });
 }
 
-// Parses the request and replies INVALID_ARGUMENT itself if it cannot; null then.
+// Parses the request. If that fails it replies INVALID_ARGUMENT and returns null.
 template <class Request>
 std::unique_ptr<Request> ParseRequest(const absl::Cord& bytes, ServerCall& call) {
   absl::StatusOr<Request> request = ParseMessage<Request>(bytes);

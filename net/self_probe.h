@@ -1,6 +1,6 @@
-// Watches whether this process still answers new connections: after a burst of connections beyond
-// the limit of descriptors, Debian's gRPC never accepts again although the process looks healthy.
-// Calls itself over a new connection once a period; after some failures in a row `deaf` runs, once,
+// Checks that this process still accepts connections: after a burst of connections beyond the limit
+// of descriptors, Debian's gRPC never accepts again, although the process looks healthy. Once in a
+// period it calls itself over a new connection. After several failures in a row, `deaf` runs once,
 // on the loop. Owned by main, used on the loop.
 #pragma once
 
@@ -36,7 +36,7 @@ class SelfProbe {
   const std::function<void()> deaf_;
   const SelfProbeOptions options_;
   const std::shared_ptr<bool> alive_;
-  std::unique_ptr<Link> link_;  // of the probe under way
+  std::unique_ptr<Link> link_;  // of the probe in flight
   int failures_ = 0;
 };
 

@@ -1,16 +1,24 @@
-// Calls between two processes of one host, in both directions of a SOCK_SEQPACKET socket. Packets
-// (proto/shared_memory.proto) say where in shared memory the payload lies; nothing large passes
-// through the socket. What was sent stays referenced until the receiver says that it no longer
-// reads it, or closes its side, which it does only after it has let go (a process that dies lets go
-// of everything). So neither side ever sees memory that is used for something else, but for a
-// caller that keeps a reply for too long (it is stopped, say) or breaks the rules: the side that
-// serves then ends the connection, both ways, and takes its memory back, but for that it first lets
-// go of the caller's requests. So a caller asks intact() when it has read a reply.
+// Calls between two processes of one host, in both directions of a SOCK_SEQPACKET socket. A packet
+// (proto/shared_memory.proto) carries small payload itself and names places in shared memory for
+// large payload, which the receiver reads in place.
 //
-// A peer can harm nothing: places are checked, segments cannot shrink and have a number (of all
-// connections), payload is numbers, and what comes through the socket is bounded and counts, as
-// places do, in the intake of the side that serves. One thread reads each connection; everything
-// else may be used from any thread.
+// Who may reuse memory, and when: The sender of a message leaves the memory it points to unchanged
+// until the receiver releases the message (RELEASE) or shuts down its sending direction. A side
+// shuts that down only after it has released every message it received; a process that dies has
+// released everything. Hence nobody reads memory that has been reused, with one exception.
+//
+// The exception: The serving side takes its memory back from a caller that keeps a reply for longer
+// than reply_patience_ms (because it is stopped, say) or violates the protocol. The serving side
+// first releases the caller's requests, then shuts down both directions, then reuses its memory. A
+// caller that is still reading the reply may see a torn read. So a caller calls intact() after it
+// has read a reply, and discards what it read if intact() is false. The shutdown comes before the
+// reuse and the poll in intact() after the reads, each separated by a full barrier (store-load
+// ordering), so that no torn read goes unnoticed.
+//
+// A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
+// number (over all connections), payload is only numbers, and what comes through the socket is
+// bounded and counts, as places do, in the intake of the serving side. One thread (Run) reads each
+// connection; everything else may be used from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -39,8 +47,9 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
   static constexpr int64_t kReplyPatienceMs = 15000;
 
-  // Takes `fd`, a connected socket. `service` and `intake` are null on the side that dials. Then
-  // Run, once. A caller may keep a reply for `reply_patience_ms`.
+  // Takes ownership of `fd`, a connected socket. `service` and `intake` are null on the side that
+  // dials. The owner then calls Run once. `reply_patience_ms` is how long a caller may keep a
+  // reply.
   SharedConnection(int fd, Service* service, std::shared_ptr<Intake> intake,
                    uint64_t request_bytes_max, std::string peer,
                    int64_t reply_patience_ms = kReplyPatienceMs);
@@ -48,31 +57,38 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   SharedConnection(const SharedConnection&) = delete;
   SharedConnection& operator=(const SharedConnection&) = delete;
 
-  // Reads until the peer has closed. Runs the service, and `done` of calls.
+  // Reads the socket until the peer has closed it. It runs the service's Handle and the `done` of
+  // calls on the calling thread.
   void Run();
 
+  // True while new calls can be made.
   bool alive() const;
-  // The peer has not taken back the memory of what it sent.
+  // True if the peer has not taken back the memory of its replies. A caller asks after it has read
+  // a reply; if the answer is false, what it read may be torn and must be discarded.
   bool intact() const;
+  // Sends a request. `done` runs once: with the reply, or with DEADLINE_EXCEEDED, UNAVAILABLE (the
+  // connection broke) or CANCELLED (Close).
   void Call(std::string_view method, Parts request, int64_t deadline_ms, ReplyFn done);
-  // No further calls; those not answered get CANCELLED, and after it no `done` runs any more.
+  // Ends the calls of this side: unanswered ones get CANCELLED, and when this returns no `done`
+  // runs any more. The socket is closed when all received messages are released.
   void Close();
-  // Close, and Run returns soon whatever the peer does: what it still reads may change.
+  // Closes, and shuts the socket down at once, so that Run returns soon whatever the peer does.
+  // Memory that the peer still reads may then be reused; its intact() tells.
   void Abort();
 
  private:
   class ServerSide;
   struct Received;
   struct Counted;
-  struct Message {  // one that arrives
+  struct Message {  // one that is arriving
     uint64_t call = 0;
     std::string method;
     absl::Cord bytes;
-    uint64_t inline_bytes = 0;           // of them, in memory of ours
-    uint64_t places = 0;                 // in the peer's
-    std::shared_ptr<Received> received;  // if it points to the peer's memory
-    std::unique_ptr<Counted> counted;    // a request
-    bool whole = false;                  // and there may be no room for it yet
+    uint64_t inline_bytes = 0;           // bytes that came through the socket
+    uint64_t places = 0;                 // places in the peer's memory
+    std::shared_ptr<Received> received;  // set if `bytes` points to the peer's memory
+    std::unique_ptr<Counted> counted;    // set on the serving side
+    bool whole = false;                  // all packets have come; the intake may still have no room
   };
 
   bool ReadPacket();
@@ -110,22 +126,23 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const std::string peer_;
   CallTable table_;
 
-  // Of the reading thread.
+  // State of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
-  std::unique_ptr<Message> arriving_;  // the packets of one message follow one another
-  std::optional<std::chrono::steady_clock::time_point> late_since_;  // a reply was seen to be late
-  int late_packets_ = 0;                                             // read since
+  std::unique_ptr<Message> arriving_;  // packets of a message are consecutive
+  // when a reply was first seen to be late
+  std::optional<std::chrono::steady_clock::time_point> late_since_;
+  int late_packets_ = 0;  // packets read since late_since_
   std::vector<char> buffer_;
 
   std::atomic<bool> paused_ = false;  // the intake has no room
 
   mutable Mutex mu_;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;   // nothing is sent any more
-  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // ours ends once nothing received is in use
-  // What was sent, whether or not it is released: of the side that serves.
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;  // shuts down once nothing received is referenced
+  // Set on the serving side when it takes back what it sent, released or not.
   bool takes_back_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // messages of the peer that are still referenced
-  std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // until released
+  std::map<uint64_t, Sent> sent_ ABSL_GUARDED_BY(mu_);  // messages not yet released
   std::set<uint64_t> announced_ ABSL_GUARDED_BY(mu_);
 };
 

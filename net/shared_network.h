@@ -1,7 +1,7 @@
-// A network that passes by the sockets where both ends are on one host: a peer offers itself under
-// its boot id (an abstract unix socket, open to processes of the same user alone), and whoever
-// dials that boot id finds it there. Everything else, and everything that fails, goes through the
-// network beneath. Owned by main; threads as in common/rpc.h.
+// A network that uses shared memory between processes of one host. A peer listens under its boot id
+// at an abstract unix socket that only processes of the same user may use, and DialBoot looks there
+// first. All other calls, and whatever fails, use the network beneath. Owned by main; threads as in
+// common/rpc.h.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class SharedNetwork : public Network {
     return beneath_.Listen(address, service);
   }
 
-  // From now until the listener is destroyed. `service` outlives it.
+  // Listens until the returned listener is destroyed. `service` must outlive it.
   static absl::StatusOr<std::unique_ptr<Listener>> Offer(
       const std::string& boot_id, Service& service, std::shared_ptr<Intake> intake,
       int64_t reply_patience_ms = SharedConnection::kReplyPatienceMs);

@@ -1,4 +1,4 @@
-// Sockets for addresses as clusters have them: "host:port", "[v6]:port" or "unix:/path".
+// Sockets for addresses as clusters write them: "host:port", "[v6]:port" or "unix:/path".
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,35 @@
 
 namespace paracord {
 
-// A peer of whom nothing is heard for so long, though it should say something, counts as gone.
+// A peer that says nothing for so long, though it should, counts as gone.
 inline constexpr int kSilentMs = 15000;
 
 struct ListeningSockets {
-  std::vector<int> fds;     // not blocking; one for each address that a host's name has
-  std::string address;      // with the port that was chosen when 0 was asked for
-  std::string own_address;  // of one of them, with no name in it
-  std::string socket_path;  // of a unix socket
+  std::vector<int> fds;     // non-blocking; one for each address of the host's name
+  std::string address;      // with the actual port if 0 was asked for
+  std::string own_address;  // of one of the sockets, without a name
+  std::string socket_path;  // set for a unix socket
   uint64_t socket_inode = 0;
 };
-// ALREADY_EXISTS when somebody listens there; NOT_FOUND when its name does not resolve, or to an
-// address of another machine; INVALID_ARGUMENT names what else is wrong with it.
+// Listens at an address. ALREADY_EXISTS if somebody else does; NOT_FOUND if its name does not
+// resolve, or resolves to another machine; INVALID_ARGUMENT names what else is wrong with it.
 absl::StatusOr<ListeningSockets> ListenAt(const std::string& address);
 
-// In the end: the file of a unix socket, unless it is another's by now.
+// Removes the file of a unix socket, unless it belongs to another listener by now. Called at the
+// end.
 void RemoveSocket(const ListeningSockets& sockets);
 
-// Connected, not blocking. UNAVAILABLE, also when `patience_ms` are over, which its name and all of
-// its addresses share.
+// Connects and returns a non-blocking socket. UNAVAILABLE if that fails, or takes longer than
+// `patience_ms`, which the lookup and all addresses of the name share.
 absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms);
 
-// What a TCP connection of ours wants: no delay, and an end when an idle peer has gone. These do
-// nothing to other sockets.
+// Sets TCP_NODELAY, and keep-alive probes that end the connection when an idle peer is gone. It has
+// no effect on other sockets.
 void SetStreamOptions(int fd);
-// Ends the connection also when its peer lives but takes nothing for so long.
+// Makes the kernel end the connection if the peer lives but reads nothing for kSilentMs.
 void EndIfNotRead(int fd);
 
-// Who is at the other end, for logs: "10.0.0.7:41234"; of a unix socket "unix".
+// The peer's address, for logs: "10.0.0.7:41234"; "unix" for a unix socket.
 std::string PeerOf(int fd);
 
 }  // namespace paracord

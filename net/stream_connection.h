@@ -1,9 +1,9 @@
-// Calls between two of our processes over one connected stream socket (proto/stream.proto), without
-// the copies and the wake-ups that HTTP/2 costs. Payload is sent from where it lies and received
-// into buffers that are used again. One thread reads each connection, and writes what the socket
-// does not take at once; everything else may be used from any thread.
+// Calls between two processes of ours over a connected stream socket (proto/stream.proto), without
+// the copies and wake-ups of HTTP/2. Payload is sent from where it lies, and received into pooled
+// buffers or a Landing. One thread (Run) reads the connection and writes what the socket did not
+// take at once; everything else may be used from any thread.
 //
-// A peer can harm nothing: sizes are checked, memory is taken as bytes arrive, and requests count
+// A peer can do no harm: sizes are checked, memory is allocated as bytes arrive, and requests count
 // in the intake of their listener.
 #pragma once
 
@@ -26,36 +26,38 @@
 
 namespace paracord {
 
-// The first byte of a connection that speaks this, which gRPC's never have.
+// The greeting that begins such a connection; no gRPC connection begins with its first byte.
 inline constexpr char kStreamGreeting[] = "paracord/1\n";
 
-// Sends our greeting and waits for the peer's. `fd` does not block. Of a peer that said nothing at
-// all, `silent` is set.
+// Sends our greeting and waits for the peer's, on a non-blocking `fd`. Returns false if it does not
+// come; `silent` is set to true if the peer sent nothing at all.
 bool GreetStream(int fd, int64_t patience_ms, bool* silent = nullptr);
 
 class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
  public:
-  // Of the side that serves; the other one has none.
+  // The members that only the serving side needs; the calling side leaves them empty.
   struct Serving {
     Service* service = nullptr;
     std::shared_ptr<Intake> intake;
     uint64_t request_bytes_max = 0;
   };
 
-  // Takes `fd`, connected, greeted, not blocking. Then Run, once.
+  // Takes ownership of `fd`, connected, greeted and non-blocking. The owner then calls Run once.
   StreamConnection(int fd, Serving serving, std::string peer);
   ~StreamConnection();
   StreamConnection(const StreamConnection&) = delete;
   StreamConnection& operator=(const StreamConnection&) = delete;
 
-  // Until the peer has closed, or Close. Runs the service, and `done` of calls.
+  // Reads the socket until the peer closes it, or Close. It runs the service's Handle and the
+  // `done` of calls on the calling thread.
   void Run();
 
   bool alive() const;
-  // `landing` may be nullptr.
+  // Sends a request; `done` runs once. `landing` may be nullptr.
   void Call(std::string_view method, Parts request, int64_t deadline_ms,
             std::shared_ptr<Landing> landing, ReplyFn done);
-  // No further calls; those not answered get CANCELLED, and after it no `done` runs any more.
+  // Ends the connection: unanswered calls get CANCELLED, and when it returns no `done` runs any
+  // more.
   void Close();
 
  private:
@@ -63,8 +65,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   struct Arriving {
     StreamFrame frame;
     ArrivingBody body;
-    bool wanted = false;  // else it is only read
-    uint64_t intake = 0;  // number of the request there
+    bool wanted = false;  // false: it is read and dropped
+    uint64_t intake = 0;  // the request's number in the intake
   };
 
   void Wait();
@@ -76,7 +78,8 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   void Count();
   bool Finished();
   void Reply(uint64_t call, uint64_t intake, absl::StatusOr<Parts> reply);
-  // `intake`: a request that is over when this is sent; 0: none.
+  // Queues a frame for sending. `intake` is the request that is over when the frame has been sent;
+  // 0: none.
   void Enqueue(StreamFrame frame, Parts parts, uint64_t intake = 0);
   void Write(uint64_t bytes_max);
   bool TakeQueued();
@@ -90,30 +93,30 @@ class StreamConnection : public std::enable_shared_from_this<StreamConnection> {
   const Serving serving_;
   CallTable table_;
 
-  // Of the reading thread.
-  std::vector<char> in_;  // received and not looked at: [in_begin_, in_end_)
+  // State of the reading thread.
+  std::vector<char> in_;  // received but not parsed: [in_begin_, in_end_)
   int64_t received_ms_ = 0;
-  int64_t looked_ms_ = 0;    // at deadlines
-  uint64_t body_bytes_ = 0;  // received that somebody waits for, ever
+  int64_t looked_ms_ = 0;    // when deadlines were last checked
+  uint64_t body_bytes_ = 0;  // total of received bytes that somebody waits for
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
   bool any_ = false;  // a frame is arriving
   Arriving arriving_;
 
   std::atomic<std::thread::id> reader_;
-  std::atomic<size_t> unsent_ = 0;    // replies
+  std::atomic<size_t> unsent_ = 0;    // replies that are not sent yet
   std::atomic<bool> paused_ = false;  // the intake has no room
-  std::atomic<bool> broken_ = false;  // nothing travels any more
-  std::atomic<bool> over_ = false;    // nobody reads any more
+  std::atomic<bool> broken_ = false;  // nothing is transmitted any more
+  std::atomic<bool> over_ = false;    // the reading thread has ended
 
-  // Of whoever writes: a thread that has set writing_, or the reading thread once wants_room_ is.
+  // Used by the thread that set writing_, or by the reading thread while wants_room_ is set.
   absl::Cord out_;
 
   mutable Mutex mu_;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool wants_room_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Cord queued_ ABSL_GUARDED_BY(mu_);          // behind out_
-  uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // ever
+  absl::Cord queued_ ABSL_GUARDED_BY(mu_);          // comes after out_
+  uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // total
   uint64_t written_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<std::pair<uint64_t, uint64_t>> ends_ ABSL_GUARDED_BY(mu_);  // written bytes, intake
 };

@@ -1,6 +1,6 @@
-// A link to a peer that most likely speaks streams (net/stream_connection.h): connects when the
-// first call comes, and again when that connection broke; where it cannot (the peer does not speak
-// it, something between refuses it), calls go by the link beneath. See common/rpc.h.
+// A link to a peer that probably speaks streams (net/stream_connection.h). It connects on the first
+// call, and again after the connection broke. If it cannot connect (the peer does not speak
+// streams, or something in between refuses them), calls use the link beneath. See common/rpc.h.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace paracord {
 
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath);
-// `name`: how the peer's address is found.
+// `name` resolves the peer's address.
 std::unique_ptr<Link> MakeStreamLink(std::unique_ptr<Link> beneath, NameLookup name);
 
 }  // namespace paracord

@@ -1,4 +1,4 @@
-// Between gRPC's types and ours, without copying payload. Private to the grpc_*.cc files.
+// Conversions between gRPC's types and ours, without copying payload. Private to this folder.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -52,8 +52,9 @@ inline absl::Cord ToCord(const grpc::ByteBuffer& buffer) {
   return cord;
 }
 
-// At least one, and none that is longer than gRPC takes: what has no parts of its own may be, as a
-// job with long vocabularies is. Who receives them puts them together anyway.
+// Cuts parts so that none is longer than gRPC accepts, and returns at least one. A message without
+// parts of its own, such as a job with long vocabularies, may be too long. The receiver
+// concatenates parts.
 inline Parts CutParts(Parts parts) {
   constexpr size_t kBytesMax = 8 << 20;
   Parts cut;
@@ -67,8 +68,8 @@ inline Parts CutParts(Parts parts) {
   return cut;
 }
 
-// Whole pieces in one frame and several on their way, instead of 16 KiB frames in a window that
-// grows by guessing: a third less processor time for 1 MB (bench_wire).
+// Lets frames be large and several be in flight, instead of 16 KiB frames in a window that grows by
+// guessing: a third less processor time for 1 MB (bench_wire).
 template <class SetInt>
 void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20);
@@ -76,15 +77,16 @@ void SetWindows(SetInt set) {
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
-// A small compressed message can be a huge one, which gRPC makes of it before it looks at limits.
-// We send none: a call that comes with one is ended, and nothing is decompressed.
+// gRPC decompresses a message before it checks limits, so that a small message could become a huge
+// one. We send none compressed: a call with a compressed message is ended, and nothing is
+// decompressed.
 template <class SetInt>
 void RefuseCompressed(SetInt set) {
   set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }
 
-// The codes are the same numbers by design of both.
+// Both libraries use the same numbers for codes, by design.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Sendable(status)};
 }

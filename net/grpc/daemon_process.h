@@ -1,5 +1,5 @@
-// What every daemon's main does: flags, its place in the cluster, logging, signals, the real
-// environment, and the end. Used in main's thread.
+// The common part of every daemon's main: flags, the place in the cluster, logging, signals, the
+// real environment, and the exit. Used on main's thread.
 #pragma once
 
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 namespace paracord {
 
-// Flags that all daemons share.
+// The flags that all daemons share.
 struct DaemonFlags {
   std::string cluster_file;
   std::string task;
@@ -34,78 +34,81 @@ struct DaemonFlags {
   void AddTo(Flags& flags);
 };
 
-// The cluster from --cluster or TF_CONFIG, and the task that this process is: --task, or the one of
-// the configuration. INVALID_ARGUMENT names what is missing.
+// Finds the cluster, by --cluster or TF_CONFIG, and this process's task, by --task or the
+// configuration. INVALID_ARGUMENT names what is missing.
 absl::StatusOr<Cluster> FindCluster(const DaemonFlags& flags);
 
-// Parses the flags of a daemon; prints help or problems and gives the exit code to leave with.
+// Parses the flags of a daemon. If it prints help or problems, it returns the exit code to leave
+// with.
 std::optional<int> ParseOrExit(Flags& flags, int argc, char** argv);
 
-// Logging, whether there are descriptors for that many peers, and the trace if one is wanted;
-// before the daemon's threads.
+// Sets up logging and, if wanted, the trace, and checks that there are descriptors for that many
+// peers. Called before the daemon starts threads; returns an exit code on failure.
 std::optional<int> SetUpOrExit(const DaemonFlags& flags, const Task& task, size_t peers,
                                const char* program);
 
-// Runs `main` and leaves with its exit code, or kFailed in place of 0 if standard output has not
-// taken all that was printed. Memory that cannot be had is said before the process ends by SIGABRT.
+// Runs `main` and leaves with its exit code, or with kFailed instead of 0 if standard output did
+// not take all that was printed. If memory runs out, that is printed before the process ends by
+// SIGABRT.
 [[noreturn]] void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv));
 
-// Ends the process with what has been written so far, and without the destructors of static
-// objects: gRPC's threads may still use them.
+// Ends the process after flushing its output, without running destructors of static objects, which
+// gRPC's threads may still use.
 [[noreturn]] void LeaveProcess(int exit_code);
 
-// SIGTERM, SIGINT and, unless it is ignored (nohup), SIGHUP: a terminal that is closed.
+// The signals that ask a daemon to leave: SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless it
+// is ignored (nohup).
 sigset_t LeaveSignals();
-// In this thread and those that it starts: a GPU's driver starts some, which would take a signal
-// from the one that waits for it.
+// Blocks these signals in this thread and those that it starts. A GPU's driver starts threads,
+// which would otherwise take a signal from the thread that waits for it.
 void BlockLeaveSignals();
 std::string SignalName(int signal);  // "SIGTERM"
 
-// Prints `status` as this program's last word and gives its exit code.
+// Prints `status` as the program's last line and returns its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
-// Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
-// where it listens. "": the cluster says nothing.
+// Warns if `expected`, the address of `task` in the cluster (under `key`), has another port than
+// `address`, where the task listens. `expected` is "" if the cluster does not say it.
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 
-// The exit code for an address that cannot be listened at: in use, or not one of this machine; or
-// told to leave before it could be.
+// The exit code if an address cannot be listened at: it is in use, it belongs to another machine,
+// or the process was told to leave meanwhile.
 ExitCode ListenExitCode(const absl::Status& status);
 
-// Makes the job's directory, absolute. An error that only a person can mend has the exit code for
-// configuration, others one that says that a restart may help.
+// Makes the job's directory and its path absolute. On failure returns the exit code for
+// configuration if only a person can fix it, otherwise one that says that a restart may help.
 std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string& dir);
 
 class Daemon {
  public:
-  // Blocks the signals that Run takes; before any other thread is started.
+  // Blocks the signals that Run takes. Must be constructed before any other thread is started.
   explicit Daemon(const GrpcOptions& options = {});
 
   Environment environment() { return {loop_, shared_network_, files_, executor_, random_}; }
 
-  // Where requests count that do not come by that network's listeners.
+  // The intake for requests that come through other listeners than this network's.
   const std::shared_ptr<Intake>& intake() const { return network_.intake(); }
 
-  // Where the name of `address` does not lead to this machine it is asked for again, for a minute:
-  // a pod starts before its name is known, or while name servers still have its last address.
-  // CANCELLED: one of LeaveSignals() came meanwhile. `log` gets a line if it waits.
+  // Listens at an address. If its name does not resolve to this machine, it tries again for a
+  // minute, because a pod starts before its name is known, or while name servers still have its
+  // last address. CANCELLED: one of LeaveSignals() came meanwhile. `log` gets a line if it waits.
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Service& service,
                                                    const Logger& log);
 
-  // To be given to the role: ends Run.
+  // Ends Run. The role is given this function.
   void Exit(int exit_code, const std::string& reason);
-  // Ends Run with the code for a deaf listener when nobody answers at `address` any more. The probe
-  // must end before this daemon.
+  // Makes a probe that ends Run with kListenerDeaf if nobody accepts at `address` any more. The
+  // probe must be destroyed before this daemon.
   std::unique_ptr<SelfProbe> Probe(const std::string& address);
-  // Runs the loop until Exit. LeaveSignals() call `drain` on the loop, with their name; a second
-  // one ends the process at once, but for SIGHUP, which shell and kernel both send.
+  // Runs the loop until Exit. The first of LeaveSignals() calls `drain` on the loop with its name;
+  // a second one ends the process at once, except SIGHUP, which both a shell and the kernel send.
   int Run(std::function<void(const std::string& signal)> drain);
 
  private:
   static bool Prepare();
 
-  const bool prepared_;  // before any member that starts threads
+  const bool prepared_;  // initialised before members that start threads
   ThreadLoop loop_;
   GrpcNetwork network_;
   SharedNetwork shared_network_{network_};

@@ -1,9 +1,8 @@
-// The network over gRPC: every method is served as a stream of messages by one generic service, so
-// a call of one message each way is an ordinary unary call to anybody's generated stub. At the same
-// port it serves our own streams, which peers of ours take for the bulk (DialBoot; net/door.h).
-// Owned by main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port
-// sharing, reconnection on a 5 s grid, unlimited memory): the
-// grpc_*.cc files say where.
+// The network over gRPC. One generic service serves every method as a stream of messages, so that a
+// call with one message each way is an ordinary unary call for any generated stub. The same port
+// serves our own streams, which peers of ours use for bulk data (DialBoot; net/door.h). Owned by
+// main; see common/rpc.h for threads. Debian's gRPC has traps that this class avoids (port sharing,
+// reconnection on a 5 s grid, unlimited memory); the files of this folder say where.
 #pragma once
 
 #include <memory>
@@ -15,12 +14,13 @@
 namespace paracord {
 
 struct GrpcOptions {
-  int64_t message_bytes_max = 16 << 20;  // one part; a message has as many parts as it needs
-  uint64_t request_bytes_max = uint64_t{64} << 30;  // one request, all parts
-  // All requests that are arriving or being answered; above it their peers wait (net/intake.h).
+  int64_t message_bytes_max = 16 << 20;  // of one part; a message has as many parts as it needs
+  uint64_t request_bytes_max = uint64_t{64} << 30;  // of one request, all parts
+  // The limit for all requests that are arriving or being answered; above it their peers wait
+  // (net/intake.h).
   uint64_t requests_bytes_max = uint64_t{2} << 30;
-  // Of a gRPC request that brings nothing while others wait for it. Its bytes are seen a message at
-  // a time, and one has up to 16 MiB.
+  // How long a gRPC request may bring nothing while others wait for it. Its bytes become visible a
+  // message at a time, and a message has up to 16 MiB.
   int64_t request_patience_ms = 30000;
 };
 
@@ -32,7 +32,8 @@ class GrpcNetwork : public Network {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Service& service) override;
 
-  // Of all listeners; what comes into this process by other ways counts there too.
+  // The intake of all listeners. Requests that reach the process in other ways should count there,
+  // too.
   const std::shared_ptr<Intake>& intake() const { return intake_; }
 
  private:
