@@ -9,7 +9,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // of a body that gets memory of its own
+constexpr size_t kSmallBytes = kReceiveBufferBytes / 2;  // smaller bodies get memory of their own
 constexpr size_t kBehindBytes = 4 << 10;
 
 }  // namespace

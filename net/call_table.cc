@@ -9,9 +9,9 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kServingMax = 1024;  // calls of one peer
+constexpr size_t kServingMax = 1024;  // open calls of one peer
 
-// Within a deadline, of a connection that is slow and not silent.
+// A connection that transfers so many bytes within a deadline is slow, not silent.
 constexpr uint64_t kMovedMin = 256 << 10;
 
 }  // namespace

@@ -28,7 +28,7 @@ std::function<void()> Intake::DropOfWhoIsStuck() {
   Call& call = calls_.at(oldest);
   const int64_t now = now_ms_();
   const uint64_t bytes = std::max(call.bytes, call.moved);
-  // If nobody has looked for long, it may be this process that was stopped.
+  // If nobody has looked for a long time, this process may have been stopped itself.
   const bool blind = now - std::exchange(looked_ms_, now) >= kPatienceMs;
   if (blind || oldest != watched_ || bytes - watched_bytes_ >= kMovedMin) {
     watched_ = oldest;
@@ -80,7 +80,7 @@ bool Intake::Take(uint64_t call, uint64_t bytes, std::function<void()> resume) {
   return reads_on;
 }
 
-// All, where there is room: each asks again with what it has read then.
+// Returns the `resume` of all calls if there is room; each counts again what it reads then.
 Intake::Resumes Intake::WhoMayGoOn() {
   Resumes resumes;
   while (!waiting_.empty() && (bytes_ <= bytes_max_ || IsOldest(*waiting_.begin()))) {

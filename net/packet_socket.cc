@@ -14,7 +14,8 @@ ReceivedPacket ReceivePacket(int socket, std::span<char> room) {
   header.msg_iov = &data;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
-  header.msg_controllen = CMSG_LEN(sizeof(int));  // one descriptor; the kernel closes others
+  // room for one descriptor; the kernel closes others
+  header.msg_controllen = CMSG_LEN(sizeof(int));
   ReceivedPacket packet{.size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)};
   if (packet.size < 0) return packet;
   packet.whole = packet.size > 0 && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;

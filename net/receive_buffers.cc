@@ -9,7 +9,7 @@ namespace paracord {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr size_t kKeptMax = 64;  // buffers that nobody uses
+constexpr size_t kKeptMax = 64;  // unused buffers that are kept
 
 struct Pool {
   Mutex mu;
@@ -17,7 +17,7 @@ struct Pool {
 };
 
 Pool& ThePool() {
-  static Pool* const pool = new Pool;  // buffers come back until the very end
+  static Pool* const pool = new Pool;  // never destroyed: buffers are returned until the very end
   return *pool;
 }
 

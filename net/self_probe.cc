@@ -5,7 +5,7 @@
 namespace paracord {
 namespace {
 
-// No service has it: the answer UNIMPLEMENTED shows that the listener and the service are there.
+// No service has this method: the answer UNIMPLEMENTED shows that listener and service work.
 constexpr std::string_view kMethod = "/paracord.SelfProbe/Probe";
 
 }  // namespace

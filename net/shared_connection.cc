@@ -19,18 +19,19 @@ namespace paracord {
 namespace {
 
 constexpr size_t kPacketBytes = 32 << 10;
-constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet that has so many is full
-constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and their heads
+constexpr size_t kInlineBytes = 8 << 10;        // of one chunk; a packet with so many is full
+constexpr uint64_t kInlineBytesMax = 64 << 20;  // of a message: small tensors and headers
 constexpr uint64_t kPlacesMax = 1 << 20;        // of a message
-constexpr uint64_t kPlaceBytes = 128;           // about what one costs us
+constexpr uint64_t kPlaceBytes = 128;           // about what a place costs us
 constexpr int kPiecesMax = 256;
-constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more keeps them for ever
-constexpr int kTickMs = 100;              // how exactly deadlines are kept
-constexpr int64_t kServingTickMs = 1000;  // how often the side that serves looks at its replies
-constexpr int kSocketPackets = 1000;      // it holds fewer
+constexpr size_t kUnreleasedMax = 16;     // messages; a peer that keeps more never releases them
+constexpr int kTickMs = 100;              // the precision of deadlines
+constexpr int64_t kServingTickMs = 1000;  // how often the serving side checks its replies
+constexpr int kSocketPackets = 1000;      // more than a socket holds
 constexpr int kStuckMs = 1000;            // a peer that reads nothing for so long is given up
 
-// Of a CALL the request is received, of a REPLY the reply: told apart by who sends.
+// Makes a packet about a call. REPLY and CALL are told apart by who sends them; RELEASE is about
+// the request or the reply, whichever its sender received.
 SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
   SharedPacket packet;
   packet.set_kind(kind);
@@ -40,7 +41,8 @@ SharedPacket Packet(SharedPacket::Kind kind, uint64_t call) {
 
 }  // namespace
 
-// While it lives the peer keeps what it sent.
+// While it lives, the peer keeps the memory of a message that it sent. Its end releases the
+// message.
 struct SharedConnection::Received {
   Received(std::shared_ptr<SharedConnection> from, uint64_t id)
       : connection(std::move(from)), call(id) {}
@@ -52,7 +54,7 @@ struct SharedConnection::Received {
   const uint64_t call;
 };
 
-// While it lives a request counts.
+// While it lives, a request counts in the intake.
 struct SharedConnection::Counted {
   Counted(Intake& in, std::function<void()> drop)
       : intake(in), request(intake.Begin(std::move(drop))) {}
@@ -105,9 +107,9 @@ bool SharedConnection::alive() const {
 
 bool SharedConnection::intact() const {
   if (!alive()) return false;
-  __sync_synchronize();  // what was read was read before; a fence that TSan knows
+  __sync_synchronize();  // orders the reads of the reply before the poll (TSan knows this fence)
   pollfd state{fd_, 0, 0};
-  return poll(&state, 1, 0) == 0;  // it always tells that both ways are shut
+  return poll(&state, 1, 0) == 0;  // poll always reports that both directions are shut down
 }
 
 // ---- reading
@@ -117,9 +119,9 @@ void SharedConnection::Run() {
   }
   arriving_.reset();
   paused_ = false;
-  mappings_.clear();                            // what still reads there holds its own
-  if (service_ != nullptr) table_.CancelAll();  // what waits to be answered holds its request
-  // What the peer may still read stays until it has closed its side too.
+  mappings_.clear();                            // readers of mapped memory hold it themselves
+  if (service_ != nullptr) table_.CancelAll();  // unanswered calls hold their requests
+  // Memory that the peer may still read stays until the peer has closed its side.
   {
     MutexLock lock(mu_);
     broken_ = closing_ = true;
@@ -133,8 +135,8 @@ void SharedConnection::Run() {
   Ended();
 }
 
-// For something to read (while paused: for the peer's end), or a moment. Then looks whose time is
-// over.
+// Waits for a packet (while paused: for the peer's end), or for a tick. Then ends calls and replies
+// that are late.
 bool SharedConnection::Wait() {
   const bool paused = paused_;
   pollfd ready{fd_, paused ? short{0} : short{POLLIN}, 0};
@@ -166,7 +168,7 @@ bool SharedConnection::ReadPacket() {
   return false;
 }
 
-// False if the peer broke the rules.
+// Handles a packet. Returns false if the peer violated the protocol.
 bool SharedConnection::Take(const SharedPacket& packet, int fd) {
   if ((fd >= 0) != (packet.kind() == SharedPacket::SEGMENT)) {
     if (fd >= 0) close(fd);
@@ -181,7 +183,7 @@ bool SharedConnection::Take(const SharedPacket& packet, int fd) {
       table_.Cancel(packet.call());
       return true;
     case SharedPacket::RELEASE: {
-      std::vector<absl::Cord> released;  // let go of outside the lock
+      std::vector<absl::Cord> released;  // destroyed without the lock
       MutexLock lock(mu_);
       if (const auto it = sent_.find(packet.call()); it != sent_.end()) {
         released.swap(it->second.kept);
@@ -246,7 +248,7 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
   }
   if (packet.more()) return true;
   absl::StatusOr<absl::Cord> reply = std::move(message.bytes);
-  arriving_.reset();  // the bytes hold what it received
+  arriving_.reset();  // the bytes keep alive what it received
   if (packet.code() != 0) {
     reply = absl::Status(static_cast<absl::StatusCode>(packet.code()), packet.error());
   }
@@ -256,16 +258,16 @@ bool SharedConnection::TakeMessage(const SharedPacket& packet) {
 
 void SharedConnection::Count(uint64_t bytes) {
   if (bytes == 0) return;
-  paused_ = true;  // before, since it may be resumed at once
+  paused_ = true;  // set first, because `resume` may run at once
   const auto resume = [self = shared_from_this()] { self->paused_ = false; };
   if (intake_->Take(arriving_->counted->request, bytes, resume)) paused_ = false;
 }
 
-// What has arrived whole. False as Take's.
+// Serves a request that has arrived whole. Returns false if the peer violated the protocol.
 bool SharedConnection::Serve() {
   Message message = std::move(*arriving_);
   arriving_.reset();
-  message.received = nullptr;  // the bytes hold it
+  message.received = nullptr;  // the bytes keep it alive
   intake_->Arrived(message.counted->request);
   if (!table_.Begin(message.call)) return false;
   service_->Handle(
@@ -281,8 +283,8 @@ void SharedConnection::ExpireCalls() {
   }
 }
 
-// A caller that is stopped keeps what it got for as long as it is. But it may be we who were
-// stopped: what it has said is read first, and it gets a moment to say it.
+// A caller that is stopped keeps replies for as long as it is stopped. But it may be this process
+// that was stopped: packets that wait are read first, and the caller gets another tick to release.
 void SharedConnection::ExpireReplies(bool idle) {
   const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mu_);
@@ -303,8 +305,8 @@ void SharedConnection::ExpireReplies(bool idle) {
   CloseIfUnused();
 }
 
-// The peer has closed its side, or its process is gone, or it knows that what it reads of ours
-// counts for nothing.
+// The end: the peer has closed its side, or its process is gone, or it was told (by the shutdown)
+// that what it still reads of ours is void. Memory of everything sent is freed.
 void SharedConnection::Ended() {
   std::map<uint64_t, Sent> sent;
   {
@@ -336,7 +338,7 @@ void SharedConnection::Call(std::string_view method, Parts request, int64_t dead
 void SharedConnection::Reply(uint64_t call, absl::StatusOr<Parts> reply) {
   if (!table_.End(call)) return;
   SharedPacket packet = Packet(SharedPacket::REPLY, call);
-  Parts parts;  // let go of outside the lock
+  Parts parts;  // destroyed without the lock
   if (!reply.ok()) {
     packet.set_code(static_cast<int>(reply.status().code()));
     packet.set_error(Sendable(reply.status()));
@@ -392,7 +394,7 @@ void SharedConnection::AddPiece(SharedPacket& packet, absl::Cord chunk,
   const absl::string_view bytes = *chunk.TryFlat();
   SharedPiece& piece = *packet.add_pieces();
   std::optional<SharedPlace> place = FindShared(bytes.data());
-  if (!place.has_value() && bytes.size() > kInlineBytes) {  // large and elsewhere: copied once
+  if (!place.has_value() && bytes.size() > kInlineBytes) {  // large and not shared: copied once
     void* const copy = AllocateShared(bytes.size());
     std::memcpy(copy, bytes.data(), bytes.size());
     chunk = absl::MakeCordFromExternal(
@@ -428,7 +430,7 @@ void SharedConnection::Write(const SharedPacket& packet, int fd) {
     if (SendPacket(fd_, bytes, fd) >= 0) return;
     pollfd ready{fd_, POLLOUT, 0};
     const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
-    if (!full) broken_ = true;  // the peer has gone
+    if (!full) broken_ = true;  // the peer is gone
     if (full && poll(&ready, 1, kStuckMs) <= 0) Break("the peer does not read");
   }
   closing_ = true;
@@ -440,9 +442,9 @@ void SharedConnection::Write(const SharedPacket& packet, int fd) {
 void SharedConnection::CloseIfUnused() {
   if (!closing_ || received_ > 0) return;
   broken_ = true;
-  // The peer closes then, and Run ends. It does so by itself where the peer is not waited for.
+  // The peer closes then, and Run ends. With takes_back_ Run does not wait for the peer.
   shutdown(fd_, takes_back_ ? SHUT_RDWR : SHUT_WR);
-  __sync_synchronize();  // before memory is used again
+  __sync_synchronize();  // the shutdown is visible before memory is reused
 }
 
 void SharedConnection::BreakSlow() {
@@ -454,7 +456,7 @@ void SharedConnection::Break(std::string_view why) {
   if (broken_) return;
   broken_ = true;
   takes_back_ = service_ != nullptr;
-  static OncePerSecond may_say;  // a peer can come and break the rules as fast as it can connect
+  static OncePerSecond may_say;  // a peer can violate the protocol as often as it can connect
   if (!may_say.Now()) return;
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -464,7 +466,7 @@ void SharedConnection::Break(std::string_view why) {
 }
 
 void SharedConnection::Close() {
-  table_.Close();  // before, or the reading thread says that the connection broke
+  table_.Close();  // first, or the reading thread would report a broken connection
   MutexLock lock(mu_);
   closing_ = true;
   CloseIfUnused();

@@ -18,15 +18,16 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kBytesMax = uint64_t{64} << 30;  // of one message: only places travel
-constexpr int kReapMs = 1000;  // so long the memory of a peer that died may stay
+// of one message, of which only places are transmitted
+constexpr uint64_t kBytesMax = uint64_t{64} << 30;
+constexpr int kReapMs = 1000;  // how long the memory of a dead peer may stay
 
 struct Name {
   sockaddr_un address{};
   socklen_t size = 0;
 };
 
-// Abstract: no file, gone with its process.
+// The abstract address for a boot id: it has no file and goes with its process.
 Name NameOf(const std::string& boot_id) {
   const std::string text = absl::StrCat("paracord/", boot_id.substr(0, 64));
   Name name;
@@ -44,7 +45,7 @@ bool SameUser(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// By shared memory while that peer lives, else as the network beneath has it.
+// Uses shared memory while the peer lives, and otherwise the network beneath.
 class SharedLink : public Link {
  public:
   SharedLink(std::unique_ptr<Link> beneath, std::shared_ptr<SharedConnection> connection)
@@ -103,7 +104,8 @@ class SharedListener : public Listener {
       } else if (errno == EINVAL || errno == EBADF) {
         return;  // shut down
       } else {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // no descriptors left
+        // there are no descriptors left
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
     }
   }
@@ -123,7 +125,7 @@ class SharedListener : public Listener {
   Service& service_;
   const std::shared_ptr<Intake> intake_;
   const int64_t reply_patience_ms_;
-  ServedConnections served_;  // of the accepting thread while it runs
+  ServedConnections served_;  // used by the accepting thread while it runs
   std::thread thread_;
 };
 
@@ -135,7 +137,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
   const Name name = NameOf(boot_id);
   const int fd = NewSocket();
   if (fd < 0) return link;
-  // A listener that does not accept (its process is stopped) would make connect wait.
+  // A listener that does not accept, because its process is stopped, would block connect.
   const timeval patience{.tv_sec = 0, .tv_usec = 100000};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
@@ -144,7 +146,7 @@ std::unique_ptr<Link> SharedNetwork::DialBoot(const std::string& address,
     return link;
   }
   auto connection = std::make_shared<SharedConnection>(fd, nullptr, nullptr, kBytesMax, address);
-  // It outlives the link until the peer has let go of what was sent.
+  // The connection outlives the link until the peer has released what was sent.
   std::optional<std::thread> reader = TryThread([connection] { connection->Run(); });
   if (!reader.has_value()) return link;
   reader->detach();

@@ -25,7 +25,7 @@ constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 bool IsUnix(const std::string& address) { return address.starts_with("unix:"); }
 
-// False if the path is too long for a socket.
+// Fills in a unix socket's path. False if it is too long.
 bool FillPath(const std::string& address, sockaddr_un& to) {
   const std::string path = address.substr(5);
   if (path.size() >= sizeof(to.sun_path)) return false;
@@ -52,7 +52,7 @@ bool SomebodyListens(const sockaddr_un& at) {
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0) return false;
   const bool live = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 ||
-                    errno == EAGAIN;  // it has much to accept
+                    errno == EAGAIN;  // its backlog is full
   ::close(fd);
   return live;
 }
@@ -79,7 +79,7 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot listen at ", address, ": there is something that is no socket"));
     }
-    ::unlink(at.sun_path);  // of one that listens no more
+    ::unlink(at.sun_path);  // a socket that nobody listens at any more
   }
   const int fd = ::socket(AF_UNIX, kSocketFlags, 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
@@ -93,7 +93,7 @@ absl::StatusOr<ListeningSockets> ListenAtPath(const std::string& address) {
   return sockets;
 }
 
-// "10.0.0.7:41234" or "[fd00::7]:41234"
+// The text of an address: "10.0.0.7:41234" or "[fd00::7]:41234".
 std::string TextOf(const sockaddr* address, socklen_t size) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
   constexpr int kNumbers = NI_NUMERICHOST | NI_NUMERICSERV;
@@ -107,8 +107,8 @@ uint16_t& PortOf(sockaddr* address) {
                                         : reinterpret_cast<sockaddr_in*>(address)->sin_port;
 }
 
-// `port`: the one to take if the address says 0, in network order; it becomes the one taken.
-// Gives the socket, or the negative error.
+// Listens at one address. If its port is 0, `port` (in network order) is taken, or set to the one
+// that the system chose. Returns the socket, or the negative error.
 int ListenAtOne(SocketAddress at, uint16_t& port) {
   const int fd = ::socket(at.at.ss_family, kSocketFlags, 0);
   if (fd < 0) return -errno;
@@ -144,7 +144,7 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
     if (fd >= 0) {
       sockets.fds.push_back(fd);
     } else {
-      error = -fd;  // perhaps of a family that this machine does not speak
+      error = -fd;  // perhaps of a family that this machine lacks
     }
     if (fd == -EADDRINUSE) break;
   }
@@ -164,7 +164,7 @@ absl::StatusOr<ListeningSockets> ListenAtHost(const std::string& address) {
 
 // ---- connecting
 
-// Gives the socket, or the negative error.
+// Returns the connected socket, or the negative error.
 int ConnectOne(const sockaddr* at, socklen_t size, int64_t patience_ms) {
   const int fd = ::socket(at->sa_family, kSocketFlags, 0);
   if (fd < 0) return -errno;
@@ -227,7 +227,7 @@ absl::StatusOr<int> ConnectSocket(NameLookup& peer, int64_t patience_ms) {
     const int64_t end_ms = SteadyMs() + patience_ms;
     const absl::StatusOr<std::vector<SocketAddress>> found = peer.Find(patience_ms);
     if (!found.ok()) return found.status();
-    // One that is silent leaves time for those behind it.
+    // A silent address leaves time for those after it.
     for (size_t i = 0; i < found->size() && fd < 0; ++i) {
       const int64_t left_ms = end_ms - SteadyMs();
       const int64_t share_ms = left_ms / static_cast<int64_t>(found->size() - i);

@@ -26,11 +26,12 @@ constexpr size_t kInBytes = 64 << 10;
 constexpr uint32_t kFrameBytesMax = 32 << 10;
 constexpr size_t kPiecesAtOnce = 64;
 constexpr uint64_t kWriteAtOnce = 1 << 20;
-// What a thread writes that has other things to do; the reading thread goes on from there.
+// The bytes that a thread other than the reading one writes in a call; the reading thread writes
+// the rest.
 constexpr uint64_t kWriteByOthers = 1 << 20;
-constexpr int kTickMs = 100;  // how exactly deadlines are kept
+constexpr int kTickMs = 100;  // the precision of deadlines
 constexpr int kOwedTickMs = 1000;
-constexpr size_t kUnsentMax = 64;  // replies; a peer with so many gets to say no more
+constexpr size_t kUnsentMax = 64;  // replies; no more is read from a peer with so many
 
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 
@@ -57,7 +58,7 @@ StreamFrame Frame(StreamFrame::Kind kind, uint64_t call) {
 
 bool GreetStream(int fd, int64_t patience_ms, bool* silent) {
   constexpr size_t kBytes = sizeof(kStreamGreeting) - 1;
-  // So few bytes always fit into the buffer of a fresh socket.
+  // A fresh socket's buffer always has room for so few bytes.
   if (send(fd, kStreamGreeting, kBytes, MSG_NOSIGNAL) != ssize_t{kBytes}) return false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_ms);
   std::array<char, kBytes> theirs{};
@@ -126,15 +127,15 @@ void StreamConnection::Run() {
     MutexLock lock(mu_);
     writes = std::exchange(wants_room_, false);
   }
-  if (writes) Write(UINT64_MAX);  // that is, drops it
+  if (writes) Write(UINT64_MAX);  // drops what was to be written
   arriving_.body.Forget();
   if (arriving_.intake != 0) serving_.intake->End(arriving_.intake);
-  over_ = true;  // before, since a call may be made now
+  over_ = true;  // set first, because a call may be made meanwhile
   table_.FailAll();
   table_.CancelAll();
 }
 
-// For something to read, room to write, or a deadline.
+// Waits for something to read, room to write, or a deadline.
 void StreamConnection::Wait() {
   bool wants_room = false;
   {
@@ -151,10 +152,10 @@ void StreamConnection::Wait() {
     (void)!read(wake_fd_, &times, sizeof(times));
   }
   if (paused && serving_.intake != nullptr) serving_.intake->Look();
-  // Who does not read would not notice the end.
+  // A thread that does not read would not notice the end of the connection.
   if (paused && (ready[0].revents & (POLLHUP | POLLERR)) != 0) return Break();
-  // A call that was not answered, or a message that stopped in the middle: if nothing at all has
-  // come for long, the peer has gone, though something between may acknowledge what we send.
+  // If a call is unanswered or a message stopped in the middle, and nothing has come for a long
+  // time, the peer is gone, even if something in between still acknowledges what we send.
   const bool late = EndLate();
   const bool owes = (late || (any_ && !paused)) && (ready[0].revents & POLLIN) == 0;
   if (owes && SteadyMs() - received_ms_ > kSilentMs) return Break();
@@ -166,7 +167,7 @@ void StreamConnection::Wait() {
   Write(UINT64_MAX);
 }
 
-// Ends calls whose deadline has passed. True if there were any.
+// Ends calls whose deadline has passed. Returns true if there were any.
 bool StreamConnection::EndLate() {
   looked_ms_ = SteadyMs();
   uint64_t moved = body_bytes_;
@@ -190,14 +191,14 @@ bool StreamConnection::EndLate() {
 
 bool StreamConnection::Full() const { return paused_ || unsent_ >= kUnsentMax; }
 
-// What has come. False at the end, or if the peer broke the rules.
+// Reads all that has come. Returns false at the end, or if the peer violated the protocol.
 bool StreamConnection::ReadAll() {
   while (true) {
     if (!TakeIn()) return false;
     if (Full() || broken_) return true;
     std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
     in_end_ -= std::exchange(in_begin_, 0);
-    // A body goes straight to where it stays.
+    // Receives a body straight into its destination.
     const bool body = any_ && in_end_ == 0;
     const std::span<char> room = body ? arriving_.body.Room() : std::span<char>();
     const size_t behind = room.empty() ? in_.size() - in_end_ : arriving_.body.Behind();
@@ -223,7 +224,7 @@ bool StreamConnection::ReadAll() {
   }
 }
 
-// Looks at what lies in in_, as far as it goes.
+// Parses the bytes in in_ as far as possible.
 bool StreamConnection::TakeIn() {
   while (!Full() && !broken_) {
     const size_t have = in_end_ - in_begin_;
@@ -290,13 +291,13 @@ bool StreamConnection::Begin(StreamFrame frame) {
   return true;
 }
 
-// What has come of a request's body since this was last done, in the intake.
+// Counts in the intake what has come of a request's body since the last call.
 void StreamConnection::Count() {
   if (arriving_.intake == 0) return;
   const uint64_t kept = arriving_.body.TakeKept();
   serving_.intake->Moved(arriving_.intake, arriving_.frame.body_bytes() - arriving_.body.left());
   if (kept == 0) return;
-  paused_ = true;  // before, since it may be resumed at once
+  paused_ = true;  // set first, because `resume` may run at once
   const auto resume = [self = shared_from_this()] {
     self->paused_ = false;
     self->Wake();
@@ -369,7 +370,7 @@ void StreamConnection::Enqueue(StreamFrame frame, Parts parts, uint64_t intake) 
   Write(std::this_thread::get_id() == reader_ ? UINT64_MAX : kWriteByOthers);
 }
 
-// By who has set writing_.
+// Writes; only for the thread that has set writing_.
 void StreamConnection::Write(uint64_t bytes_max) {
   uint64_t written = 0;
   while (true) {
@@ -406,7 +407,7 @@ void StreamConnection::Write(uint64_t bytes_max) {
   }
 }
 
-// What waits behind out_. False, and anybody may write again, if there is nothing.
+// Moves queued bytes to out_. If there are none it returns false and lets any thread write again.
 bool StreamConnection::TakeQueued() {
   std::deque<std::pair<uint64_t, uint64_t>> ended;
   {

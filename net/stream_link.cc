@@ -18,10 +18,10 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kConnectMs = 1000;  // the lookup of its name included
+constexpr int64_t kConnectMs = 1000;  // including the lookup of its name
 constexpr int64_t kGreetMs = 1000;
-constexpr int64_t kAgainMs = 1000;           // after a connection broke or was not to be had
-constexpr int64_t kSilentAgainMs = 5000;     // after the peer said nothing, as one that is stopped
+constexpr int64_t kAgainMs = 1000;           // until the next attempt after a connection failed
+constexpr int64_t kSilentAgainMs = 5000;     // after the peer was silent, as a stopped one is
 constexpr int64_t kNotSpokenMs = 60 * 1000;  // after the peer did not greet
 
 using Clock = std::chrono::steady_clock;
@@ -34,7 +34,7 @@ int64_t MsSince(Clock::time_point then) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
 }
 
-// What the connecting thread needs, which may outlive the link.
+// The state that the connecting thread needs; it may outlive the link.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(std::unique_ptr<Link> beneath, NameLookup name)
@@ -60,14 +60,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::string address_;
   NameLookup name_;
   Mutex mu_;
-  std::unique_ptr<Link> beneath_ ABSL_GUARDED_BY(mu_);  // none once it is closed
+  std::unique_ptr<Link> beneath_ ABSL_GUARDED_BY(mu_);  // null once closed
   bool connecting_ ABSL_GUARDED_BY(mu_) = false;
   Clock::time_point connects_until_ ABSL_GUARDED_BY(mu_);
   Clock::time_point not_before_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<StreamConnection> connection_ ABSL_GUARDED_BY(mu_);
-  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // while it connects
-  bool handing_over_ ABSL_GUARDED_BY(mu_) = false;     // them, to the connection
-  std::thread::id connector_ ABSL_GUARDED_BY(mu_);     // the thread that does
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);  // calls that wait while it connects
+  bool handing_over_ ABSL_GUARDED_BY(mu_) = false;     // waiting_ is being handed to the connection
+  std::thread::id connector_ ABSL_GUARDED_BY(mu_);     // the thread that hands over
   std::condition_variable_any handed_over_;
 };
 
@@ -89,7 +89,7 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
       connecting_ = thread.has_value();
       if (connecting_) thread->detach();
     }
-    // Whose deadline would pass meanwhile does not wait.
+    // A call does not wait if its deadline would pass meanwhile.
     if (connecting_ && deadline_ms >= MsUntil(connects_until_)) {
       waiting_.push_back({std::string(method), std::move(request), deadline_ms, std::move(landing),
                           std::move(done), Clock::now()});
@@ -102,12 +102,12 @@ void Stream::Call(std::string_view method, Parts request, int64_t deadline_ms,
   connection->Call(method, std::move(request), deadline_ms, std::move(landing), std::move(done));
 }
 
-// In a thread of its own, which then reads the connection.
+// Runs in a thread of its own, which then reads the connection.
 void Stream::Connect(Clock::time_point until) {
   const absl::StatusOr<int> fd =
       ConnectSocket(name_, std::clamp<int64_t>(MsUntil(until), 1, kConnectMs));
   if (!fd.ok()) return Connected(nullptr, kAgainMs);
-  // From here on `fd` is the connection's.
+  // From here on the connection owns `fd`.
   const auto connection =
       std::make_shared<StreamConnection>(*fd, StreamConnection::Serving(), address_);
   bool silent = false;
@@ -118,7 +118,7 @@ void Stream::Connect(Clock::time_point until) {
   connection->Run();
 }
 
-// Those who wait take it, or the link beneath if there is none.
+// Hands the waiting calls to the connection, or to the link beneath if there is none.
 void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int64_t again_ms) {
   std::vector<Waiting> waiting;
   {
@@ -130,7 +130,7 @@ void Stream::Connected(const std::shared_ptr<StreamConnection>& connection, int6
     waiting.swap(waiting_);
     for (Waiting& call : waiting) {
       call.deadline_ms = std::max<int64_t>(1, call.deadline_ms - MsSince(call.since));
-      if (connection == nullptr) {  // closed, there would be nobody waiting
+      if (connection == nullptr) {  // if the link were closed, nobody would wait
         beneath_->Call(call.method, std::move(call.request), call.deadline_ms,
                        std::move(call.done));
       }

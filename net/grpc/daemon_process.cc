@@ -31,16 +31,17 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kOwnNameS = 60;  // in which a name has to lead to the machine that listens at it
+constexpr int64_t kOwnNameS = 60;  // time for a name to resolve to the machine that listens at it
 
-// The parser does not know whether it reads TF_CONFIG or a file.
+// Adds the source, TF_CONFIG or a file, to the parser's messages, because the parser does not know
+// it.
 absl::Status SaidOf(const std::string& from, const absl::Status& status) {
   const std::string lines =
       absl::StrReplaceAll(status.message(), {{"\n", absl::StrCat("\n", from, ": ")}});
   return absl::Status(status.code(), absl::StrCat(from, ": ", lines));
 }
 
-// Memory that cannot be had ends the process wherever it is asked for: what is said has room here.
+// Prints what is missing when memory runs out. The process ends, so the text must need no memory.
 [[noreturn]] void SayWhatIsMissing() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
@@ -64,8 +65,8 @@ absl::Status SaidOf(const std::string& from, const absl::Status& status) {
 }  // namespace
 
 void RunProgram(int argc, char** argv, int (*main)(int argc, char** argv)) {
-  // Where 0, 1 or 2 is closed, the next file or socket would be it, and would get our lines. What
-  // is written to it fails, as it would without.
+  // If descriptor 0, 1 or 2 is closed, the next file or socket would get it, and our output. This
+  // fills them with /dev/null, opened for reading, so that writes still fail.
   int null = -1;
   do {
     null = open("/dev/null", O_RDONLY);
@@ -172,7 +173,7 @@ int Complain(const char* program, const absl::Status& status, ExitCode code) {
 
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address) {
-  const auto port = [](const std::string& of) {  // or a path
+  const auto port = [](const std::string& of) {  // or the path
     return of.substr(of.rfind(':') + 1);
   };
   if (expected.empty() || port(expected) == port(address)) return;
@@ -198,17 +199,18 @@ std::optional<int> MakeDirOrExit(Files& files, const char* program, std::string&
                   ours ? ExitCode::kConfiguration : ExitCode::kPeerLost);
 }
 
-// First of all: threads inherit the mask, and only the one in Run is to see these signals.
+// Called first of all: threads inherit the signal mask, and only the one in Run may take these
+// signals.
 bool Daemon::Prepare() {
   BlockLeaveSignals();
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, of memory files too
-  // Freed memory is kept: a fresh page costs more than the socket that fills it.
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error; so are memory files
+  // Keeps freed memory: touching a fresh page costs more than the socket's copy into it.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  EnableSharedMemory();      // where there is none, everything goes through sockets
-  (void)WantDescriptors(0);  // all there are
+  EnableSharedMemory();      // without it everything goes through sockets
+  (void)WantDescriptors(0);  // as many as there are
   return true;
 }
 
@@ -218,7 +220,7 @@ Daemon::Daemon(const GrpcOptions& options)
 absl::StatusOr<std::unique_ptr<Listener>> Daemon::Listen(const std::string& address,
                                                          Service& service, const Logger& log) {
   const int64_t begun_ms = SteadyMs();
-  NameLookup name(address);  // which a name server that is silent does not hold up
+  NameLookup name(address);  // so that a silent name server does not block
   for (bool said = false;; said = true) {
     constexpr int64_t kPatienceMs = 1000;
     const absl::Status found = HasName(address) ? name.Find(kPatienceMs).status() : absl::Status();
@@ -263,7 +265,7 @@ int Daemon::Run(std::function<void(const std::string& signal)> drain) {
     if (sigwait(&signals, &signal) != 0) return;
     loop_.Post([drain, name = SignalName(signal)] { drain(name); });
     // A terminal, a supervisor and the kernel (PR_SET_PDEATHSIG, once for each thread of the
-    // parent) may all send one: what comes at once is no second wish.
+    // parent) may all send a signal. Signals that come together count as one.
     const auto first = std::chrono::steady_clock::now();
     do {
       if (sigwait(&signals, &signal) != 0) return;

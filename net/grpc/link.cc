@@ -1,4 +1,4 @@
-// The calling side.
+// The calling side of gRPC: links and their calls.
 #include <grpcpp/alarm.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -27,11 +27,12 @@
 namespace paracord {
 namespace {
 
-constexpr uint64_t kSmallBytes = 64 << 10;  // what a coordinator says, or a worker without a push
+// requests of a coordinator's size, or of a worker without a push
+constexpr uint64_t kSmallBytes = 64 << 10;
 
-constexpr int64_t kDoubtMs = 1000;  // without a connection, after which a name is looked up
+constexpr int64_t kDoubtMs = 1000;  // without a connection for so long, the name is looked up
 
-// Where the calls of a link go; shared with those under way, since the link may take another.
+// The channel of a link. Calls in flight share it, since the link may replace it.
 struct Way {
   Way(const std::string& address, const grpc::ChannelArguments& arguments)
       : channel(grpc::CreateCustomChannel(
@@ -42,7 +43,7 @@ struct Way {
 
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
-  std::atomic<bool> nameless = false;  // its name did not resolve when last it mattered
+  std::atomic<bool> nameless = false;  // the name did not resolve when it last mattered
 };
 
 // Calls in flight, so that a link can cancel them and wait for their end.
@@ -72,7 +73,7 @@ class Calls {
 // One call: writes all parts, then reads all parts. Deletes itself when gRPC is done with it.
 class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `name`: nullptr if there is none to look up.
+  // `name` is nullptr if the address has no name.
   ClientCall(std::shared_ptr<Way> way, std::shared_ptr<NameLookup> name, Calls& calls,
              std::string_view method, Parts request, int64_t deadline_ms,
              const std::string& address, ReplyFn done)
@@ -136,7 +137,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     delete this;
   }
 
-  // gRPC's own words for a call that waited in vain say nothing of what it waited for.
+  // Explains a call that waited in vain: gRPC's own message does not say what it waited for.
   std::string WhatHappened(const absl::Status& error) const {
     if (!absl::IsDeadlineExceeded(error) || error.message() != "Deadline Exceeded") {
       return std::string(error.message());
@@ -156,7 +157,7 @@ class ClientCall : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   const std::string address_;
   ReplyFn done_;
   grpc::ClientContext context_;
-  std::optional<grpc::Alarm> doubt_;  // whether the name resolves
+  std::optional<grpc::Alarm> doubt_;  // fires when it is in doubt whether the name resolves
   grpc::ByteBuffer sent_;
   grpc::ByteBuffer received_;
   absl::Cord reply_;
@@ -181,8 +182,8 @@ class GrpcLink : public Link {
   const std::string& address() const override { return address_; }
 
  private:
-  // gRPC asks less and less often for a name that does not resolve, at last every 2 minutes: once
-  // it does, who begins anew finds it at once.
+  // gRPC retries a name that does not resolve less and less often, at last every 2 minutes. A new
+  // channel finds it at once when it resolves again.
   std::shared_ptr<Way> TheWay() {
     MutexLock lock(mu_);
     if (way_->nameless && name_->Problem().empty() && !way_->connected()) {
@@ -201,12 +202,12 @@ class GrpcLink : public Link {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    // A peer that has moved to another address behind its name is looked for soon, not after 30 s.
+    // A peer that moved to another address behind its name is looked up soon, not after 30 s.
     arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-    // A peer that fell silent while a call waits for it counts as gone after 15 s.
+    // A peer that is silent while a call waits for it counts as gone after 15 s.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
-    // Our pushes carry their own identity and we repeat them ourselves.
+    // Pushes have identities of their own and are retried by us.
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     // Every link has a connection of its own, not one shared with other links of this process.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -216,7 +217,7 @@ class GrpcLink : public Link {
 
   const std::string address_;
   const grpc::ChannelArguments arguments_;
-  const std::shared_ptr<NameLookup> name_;  // nullptr: it has none
+  const std::shared_ptr<NameLookup> name_;  // nullptr if the address has no name
   Mutex mu_;
   std::shared_ptr<Way> way_ ABSL_GUARDED_BY(mu_);
   Calls calls_;
@@ -231,8 +232,8 @@ GrpcNetwork::GrpcNetwork(GrpcOptions options)
     : options_(options),
       intake_(std::make_shared<Intake>(options.requests_bytes_max, kSmallBytes)) {
   static Link* const kept = [&] {
-    // As listeners and streams do it, and all else on the machine. gRPC's own way asks name servers
-    // for IPv6 addresses of names that /etc/hosts has, and waits for them.
+    // gRPC uses the system's resolver, like all other programs here. Its own resolver asks name
+    // servers for IPv6 addresses of names that /etc/hosts has, and waits for them.
     setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
 #if defined(__SANITIZE_ADDRESS__)
     const __lsan::ScopedDisabler not_a_leak;
