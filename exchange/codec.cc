@@ -12,18 +12,18 @@
 namespace paracord {
 namespace {
 
-// Of protobuf's encoding (protobuf.dev/programming-guides/encoding): a field is a varint tag,
-// number << 3 | wire type, and then a value of that type.
+// Protobuf's encoding (protobuf.dev/programming-guides/encoding): a field is a varint tag, number
+// << 3 | wire type, followed by a value of that type.
 constexpr uint32_t kPiecesField = 15;
 constexpr uint64_t kPiecesTag = kPiecesField << 3 | 2;
 constexpr uint64_t kPartitionTag = 1 << 3 | 0;
 constexpr uint64_t kOffsetTag = 2 << 3 | 0;
 constexpr uint64_t kDataTag = 3 << 3 | 2;
 
-// Everything but the pieces is copied.
+// All fields except the pieces are copied.
 constexpr size_t kHeaderBytesMax = 8 << 20;
 
-// Far more than a message of 64 GiB has, and a small part of it in memory.
+// A message of 64 GiB has far fewer pieces, and so many need little memory.
 constexpr size_t kPiecesMax = 1 << 20;
 
 absl::Status Malformed(const std::string& what) {
@@ -58,7 +58,7 @@ class Reader {
     return absl::Cord::AdvanceAndRead(&at_, size);
   }
 
-  // The value that belongs to `tag`, with its length where it has one.
+  // Reads the value that belongs to `tag`, including its length if it has one.
   absl::StatusOr<absl::Cord> Value(uint64_t tag) {
     switch (tag & 7) {
       case 0: {
@@ -97,7 +97,7 @@ absl::StatusOr<PieceView> DecodePiece(const absl::Cord& bytes) {
     ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
     if (tag == kPartitionTag) {
       ASSIGN_OR_RETURN(const uint64_t partition, reader.Varint());
-      piece.partition = static_cast<uint32_t>(partition);  // as protobuf reads a uint32
+      piece.partition = static_cast<uint32_t>(partition);  // truncated as protobuf does
     } else if (tag == kOffsetTag) {
       ASSIGN_OR_RETURN(piece.offset, reader.Varint());
     } else if (tag == kDataTag) {
@@ -141,8 +141,8 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
   return absl::OkStatus();
 }
 
-// Tag, length and all of a piece but its data, of which `padding` bytes only fill: a number may be
-// written longer than it is.
+// Encodes all of a piece before its data. `padding` bytes only fill up: a varint may be longer than
+// needed.
 std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
@@ -163,13 +163,13 @@ std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t paddin
   return head + fields;
 }
 
-// The same behind so many bytes: with it the data begin at a multiple of an element's size, so that
-// whoever receives the message can use them where they lie.
+// Encodes the head of a piece that begins after `behind` bytes so that its data are aligned to an
+// element's size, and the receiver can use them in place.
 std::string AlignedPieceHead(const PieceView& piece, uint64_t data_bytes, uint64_t behind) {
   constexpr uint64_t kAlignment = sizeof(float);
   for (size_t padding = 0;; ++padding) {
     std::string head = PieceHead(piece, data_bytes, padding);
-    // Padding may make a length longer, too.
+    // Padding may also make a length longer.
     if ((behind + head.size()) % kAlignment == 0 || padding == kAlignment) return head;
   }
 }
@@ -182,7 +182,7 @@ Parts Encode(const Header& header, std::vector<PieceView>& pieces) {
     do {
       absl::Cord& last = parts.back();
       const uint64_t room = last.size() < kPieceBytes ? kPieceBytes - last.size() : 0;
-      // Small data are not cut to fill a part, and a full part is followed by a new one.
+      // Small data are not cut to fill a part; a full part is followed by a new one.
       const uint64_t take = std::min<uint64_t>(piece.data.size(), kPieceBytes);
       if (take > room && !last.empty()) {
         parts.emplace_back();

@@ -1,7 +1,7 @@
-// ExchangeRequest and ExchangeReply around absl::Cord: the header goes through the generated code,
-// the pieces (field 15) never do, so a tensor is neither copied into protobuf's strings nor out of
-// them. The bytes are plain protobuf all the same. Pure functions, any thread; whether offsets and
-// sizes make sense is for the reader of the pieces to say.
+// Encodes and decodes ExchangeRequest and ExchangeReply. The header uses the generated code; the
+// pieces (field 15) are absl::Cords, so that tensors are neither copied into protobuf's strings nor
+// out of them. The bytes are ordinary protobuf. Pure functions, any thread. Whether offsets and
+// sizes are valid is checked by the reader of the pieces.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace paracord {
 struct PieceView {
   uint32_t partition = 0;
   uint64_t offset = 0;
-  absl::Cord data;  // shares its bytes with where it came from
+  absl::Cord data;  // shares bytes with its source
 };
 inline uint64_t PieceBytes(const std::vector<PieceView>& pieces) {
   uint64_t bytes = 0;
@@ -35,12 +35,12 @@ struct DecodedReply {
   std::vector<PieceView> pieces;
 };
 
-// The message cut into parts of about kPieceBytes, the header in the first; data longer than that
-// is cut into several pieces. `header` has no pieces of its own.
+// Encodes the message as parts of about kPieceBytes, the header in the first. Data longer than that
+// is cut into several pieces. `header` must have no pieces itself.
 Parts EncodeExchange(const ExchangeRequest& header, std::vector<PieceView> pieces);
 Parts EncodeExchange(const ExchangeReply& header, std::vector<PieceView> pieces);
 
-// INVALID_ARGUMENT if the bytes are not the message.
+// Returns INVALID_ARGUMENT if the bytes are no such message.
 absl::StatusOr<DecodedRequest> DecodeExchangeRequest(const absl::Cord& bytes);
 absl::StatusOr<DecodedReply> DecodeExchangeReply(const absl::Cord& bytes);
 

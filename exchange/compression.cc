@@ -13,7 +13,7 @@
 namespace paracord {
 namespace {
 
-constexpr uint32_t kMagnitude = 0x7fffffffu;  // all but the sign: ordered as the magnitudes are
+constexpr uint32_t kMagnitude = 0x7fffffffu;  // all bits but the sign, ordered as magnitudes are
 
 PARACORD_KERNEL void Add(const float* __restrict a, const float* __restrict b,
                          float* __restrict sum, size_t n) {
@@ -34,7 +34,7 @@ PARACORD_KERNEL float Greatest(const float* values, size_t n) {
   return std::bit_cast<float>(greatest);
 }
 
-// One block. Adding 1.5 * 2^23 to a small number rounds it to a whole one, ties to even.
+// Quantises one block. Adding 1.5 * 2^23 rounds a small number to an integer, ties to even.
 PARACORD_KERNEL void Quantise(float* values, size_t n, float scale, float inverse, int8_t* out) {
   constexpr float kRound = 12582912.0f;
   PARACORD_INDEPENDENT
@@ -49,8 +49,8 @@ PARACORD_KERNEL bool EncodeBlocks(std::span<float> values, char* scales, int8_t*
   for (size_t at = 0; at < values.size(); at += kInt8Block) {
     const size_t n = std::min<size_t>(kInt8Block, values.size() - at);
     const float greatest = Greatest(values.data() + at, n);
-    if (!(greatest < 0x1p127f)) return false;  // so that -128 scales are a number too
-    // Where it is too small to be divided by, nothing is sent.
+    if (!(greatest < 0x1p127f)) return false;  // so that -128 scales is finite, too
+    // A block whose greatest element is too small to divide by is sent as zeros.
     const bool tiny = greatest < 0x1p-100f;
     const float scale = tiny ? 0.0f : greatest / 127.0f;
     const float inverse = tiny ? 0.0f : 127.0f / greatest;
@@ -77,7 +77,7 @@ PARACORD_WIDTHS(void, DecodeBlocksWide,
                 (std::span<const float> scales, std::span<const int8_t> in, float* out),
                 DecodeBlocks(scales, in, out))
 
-// The bin of a magnitude: its exponent and 8 bits of its mantissa.
+// A bin of magnitudes: exponent and 8 bits of mantissa.
 constexpr uint32_t kBinShift = 15;
 constexpr size_t kBins = size_t{1} << 16;
 
@@ -117,7 +117,7 @@ bool EncodeTopK(std::span<float> values, std::span<char> out) {
   if (!AllFinite(values)) return false;
   std::vector<uint64_t> sizes(kBins, 0);
   for (const float value : values) ++sizes[BinOf(value)];
-  // All of the bins above `least`, and the first `of_least` of that one.
+  // Takes all of the bins above `least`, and the first `of_least` of that bin.
   size_t least = kBins - 1;
   uint64_t of_least = count;
   while (sizes[least] < of_least) of_least -= sizes[least--];

@@ -13,7 +13,7 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 
-// A tag and a length take at most 20 bytes; what stands before the data of a piece, twice that.
+// A tag and a length take at most 20 bytes, and a piece has two of each before its data.
 constexpr size_t kHeadBytesMax = 64;
 
 class ExchangeLanding : public Landing {
@@ -52,7 +52,7 @@ class ExchangeLanding : public Landing {
   enum class Head { kCut, kField, kPiece, kWrong };
   using Input = google::protobuf::io::CodedInputStream;
 
-  // A number, a field whose value is skipped, or a piece up to its data.
+  // Reads a number, a field that is skipped, or a piece up to its data.
   Head ReadHead() {
     Input input(reinterpret_cast<const uint8_t*>(head_.data()), static_cast<int>(head_.size()));
     const uint32_t tag = input.ReadTag();
@@ -79,7 +79,7 @@ class ExchangeLanding : public Landing {
     }
   }
 
-  // Its data are the last of its `bytes`, as we write it.
+  // The data are the last of the piece's `bytes`, as our encoder writes it.
   Head ReadPiece(Input& input, uint64_t bytes) {
     const int begin = input.CurrentPosition();
     partition_ = 0;
@@ -108,8 +108,8 @@ class ExchangeLanding : public Landing {
 
   const uint64_t bytes_max_;
   const PiecePlaceFn place_;
-  std::string head_;   // read in part
-  uint64_t skip_ = 0;  // of a field's value
+  std::string head_;   // bytes of a head that is not complete
+  uint64_t skip_ = 0;  // bytes of a skipped field's value
   uint32_t partition_ = 0;
   uint64_t offset_ = 0;
   uint64_t data_ = 0;

@@ -1,5 +1,5 @@
-// Receives the pieces of an ExchangeReply where their values belong. Only looks at the few bytes
-// between them; whether they make sense together is for the reader of the whole reply to say.
+// Receives the pieces of an ExchangeReply directly where their values belong. It only parses the
+// few bytes between them; the reader of the whole reply checks whether they make sense together.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace paracord {
 
-// Where the bytes at `offset` of a partition go; nullptr: they are not expected, or not like that.
+// Returns where the bytes at `offset` of a partition go, or nullptr if they are not expected there.
 // Called on a thread of the network's.
 using PiecePlaceFn = std::function<char*(uint32_t partition, uint64_t offset, uint64_t bytes)>;
 
