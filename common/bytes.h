@@ -1,5 +1,5 @@
-// Numbers in bytes, of files and messages: as they lie in memory, which is little-endian, at any
-// place; and whole numbers in seven bits a byte, the least first, as protobuf has them. Pure.
+// Numbers in the bytes of files and messages: fixed width as they lie in memory (little-endian,
+// unaligned), and varints with seven bits a byte, the lowest first, as in protobuf. Pure.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ void AppendRaw(T value, std::string& to) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// The caller knows that `bytes` go on for so long after `at`.
+// Reads a number at `at`; the caller has checked that `bytes` has it.
 template <class T>
 T LoadRaw(std::string_view bytes, size_t at = 0) {
   T value;
@@ -30,7 +30,7 @@ inline void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// False where there is none, or one beyond 64 bits.
+// Removes a varint from the front. False if it is cut off, or exceeds 64 bits.
 inline bool TakeVarint(std::string_view& from, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !from.empty(); shift += 7) {

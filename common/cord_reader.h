@@ -1,6 +1,6 @@
-// Reads little-endian numbers out of a Cord, in order, whatever the boundaries of its pieces: a
-// gradient is applied straight from the slices in which it arrived. Lives on the stack; the Cord
-// outlives it. The Cord has what is asked for: the caller knows.
+// Reads little-endian numbers from a Cord, in order, across the boundaries of its chunks, so that a
+// gradient is applied from the slices in which it arrived. Lives on the stack; the Cord outlives
+// it. The caller has checked that the Cord has what it reads.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ class CordReader {
     if (at_ != chunks_.end()) rest_ = *at_;
   }
 
-  // The next buffer.size() numbers, which the Cord has left: where they lie, or in `buffer` if they
-  // lie in several pieces or at an odd place.
+  // Returns the next buffer.size() numbers: in place, or copied to `buffer` if they are split over
+  // chunks or not aligned.
   std::span<const T> Next(std::span<T> buffer) {
     while (rest_.empty() && !buffer.empty()) rest_ = *++at_;
     const auto* const here = reinterpret_cast<const T*>(rest_.data());
@@ -56,7 +56,7 @@ class CordReader {
   absl::string_view rest_;
 };
 
-// How many floats are read at a time: small enough to stay in the first-level cache.
+// The number of floats read at a time, few enough to stay in the first-level cache.
 inline constexpr size_t kFloatsAtOnce = 4096;
 
 }  // namespace paracord

@@ -1,6 +1,6 @@
 // Random numbers as a pure function of (key, counter): the same on every machine, in any order,
-// from any thread, so that no generator's state has to be kept or agreed upon. For what the job's
-// seed decides: initial values, shuffling, dropout. Not for identities (common/random.h), nor
+// from any thread, so that no generator state is stored or shared. They serve what the job's seed
+// decides: initial values, shuffling, dropout. They do not serve identities (common/random.h) or
 // secrets.
 //
 // The function is SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
@@ -23,12 +23,13 @@ inline uint64_t RandomBits(uint64_t key, uint64_t counter) {
   return Mix64(key + counter * 0x9e3779b97f4a7c15u);  // Mix64 adds the constant once more
 }
 
-// In [0, 1), with 53 bits.
+// A number uniform in [0, 1), with 53 bits.
 inline double RandomUniform(uint64_t key, uint64_t counter) {
   return static_cast<double>(RandomBits(key, counter) >> 11) * 0x1.0p-53;
 }
 
-// Standard normal, by Box and Muller; takes the uniform numbers 2 * counter and 2 * counter + 1.
+// A standard normal number by the Box-Muller transform, from the uniform numbers 2 * counter and 2
+// * counter + 1.
 inline double RandomNormal(uint64_t key, uint64_t counter) {
   const double u = 1.0 - RandomUniform(key, 2 * counter);  // in (0, 1]
   const double v = RandomUniform(key, 2 * counter + 1);

@@ -1,4 +1,4 @@
-// How many files and connections this process may have open.
+// The number of files and connections that this process may have open.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace paracord {
 
-// What a process needs for itself, and to keep files apart from connections.
+// Descriptors that a process needs for itself, and to keep files apart from connections.
 inline constexpr uint64_t kOwnDescriptors = 32;
 
-// Raises the limit as far as it goes. INVALID_ARGUMENT: that is less than `least`; with fewer, what
-// waits for a connection may wait for ever.
+// Raises the limit as far as possible. INVALID_ARGUMENT if that is less than `least`: with too few,
+// a process may wait for a connection forever.
 absl::Status WantDescriptors(uint64_t least);
 
 }  // namespace paracord

@@ -1,5 +1,5 @@
-// Everything through which a role touches the world. Passed to the constructor of each role; main
-// fills it with the real things, the simulator with its own.
+// The interfaces through which a role touches the world, passed to each role's constructor. main
+// fills them with real ones, the simulator with its own.
 #pragma once
 
 #include "common/event_loop.h"

@@ -1,6 +1,6 @@
-// The clock and the one thread on which a role's control logic runs. Owned by main (or by the
-// simulator, where time is virtual). Post may be called from any thread; everything else, and every
-// function posted, runs on the loop's own thread. It does no I/O.
+// The clock, and the single thread on which a role's control logic runs. Owned by main, or by the
+// simulator, where time is virtual. Post may be called from any thread; all other functions, and
+// all posted functions, run on the loop's thread. It does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace paracord {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Steady, from an arbitrary start. All deadlines and leases use this.
+  // A steady clock with an arbitrary origin, for all deadlines and leases.
   virtual int64_t NowMs() const = 0;
-  // Wall clock since 1970, for logs and manifests only: it may jump.
+  // The wall clock since 1970, which may jump; for logs and manifests only.
   virtual int64_t UnixMs() const = 0;
 };
 
@@ -24,7 +24,7 @@ class EventLoop : public Clock {
   virtual void Post(std::function<void()> fn) = 0;
   // Runs `fn` once, not before `delay_ms` from now.
   virtual TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) = 0;
-  // After this returns (on the loop's thread) the timer's function will not run. Unknown ids and
+  // When this returns (on the loop's thread) the timer's function will not run. Unknown ids and
   // timers that have fired are ignored.
   virtual void Cancel(TimerId id) = 0;
 };

@@ -1,7 +1,7 @@
-// Where work that takes long runs: computing gradients, reading and writing files. `work` runs off
-// the event loop, in the order it was given (one executor is one thread); `done` then runs on the
-// loop. In a simulation both run in the one thread there is, some virtual time later.
-// Owned by main. Run may be called from any thread.
+// A thread for work that takes long: computing gradients, reading and writing files. `work` runs
+// off the event loop, in the order of the calls; then `done` runs on the loop. In a simulation both
+// run in its only thread, some virtual time later. Owned by main. Run may be called from any
+// thread.
 #pragma once
 
 #include <functional>

@@ -1,20 +1,20 @@
-// Exit codes of all programs. 128 and above: a restart may help.
+// Exit codes of all programs. From 128 on, a restart may help.
 #pragma once
 
 namespace paracord {
 
 enum class ExitCode : int {
   kDone = 0,
-  kFailed = 1,  // the job failed; summary.json says why. Or stdout took not all
+  kFailed = 1,  // the job failed (summary.json says why), or stdout did not take all output
   kConfiguration = 2,
-  kInUse = 3,  // port, directory, or a worker's task
+  kInUse = 3,  // a port, a directory, or a worker's task is in use
   kVersion = 4,
   kNoCheckpoint = 5,  // none of the checkpoints can be restored
   kDiverged = 6,
   kDrained = 143,  // left after SIGTERM, SIGINT or SIGHUP
   kListenerDeaf = 200,
   kFenced = 201,    // a newer coordinator took over
-  kPeerLost = 202,  // peer or storage
+  kPeerLost = 202,  // a peer or storage
   kDeviceFailed = 203,
 };
 

@@ -66,7 +66,7 @@ uint64_t Hash33To64(const char* s, size_t n) {
   return HashLen16(Rotate(e + f, 43) + Rotate(g, 30) + h, e + Rotate(f + a, 18) + g, mul);
 }
 
-// What is carried from one block of 64 bytes to the next.
+// The state carried from one block of 64 bytes to the next.
 struct State {
   uint64_t x, y, z;
   std::pair<uint64_t, uint64_t> v{0, 0}, w{0, 0};
@@ -82,7 +82,7 @@ std::pair<uint64_t, uint64_t> Weak32(const char* s, uint64_t a, uint64_t b) {
   return {a + last, b + c};
 }
 
-// `weight` is 1, but 9 for the last block.
+// `weight` is 1, and 9 for the last block.
 void AddBlock(const char* s, uint64_t mul, uint64_t weight, State& t) {
   t.x = Rotate(t.x + t.y + t.v.first + Fetch64(s + 8), 37) * mul;
   t.y = Rotate(t.y + t.v.second + Fetch64(s + 48), 42) * mul;

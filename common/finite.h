@@ -1,4 +1,4 @@
-// Whether all of some floats are finite. Vectorised; no branch in the loop.
+// True if all numbers are finite. Vectorised, without branches in the loop.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
-// While it lives, this thread's float arithmetic takes denormal numbers for zero. Moments of
-// weights whose gradient is zero decay into denormals, which cost a processor a hundred times the
-// time of other numbers. Everything that computes values or gradients does so under it, so that
-// results do not depend on where they were computed.
+// While an object of this class lives, its thread's float arithmetic treats denormal numbers as
+// zero. Moments of weights whose gradient is zero decay into denormals, which take a hundred times
+// as long. All code that computes values or gradients runs under it, so that results do not depend
+// on where they are computed.
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,10 @@ PARACORD_KERNEL uint16_t ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits & kSign;
   const uint32_t x = bits ^ sign;
-  // The exponent moves from a bias of 127 to one of 15; a mantissa that rounds up carries into it,
-  // and from the greatest number to infinity.
+  // The exponent's bias changes from 127 to 15. A mantissa that rounds up carries into the
+  // exponent, and from the greatest number to infinity.
   const uint32_t normal = (x + 0xc8000fffu + ((x >> 13) & 1u)) >> 13;
-  // Below 2^-14: adding 0.5 leaves in the mantissa's end what fits into a denormal, rounded.
+  // Below 2^-14: adding 0.5 leaves, at the mantissa's end, the bits of the denormal, rounded.
   const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(x) + 0.5f) - 0x3f000000u;
   const uint32_t nan = 0x7e00u | ((x >> 13) & 0x3ffu);
   const uint32_t large = x > kInfinity ? nan : 0x7c00u;

@@ -1,6 +1,6 @@
-// JSON that a program wrote, from text and to text. What people write is read by ParseJson
-// (json_fields.h), which says what is wrong with it. Both are here, once, because every file that
-// has the parser inline takes seconds longer to compile.
+// Parses and prints JSON written by programs. JSON written by people is parsed by ParseJson
+// (json_fields.h), which explains mistakes. Both are functions in one place, because including the
+// parser costs seconds of compile time.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace paracord {
 
-// `is_discarded()` if the text is not JSON, or nested deeper than 64.
+// Parses JSON; the result is_discarded() if the text is no JSON, or nested deeper than 64.
 nlohmann::json JsonOf(std::string_view text);
 
-// Whether arrays and objects lie more than `depth_max` deep in each other. The parser does not
-// recurse, but what walks its result does.
+// True if arrays and objects are nested deeper than `depth_max`. The parser does not recurse, but
+// code that walks its result does.
 bool DeeperThan(std::string_view text, int depth_max);
 
-// Bytes that are not UTF-8 become U+FFFD. `indent` < 0: on one line.
+// Prints JSON; bytes that are not UTF-8 become U+FFFD. A negative `indent` prints one line.
 std::string TextOf(const nlohmann::json& value, int indent = -1);
 std::string TextOf(const nlohmann::ordered_json& value, int indent = -1);
 // TextOf on one line writes null for a number that is not finite. This writes NaN, Infinity or

@@ -10,7 +10,8 @@
 namespace paracord {
 namespace {
 
-// Of a message that a peer sent it says what is wrong, at any length.
+// Protobuf's log messages, which quote messages from peers at any length, are shortened and
+// limited.
 void LogOfProtobuf(google::protobuf::LogLevel level, const char* /*file*/, int /*line*/,
                    const std::string& message) {
   static OncePerSecond may_say;

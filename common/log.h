@@ -1,6 +1,6 @@
-// Logs: one line an event, role and task in each line. A role owns its Logger; all of them write to
-// the process's one spdlog logger, which main sets up (and the simulator silences). This header
-// knows fmt alone: spdlog's own takes three seconds of each file that includes it.
+// Logs with one line for each event, and the role and task in each line. Each role owns a Logger;
+// all write to the process's spdlog logger, which main sets up and the simulator silences. This
+// header includes fmt only, because spdlog's headers cost each file three seconds of compile time.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 class Logger {
  public:
-  explicit Logger(std::string task) : task_(std::move(task)) {}  // "ps:0"
+  explicit Logger(std::string task) : task_(std::move(task)) {}  // a task as "ps:0"
 
   template <class... Args>
   void Debug(fmt::format_string<Args...> format, Args&&... args) const {
@@ -39,10 +39,10 @@ class Logger {
   const std::string task_;
 };
 
-// "" or what is wrong with a level: debug, info, warn, error and off exist.
+// Returns "" or what is wrong with a level; debug, info, warn, error and off exist.
 std::string CheckLogLevel(const std::string& level);
 
-// To stderr.
+// Sets up the process's logger, which writes to stderr.
 void SetUpLogging(const std::string& level);
 
 }  // namespace paracord

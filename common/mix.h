@@ -1,5 +1,5 @@
-// One hash of integers, for what must be the same pure function everywhere: the shuffle and
-// dropout. Not for hash tables of untrusted keys.
+// A hash of integers that is the same pure function everywhere, for shuffling and dropout. Not for
+// hash tables with untrusted keys.
 #pragma once
 
 #include <cstdint>

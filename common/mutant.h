@@ -1,5 +1,5 @@
-// Known ways to be wrong, to see that the simulator finds them: `if (MUTANT("name"))` is true only
-// while a test has chosen this one. Empty in release builds. Chosen between runs, in one thread.
+// Known bugs that the simulator must find: `if (MUTANT("name"))` is true only while a test has
+// chosen that mutant. Always false in release builds. Chosen between runs, in one thread.
 //   MUTANT("gap_is_already_applied")
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace paracord {
 
 #ifdef PARACORD_FAILPOINTS
-// The one that is in force; empty: none.
+// The chosen mutant; empty if there is none.
 inline std::string& ChosenMutant() {
   static std::string& chosen = *new std::string;
   return chosen;

@@ -6,8 +6,8 @@
 namespace paracord {
 namespace {
 
-// Of the character that begins at `at`. U+0080 to U+009F are C2 80 to C2 9F; terminals take U+009B
-// for an escape code.
+// True if a control character begins at `at`. U+0080 to U+009F are C2 80 to C2 9F; terminals take
+// U+009B for an escape sequence.
 bool IsControl(std::string_view text, size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte == 0xc2 && at + 1 < text.size()) return static_cast<unsigned char>(text[at + 1]) < 0xa0;

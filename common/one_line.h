@@ -1,5 +1,5 @@
-// Text that a peer or a file says, before it is kept, logged or shown: a line of its own that no
-// terminal obeys, and not of any length. Pure functions over UTF-8.
+// Makes text from peers and files safe to keep, log and show: one line, no control characters for a
+// terminal, bounded length. Pure functions over UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@
 
 namespace paracord {
 
-// Of names that people give: of variables, metrics, and what else is kept as it was said.
+// The limit for names of variables, metrics and other things that people give and that are kept as
+// given.
 inline constexpr size_t kNameBytesMax = 1024;
-// At most kNameBytesMax bytes, at least one, and no control character.
+// True for 1 to kNameBytesMax bytes without control characters.
 bool IsName(std::string_view text);
 
-// `text` on one line: "; " for the ends of lines, \x.. for other control characters. What is longer
-// than bytes_max is cut at a character, and its length said.
+// Returns `text` on one line: "; " replaces line ends, \x.. other control characters. Text longer
+// than bytes_max is cut between characters, and its length is appended.
 std::string OneLine(std::string_view text, size_t bytes_max);
 
 }  // namespace paracord

@@ -17,7 +17,7 @@ namespace {
 struct Loop {
   Loop(size_t n, const std::function<void(size_t)>& b) : count(n), body(b) {}
 
-  // Takes indices until there are none.
+  // Takes indices until none are left.
   void Work() {
     for (size_t i = next++; i < count; i = next++) {
       body(i);
@@ -39,10 +39,10 @@ struct Loop {
 class Pool {
  public:
   explicit Pool(int helpers) {
-    // Never joined: the pool lives as long as the process.
+    // The threads are never joined: the pool lives as long as the process.
     for (int i = 0; i < helpers; ++i) {
       std::optional<std::thread> helper = TryThread([this] { Help(); });
-      if (!helper.has_value()) return;  // whoever calls Run does the work alone
+      if (!helper.has_value()) return;  // the caller of Run does the work alone
       helper->detach();
     }
   }

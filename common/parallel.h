@@ -1,6 +1,6 @@
-// One loop over several threads: a pool that all callers in the process share. A caller works on
-// its own loop too, so it never waits for helpers that are busy elsewhere, and loops may be started
-// from many threads at once. `body` must not start another loop that waits for this one.
+// A parallel loop on a thread pool that all callers in the process share. The caller works on its
+// own loop too, so that it never waits for helpers that are busy elsewhere; loops may be started
+// from many threads at once. `body` must not start a loop that waits for this one.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,12 @@
 
 namespace paracord {
 
-// How many threads one loop may use, the caller's included; 1 at first. Before any loop.
+// Sets how many threads one loop may use, the caller included; 1 by default. Called before any
+// loop.
 void SetParallelThreads(int threads);
 
-// body(0) ... body(count - 1), in any order, possibly at once. Returns when all are done.
+// Runs body(0) ... body(count - 1), in any order, possibly at the same time, and returns when all
+// are done.
 void ParallelFor(size_t count, const std::function<void(size_t)>& body);
 
 }  // namespace paracord

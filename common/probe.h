@@ -1,6 +1,5 @@
-// Marks a rare branch, so that a simulation over many seeds can tell that the branch was reached
-// and fails if it never was. Empty in release builds. A probe is known from the start of the
-// program, whether or not it is ever hit. Counting is thread-safe.
+// Marks a rare branch, so that the simulation fails if no seed reached it. Empty in release builds.
+// A probe is registered before main, whether or not it is reached. Counting is thread-safe.
 //   PROBE("ps.push.gap");
 #pragma once
 
@@ -17,7 +16,7 @@ struct ProbeCount {
   uint64_t hits;
 };
 
-// Every probe linked into this program, by name; sites of the same name are added up.
+// Every probe linked into this program, sorted by name; sites of the same name are added up.
 std::vector<ProbeCount> ProbeCounts();
 
 class Probe {
@@ -35,13 +34,13 @@ class Probe {
 template <size_t n>
 struct ProbeName {
   char text[n] = {};
-  // Not explicit: a string literal becomes the argument of the template below.
+  // Implicit, because a string literal is converted to the argument of the template below.
   constexpr ProbeName(const char (&literal)[n]) {  // NOLINT(google-explicit-constructor)
     for (size_t i = 0; i < n; ++i) text[i] = literal[i];
   }
 };
 
-// A static member of a template is made before main wherever it is named, reached or not.
+// A template's static member that is named anywhere is constructed before main.
 template <ProbeName name>
 struct ProbeSite {
   static inline Probe probe{std::string_view(name.text)};

@@ -1,5 +1,5 @@
-// Random numbers, for identities and jitter. Never for anything the data plan, an initializer or
-// dropout needs: those are pure functions of the job's seed (common/counter_random.h).
+// Random numbers for identities and jitter. The data plan, initializers and dropout must not use
+// them: those are pure functions of the job's seed (common/counter_random.h).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ class Random {
   virtual ~Random() = default;
   virtual uint64_t Next() = 0;
 
-  // 32 hex digits: a run id or a boot id.
+  // A run id or a boot id: 32 hex digits.
   std::string NextId();
-  // Uniform in [low, high].
+  // A number uniform in [low, high].
   int64_t Between(int64_t low, int64_t high);
 };
 
-// From the operating system.
+// The operating system's random numbers.
 class SystemRandom : public Random {
  public:
   uint64_t Next() override;

@@ -18,9 +18,9 @@ namespace paracord {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr uint64_t kSharedFrom = 8 << 10;  // bytes; smaller ones are cheaper to copy than to map
+constexpr uint64_t kSharedFrom = 8 << 10;  // smaller arrays are cheaper to copy than to map
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kSegmentBytes = 64 << 20;  // pages come into being when they are touched
+constexpr uint64_t kSegmentBytes = 64 << 20;  // pages are allocated when they are touched
 
 uint64_t Rounded(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -34,7 +34,7 @@ struct Segment {
 std::optional<Segment> MakeSegment(uint64_t bytes) {
   const int fd = memfd_create("paracord", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return std::nullopt;
-  // Peers map it only if it cannot shrink: reading behind the end of a file kills a process.
+  // Peers map it only if it cannot shrink: a read behind a file's end kills the process.
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     close(fd);
@@ -46,7 +46,7 @@ std::optional<Segment> MakeSegment(uint64_t bytes) {
     return std::nullopt;
   }
 #ifdef F_SEAL_FUTURE_WRITE
-  fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);  // ours stays writable, a peer's never is
+  fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);  // ours stays writable, a peer's is never
 #endif
   return Segment{fd, static_cast<char*>(data), bytes};
 }
@@ -56,8 +56,9 @@ class Arena {
   void* Allocate(uint64_t bytes) {
     const uint64_t wanted = Rounded(bytes);
     MutexLock lock(mu_);
-    // The smallest that fits and wastes little; the same sizes come again and again. Of those, the
-    // one that was used last: its bytes may still be in the cache, and its pages are mapped.
+    // Takes the smallest part that fits and wastes little, because the same sizes recur. Among
+    // equals it takes the one used last, whose bytes may still be cached and whose pages are
+    // mapped.
     if (const auto fits = free_.lower_bound(wanted);
         fits != free_.end() && fits->first <= wanted + wanted / 4) {
       const auto last = std::prev(free_.upper_bound(fits->first));
@@ -79,7 +80,7 @@ class Arena {
     return data;
   }
 
-  // False if the memory is not of the arena.
+  // Returns false if the memory does not belong to the arena.
   bool Free(char* data) {
     MutexLock lock(mu_);
     const auto it = sizes_.find(data);
@@ -116,13 +117,13 @@ class Arena {
  private:
   Mutex mu_;
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mu_);
-  std::map<const char*, size_t> by_address_ ABSL_GUARDED_BY(mu_);  // place in segments_
+  std::map<const char*, size_t> by_address_ ABSL_GUARDED_BY(mu_);  // index in segments_
   std::multimap<uint64_t, char*> free_ ABSL_GUARDED_BY(mu_);       // by size
   std::map<char*, uint64_t> sizes_ ABSL_GUARDED_BY(mu_);           // of parts in use
 };
 
 Arena& TheArena() {
-  static Arena* const arena = new Arena;  // outlives all static objects that may free into it
+  static Arena* const arena = new Arena;  // never destroyed: static objects may free into it
   return *arena;
 }
 

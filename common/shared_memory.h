@@ -1,9 +1,8 @@
-// Memory of this process that other processes on the host may map: files without a name (memfd),
-// which vanish with the last process that has them. Large arrays that are sent (parameters,
-// gradients) are allocated here, so that a peer on this host reads them where they are
-// (net/shared_connection.h). Process-wide, thread-safe. Segments are kept until the process
-// ends, their parts are used again. Where memory files are not to be had, or before
-// EnableSharedMemory, it is ordinary memory.
+// Memory of this process that other processes of the host may map: memory files (memfd), which
+// vanish with the last process that has them. Large arrays that are sent (parameters, gradients)
+// are allocated here, so that a peer on this host reads them in place (net/shared_connection.h).
+// Process-wide, thread-safe. Segments are kept until the process ends; their parts are reused.
+// Before EnableSharedMemory, and on systems without memory files, it is ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +14,11 @@
 
 namespace paracord {
 
-// False if this system has no memory files.
+// Turns memory files on. False if this system has none.
 bool EnableSharedMemory();
 
-// Never null; aligned to 64 bytes. Small ones are ordinary memory: they are copied when sent.
+// Never returns null; aligned to 64 bytes. Small arrays are ordinary memory, because they are
+// copied when sent.
 void* AllocateShared(size_t bytes);
 void FreeShared(void* memory, size_t bytes);
 
@@ -26,26 +26,27 @@ struct SharedPlace {
   uint64_t segment = 0;  // from 1
   uint64_t offset = 0;   // bytes
 };
-// Where a peer finds `memory`; none if it is ordinary memory.
+// Where a peer finds `memory`; nullopt if it is ordinary memory.
 std::optional<SharedPlace> FindShared(const void* memory);
 
-// The whole segment that it lies in, which stays until the process ends.
+// The whole segment that contains `memory`; it is mapped until the process ends.
 std::optional<std::span<const char>> FindSharedSegment(const void* memory);
 
 struct SharedSegment {
-  int fd = -1;  // belongs to the allocator, stays open
+  int fd = -1;  // owned by the allocator; stays open
   uint64_t bytes = 0;
 };
 SharedSegment GetSharedSegment(uint64_t segment);
 
-// A peer's segment, mapped read-only. Its file can neither shrink nor vanish under us.
+// A peer's segment, mapped read-only. Its file can neither shrink nor vanish while it is mapped.
 class SharedMapping {
  public:
-  // At once, of all peers: a quarter of what Linux lets a process map. Ours have 64 MiB and more.
+  // The limit over all peers: a quarter of the mappings that Linux allows. Segments have 64 MiB and
+  // more.
   static constexpr int kMappingsMax = 16384;
 
-  // Takes `fd`. None if it is not a file of that size that is sealed against shrinking, or there
-  // are kMappingsMax.
+  // Maps `fd` and takes ownership of it. Returns nullopt if it is no file of that size that is
+  // sealed against shrinking, or if there are kMappingsMax already.
   static std::optional<SharedMapping> Map(int fd, uint64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
@@ -59,7 +60,7 @@ class SharedMapping {
   uint64_t bytes_;
 };
 
-// The same for arrays whose owner decides whether they are shared.
+// A memory resource for arrays whose owner decides at run time whether they are shared.
 std::pmr::memory_resource* SharedMemoryResource();
 
 template <class T>

@@ -23,7 +23,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// In the child: nothing but what is safe after fork.
+// Runs in the child, which may call only functions that are safe after fork.
 [[noreturn]] void Become(const std::vector<char*>& argv, const std::vector<char*>& environment,
                          const SpawnOptions& options, pid_t parent) {
   setsid();

@@ -1,5 +1,5 @@
 // Starts a program as a child in a session of its own. A child dies with the thread that spawned it
-// (PR_SET_PDEATHSIG), so that thread should live as long as the process: main's.
+// (PR_SET_PDEATHSIG), so that should be a thread that lives as long as the process: main's.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ struct SpawnOptions {
   int death_signal = SIGKILL;            // what it gets when we die
 };
 
-// NOT_FOUND: there is no such program. A child that cannot become it leaves with 2.
+// NOT_FOUND if there is no such program. A child that cannot execute it exits with 2.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 
 }  // namespace paracord

@@ -10,9 +10,9 @@ namespace paracord {
 
 inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-// What may travel as a string of a message, or with a gRPC status: UTF-8, or whoever gets it cannot
-// parse it, and short, or it is lost with the headers that are limited. Other bytes become U+FFFD
-// and what is longer ends with "...".
+// Makes text safe to send in a message or with a gRPC status. It must be UTF-8, or the receiver
+// cannot parse it, and short, because headers are limited. Other bytes become U+FFFD, and longer
+// text is cut and ends with "...".
 inline constexpr size_t kSendableBytesMax = 2048;
 std::string Sendable(std::string_view text);
 inline std::string Sendable(const absl::Status& status) { return Sendable(Text(status)); }

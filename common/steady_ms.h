@@ -1,4 +1,4 @@
-// The clock of what no simulation runs: sockets, threads, processes.
+// The clock of code that no simulation runs: sockets, threads, processes.
 #pragma once
 
 #include <atomic>
@@ -7,21 +7,21 @@
 
 namespace paracord {
 
-// Milliseconds of a clock that never goes back, from an arbitrary start.
+// Milliseconds of a monotonic clock with an arbitrary origin.
 inline int64_t SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-// Wall clock since 1970, which may jump.
+// Milliseconds of the wall clock since 1970, which may jump.
 inline int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-// For lines about what a peer can do as often as it likes. Thread-safe.
+// Limits log lines about what a peer can do as often as it likes. Thread-safe.
 class OncePerSecond {
  public:
   bool Now() {

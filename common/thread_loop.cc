@@ -38,7 +38,7 @@ void ThreadLoop::Cancel(TimerId id) {
 
 void ThreadLoop::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock<std::mutex> lock(mu_.native());
-  bool timers_turn = true;  // neither posts nor timers can starve the other
+  bool timers_turn = true;  // so that neither posts nor timers starve the other
   while (!stopped_) {
     const bool due = !timers_.empty() && timers_.begin()->first.first <= NowMs();
     if (!due && ready_.empty()) {
@@ -61,7 +61,7 @@ void ThreadLoop::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     timers_turn = !timers_turn;
     lock.unlock();
     fn();
-    fn = nullptr;  // what it holds dies outside the lock
+    fn = nullptr;  // destroyed without the lock
     lock.lock();
   }
 }

@@ -1,4 +1,4 @@
-// The real event loop and executor: one thread each. Owned by main.
+// The real event loop and executor, with one thread each. Owned by main.
 #pragma once
 
 #include <condition_variable>
@@ -23,9 +23,9 @@ class ThreadLoop : public EventLoop {
   TimerId PostAfter(int64_t delay_ms, std::function<void()> fn) override;
   void Cancel(TimerId id) override;
 
-  // Runs functions on the calling thread until Stop. Posts that come later are dropped.
+  // Runs functions on the calling thread until Stop. Later posts are dropped.
   void Run();
-  void Stop();  // any thread
+  void Stop();  // may be called from any thread
 
  private:
   Mutex mu_;
@@ -37,8 +37,8 @@ class ThreadLoop : public EventLoop {
   std::map<TimerId, int64_t> due_ms_ ABSL_GUARDED_BY(mu_);
 };
 
-// `done` functions are posted to `loop`, which outlives this. Destruction drops work not yet begun
-// and waits for the piece that is running.
+// Posts `done` functions to `loop`, which must outlive it. Its destructor drops work that has not
+// begun and waits for the function that is running.
 class ThreadExecutor : public Executor {
  public:
   explicit ThreadExecutor(EventLoop& loop);

@@ -17,7 +17,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
-constexpr int64_t kFlushUs = 100000;  // so much may go with a process that is killed
+constexpr int64_t kFlushUs = 100000;  // so much is lost with a process that is killed
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 
 struct Trace {
@@ -34,7 +34,7 @@ Trace& TheTrace() {
   return *trace;
 }
 
-// A disk that is full ends the trace and nothing else.
+// A full disk ends the trace and nothing else.
 void Flush(Trace& trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(trace.mu) {
   if (trace.file == nullptr) return;
   trace.bytes += trace.buffer.size();

@@ -1,7 +1,7 @@
-// Spans of time of this process in Chrome's trace format, for `paracord train --trace`. They are
-// written as they end, so that a killed process leaves what it had. Off, a span costs one relaxed
-// load. Times are of CLOCK_MONOTONIC, which all processes of a machine share. Thread-safe; one
-// trace a process. Not for the simulator: nothing reads it back.
+// Spans of this process in Chrome's trace format, for `paracord train --trace`. They are written as
+// they end, so that a killed process leaves what it had. Tracing that is off costs one relaxed load
+// a span. Times are CLOCK_MONOTONIC, which all processes of a machine share. Thread-safe; one trace
+// for each process. The simulator has no trace, because nothing reads it back.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@
 
 namespace paracord {
 
-// Begins to write to `path`, at most 256 MiB. `process` is what the trace calls this process. Each
-// line of the file is one event and ends with a comma: the whole is put together by who asked.
+// Begins to write a trace of at most 256 MiB to `path`. `process` is the process's name in it. Each
+// line of the file is one event and ends with a comma; whoever asked for the trace joins the files.
 absl::Status StartTrace(Files& files, const std::string& path, const std::string& process);
-// Writes what is still in memory; before the process ends.
+// Writes what is still buffered; called before the process ends.
 void FlushTrace();
 
 namespace trace_internal {
@@ -27,18 +27,18 @@ void Write(const char* name, int64_t begin_us, int64_t track);
 
 inline constexpr int64_t kTraceOff = -1;
 
-// For a span that ends elsewhere: TraceEnd with the same begin.
+// Begins a span that ends elsewhere, in TraceEnd with the returned value.
 inline int64_t TraceBegin() {
   if (!trace_internal::on.load(std::memory_order_relaxed)) return kTraceOff;
   return trace_internal::NowUs();
 }
-// `track`: 0 is the calling thread's; others have a line of their own, because spans of a thread
-// must not overlap. `name` is not escaped.
+// Ends a span. `track` 0 is the calling thread's row; other tracks are rows of their own, because
+// spans of a row must not overlap. `name` is not escaped.
 inline void TraceEnd(const char* name, int64_t begin_us, int64_t track = 0) {
   if (begin_us != kTraceOff) trace_internal::Write(name, begin_us, track);
 }
 
-// A span that was measured, from NowUs' clock.
+// Records a span that was measured with NowUs' clock.
 void TraceDone(const char* name, int64_t begin_us, int64_t end_us, int64_t track);
 inline bool TraceOn() { return trace_internal::on.load(std::memory_order_relaxed); }
 

@@ -1,5 +1,5 @@
-// A thread where the system has room for one more. For work that can be done without: in the
-// caller, or by another way.
+// Starts a thread if the system has room for one more; for work that the caller can also do itself
+// or in another way.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace paracord {
 
-// None: limits of processes or memory are reached (std::thread has no other way to say it).
+// Returns nullopt at the limits of processes or memory (std::thread reports these by an exception
+// only).
 template <class Body>
 std::optional<std::thread> TryThread(Body body) {
   try {

@@ -1,4 +1,4 @@
-// UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF. Pure.
+// UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@ namespace paracord {
 
 struct Utf8Char {
   uint32_t code = 0;
-  uint32_t bytes = 0;  // 0: there is no character at the start of the text
+  uint32_t bytes = 0;  // 0: the text does not begin with a character
 };
 
-// The character at the start of `text`.
+// The character at the begin of `text`.
 Utf8Char FirstUtf8(std::string_view text);
 
-// How many bytes at the start of `text` are whole characters.
+// The number of bytes at the begin of `text` that are whole characters.
 size_t Utf8Prefix(std::string_view text);
 
 }  // namespace paracord

@@ -7,12 +7,12 @@
 // Wider vectors alone, no fused multiply-add: the bits are the same everywhere.
 #pragma once
 
-// Inlined into each version, or it would be compiled for the narrowest.
+// Inlined into each version, because it would otherwise be compiled for the narrowest vectors.
 #define PARACORD_KERNEL [[gnu::always_inline]] inline
 
-// Before a loop that has to be vectorised, for every width and by both compilers (a test looks):
-// what one turn writes to memory, no other one reads or writes. (It may itself read what it writes:
-// arrays are one or apart.)
+// Precedes a loop that must be vectorised for every width by both compilers (a test checks that).
+// It promises that no iteration reads or writes what another one writes. (An iteration may read
+// what it writes itself: arrays are identical or disjoint.)
 #ifdef __clang__
 #define PARACORD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
