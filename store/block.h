@@ -1,8 +1,8 @@
-// A tensor in reference-counted chunks of at most 1 MiB, copy on write: whoever holds a reference
-// sees bytes that never change, and the writer updates a chunk in place only when nobody does.
-// A Block is owned by its partition, whose lock guards it; a ChunkRef may be kept and dropped by
-// any thread. New references are made under that lock alone, so a chunk found unshared stays
-// unshared.
+// A tensor in reference-counted chunks of at most 1 MiB, copy-on-write: whoever holds a reference
+// sees bytes that never change, and the writer updates a chunk in place only if nobody else
+// references it. A Block is owned by its partition, whose lock guards it; a ChunkRef may be kept
+// and dropped by any thread. New references are made only under that lock, so a chunk that is
+// unshared stays unshared.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 namespace paracord {
 
 inline constexpr uint64_t kChunkElements = (uint64_t{1} << 20) / sizeof(float);
-// What one thread takes at a time: several of a chunk, so that a small tensor has several threads.
+// The number of elements that a thread takes at a time, a part of a chunk, so that several threads
+// share a small tensor.
 inline constexpr uint64_t kPartElements = kChunkElements / 4;
 
 struct Chunk {
@@ -29,13 +30,14 @@ struct Chunk {
   Chunk& operator=(const Chunk&) = delete;
 
   std::atomic<uint32_t> references{0};
-  std::atomic<uint32_t> pulls{0};  // store/pinned_bytes.h
-  const uint64_t size;             // elements
-  float* const data;               // not initialised
+  // counts pulls and staleness for PinnedBytes (store/pinned_bytes.h)
+  std::atomic<uint32_t> pulls{0};
+  const uint64_t size;  // elements
+  float* const data;    // uninitialised
 };
 
-// Counts itself, because the writer must know that a chunk is unshared *and* see everything that
-// its readers did before they let go; shared_ptr's use_count() does not promise the second.
+// An own reference count, because a writer that sees a chunk unshared must also see all that its
+// readers did before they released it; shared_ptr's use_count() has no such acquire ordering.
 class ChunkRef {
  public:
   ChunkRef() = default;
@@ -54,7 +56,7 @@ class ChunkRef {
   }
 
   std::span<const float> values() const { return {chunk_->data, chunk_->size}; }
-  // Only for a chunk that nobody else can see.
+  // May be used only for a chunk that nobody else can see.
   std::span<float> mutable_values() const { return {chunk_->data, chunk_->size}; }
   std::atomic<uint32_t>& pulls() const { return chunk_->pulls; }
   bool operator==(const ChunkRef& other) const = default;  // the same chunk
@@ -76,15 +78,15 @@ class Block {
   uint64_t bytes() const { return elements_ * sizeof(float); }
   const std::vector<ChunkRef>& chunks() const { return chunks_; }
 
-  // Where the next version of chunk `i` is written: the chunk itself if nobody reads it, else a
-  // fresh one that Replace puts in its place. Elements may be read from the old and written to this
-  // one by one.
+  // Returns the chunk into which the next version of chunk `i` is written: the chunk itself if
+  // nobody else references it, otherwise a fresh one, which Replace then installs. The writer may
+  // read an element of the old chunk and write it to the new one, element by element.
   ChunkRef Writable(size_t i) const {
     return chunks_[i].unshared() ? chunks_[i] : ChunkRef(chunks_[i].values().size());
   }
   void Replace(size_t i, ChunkRef chunk) { chunks_[i] = std::move(chunk); }
 
-  // Before anybody else can see the block.
+  // Fill and Assign may be used only before anybody else can see the block.
   void Fill(float value) {
     for (const ChunkRef& chunk : chunks_) std::ranges::fill(chunk.mutable_values(), value);
   }

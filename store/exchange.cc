@@ -22,7 +22,7 @@ namespace {
 
 struct PartitionPushed {
   Partition* partition;
-  Gradient gradient;  // whole; empty: none
+  Gradient gradient;  // complete, or empty if there is none
   bool rejected = false;
 };
 
@@ -35,7 +35,7 @@ absl::Status Refuse(uint32_t partition, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("partition ", partition, ": ", why));
 }
 
-// The pieces of one partition, put together: they must cover it exactly.
+// Joins the pieces of one partition, which must cover it exactly.
 absl::StatusOr<absl::Cord> Assemble(uint32_t id, std::vector<PieceView>& pieces, uint64_t bytes) {
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const PieceView& a, const PieceView& b) { return a.offset < b.offset; });
@@ -64,7 +64,7 @@ absl::Status ReadGradient(const PartitionPush& push, std::vector<PieceView>& pie
   if (!gradient.ok()) return Refuse(facts.id, std::string(gradient.status().message()));
   pushed.gradient = *std::move(gradient);
   if (!pushed.gradient.Finite()) {
-    pushed.rejected = MUTANT("rejected_by_one_ps");  // where the worker does not look either
+    pushed.rejected = MUTANT("rejected_by_one_ps");  // a mutant: the worker does not check, either
     if (!pushed.rejected) return Refuse(facts.id, "a gradient that is not finite");
   }
   return absl::OkStatus();
@@ -157,7 +157,7 @@ absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedReque
   return std::optional<Pushed>();
 }
 
-// Points to the values and keeps the reference to them.
+// A Cord that points to the values and keeps the reference to them.
 absl::Cord CordOf(PulledChunk chunk) {
   const std::span<const float> values = chunk.chunk().values();
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
@@ -199,7 +199,7 @@ void Pull(const Partition& partition, const PartitionPull& pull, PartitionState&
   }
 }
 
-// Counts in Content::pushes.
+// Counts one push in Content::pushes while it lives.
 class Pushing {
  public:
   explicit Pushing(const Content& content) : pushes_(content.pushes) { ++pushes_; }
@@ -232,7 +232,8 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   const auto state_of = [&](uint32_t id) {
     PartitionState*& state = states[id];
     if (state == nullptr) {
-      state = reply.add_partitions();  // stays where it is: repeated messages are held by pointer
+      // its address is stable: repeated messages are held by pointer
+      state = reply.add_partitions();
       state->set_partition(id);
     }
     return state;

@@ -1,6 +1,6 @@
-// One Exchange: checks a push whole before any byte changes, applies it partition by partition, and
-// answers with references to the values. Any thread; fences are the door's. Not atomic over
-// partitions: each has its own ledger, which is what makes that harmless.
+// Runs one Exchange: validates a push completely before any byte changes, applies it partition by
+// partition, and replies with references to the values. Any thread. It is not atomic over
+// partitions, which is harmless because each has its own ledger. The door checks fences.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ struct ExchangeCounters {
   std::atomic<uint64_t> refused{0};     // pushes refused whole
 };
 
-// INVALID_ARGUMENT names the partition and the reason, and nothing has changed. ABORTED: its
-// generation ended before all was entered.
+// INVALID_ARGUMENT names the partition and the reason, and nothing has changed. ABORTED: the push's
+// generation ended before all partitions were updated.
 absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request,
                                   ExchangeCounters& counters, const PushFence& fence = {});
 

@@ -147,7 +147,8 @@ bool Gradient::Finite() const {
   if (sparse()) return AllFinite(values_);
   std::atomic<bool> finite = true;
   const uint64_t parts = (elements_ + kPartElements - 1) / kPartElements;
-  // From the end: what came last is in the cache now, and the beginning is when it is applied.
+  // Goes backwards: the end arrived last and is in the cache now, and the beginning then is when it
+  // is applied.
   ParallelFor(parts, [&](size_t i) {
     const uint64_t first = (parts - 1 - i) * kPartElements;
     if (!FiniteIn(first, std::min(kPartElements, elements_ - first))) finite = false;

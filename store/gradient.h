@@ -1,6 +1,6 @@
-// A partition's gradient as it arrived, in whichever encoding: its size and its indices are checked
-// when it is made, and it is decoded a few thousand elements at a time while it is applied, so that
-// there is never a whole copy. Shares its bytes with the message. Read by many threads at once.
+// The gradient of a partition as it arrived, in any encoding. Its size and indices are checked when
+// it is made; it is decoded a few thousand elements at a time while it is applied, so that it is
+// never copied whole. Shares its bytes with the message. May be read by many threads at once.
 #pragma once
 
 #include <array>
@@ -19,11 +19,11 @@ namespace paracord {
 
 class Gradient {
  public:
-  Gradient() = default;                  // none
+  Gradient() = default;                  // empty: no gradient
   explicit Gradient(absl::Cord floats);  // float32
-  // INVALID_ARGUMENT says what is wrong, without the partition.
+  // Makes a gradient. INVALID_ARGUMENT says what is wrong, without naming the partition.
   static absl::StatusOr<Gradient> Read(Encoding encoding, uint64_t elements, absl::Cord bytes);
-  // Whether so many bytes can be such a gradient.
+  // Checks whether a gradient of this encoding and size can have so many bytes.
   static absl::Status CheckBytes(Encoding encoding, uint64_t elements, uint64_t bytes);
 
   bool empty() const { return elements_ == 0; }
@@ -31,19 +31,19 @@ class Gradient {
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
   bool Finite() const;
 
-  // Of a sparse one, those among `count` elements from `first` on.
+  // The entries of a sparse gradient among `count` elements from `first` on.
   struct Entries {
     std::span<const uint32_t> indices;  // of the partition, ascending
     std::span<const float> values;
   };
   Entries EntriesIn(uint64_t first, uint64_t count) const;
 
-  // Elements in order, from a multiple of kFloatsAtOnce on.
+  // Reads elements in order, from a multiple of kFloatsAtOnce on.
   class Reader {
    public:
     Reader(const Gradient& gradient, uint64_t first, uint64_t count);
-    // The next buffer.size() elements, where they lie or in `buffer`: kFloatsAtOnce of them, or the
-    // rest.
+    // Returns the next buffer.size() elements, in place or decoded to `buffer`. It must have
+    // kFloatsAtOnce elements, or as many as are left.
     std::span<const float> Next(std::span<float> buffer);
 
    private:
@@ -64,8 +64,8 @@ class Gradient {
 
   Encoding encoding_ = ENCODING_FLOAT32;
   uint64_t elements_ = 0;
-  absl::Cord bytes_;               // of a dense one and of int8
-  std::vector<uint32_t> indices_;  // of a sparse one
+  absl::Cord bytes_;               // of dense encodings and int8
+  std::vector<uint32_t> indices_;  // of a sparse encoding
   std::vector<float> values_;
 };
 

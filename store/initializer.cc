@@ -14,13 +14,13 @@
 namespace paracord {
 namespace {
 
-// The standard deviation of a standard normal cut at two: Keras divides by it.
+// The standard deviation of a normal distribution truncated at two, by which Keras divides.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
 enum class Shape { kConstant, kUniform, kNormal, kTruncated, kIdentity, kOrthogonal };
 
-// What every initializer comes down to: constant a; uniform in [a, b); normal of mean a and
-// standard deviation b, whole or cut at two of them; a on the diagonal; a times an orthogonal
+// The form of every initializer: constant a; uniform in [a, b); normal with mean a and standard
+// deviation b, full or truncated at two deviations; a on the diagonal; a times an orthogonal
 // matrix.
 struct Distribution {
   Shape shape = Shape::kConstant;
@@ -55,8 +55,8 @@ class Options {
   std::set<std::string> known_;
 };
 
-// keras/src/initializers/random_initializers.py, compute_fans: of the whole variable, unless the
-// layer knows better.
+// compute_fans of keras/src/initializers/random_initializers.py: of the whole variable, unless the
+// layer gives the fans.
 struct Fans {
   double in = 1;
   double out = 1;
@@ -71,7 +71,8 @@ Fans FansOf(const VariableSpec& variable) {
   return {static_cast<double>(variable.shape(rank - 2)) * receptive, last * receptive};
 }
 
-// As Keras: the last dimension, and all others together.
+// The variable as Keras' matrix: the last dimension is the columns, all others together are the
+// rows.
 MatrixShape MatrixOf(const VariableSpec& variable) {
   const int last = variable.shape_size() - 1;
   MatrixShape matrix{1, variable.shape(last)};
@@ -146,7 +147,7 @@ absl::StatusOr<Distribution> Read(const VariableSpec& variable, Options& options
       "variance_scaling, identity, orthogonal"));
 }
 
-// No element is further from zero.
+// A bound on the magnitude of all elements.
 double Bound(const Distribution& distribution) {
   constexpr double kNormalMax = 10;  // 53 random bits give no normal number beyond 8.6
   const double a = std::abs(distribution.a), b = std::abs(distribution.b);
@@ -165,9 +166,9 @@ double Bound(const Distribution& distribution) {
   return a;
 }
 
-// Draws again until the number lies within two standard deviations, each draw from its own place of
-// the element's sequence. A draw is refused with probability 0.0455, so 16 in a row (3e-22) is
-// never; the bound is for the reader.
+// Draws until the number lies within two standard deviations; each draw has its own place in the
+// element's sequence. A draw is refused with probability 0.0455, so 16 refusals in a row (3e-22)
+// never happen.
 double TruncatedNormal(uint64_t key, uint64_t element) {
   constexpr uint64_t kDraws = 16;
   for (uint64_t draw = 0; draw < kDraws; ++draw) {
@@ -190,7 +191,7 @@ float Element(const Distribution& distribution, uint64_t key, uint64_t row_eleme
       return static_cast<float>(a + b * RandomNormal(key, element));
     case Shape::kTruncated:
       return static_cast<float>(a + b * TruncatedNormal(key, element));
-    case Shape::kOrthogonal:  // not by element
+    case Shape::kOrthogonal:  // not element by element
       break;
     case Shape::kIdentity:
       return element / row_elements == element % row_elements ? static_cast<float>(a) : 0.0f;
@@ -234,7 +235,7 @@ absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t be
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = Element(distribution, key, row_elements, begin + i);
   }
-  // An LSTM's bias: its second quarter is the forget gate's.
+  // In an LSTM's bias the second quarter is the forget gate's.
   for (size_t i = 0; i < out.size() && unit_forget; ++i) {
     const uint64_t at = begin + i;
     if (at >= elements / 4 && at < elements / 2) out[i] = 1;

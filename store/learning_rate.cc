@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A number that has no default.
+// Reads a number that has no default.
 double Required(OptionsReader& options, const std::string& key) {
   if (options.Find(key) == nullptr) options.Problem(key, "is missing");
   return options.Number(key, 0);
@@ -66,7 +66,7 @@ LearningRate ReadCosine(OptionsReader& options) {
   return schedule;
 }
 
-// A power of it that is not whole would be none.
+// Reads a decay rate, which must be positive, because steps make fractional powers of it.
 double DecayRate(OptionsReader& options) {
   const double rate = Required(options, "decay_rate");
   options.Range("decay_rate", rate, 0, kInfinity);
@@ -96,7 +96,7 @@ LearningRate ReadCosineRestarts(OptionsReader& options) {
   CosineDecayRestarts schedule{Required(options, "initial_learning_rate"),
                                Positive(options, "first_decay_steps"), options.Number("t_mul", 2),
                                options.Number("m_mul", 1), options.Number("alpha", 0)};
-  // Ever shorter periods come to an end, and Keras to a logarithm of a negative number.
+  // Periods that get shorter would come to an end, and Keras to the logarithm of a negative number.
   options.Range("t_mul", schedule.t_mul, 1, kInfinity);
   options.Range("m_mul", schedule.m_mul, 0, kInfinity);
   return schedule;
@@ -139,7 +139,7 @@ double Evaluate(const InverseTimeDecay& schedule, double step) {
   return schedule.initial / (1 + schedule.decay_rate * times);
 }
 
-// values[0] up to and including boundaries[0], and so on.
+// The value is values[0] up to and including boundaries[0], and so on.
 double Evaluate(const PiecewiseConstantDecay& schedule, double step) {
   const auto at = std::lower_bound(schedule.boundaries.begin(), schedule.boundaries.end(), step);
   return schedule.values[static_cast<size_t>(at - schedule.boundaries.begin())];
@@ -171,8 +171,8 @@ double Evaluate(const CosineDecay& schedule, double step) {
   return from * ((1 - schedule.alpha) * cosine + schedule.alpha);
 }
 
-// Each period is t_mul times as long as the one before it and begins at m_mul times its rate. Keras
-// counts them by a logarithm in float32, which may be off by one where a period begins.
+// Each period is t_mul times as long as the one before, and begins with m_mul times its rate. Keras
+// counts periods by a logarithm in float32, which may be off by one where a period begins.
 double Evaluate(const CosineDecayRestarts& schedule, double step) {
   double periods = step / schedule.first_decay_steps;
   double restarts = 0;

@@ -1,4 +1,4 @@
-// Learning rates: a number, or one of Keras' schedules with Keras' names, defaults and formulas
+// Learning rates: a constant, or one of Keras' schedules with Keras' names, defaults and formulas
 // (keras/src/optimizers/schedules/learning_rate_schedule.py). Values; pure functions of the step.
 #pragma once
 
@@ -24,7 +24,7 @@ struct InverseTimeDecay {
   bool staircase = false;
 };
 struct PiecewiseConstantDecay {
-  std::vector<double> boundaries;  // ascending steps; values has one more
+  std::vector<double> boundaries;  // ascending steps; `values` has one more element
   std::vector<double> values;
 };
 struct PolynomialDecay {
@@ -44,12 +44,12 @@ using LearningRate =
     std::variant<ConstantRate, ExponentialDecay, InverseTimeDecay, PiecewiseConstantDecay,
                  PolynomialDecay, CosineDecay, CosineDecayRestarts>;
 
-// A number, or an object with "name" in snake_case and the schedule's options. Errors name keys
-// below `path`.
+// Parses a number, or an object with "name" in snake_case and the schedule's options. Errors name
+// keys below `path`.
 absl::StatusOr<LearningRate> ParseLearningRate(const nlohmann::json& value,
                                                const std::string& path);
 
-// `step`: batches applied before this one.
+// The rate at `step`, the number of batches applied before.
 double RateAt(const LearningRate& schedule, uint64_t step);
 
 }  // namespace paracord

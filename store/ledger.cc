@@ -12,10 +12,10 @@
 namespace paracord {
 namespace {
 
-// Far above any job, far below where epoch * splits could overflow.
+// Far above any job, and far below where epoch * splits could overflow.
 constexpr uint64_t kSplitsMax = uint64_t{1} << 56;
 
-// Batches of the splits [0, count), through all epochs; nullopt on overflow.
+// The number of batches of the splits [0, count), through all epochs; nullopt on overflow.
 std::optional<uint64_t> BatchesBefore(const DataPlan& plan, uint64_t count) {
   const uint64_t splits = SplitsPerEpoch(plan);
   uint64_t batches = 0;
@@ -23,7 +23,8 @@ std::optional<uint64_t> BatchesBefore(const DataPlan& plan, uint64_t count) {
   return batches + count % splits * plan.split_batches();
 }
 
-// Every split but the last of an epoch is full, so the formula above counts a partial epoch right.
+// Checks the counts. Every split but an epoch's last is full, so BatchesBefore is exact for partial
+// epochs.
 absl::Status AddUp(const Ledger& ledger, const DataPlan& plan) {
   uint64_t batches = 0;
   for (const SplitInterval& interval : ledger.finished()) {

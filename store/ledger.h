@@ -1,7 +1,7 @@
-// The ledger of one partition: which batches of the data plan it has entered. Pure, without a lock:
-// it lives inside a partition and is guarded by that partition's. Splits are numbered through all
-// epochs, epoch * splits per epoch + split. Its memory is what is open: finished splits merge into
-// intervals, of which there are never many more than open splits.
+// The ledger of one partition: which batches of the data plan have been applied to it. Pure and
+// without a lock: the lock of its partition guards it. Splits are numbered through all epochs,
+// epoch * splits per epoch + split. Finished splits merge into intervals, so that its memory
+// depends on the number of open splits only.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace paracord {
 
-// A batch's identity with what the plan says about its split.
+// The identity of a batch, with the plan's facts about its split.
 struct PlanBatch {
   uint64_t split = 0;  // through all epochs
   uint32_t batch = 0;
-  uint32_t split_batches = 0;  // batches of this very split
+  uint32_t split_batches = 0;  // batches of this split
 };
 
 // INVALID_ARGUMENT if the plan has no such batch.
@@ -26,19 +26,19 @@ class PartitionLedger {
  public:
   struct Entry {
     PushOutcome outcome;  // applied, already applied or gap
-    uint32_t next;        // first batch of the split not entered, after this call
+    uint32_t next;        // the first batch of the split that is not entered yet
   };
 
-  // Enters the batch if it is the next of its split; otherwise changes nothing.
+  // Enters the batch if it is the next one of its split; otherwise changes nothing.
   Entry Enter(const PlanBatch& batch, bool rejected);
 
   uint64_t applied() const { return applied_; }
   uint64_t rejected() const { return rejected_; }
 
-  // `intervals` false: the counts alone.
+  // Without `intervals`, only the counts.
   Ledger ToProto(bool intervals) const;
-  // DATA_LOSS if it is no ledger of this plan: intervals in disorder, batches that a split does not
-  // have, counts that do not add up.
+  // DATA_LOSS if it is no ledger of this plan: intervals out of order, batches that a split does
+  // not have, or counts that do not add up.
   static absl::StatusOr<PartitionLedger> FromProto(const Ledger& ledger, const DataPlan& plan);
 
  private:

@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Keras multiplies Nadam's momenta u_i = beta_1 (1 - 0.96^i / 2) from step to step. The product is
-// a function of the step alone, so that partitions need not carry it: beta_1^t times this, whose
-// factors are 1 in double from 0.96^900 on.
+// Keras multiplies Nadam's momenta u_i = beta_1 (1 - 0.96^i / 2) from step to step. Their product
+// depends on the step alone, so partitions need not store it: it is beta_1^t times this product,
+// whose factors are 1 in double from 0.96^900 on.
 double NadamProduct(uint64_t steps) {
   static const std::vector<double> products = [] {
     std::vector<double> all = {1};
@@ -70,7 +70,7 @@ UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
       break;
   }
   if (optimizer.use_ema) {
-    // Keras 3 begins the average with the values after the first step.
+    // Keras 3 starts the average with the values after the first step.
     scalars.average_keep = step == 0 ? 0 : static_cast<float>(optimizer.ema_momentum);
     const uint64_t every = optimizer.ema_overwrite_frequency;
     scalars.overwrite = every != 0 && (step + 1) % every == 0;

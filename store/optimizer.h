@@ -1,6 +1,7 @@
-// Optimizers, with Keras 3's names, defaults and formulas (keras/src/optimizers/*.py). An Optimizer
-// is a value read from the job; its work is free functions over spans, one element at a time, `in`
-// to `out`, which may be the same memory. Knows nothing of partitions, locks or ledgers.
+// Optimizers with Keras 3's names, defaults and formulas (keras/src/optimizers/*.py). An Optimizer
+// is a value parsed from the job; its updates are free functions over spans, element by element,
+// from `in` to `out`, which may be the same memory. It knows nothing of partitions, locks or
+// ledgers.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ inline constexpr size_t kSlotsMax = 4;
 struct SlotSpec {
   std::string name;  // as Keras calls it: "velocity"
   float initial = 0;
-  bool of_value = false;  // starts as the variable does
+  bool of_value = false;  // starts with the variable's value
 };
 
 struct Optimizer {
@@ -41,7 +42,7 @@ struct Optimizer {
   LearningRate learning_rate;
   double momentum = 0;  // SGD, RMSprop
   double rho = 0;       // Adadelta, RMSprop
-  double beta_1 = 0;    // Adam and its kin, Lion
+  double beta_1 = 0;    // Adam and its variants, Lion
   double beta_2 = 0;
   double epsilon = 0;
   bool nesterov = false;                                                       // SGD
@@ -50,9 +51,9 @@ struct Optimizer {
   double learning_rate_power = 0, l1 = 0, l2 = 0, l2_shrinkage = 0, beta = 0;  // FTRL
   std::optional<double> weight_decay;
   std::vector<std::string> exclude_from_weight_decay;  // regular expressions, see OptimizerFor
-  // Clipping by norm is the worker's, which has the whole gradient.
+  // Clipping by norm is done by workers, which have the whole gradient.
   std::optional<double> clipvalue;
-  bool use_ema = false;  // the average of the values over the steps is the last slot
+  bool use_ema = false;  // the last slot is the moving average of the values
   double ema_momentum = 0;
   bool non_neg = false;                  // negative values become 0, after everything else
   std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
@@ -60,25 +61,24 @@ struct Optimizer {
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };
 
-// The names and options of Keras 3, and what Keras 2 writes where its numbers are the same. Errors
-// name the option, or the optimizers that there are.
+// Parses an optimizer by Keras 3's names and options, and by Keras 2's where its results are the
+// same. Errors name the option, or list the supported optimizers.
 absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 
-// What updates a variable: `optimizer`, or for a moving average that keeps so much each time (0: it
-// is none) value * keep + observation * (1 - keep), where a push carries the observation. Without
-// weight decay for a variable that is excluded from it: as in Keras 3 one of the expressions is
-// found in the variable's own name ("bias" of "dense/bias"), or, if it has a "/", in the whole.
+// The optimizer for one variable. A moving average with factor keep is updated to value * keep +
+// observation * (1 - keep), where a push carries the observation. Weight decay is left out for an
+// excluded variable: as in Keras 3, one of the expressions matches the variable's own name ("bias"
+// of "dense/bias"), or its whole name if the expression has a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
 
-// Whether an element without a gradient stays as it is, with its slots: such a one need not be
-// touched at all.
+// True if an element without a gradient keeps its value and slots, so that it need not be touched.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
 
-// What the kernels need of one update; `step` is the number of batches applied before.
+// The scalars of one update; `step` is the number of batches applied before.
 struct UpdateScalars {
-  float rate = 0;            // Adam, Adamax: with the bias corrections; Nadam: of the gradient
-  float decay = 0;           // share of the value taken away first: weight decay * learning rate
-  float clip = 0;            // infinite: none
+  float rate = 0;   // Adam, Adamax: with bias corrections; Nadam: for the gradient
+  float decay = 0;  // weight decay * learning rate, the share of the value that is subtracted first
+  float clip = 0;   // infinity: no clipping
   float momentum_rate = 0;   // Nadam
   float velocity_scale = 0;  // Nadam
   float twice_l2 = 0;        // FTRL, with beta's share
@@ -95,11 +95,11 @@ struct UpdateArrays {
   std::array<float*, kSlotsMax> slots_out{};
 };
 
-// One step over gradient.size() elements. False: some result is not finite (it is stored anyway).
+// Updates gradient.size() elements. Returns false if a result is not finite (it is stored anyway).
 bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays);
 
-// The versions that this processor can run, which give the same bits; Update picks the last. For
-// tests.
+// The implementations for vector widths that this processor supports, which give the same bits;
+// Update uses the last one. For tests.
 using UpdateFunction = bool (*)(const Optimizer&, const UpdateScalars&, const UpdateArrays&);
 std::vector<UpdateFunction> UpdatesOfAllWidths();
 

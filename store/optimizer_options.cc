@@ -1,5 +1,5 @@
-// The table of optimizers: their names, defaults, options and slots, as Keras has them, and the
-// ones that cannot be had, with the reason; and what of an optimizer is for which variable.
+// The table of optimizers: Keras' names, defaults, options and slots, and those that are not
+// supported, with the reason; and the choice of an optimizer for a variable.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -86,7 +86,7 @@ void ReadAdam(OptionsReader& options, Optimizer& optimizer) {
   optimizer.amsgrad = options.Bool("amsgrad", false);
   optimizer.slots = {{"momentum"}, {"velocity"}};
   if (optimizer.amsgrad) optimizer.slots.push_back({"velocity_hat"});
-  if (options.Bool("adaptive_epsilon", false)) {  // Keras 2
+  if (options.Bool("adaptive_epsilon", false)) {  // an option of Keras 2
     options.Problem("adaptive_epsilon", "is not supported");
   }
 }
@@ -132,13 +132,15 @@ void ReadFtrl(OptionsReader& options, Optimizer& optimizer) {
   optimizer.slots = {{"accumulator", static_cast<float>(initial)}, {"linear"}};
 }
 
-// Either can be had, and `read` sets what is not common to all, or `why_not` says why it cannot.
+// An optimizer that is supported, whose `read` sets what is not common to all, or one that is not,
+// for which `why_not` has the reason.
 struct Entry {
   std::string_view name;
   double rate = 0.001;
   void (*read)(OptionsReader& options, Optimizer& optimizer) = nullptr;
   const char* why_not = "";
-  // Of TensorFlow's legacy optimizers (Keras before 2.11): what the formula does differently.
+  // How the formula of TensorFlow's legacy optimizer (Keras before 2.11) differs; "" if it does
+  // not.
   const char* legacy = "";
 };
 constexpr char kEpsilonOutside[] = "adds epsilon after the root, not before";
@@ -182,7 +184,7 @@ absl::Status NoSuchOptimizer(const std::string& name) {
       absl::StrCat("optimizer.name: no optimizer \"", name, "\"; there are ", JoinNames(names)));
 }
 
-// `lr` is what Keras called it before 2.3, and `decay` divides by 1 + decay * steps until 2.10.
+// `lr` is the name before Keras 2.3; until 2.10 `decay` divides by 1 + decay * steps.
 void ReadRate(OptionsReader& options, double otherwise, Optimizer& optimizer) {
   const nlohmann::json* value = options.Find("learning_rate");
   if (const nlohmann::json* old = options.Find("lr")) {
@@ -296,7 +298,7 @@ void ReadCommon(OptionsReader& options, const Entry& entry, Optimizer& optimizer
   options.Find("name");
 }
 
-// Whether one of the expressions is found in the variable's own name, or in the whole if it has a
+// True if one of the expressions matches the variable's own name, or its whole name if it has a
 // "/".
 bool IsExcludedFromDecay(const Optimizer& optimizer, std::string_view variable) {
   const std::string whole(variable);
@@ -333,7 +335,8 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
     if (variable.constraint() == "norm") own.norm = variable.norm();
     return own;
   }
-  // v * keep + o (1 - keep) is SGD: decay takes v (1 - keep) away, the rate is -(1 - keep).
+  // v * keep + o (1 - keep) is SGD: weight decay subtracts v (1 - keep), and the rate is -(1 -
+  // keep).
   Optimizer average;
   average.rule = Optimizer::Rule::kSgd;
   average.learning_rate = ConstantRate{variable.moving_average() - 1};

@@ -1,5 +1,5 @@
-// Reads the options of a NamedSpec, by key: what is wrong, unknown or unsupported becomes one error
-// that names every such key. Lives on the stack of the function that reads.
+// Reads the options of a NamedSpec by key. All wrong, unknown or unsupported keys are reported in
+// one error. Lives on the stack of the function that reads.
 #pragma once
 
 #include <optional>
@@ -14,21 +14,22 @@ namespace paracord {
 
 class OptionsReader {
  public:
-  // `path` goes before the keys in messages: "optimizer".
+  // `path` ("optimizer") precedes the keys in messages.
   OptionsReader(const nlohmann::json& options, std::string path);
 
-  // Absent or null: the default.
+  // An absent or null key gives the default.
   double Number(const std::string& key, double otherwise);
   std::optional<double> Number(const std::string& key);
   bool Bool(const std::string& key, bool otherwise);
   const nlohmann::json* Find(const std::string& key);  // null if absent
-  // Complains if low <= value < high does not hold.
+  // Reports a problem unless low <= value < high.
   void Range(const std::string& key, double value, double low, double high);
   void Problem(const std::string& key, const std::string& what);
-  void Take(const absl::Status& status);  // an error that names its keys itself
+  void Take(const absl::Status& status);  // takes an error that names its keys itself
   std::string PathOf(const std::string& key) const { return path_ + "." + key; }
 
-  // Call last: unknown keys are problems too. INVALID_ARGUMENT with one line a problem.
+  // Must be called last: unknown keys are problems, too. INVALID_ARGUMENT has one line for each
+  // problem.
   absl::Status Finish();
 
  private:

@@ -9,11 +9,11 @@
 namespace paracord {
 namespace {
 
-// Q = H_0 H_1 ... H_(narrow-1) D: H_k turns a normal vector that begins at coordinate k onto that
-// axis, D has the signs that make the triangle of the QR positive. `tall` coordinates; the matrix
-// is the first `narrow` columns.
+// Q = H_0 H_1 ... H_(narrow-1) D. H_k reflects a normal vector of the coordinates from k on onto
+// axis k; D has the signs that make the triangle of the QR positive. `tall` is the number of
+// coordinates; the matrix is the first `narrow` columns of Q.
 struct Reflection {
-  std::vector<double> v;  // coordinates k and after, of length sqrt(2)
+  std::vector<double> v;  // coordinates from k on, of length sqrt(2)
   double sign = 1;
 };
 
@@ -35,7 +35,7 @@ Reflection ReflectionOf(uint64_t key, uint64_t tall, uint64_t k) {
   return r;
 }
 
-// x -= v (v x), in four sums so that they need not wait for each other.
+// Computes x -= v (v x), with four sums that do not depend on each other.
 void Reflect(const std::vector<double>& v, double* x) {
   double sums[4] = {};
   const size_t n = v.size(), whole = n / 4 * 4;
@@ -56,8 +56,8 @@ void Orthogonal(const MatrixShape& matrix, uint64_t key, double gain, uint64_t b
   const uint64_t narrow = std::min(matrix.rows, matrix.columns);
   const uint64_t first = begin / matrix.columns;
   const uint64_t count = (begin + out.size() - 1) / matrix.columns + 1 - first;
-  // A row of a tall matrix is e' H_0 H_1 ... and one of a wide matrix, a column of the tall one,
-  // H_0 ... H_(narrow-1) e: reflections from the last on.
+  // A row of a tall matrix is e' H_0 H_1 ...; a row of a wide matrix, a column of the tall one, is
+  // H_0 ... H_(narrow-1) e, so that its reflections are applied from the last one on.
   const bool wide = matrix.rows < matrix.columns;
   std::vector<double> rows(count * tall, 0), signs(narrow);
   for (uint64_t r = 0; r < count; ++r) rows[r * tall + first + r] = 1;

@@ -1,6 +1,6 @@
-// What a ps holds between a Load and the next: the partitions of one run, by id. Made whole by the
-// loader and never changed but inside the partitions, so it is read without a lock; shared by the
-// door and whatever still works on it (an exchange, a snapshot) when the door lets go of it.
+// The contents of a ps from one Load to the next: the partitions of one run, by id. The loader
+// makes it; after that only the partitions change, so it is read without a lock. The door shares it
+// with exchanges and snapshots in progress, which may outlive the door's reference.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct Content {
   }
 };
 
-// As Describe and SnapshotReply give it.
+// Describes a partition for Describe and SnapshotReply.
 PartitionDescription DescribePartition(const Partition::Facts& facts,
                                        const Partition::Counts& counts, bool intervals);
 

@@ -7,8 +7,9 @@
 namespace paracord {
 namespace {
 
-// Of Chunk::pulls. Whoever makes both true adds the chunk's bytes, whoever ends that takes them off
-// again: every change is one step of one atomic, so it is counted once, whatever comes first.
+// The bits of Chunk::pulls: stale, and a count of pulls. Whoever makes both nonzero adds the
+// chunk's bytes, and whoever ends that subtracts them. Each change is one atomic operation, so the
+// bytes are counted exactly once in any order.
 constexpr uint32_t kStale = 1;
 constexpr uint32_t kPull = 2;
 
@@ -41,7 +42,8 @@ void PinnedBytes::Replaced(const ChunkRef& chunk) {
   if (before >= kPull && (before & kStale) == 0) Add(Bytes(chunk));
 }
 
-// The bytes first and then who waits; Wait does it the other way round, so one sees the other.
+// Subtracts the bytes before it looks at waits_, while Wait sets waits_ before it looks at the
+// bytes, so at least one of the two sees the other.
 void PinnedBytes::Subtract(uint64_t bytes) {
   bytes_ -= static_cast<int64_t>(bytes);
   if (!waits_ && limit_ == bytes_max_) return;

@@ -1,8 +1,9 @@
-// The bytes that slow readers cost on top of what a ps holds. A chunk of it counts while it is
-// stale (its block has a newer one) and a pull has it, a copy in another encoding while its pull
-// has it; snapshots hold chunks too and do not count, because training never waits for one. Owned
-// by the door, by partitions and by replies, which may outlive both. Thread-safe; the usual path
-// takes no lock. It makes nobody wait: the door does (server/parked.cc).
+// Counts the bytes that slow readers cost a ps on top of what it holds, for back-pressure. A chunk
+// counts while it is stale (its block has a newer chunk in its place) and a pull references it; a
+// copy in another encoding counts while its pull references it. Chunks that snapshots reference do
+// not count, because training never waits for a snapshot. This class only counts and notifies; the
+// door makes exchanges wait (server/parked.cc). Shared by the door, partitions and replies, because
+// replies may outlive the others. Thread-safe; the usual path takes no lock.
 #pragma once
 
 #include <atomic>
@@ -22,21 +23,26 @@ class PinnedBytes {
 
   explicit PinnedBytes(uint64_t bytes_max = kUnlimited);
 
+  // The bytes that are pinned now.
   uint64_t bytes() const;
   bool Above() const { return bytes_ > limit_; }
 
-  // True: Above(), and `fell` will run, once, when it no longer is.
+  // Called by the door before it parks an exchange. If it returns true, the bytes are above the
+  // limit, and the function set by Watch runs once when they no longer are. If it returns false, it
+  // may run as well.
   bool Wait();
 
-  // For Wait: on whatever thread let go (it may be inside of gRPC), so it should only post. When
-  // this returns the one before it does not run any more.
+  // Sets the function that Wait announces. It runs on whatever thread released bytes (perhaps one
+  // of gRPC's), so it should only post to a loop. When Watch returns, the previous function does
+  // not run any more.
   void Watch(std::function<void()> fell);
 
-  // Who holds what is pinned now does not let go. It counts no more against the limit, for as long
-  // as it is held, so that others meet the limit with what they pin themselves.
+  // Called when the readers of everything pinned now do not release it in time: raises the limit by
+  // these bytes for as long as they stay pinned, so that other exchanges go on and meet the limit
+  // with what they pin themselves.
   void Forgive();
 
-  // `chunk` is no longer part of its block.
+  // Called by a partition, under its lock, when `chunk` is no longer part of its block.
   void Replaced(const ChunkRef& chunk);
 
  private:
@@ -46,16 +52,16 @@ class PinnedBytes {
   void Subtract(uint64_t bytes);
 
   const int64_t bytes_max_;
-  // For a moment below 0, where a chunk is let go as it is replaced.
+  // Below 0 for a moment if a chunk is released while it is replaced.
   std::atomic<int64_t> bytes_{0};
-  std::atomic<int64_t> limit_;  // bytes_max_ and what is forgiven; written under mu_
+  std::atomic<int64_t> limit_;  // bytes_max_ plus what is forgiven; written under mu_
 
   std::atomic<bool> waits_{false};
   Mutex mu_;
   std::function<void()> fell_ ABSL_GUARDED_BY(mu_);
 };
 
-// A chunk on its way to a reader.
+// A reference to a chunk that is on its way to a reader. It pins the chunk if that becomes stale.
 class PulledChunk {
  public:
   PulledChunk(ChunkRef chunk, std::shared_ptr<PinnedBytes> pinned);
@@ -70,8 +76,8 @@ class PulledChunk {
   std::shared_ptr<PinnedBytes> pinned_;  // null: moved from
 };
 
-// A chunk's values in another encoding on their way to a reader: memory to write them to, which
-// counts from the first moment, so that whoever comes while they are converted meets the limit.
+// Memory for a chunk's values in another encoding, on their way to a reader. It counts from the
+// begin, so that exchanges that come while the values are converted meet the limit.
 class PulledCopy {
  public:
   PulledCopy(uint64_t bytes, std::shared_ptr<PinnedBytes> pinned);
@@ -79,7 +85,7 @@ class PulledCopy {
   PulledCopy& operator=(PulledCopy&&) = delete;
   ~PulledCopy();
 
-  char* data() const { return data_; }  // not initialised
+  char* data() const { return data_; }  // uninitialised
   uint64_t bytes() const { return bytes_; }
 
  private:

@@ -26,12 +26,13 @@ constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 struct Taken {
   const Partition::Facts* facts;
   Partition::Image image;
-  std::string ledger{};  // as it is written
+  std::string ledger{};  // in the file's format
 };
 
 absl::Status Voided() { return absl::AbortedError("the snapshot was voided by a newer order"); }
 
-// Waits while pushes are applied, though never for long: both want the same memory and processors.
+// Yields to pushes that are being applied, within limits, because both need memory bandwidth and
+// processors.
 class GiveWay {
  public:
   explicit GiveWay(const Content& content) : content_(content) {}
@@ -46,7 +47,7 @@ class GiveWay {
   int left_ = kGiveWayStepsAll;
 };
 
-// Memory for a copy. Its pages come into being here, and not under a partition's lock.
+// Memory for a copy. Its pages are touched here and not under a partition's lock.
 ChunkRefs FreshChunks(uint64_t elements) {
   constexpr size_t kPageFloats = 4096 / sizeof(float);
   ChunkRefs chunks = Block(elements).chunks();
@@ -57,8 +58,7 @@ ChunkRefs FreshChunks(uint64_t elements) {
   return chunks;
 }
 
-// For copies of the partitions, in their order; without chunks for those that kCopiedMax leaves no
-// room for.
+// Memory for copies of the partitions, in order; empty for those beyond kCopiedMax.
 std::vector<Partition::Image> MakeRoom(const Content& content) {
   std::vector<Partition::Image> room;
   uint64_t left = kCopiedMax;
@@ -82,8 +82,8 @@ void MoveTo(ChunkRefs& room, ChunkRefs& chunks) {
   }
 }
 
-// A push that meets a chunk which we hold has to write it elsewhere. So what there is room for is
-// copied at once, one partition after the other: a push meets one of them at most.
+// A push that meets a chunk we reference must write it elsewhere. So partitions for which there is
+// room are copied at once, one after another, and a push meets at most one of them.
 absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give_way,
                                            const std::atomic<bool>& voided) {
   std::vector<Partition::Image> room = MakeRoom(content);
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
                                    PsFileMetadata(identity, metadata));
 }
 
-// Lets go of each chunk once it is written, so that training need no longer copy around it.
+// Releases each chunk once it is written, so that training need not copy it on write.
 absl::Status AppendChunks(GiveWay& give_way, SafetensorsWriter& writer, ChunkRefs& chunks,
                           const std::atomic<bool>& voided) {
   for (ChunkRef& chunk : chunks) {
@@ -172,7 +172,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
   if (written.ok()) written = files.SyncDirectory(directory);
   if (!written.ok()) {
-    files.RemoveTree(path).IgnoreError();  // gives the disk back; the round has failed anyway
+    files.RemoveTree(path).IgnoreError();  // frees the disk; the snapshot has failed anyway
     return written;
   }
   FAILPOINT("ps.snapshot.synced");

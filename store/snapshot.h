@@ -1,7 +1,7 @@
-// Writes what a ps holds into the file of a checkpoint round (storage/CHECKPOINT.md). Training goes
-// on meanwhile: references are taken partition by partition, under each lock for microseconds, and
-// the bytes are written from them. Blocking, on the executor's thread. Knows nothing of
-// generations; the door decides whether the result still counts.
+// Writes the contents of a ps into its file of a checkpoint (storage/CHECKPOINT.md). Training goes
+// on: it takes references partition by partition, each under the partition's lock for microseconds,
+// and writes from these. Blocking; runs on the executor's thread. It knows nothing of generations;
+// the door decides whether the result still counts.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace paracord {
 
-// `directory` is absolute and exists. The file and the directory are synced when this returns. A
-// file that could not be written whole is removed. ABORTED once `voided` is set.
+// `directory` is absolute and exists. When this returns OK, file and directory are synced. A file
+// that could not be written whole is removed. ABORTED once `voided` is set.
 absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content,
                                             const PsFileIdentity& identity,
                                             const std::string& directory,

@@ -10,15 +10,15 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kNameMax = 256;  // bytes of an id and of a worker
+constexpr size_t kNameMax = 256;  // bytes of an id, and of a worker's name
 
 uint64_t BytesOf(const DecodedRequest& request) {
   constexpr uint64_t kAround = 256;
   return 2 * kNameMax + kAround * (1 + request.pieces.size()) + PieceBytes(request.pieces);
 }
 
-// A piece holds the memory of the message around it. If that is mostly something else, the pieces
-// get memory of their own, so that what is held is at most twice what is counted.
+// A piece keeps alive the whole message around it. If that is mostly something else, the pieces are
+// copied, so that at most twice the counted bytes are held.
 void Detach(DecodedRequest& request, uint64_t message_bytes) {
   if (PieceBytes(request.pieces) >= message_bytes / 2) return;
   for (PieceView& piece : request.pieces) piece.data = absl::Cord(std::string(piece.data));
@@ -50,7 +50,7 @@ absl::Status StagedPushes::Keep(DecodedRequest request, uint64_t message_bytes, 
   const ExchangeRequest& header = request.header;
   const uint64_t bytes = BytesOf(request);
   Detach(request, message_bytes);
-  std::vector<Push> dropped;  // let go of without the lock
+  std::vector<Push> dropped;  // destroyed without the lock
   MutexLock lock(mu_);
   const auto there = pushes_.find(header.worker());
   if (there != pushes_.end() && there->second.id != header.staged().id()) {
@@ -88,14 +88,14 @@ absl::StatusOr<std::vector<PieceView>> StagedPushes::Take(const ExchangeRequest&
 }
 
 void StagedPushes::Clear() {
-  Pushes pushes;  // let go of without the lock
+  Pushes pushes;  // destroyed without the lock
   MutexLock lock(mu_);
   pushes.swap(pushes_);
   bytes_ = 0;
 }
 
 bool StagedPushes::Forget(int64_t now_ms) {
-  std::vector<Push> dropped;  // let go of without the lock
+  std::vector<Push> dropped;  // destroyed without the lock
   MutexLock lock(mu_);
   for (auto push = pushes_.begin(); push != pushes_.end();) {
     const auto next = std::next(push);

@@ -1,7 +1,7 @@
-// Gradients that have come before their push: a worker sends those that are final while it still
-// computes others, and the exchange of the batch names them. They are kept as they came, one push a
-// worker, until that exchange, another push of the worker, a new generation, or for half a minute
-// (Forget). What has no room is refused, and then comes with the exchange.
+// Gradients that arrive before their push: a worker sends those that are final while it still
+// computes others, and the exchange of the batch refers to them. They are kept as they came, one
+// push for each worker, until that exchange, another push of the worker, a new generation, or half
+// a minute (Forget). What has no room is refused; the worker then sends it with the exchange.
 // Thread-safe.
 #pragma once
 
@@ -21,18 +21,18 @@ class StagedPushes {
  public:
   explicit StagedPushes(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Keeps the pieces, instead of another push of that worker, of a message of so many bytes.
-  // RESOURCE_EXHAUSTED: no room; INVALID_ARGUMENT.
+  // Keeps the pieces of a message of `message_bytes`, replacing a different push of the same
+  // worker. RESOURCE_EXHAUSTED: there is no room; INVALID_ARGUMENT: the message is malformed.
   absl::Status Keep(DecodedRequest request, uint64_t message_bytes, int64_t now_ms);
-  // What was staged of this push. NOT_FOUND: it is not all here, and has to come with the exchange;
-  // INVALID_ARGUMENT.
+  // Returns and removes what was staged of this push. NOT_FOUND: not all of it is here, so that it
+  // has to come with the exchange; INVALID_ARGUMENT: the message is malformed.
   absl::StatusOr<std::vector<PieceView>> Take(const ExchangeRequest& header);
   void Clear();
-  // What nobody came for in time. True: something is left.
+  // Drops pushes that nobody asked for in time. Returns true if any are left.
   bool Forget(int64_t now_ms);
   static constexpr int64_t kForgottenMs = 30000;
 
-  uint64_t bytes() const;  // of pieces, and what it takes to keep them
+  uint64_t bytes() const;  // of pieces and of what it takes to keep them
 
  private:
   struct Push {
@@ -40,7 +40,7 @@ class StagedPushes {
     uint32_t calls = 0;
     std::vector<PieceView> pieces;
     uint64_t bytes = 0;
-    int64_t kept_ms = 0;  // the last of it
+    int64_t kept_ms = 0;  // when the last of it was kept
   };
   using Pushes = std::map<std::string, Push>;
   Push Remove(Pushes::iterator push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
