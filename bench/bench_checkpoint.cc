@@ -1,5 +1,6 @@
-// What checkpoints cost: one worker pushes to a real ps as fast as it can, alone and while the ps
-// writes one snapshot after the other; how fast they are written and restored, beside raw files.
+// The cost of checkpoints: one worker pushes to a real ps as fast as it can, alone and while the ps
+// writes one snapshot after another; and how fast these are written and restored, compared with raw
+// files.
 //   bench_checkpoint [--mb N] [--dir DIR] [--seconds N] [--rounds N]
 #include <fcntl.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ double RawRead(const std::string& path) {
   return Seconds() - begin;
 }
 
-// Out of the page cache: the next reader goes to the disk.
+// Evicts a file from the page cache, so that the next reader goes to the disk.
 void Evict(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY);
   posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -52,7 +53,7 @@ void Evict(const std::string& path) {
 
 struct Pushes {
   double rate = 0;  // a second
-  double cpu = 0;   // of the ps, in all
+  double cpu = 0;   // of the ps, in total
   std::vector<double> seconds;
 };
 
@@ -150,13 +151,13 @@ void Train(Bench& bench, Exchanger& worker, int ps, double seconds, int rounds) 
       Quantile(lost, 0.75) * 1e3, Quantile(cpu, 0.5) * 1e3);
   PrintGoal("slower at a checkpoint each 30 s", Quantile(lost, 0.5) / 30 * 100, Bound::kAtMost, 1,
             "%");
-  // Pauses that other programs on the machine cause are in both.
+  // Both numbers include pauses caused by other programs.
   PrintGoal("longest push of a round (median), over that without checkpoints",
             (Quantile(longest_beside, 0.5) - Quantile(longest_alone, 0.5)) * 1e3, Bound::kAtMost, 5,
             "ms");
 }
 
-// Way by way in turns, with nobody pushing.
+// Measures the ways in turns, without pushes.
 void WriteAndRestore(Bench& bench, int ps, int rounds) {
   std::vector<double> raw_write;
   std::vector<double> write;

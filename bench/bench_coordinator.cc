@@ -1,5 +1,5 @@
-// How much a coordinator takes: leases granted a second by its pure core, with thousands of
-// simulated workers, and what a worker costs in memory.
+// The throughput of a coordinator: leases per second of its pure core with thousands of simulated
+// workers, and the memory that a worker costs.
 //   bench_coordinator [--workers N] [--rounds N]
 #include <malloc.h>
 
@@ -22,8 +22,8 @@ namespace {
 
 constexpr uint32_t kSplitBatches = 32;
 
-// The core with the least that it needs: one ps that answers everything at once, files that always
-// work, and workers that are no more than a session and a lease.
+// The core with a minimal environment: one ps that answers at once, files that always work, and
+// workers that are only a session and a lease.
 class Simulation {
  public:
   Simulation(uint64_t workers, uint64_t splits) : began_(Seconds()) {
@@ -88,8 +88,8 @@ class Simulation {
     Feed(WorkerHoldEvent{++call_, workers_[worker].session});
   }
 
-  // A worker says that it has finished its lease, and asks for the next; `coded`: with what the
-  // shell does to the bytes. False: it got none and is parked.
+  // A worker reports that it has finished its lease and asks for the next. `coded` includes the
+  // encoding of messages that the shell does. Returns false if it got no lease and is parked.
   bool Exchange(uint64_t worker, bool coded) {
     Worker& mine = workers_[worker];
     WorkRequest request = Report(mine, mine.lease.end_batch());
@@ -97,7 +97,7 @@ class Simulation {
     return Send(mine, std::move(request), coded);
   }
 
-  // A worker tells how far it is.
+  // A worker reports its progress.
   void Progress(uint64_t worker) {
     Worker& mine = workers_[worker];
     mine.next = std::min(mine.next + 1, kSplitBatches - 1);
@@ -193,7 +193,7 @@ class Simulation {
 
 double HeapBytes() { return static_cast<double>(mallinfo2().uordblks); }
 
-// Repetitions of `operations` times `run`; a second of processor time and of the clock.
+// Runs `run` `operations` times a round and prints rates by processor time and by the clock.
 double PrintRate(const std::string& what, uint64_t operations, int rounds,
                  const std::function<void()>& run) {
   std::vector<double> clock;
@@ -225,10 +225,10 @@ int Main(int argc, char** argv) {
   std::printf("\n%ld workers on one core (median of %ld, quartiles)\n", workers, rounds);
   const auto count = static_cast<uint64_t>(workers);
   const auto repetitions = static_cast<int>(rounds);
-  // Enough splits for all that follows; then all but a tenth of the workers wait for work.
+  // There are splits for everything below; then all but a tenth of the workers wait for work.
   const uint64_t splits = count + static_cast<uint64_t>(2 * rounds * operations) + count / 10;
   Simulation simulation(count, splits);
-  simulation.Join(0);  // with the table of all splits
+  simulation.Join(0);  // builds the table of all splits
   const double empty = HeapBytes();
   uint64_t next = 1;
   PrintRate("a worker joins", count - 1, 1, [&] { simulation.Join(next++); });

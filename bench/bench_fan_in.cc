@@ -1,4 +1,4 @@
-// What becomes of a ps as workers are added: each worker is a process that exchanges (push and
+// The throughput of a ps as workers are added. Each worker is a process that exchanges (push and
 // pull) as fast as it can with one or two real ps, through shared memory, unix sockets or TCP.
 //   bench_fan_in [--links shared,unix,tcp] [--kb N] [--partitions N] [--ms N] [--rounds N]
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ bool Read(int fd, void* data, size_t bytes) {
   return true;
 }
 
-// Forks; the child writes to the pipe that the parent gets, and reads from `go`.
+// A forked process; it writes to the pipe that the parent reads, and reads from `go`.
 class Fork {
  public:
   explicit Fork(const std::function<void(int out, int go)>& child) {
@@ -91,7 +91,7 @@ Fence FenceOf(const PsPlace& ps, const Fence& any) {
   return fence;
 }
 
-// What a worker measured: the seconds of each exchange with all ps, and its processor time.
+// A worker's measurements: the seconds of each exchange with all ps, and its processor time.
 struct Result {
   double cpu = 0;
   std::vector<double> seconds;
@@ -158,7 +158,7 @@ std::vector<Result> RunWorkers(const Options& options, const std::vector<PsPlace
 struct Row {
   std::vector<double> rates;  // exchanges a second of all workers, by round
   std::vector<double> seconds;
-  std::vector<double> cpu;  // of an exchange, workers and ps
+  std::vector<double> cpu;  // of one exchange, workers and ps
 };
 
 void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& worker_counts,
@@ -173,7 +173,7 @@ void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& 
     ps[i].address = options.link == "tcp" ? FreeTcpAddress() : absl::StrCat("unix:", dir, "/ps");
     daemons.push_back(StartPs(ps[i].address, dir, threads));
   }
-  // In a process of its own, because this one forks and must have no threads.
+  // Loading runs in a process of its own, because this one forks and must not have threads.
   Fence fence;
   {
     const Fork loader([&](int out, int) {
@@ -241,7 +241,7 @@ void Measure(const Options& options, uint32_t ps_count, const std::vector<int>& 
     best = std::max(best, rate);
     last = rate;
   }
-  // "Never falls", as far as can be told from noise.
+  // The goal is that throughput never falls, as far as noise allows to tell.
   const std::string of = absl::StrCat(options.link, ", ", ps_count, " ps: ");
   PrintGoal(of + "least ratio to the total with fewer workers", kept, Bound::kAtLeast, 0.95, "x");
   PrintGoal(of + "most workers beside the best", last / best, Bound::kAtLeast, 0.8, "x");

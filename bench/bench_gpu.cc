@@ -1,9 +1,9 @@
-// Training steps on a GPU: alone, and with a parameter server on the same host; what the device was
-// at meanwhile, from its trace; and element-wise operations in GB/s. Without a GPU it says so and
+// Training steps on a GPU, alone and with a parameter server on the same host; what the device did
+// meanwhile, from its trace; and elementwise operations in GB/s. Without a GPU it says so and
 // leaves, unless --device=cpu asks for the same on the processor.
 //   bench_gpu [--device D] [--models DIR] [--case NAME] [--batch N] [--rounds N]
 //             [--ps-seconds N] [--ps=false]
-// PyTorch's steps beside these: bench/versus/gpu.
+// bench/versus/gpu measures PyTorch's steps for comparison.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -36,13 +36,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kThreads = 2;          // of the processor, where that computes
-constexpr int64_t kElements = 64 << 20;  // of the arrays of element-wise operations
+constexpr int64_t kThreads = 2;          // threads of the processor, if that computes
+constexpr int64_t kElements = 64 << 20;  // elements of the arrays of elementwise operations
 constexpr double kAlongsidePs = 0.8;     // goals
 constexpr double kOfMemory = 0.7;
-constexpr int64_t kFewSteps = 10;        // of the shorter run with a ps
-constexpr int64_t kStepsMax = 50000;     // of the longer one
-constexpr uint64_t kDataMax = 64 << 20;  // bytes of what is trained on there
+constexpr int64_t kFewSteps = 10;        // steps of the shorter run with a ps
+constexpr int64_t kStepsMax = 50000;     // steps of the longer run
+constexpr uint64_t kDataMax = 64 << 20;  // bytes of training data in these runs
 constexpr uint64_t kBatchesMax = 32;
 
 template <class T>
@@ -54,7 +54,7 @@ T Take(absl::StatusOr<T> result) {
 struct Case {
   std::string name;
   json model;
-  std::vector<uint64_t> shape;  // of an example
+  std::vector<uint64_t> shape;  // of one example
   uint32_t batch = 0;
   std::string precision;
   std::string Title() const { return absl::StrCat(name, "_", batch, "_", precision); }
@@ -64,7 +64,7 @@ json ModelFrom(const std::string& path, const std::vector<uint64_t>& shape) {
   PosixFiles files;
   json model = JsonOf(Take(files.ReadWhole(path)));
   for (json& layer : model["config"]["layers"]) {
-    layer.erase("build_config");  // has the shapes of the example's images
+    layer.erase("build_config");  // it has the shapes of the example's images
     if (layer["class_name"] != "InputLayer") continue;
     layer["config"]["batch_shape"] = json::array({nullptr});
     for (const uint64_t dim : shape) layer["config"]["batch_shape"].push_back(dim);
@@ -132,8 +132,8 @@ Batch BatchOf(const Case& c) {
   return batch;
 }
 
-// The model with its first values, and a batch. Values and gradients are where a worker has them:
-// in memory of which a device copies by itself.
+// The model with its initial values, and a batch. Values and gradients are in memory that a device
+// copies without staging, as a worker's are.
 struct Step {
   using Floats = std::vector<float, SharedAllocator<float>>;
 
@@ -168,7 +168,7 @@ double Length(const Spans& spans) {
   return sum;
 }
 
-// Of two lanes, each in order and without overlap.
+// The time in which two lanes are both busy; the spans of each are in order and do not overlap.
 double Overlap(const Spans& a, const Spans& b) {
   double sum = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -179,9 +179,9 @@ double Overlap(const Spans& a, const Spans& b) {
 }
 
 struct Traced {
-  double utilisation = 0;  // time in which it computed
-  double hidden = 0;       // share of the copies' time beside which it computed
-  double to_device_ms = 0, to_host_ms = 0, wall_ms = 0;  // a step
+  double utilisation = 0;  // share of the time in which the device computed
+  double hidden = 0;       // share of the copies' time in which the device also computed
+  double to_device_ms = 0, to_host_ms = 0, wall_ms = 0;  // for each step
 };
 
 Traced TraceSteps(const Case& c, const std::string& device, int rounds) {
@@ -191,7 +191,7 @@ Traced TraceSteps(const Case& c, const std::string& device, int rounds) {
   step.Run();
   const std::string path = dir.path() + "/trace";
   if (!StartTrace(files, path, "bench_gpu").ok()) Fail("no trace");
-  step.Run();  // from which on it is noted
+  step.Run();  // spans are recorded from here on
   const double begin = Seconds() * 1e6;
   for (int round = 0; round < rounds; ++round) step.Run();
   const double wall = Seconds() * 1e6 - begin;
@@ -258,7 +258,7 @@ double Train(const Case& c, const std::string& device, const TempDir& dir, int64
   return Seconds() - begin;
 }
 
-// Examples for some batches, so that an epoch is not one of them.
+// Writes examples for several batches, so that an epoch is longer than one batch.
 void WriteData(const Case& c, const TempDir& dir) {
   const Batch batch = BatchOf(c);
   Batch all = batch;
@@ -276,9 +276,10 @@ void WriteData(const Case& c, const TempDir& dir) {
   dir.Write("y.npy", Npy(absl::StrCat("(", batches * c.batch, ",)"), all.targets[0].values));
 }
 
-// A step, from the difference of two runs, so that starting and ending do not count. At the pace of
-// steps alone it is `ps_seconds`, and more where starting takes long. Nothing: it is less than the
-// shorter run, of which starting may well take a tenth more or less.
+// The time of a step, from the difference of two runs, so that starting and ending do not count.
+// The longer run has so many steps that they take `ps_seconds` at the pace of steps alone, or more
+// if starting takes long. Returns nullopt if the difference is less than the shorter run, whose
+// start may vary by a tenth.
 std::optional<double> SecondsWithPs(const Case& c, const std::string& device, double alone,
                                     int64_t rounds, double ps_seconds) {
   const TempDir dir;
@@ -306,7 +307,7 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
   const Activation relu{ActivationKind::kRelu};
   struct Operation {
     const char* name;
-    double passes;  // over memory, an array each
+    double passes;  // passes over memory, one for each array
     std::function<void()> run;
   };
   const std::vector<Operation> operations = {
@@ -316,7 +317,7 @@ void ElementWise(const std::string& device, int64_t elements, int rounds, double
       {"add", 3, [&] { ops->Add(elements, x.get(), y.get()); }},
       {"dropout", 2, [&] { ops->Dropout(1, 0.5f, 0, elements, x.get(), y.get()); }}};
   std::vector<Way> ways;
-  constexpr int kTogether = 4;  // so that the wait at the end hardly counts
+  constexpr int kTogether = 4;  // so many operations that the wait at the end hardly counts
   for (const Operation& operation : operations) {
     ways.push_back({operation.name, [&ops, &operation] {
                       for (int i = 0; i < kTogether; ++i) operation.run();
@@ -359,7 +360,8 @@ int Main(int argc, char** argv) {
   flags.Integer("ps-seconds", "N", "of steps that are timed with a ps", 0, 600, &ps_seconds);
   flags.Switch("ps", "also with processes: paracord train with one ps (on; =false: not)", &ps);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
-  (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whatever ends it, what is known is said
+  // what was measured is printed even if the process is killed
+  (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   PrintMachine();
   const absl::StatusOr<std::string> chosen =
       ChooseDevice(device == "auto" ? "cuda:0" : device, DeviceFor::kOneModel, nullptr);
@@ -381,7 +383,7 @@ int Main(int argc, char** argv) {
   std::printf("\nsteps alone, %s (median of %ld, quartiles)\n", device.c_str(), rounds);
   for (const Case& c : cases) {
     Step step(c, device);
-    for (int i = 0; i < 3; ++i) step.Run();  // of the second a graph is made
+    for (int i = 0; i < 3; ++i) step.Run();  // the second one makes a graph
     const Timing timing =
         TakeTurns({{c.Title(), [&] { step.Run(); }}}, static_cast<int>(rounds))[0];
     alone.push_back(timing.median);

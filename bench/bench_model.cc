@@ -1,5 +1,5 @@
-// A training step without parameter servers: forward and backward of a job's model, on its own
-// data, beside what one large matrix product gives on this machine.
+// A training step without parameter servers: forward and backward of a job's model on its own data,
+// compared with one large matrix product on this machine.
 //   bench_model [--job FILE] [--device D] [--precision P] [--threads N] [--batch N] [--rounds N]
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@
 namespace paracord::bench {
 namespace {
 
-constexpr int64_t kSide = 1024;  // of the matrices of the product
+constexpr int64_t kSide = 1024;  // size of the product's matrices
 
 void Check(const absl::Status& status) {
   if (status.ok()) return;
@@ -33,7 +33,7 @@ T Take(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// The model with its first values, and a batch of its data.
+// The model with its initial values, and a batch of its data.
 struct Step {
   Step(const Job& job, std::unique_ptr<Ops> ops) {
     PosixFiles files;

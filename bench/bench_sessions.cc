@@ -1,6 +1,6 @@
-// A real coordinator with as many sessions of workers as its descriptors allow, each with a
-// connection of its own: how fast they join, what one costs in memory, and how many leases a second
-// are worked off over the wire.   bench_sessions [--sessions N] [--seconds N]
+// A real coordinator with as many worker sessions as its descriptors allow, each with a connection
+// of its own: how fast they join, what one costs in memory, and how many leases per second are
+// processed over the wire. bench_sessions [--sessions N] [--seconds N]
 #include <sys/resource.h>
 
 #include <atomic>
@@ -38,12 +38,12 @@ std::string JobText() {
       {"batch", 1},
       {"split_batches", kSplitBatches},
       {"epochs", 1},
-      {"timeouts", {{"worker_ms", 3600000}}},  // they say nothing until it is their turn
+      {"timeouts", {{"worker_ms", 3600000}}},  // sessions are silent until it is their turn
       {"loss", "mean_squared_error"},
       {"optimizer", "sgd"}});
 }
 
-// A worker as the coordinator sees it: it computes nothing. Used by one thread at a time.
+// A worker as the coordinator sees it; it computes nothing. Used by one thread at a time.
 class Session {
  public:
   Session(Network& network, const std::string& coordinator, uint64_t number)
@@ -79,7 +79,7 @@ class Session {
                                [](const absl::StatusOr<WorkerHoldReply>&) {});
   }
 
-  // Says that its lease is done and gets the next one.
+  // Reports its lease as done and gets the next one.
   void Work() {
     WorkRequest request;
     request.set_session(id_);
@@ -104,7 +104,7 @@ class Session {
   Lease lease_;
 };
 
-// Descriptors that this process may have, less what it needs for itself.
+// The descriptors that this process may have, less those that it needs itself.
 int64_t SessionsAllowed() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -155,7 +155,7 @@ int Main(int argc, char** argv) {
   const double memory = MemoryOf(coordinator->pid()).all;
   const auto others = static_cast<double>(all.size() - 1);
 
-  // Threads in turns over sessions of their own.
+  // Each thread serves several sessions in turn.
   constexpr size_t kThreads = 8;
   std::atomic<uint64_t> leases = 0;
   const double cpu_before = CpuSecondsOf(coordinator->pid());

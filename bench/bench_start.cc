@@ -1,6 +1,6 @@
-// How long a job takes to begin: from the start of `paracord train` (coordinator, 2 ps, 2 workers)
-// to the first update that a ps has applied, with npy files and with the same data as gzipped idx.
-// And what the daemons hold of the machine's memory, idle and in training.
+// How long a job takes to start: from the start of `paracord train` (coordinator, 2 ps, 2 workers)
+// to the first update applied by a ps, with npy files and with the same data as gzipped idx. Also
+// the memory of the daemons, idle and in training.
 //   bench_start [--records N] [--rounds N]
 #include <signal.h>
 #include <zlib.h>
@@ -67,7 +67,7 @@ void WriteGzip(const std::string& path, const std::string& bytes) {
   }
 }
 
-// Half of the pixels are dark, as in pictures of things, so that gzip finds something to do.
+// Half of the pixels are dark, as in real pictures, so that gzip has something to compress.
 void WriteData(const TempDir& temp, uint32_t records) {
   std::mt19937 random(1);
   std::string images(size_t{records} * kSide * kSide, '\0');
@@ -96,7 +96,7 @@ std::string WriteJob(const TempDir& temp, const std::string& format, uint64_t st
   return temp.Write(absl::StrCat(format, "-", steps, ".json"), TextOf(job));
 }
 
-// The sockets of a local cluster lie in a directory of their own below TMPDIR.
+// The sockets of a local cluster are in a directory of their own below TMPDIR.
 std::string FindSocket(const std::string& below, const std::string& task) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(below, ignored)) {
@@ -106,7 +106,7 @@ std::string FindSocket(const std::string& below, const std::string& task) {
   return "";
 }
 
-// Whether a ps says that it has applied something; false also while it does not answer.
+// True if a ps reports an applied update; false also while it does not answer.
 bool HasUpdates(Link& link) {
   std::promise<bool> promise;
   link.Call(method::kDescribe, {absl::Cord(DescribeRequest().SerializeAsString())}, 1000,
@@ -138,7 +138,7 @@ struct Run {
   double cpu = 0;         // of all its processes until then
 };
 
-// Starts `paracord train` and returns when a ps has applied something.
+// Starts `paracord train` and returns when a ps has applied an update.
 Run StartTraining(const std::string& job) {
   Run run;
   run.temp = std::make_unique<TempDir>();
@@ -154,7 +154,8 @@ Run StartTraining(const std::string& job) {
     if (Seconds() - begin > 60) Fail("no step within a minute");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::string socket = FindSocket(dir, "ps-0");
-    if (link != nullptr && socket.empty()) return StartTraining(job);  // over before it was seen
+    // it ended before that was seen
+    if (link != nullptr && socket.empty()) return StartTraining(job);
     if (link == nullptr && !socket.empty()) link = network.Dial(socket);
   }
   run.first_step = Seconds() - begin;
@@ -168,7 +169,7 @@ void PrintMemory(const std::string& what, const Memory& memory) {
               what.c_str(), memory.all, memory.own, memory.file, memory.shared);
 }
 
-// A coordinator, a ps and a worker that wait for the others.
+// The memory of a coordinator, a ps and a worker that wait for each other.
 std::map<std::string, Memory> Idle(const std::string& job) {
   const TempDir temp;
   const auto address = [&](const std::string& name) {
@@ -182,7 +183,7 @@ std::map<std::string, Memory> Idle(const std::string& job) {
   for (const std::string role : {"coordinator", "ps", "worker"}) {
     std::vector<std::string> command = {Program("paracord-" + role), "--task", role + ":0", "--dir",
                                         temp.path()};
-    // The worker is given another coordinator, which never answers: it has no job yet.
+    // The worker gets the address of a coordinator that never answers, so that it has no job.
     nlohmann::json mine = cluster;
     if (role == "worker") mine["cluster"]["chief"][0] = address("nobody");
     if (role == "coordinator") command.insert(command.end(), {"--job", job});
@@ -195,7 +196,7 @@ std::map<std::string, Memory> Idle(const std::string& job) {
   return memory;
 }
 
-// The largest of the daemons of each kind, by program.
+// The largest memory among the daemons of each program.
 std::map<std::string, Memory> MemoryOfChildren(pid_t parent) {
   std::map<std::string, Memory> memory;
   for (const pid_t pid : ChildrenOf(parent)) {
@@ -256,7 +257,7 @@ int Main(int argc, char** argv) {
       PrintMemory(name, memory);
     }
     kill(run.train->pid(),
-         SIGINT);  // and not its end, which would leave daemons behind for a while
+         SIGINT);  // not killed, which would leave daemons behind for a while
     run.train->Wait();
   }
   PrintGoal("coordinator, idle", idle["coordinator"].all, Bound::kAtMost, 30, "MB");

@@ -1,5 +1,5 @@
-// How fast a ps applies pushes, without network: each optimizer on one partition, beside memcpy and
-// beside a bare loop over the same arrays.   bench_store [--mb N] [--rounds N]
+// How fast a ps applies pushes, without network: each optimizer on one partition, compared with
+// memcpy and with a plain loop over the same arrays.   bench_store [--mb N] [--rounds N]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,7 @@ std::unique_ptr<Partition> MakePartition(const Optimizer& optimizer, uint64_t el
   return std::make_unique<Partition>(std::move(facts), optimizer, std::move(contents));
 }
 
-// Adam as anybody would write it, one array each; the compiler vectorises it for this machine.
+// Adam written plainly, with one array for each slot; the compiler vectorises it for this machine.
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif

@@ -1,7 +1,7 @@
 // How fast parameters travel between two processes: pulls, pushes that are applied, and both in one
-// exchange, over TCP, a unix socket, shared memory and gRPC, beside a raw socket and memcpy in the
-// same run; then the same exchange with values as bf16.   bench_wire [--mb-max N]
-// [--rounds N]
+// exchange, over TCP, a unix socket, shared memory and gRPC, compared with a raw socket and memcpy
+// in the same run; then the same exchange with values as bf16.   bench_wire [--mb-max N] [--rounds
+// N]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -48,7 +48,8 @@ const char* const kBootId = "bench-wire";
 
 // ---- the serving process
 
-// "/sgd/1000000" exchanges with a ps that holds one partition of so many bytes.
+// A service whose method "/sgd/1000000" exchanges with a ps that holds one partition of so many
+// bytes.
 class Stores : public Service {
  public:
   explicit Stores(const std::vector<uint64_t>& sizes) {
@@ -108,7 +109,7 @@ void WriteFully(int fd, const char* from, uint64_t bytes) {
   }
 }
 
-// A raw socket's half of a transfer: how many bytes come, and how many are to go back.
+// One transfer over a raw socket: the number of bytes that come, and the number that go back.
 struct RawOrder {
   uint64_t push = 0;
   uint64_t pull = 0;
@@ -182,7 +183,7 @@ class RawPeer {
   const int fd_;
 };
 
-// What a worker does with one partition.
+// A worker's exchanges with one partition.
 class Client {
  public:
   Client(Link& link, const char* optimizer, std::shared_ptr<SharedFloats> gradient,
@@ -274,13 +275,13 @@ struct Peers {
   RawPeer* raw_unix;
 };
 
-// `only`: the results that are wanted; empty: all.
+// `only` selects results by name; empty selects all.
 void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::set<std::string>& only) {
   const uint64_t elements = bytes / sizeof(float);
   auto gradient = std::make_shared<SharedFloats>(elements, 0.001f);
   std::vector<float> values(elements, 0);
   std::vector<float> other(elements, 0);
-  std::map<std::string, uint32_t> next;  // batch, by optimizer
+  std::map<std::string, uint32_t> next;  // next batch, by optimizer
   std::vector<std::unique_ptr<Client>> clients;
   const std::string size =
       bytes < 1000000 ? absl::StrCat(bytes / 1000, " KB") : absl::StrCat(bytes / 1000000, " MB");
@@ -321,7 +322,7 @@ void Measure(const Peers& peers, uint64_t bytes, int rounds, const std::set<std:
   table("exchange (push and pull), SGD applied", "exchange", "sgd", true, true);
 }
 
-// Bytes are counted as float32 has them, so that the numbers compare.
+// Bytes are counted as float32, so that the numbers are comparable.
 void MeasureBf16(const Peers& peers, uint64_t bytes, int rounds) {
   auto gradient = std::make_shared<SharedFloats>(bytes / sizeof(float), 0.001f);
   std::vector<float> values(bytes / sizeof(float), 0);
@@ -376,7 +377,7 @@ int Main(int argc, char** argv) {
   const int unix_fd = ListenRaw(reinterpret_cast<sockaddr*>(&at.unix_path), sizeof(at.unix_path));
   int ready[2];
   if (pipe(ready) != 0) Fail("pipe");
-  const pid_t server = fork();  // before there are threads
+  const pid_t server = fork();  // before any thread is started
   if (server == 0) {
     close(ready[0]);
     Serve(at, tcp, unix_fd, sizes, ready[1]);
@@ -404,7 +405,7 @@ int Main(int argc, char** argv) {
                       &raw_tcp,
                       &raw_unix};
     for (const uint64_t bytes : sizes) {
-      // What takes a moment alone is repeated until other programs' moments make no difference.
+      // Short measurements are repeated until pauses by other programs do not matter.
       const int64_t repeated = rounds * (bytes < 10000000 ? 20 : 1);
       Measure(peers, bytes, static_cast<int>(repeated), wanted);
       if (bytes >= 1000000 && wanted.empty()) MeasureBf16(peers, bytes, static_cast<int>(repeated));

@@ -19,7 +19,7 @@ namespace {
 
 int peer_pid = 0;
 
-FILE* results = nullptr;  // where results go, if they are wanted
+FILE* results = nullptr;  // where results are printed with --json, otherwise null
 
 // "raw TCP" -> "raw_tcp"
 std::string Slug(const std::string& text) {

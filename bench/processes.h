@@ -1,5 +1,5 @@
-// Processes that a benchmark measures: the real daemons, started as children that die with the
-// benchmark, in a directory that goes with it. Used in main's thread.
+// Processes that a benchmark measures: real daemons, started as children that die with the
+// benchmark, in a directory that is removed with it. Used on main's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -9,12 +9,12 @@
 
 namespace paracord::bench {
 
-// A program of this build, beside this one.
+// The path of a program of this build.
 std::string Program(const std::string& name);
 
 class Child {
  public:
-  // `environment` ("NAME=value") is added to ours; what it prints goes to the file `log`.
+  // `environment` ("NAME=value") is added to ours; the output goes to the file `log`.
   Child(std::vector<std::string> command, std::vector<std::string> environment,
         const std::string& log);
   ~Child();  // kills it
@@ -25,19 +25,19 @@ class Child {
   int Wait();  // its exit code, or -1 for a signal
 
  private:
-  pid_t pid_ = 0;  // 0: collected
+  pid_t pid_ = 0;  // 0: it has been waited for
 };
 
-// Resident memory as /proc/PID/status gives it, MB of 10^6 bytes.
+// Resident memory from /proc/PID/status, in MB of 10^6 bytes.
 struct Memory {
   double all = 0;
-  double own = 0;     // its heap and stacks
+  double own = 0;     // heap and stacks
   double file = 0;    // programs and libraries, which processes share
-  double shared = 0;  // memory files: parameters and gradients that others on this host may read
+  double shared = 0;  // memory files: parameters and gradients that processes of this host may map
 };
 Memory MemoryOf(pid_t pid);
 
-// A new directory below `below` ("": the temporary one), removed with all in it.
+// A new directory below `below` ("": the temporary directory), removed with its contents.
 class TempDir {
  public:
   explicit TempDir(const std::string& below = "");
@@ -51,7 +51,7 @@ class TempDir {
   std::string path_;
 };
 
-// Prints it and the program's name, and leaves the process.
+// Prints `what` after the program's name and leaves the process.
 [[noreturn]] void Fail(const std::string& what);
 
 }  // namespace paracord::bench

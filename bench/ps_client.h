@@ -1,6 +1,6 @@
-// A real ps and what a coordinator and a worker say to it: it is started as a process, adopted,
-// given partitions, and exchanged with. For benchmarks; whatever goes wrong ends the process.
-// Each object in one thread.
+// A real ps, driven like a coordinator and a worker would: started as a process, adopted, given
+// partitions, and exchanged with. For benchmarks; any failure ends the process. Each object is used
+// by one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct PsJob {
   std::vector<PartitionSpec> Partitions() const;
 };
 
-// "unix:/path" or "127.0.0.1:port"; `dir` is the job's DIR.
+// Starts a ps at "unix:/path" or "127.0.0.1:port"; `dir` is the job's DIR.
 std::unique_ptr<Child> StartPs(const std::string& address, const std::string& dir, int threads);
 std::string FreeTcpAddress();
 
-// The reply, or the end of the process.
+// Makes a call and returns its reply; an error ends the process.
 template <class Reply, class Request>
 Reply Ask(Link& link, std::string_view method, const Request& request);
 extern template PsDescription Ask(Link&, std::string_view, const DescribeRequest&);
@@ -40,23 +40,24 @@ extern template SnapshotReply Ask(Link&, std::string_view, const SnapshotRequest
 extern template JoinReply Ask(Link&, std::string_view, const JoinRequest&);
 extern template WorkReply Ask(Link&, std::string_view, const WorkRequest&);
 
-// Raises the generation and makes it hold the job's partitions, anew or from a checkpoint. The
-// fence of what follows.
+// Raises the generation and makes the ps hold the job's partitions, new or from a checkpoint.
+// Returns the fence for later calls.
 Fence LoadPs(Link& link, const PsJob& job, uint64_t generation, const std::string& checkpoint = "");
-// Orders a snapshot into DIR/checkpoints, and waits until it is durable.
+// Orders a snapshot into DIR/checkpoints and waits until it is durable.
 SnapshotReply OrderSnapshot(Link& link, const Fence& fence, const std::string& dir, uint64_t round);
-// The manifest that a coordinator would write about it. The checkpoint's name.
+// Writes the manifest that a coordinator would write for it, and returns the checkpoint's name.
 std::string CommitSnapshot(const PsJob& job, const Fence& fence, const std::string& dir,
                            uint64_t round, const SnapshotReply& written);
 
-// What a worker does each step with one ps: pushes a gradient for each partition, gets all values.
+// One worker's exchanges with one ps: each pushes a gradient for every partition and pulls all
+// values.
 class Exchanger {
  public:
-  // `split`: of the data plan; of nobody else.
+  // `split` is a split of the data plan that nobody else uses.
   Exchanger(Link& link, Fence fence, const PsJob& job, uint64_t split);
 
-  void Start(bool push, bool pull);  // the next batch
-  void Finish();                     // waits for it, checks and copies what came
+  void Start(bool push, bool pull);  // starts the exchange of the next batch
+  void Finish();                     // waits for it, checks the reply, and copies the values
 
  private:
   struct Waiting;
