@@ -1,5 +1,5 @@
-// The same operations on the processor's engine and on the one under test, and what they gave,
-// compared.
+// Runs the same operations on the processor's engine and on the one under test, and compares the
+// results.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace paracord {
 
 using Floats = std::vector<float>;
 
-// What an operation sees of one engine: tensors that are put there, and taken back to be compared.
+// One engine as an operation sees it: tensors are uploaded, and results downloaded for comparison.
 class Side {
  public:
   explicit Side(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) { ops_->Enter(); }
   ~Side() { arrays_.clear(); }
   Ops& ops() { return *ops_; }
-  // `before`: floats between it and where memory begins.
+  // `before` is the offset in floats from the begin of an allocation.
   float* Put(const Floats& values, size_t before = 0) {
     float* at = New(values.size(), before);
     ops_->Upload(static_cast<int64_t>(values.size()), values.data(), at);
@@ -34,7 +34,7 @@ class Side {
     arrays_.push_back({ops_->Allocate(static_cast<int64_t>(floats + before)).value(), floats});
     return arrays_.back().data.get() + before;
   }
-  // The same of bfloat16, if so; `before` in its elements, which are rounded.
+  // Puts a float32 tensor, or one rounded to bfloat16; `before` is in its elements.
   Tensor PutTensor(const Floats& values, bool bfloat16, int64_t before = 0) {
     float* const wide = Put(values);
     if (!bfloat16) return wide;
@@ -52,13 +52,13 @@ class Side {
     ops_->Convert(elements, at, wide);
     Take(wide, elements);
   }
-  // A result.
+  // Downloads a result.
   void Take(const float* at, int64_t floats) {
     Floats& result = results_.emplace_back(static_cast<size_t>(floats));
     ops_->Download(floats, at, result.data());
     CHECK(ops_->Finish() == absl::OkStatus());
   }
-  // What an operation leaves in a number.
+  // Takes the number that an operation writes.
   template <class Leave>
   void TakeNumber(const Leave& leave) {
     double number = std::nan("");
@@ -80,14 +80,15 @@ class Side {
 
 using Operation = std::function<void(Side&)>;
 
-// How far results may be off each other, and, because of what cancels, of the largest.
+// The allowed difference of results: relative, and as a share of the largest result, because of
+// cancellation.
 struct Tolerance {
   double relative = 1e-4, of_largest = 5e-6;
 };
-// Of bfloat16, rounded from numbers that are near each other.
+// The tolerance for results that are rounded to bfloat16 from numbers that are close.
 constexpr Tolerance kOneRounding = {1.0 / 128, 5e-6};
 
-// One that fails does not keep the next from being tried.
+// Runs `operation` on both engines. A failure does not keep later operations from being tried.
 inline void Compare(const Operation& operation, bool convolutions = true,
                     const Tolerance& off = {}) try {
   Side cpu(MakeCpuOps(1));
@@ -97,7 +98,7 @@ inline void Compare(const Operation& operation, bool convolutions = true,
   REQUIRE(cpu.results().size() == cuda.results().size());
   for (size_t r = 0; r < cpu.results().size(); ++r) {
     const Floats &wanted = cpu.results()[r], &got = cuda.results()[r];
-    double largest = 1;  // as the operands
+    double largest = 1;  // the magnitude of the operands
     for (const float v : wanted) {
       if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
     }
@@ -131,13 +132,13 @@ class Random {
     for (float& v : numbers) v = draw(random_);
     return numbers;
   }
-  // Whole numbers from 0 to below.
+  // Whole numbers from 0 to below `below`.
   Floats Ids(int64_t n, int64_t below) {
     Floats ids(static_cast<size_t>(n));
     for (float& v : ids) v = static_cast<float>(random_() % static_cast<uint64_t>(below));
     return ids;
   }
-  // Of a row-major tensor whose axes are in another order; some stand still, if they may.
+  // Strides of a row-major tensor whose axes are permuted; some are 0 if `still` allows it.
   std::vector<int64_t> Steps(const std::vector<int64_t>& dims, bool still) {
     std::vector<size_t> order(dims.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -166,6 +167,6 @@ class Random {
   std::mt19937 random_;
 };
 
-inline constexpr uint32_t kRounds = 6;  // of random shapes
+inline constexpr uint32_t kRounds = 6;  // random shapes for each operation
 
 }  // namespace paracord

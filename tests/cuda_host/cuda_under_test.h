@@ -10,14 +10,14 @@
 
 namespace paracord {
 
-// `convolutions` false: as if cuDNN had no algorithm, where that can be had.
+// `convolutions` false makes it behave as if cuDNN had no algorithm, where that is possible.
 std::unique_ptr<Ops> CudaUnderTest(bool convolutions);
 
-// By all of them so far, where that can be known.
+// The graph launches of all engines so far; nullopt on a GPU, where that is not known.
 std::optional<int64_t> GraphLaunches();
 inline bool OnGpu() { return !GraphLaunches().has_value(); }
 
-// A group of so many devices; none where there are not so many, or no NCCL.
+// A group of so many devices; empty if there are fewer, or NCCL is missing.
 std::vector<Replica> GroupUnderTest(size_t devices);
 
 }  // namespace paracord

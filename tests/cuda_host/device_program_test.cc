@@ -1,4 +1,4 @@
-// What --device comes to where a GPU is there and something of it fails.
+// Programs for --device where a GPU exists and some part of it fails.
 #include "keras/device_program.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ const Batch& Schema() {
   return schema;
 }
 
-// The twin as cuda:0.
+// Makes the CUDA engine on the processor for cuda:0.
 MakeOpsFn Makes(const cuda::HostOptions& options) {
   return [options](const std::string& device, int threads) -> absl::StatusOr<std::unique_ptr<Ops>> {
     if (device == "cpu") return MakeCpuOps(threads);
@@ -83,7 +83,7 @@ TEST_CASE("a device that less precision brings nothing to says so, and computes 
   }
 }
 
-// As float16 without a scale they would be gone: its least is 6e-8.
+// Float16 without a scale would turn these numbers into 0: its smallest number is 6e-8.
 void CheckTinyNumbers(const nlohmann::json& model, const Batch& schema, uint32_t examples) {
   Batch batch = RandomBatch(schema, examples, 0, 1);
   for (float& x : batch.inputs[0].values) x *= 1e-7f;
@@ -117,7 +117,7 @@ void CheckTinyNumbers(const nlohmann::json& model, const Batch& schema, uint32_t
 }
 
 TEST_CASE("in float16 a step of tiny numbers has its gradients, in the memory that was planned") {
-  constexpr int64_t kSide = 400, kChannels = 64;  // where rounding is worth it
+  constexpr int64_t kSide = 400, kChannels = 64;  // large enough that rounding pays
   const auto layer = [](const char* kind, nlohmann::json config) {
     config["dtype"] = "mixed_float16";
     return LayerJson(kind, config);
@@ -196,7 +196,7 @@ TEST_CASE(
 TEST_CASE("what is wrong with a model is an error on every device") {
   const Job job = JobFor(SequentialJson({LayerJson("Dense", {{"units", 3}})}), "mse", 4);
   const std::string wanted(
-      BuildKerasProgram(job, Schema(), MakeCpuOps(1)).status().message());  // 3 are not 10
+      BuildKerasProgram(job, Schema(), MakeCpuOps(1)).status().message());  // 3 do not match 10
   REQUIRE_FALSE(wanted.empty());
   for (const bool automatic : {false, true}) {
     CHECK(Build(job, {}, automatic).status().message() == wanted);

@@ -1,4 +1,4 @@
-// Gradients that are handed out while others are still computed: OnGradient on a device.
+// Gradients that are reported while others are still computed: OnGradient on a device.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 
 const nlohmann::json kNone = nlohmann::json::object();
 
-// What comes back in every way: a kernel, a bias, moving averages, an embedding.
+// A model with every kind of gradient: of a kernel, a bias, an embedding, and moving averages.
 nlohmann::json Model() {
   return SequentialJson(
       {LayerJson("Conv2D", {{"filters", 3}, {"kernel_size", {3, 3}}, {"activation", "relu"}}),
@@ -28,7 +28,7 @@ nlohmann::json Model() {
        LayerJson("Dense", {{"units", 4}, {"activation", "softmax"}})});
 }
 
-// Steps of a program, with and without somebody who listens.
+// Steps of a program, with and without a listener.
 struct Steps {
   Steps(std::unique_ptr<Ops> of, uint32_t accumulate) : ops(of.get()) {
     Job job = JobFor(Model(), "sparse_categorical_crossentropy");
@@ -54,13 +54,13 @@ struct Steps {
     return all;
   }
   const Batch schema = SchemaOf({6, 6, 2}, {});
-  std::vector<PageFloats> gradients;  // which are pinned as long as the program is there
+  std::vector<PageFloats> gradients;  // stay pinned as long as the program lives
   Ops* ops;
   std::unique_ptr<GradientProgram> program;
   std::optional<Variables> variables;
 };
 
-// `pinned`: the gradients lie where the device copies to by itself.
+// `pinned` says that the gradients are in pinned memory.
 void CheckReported(uint32_t accumulate, bool pinned) {
   INFO("accumulate " << accumulate << (pinned ? ", pinned" : ""));
   Steps listens(CudaUnderTest(true), accumulate), plain(CudaUnderTest(true), accumulate);
@@ -106,7 +106,7 @@ TEST_CASE("a device's gradients are reported when they are there, and are those 
   for (const uint32_t accumulate : {1u, 2u}) {
     for (const bool pinned : {false, true}) CheckReported(accumulate, pinned);
   }
-  // Both of each pair, from the third step of a kind on.
+  // Both steps of each pair are graphs from the third pair on.
   if (launched.has_value()) CHECK(*GraphLaunches() - *launched >= 4 * 8);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
         ops->DownloadAwaited(100, y.get(), second.data(), 3);
         CHECK(ops->AwaitDownload() == std::optional<size_t>(7));
         CHECK(first == Floats(100, 1.f));
-        first[0] = 5;  // whoever was told has it to himself
+        first[0] = 5;  // it belongs to whoever was told
         CHECK(ops->AwaitDownload() == std::optional<size_t>(3));
         CHECK(second == PageFloats(100, 2.f));
         CHECK_FALSE(ops->AwaitDownload().has_value());
@@ -148,7 +148,7 @@ TEST_CASE("downloads are awaited one by one, and those that are not are there at
 
 TEST_CASE("an awaited download of a graph is of that launch, however long it computes") {
   const int64_t n = OnGpu() ? 2048 : 4;
-  const int products = OnGpu() ? 40 : 4;  // some 15 ms
+  const int products = OnGpu() ? 40 : 4;  // about 15 ms
   const std::optional<int64_t> launched = GraphLaunches();
   const auto ops = CudaUnderTest(true);
   ops->Enter();

@@ -1,4 +1,4 @@
-// The engine as a whole: what becomes of errors, and of the precision that is asked for.
+// The engine as a whole: its handling of errors, and of the requested precision.
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -14,7 +14,8 @@
 namespace paracord {
 namespace {
 
-// A model with all that has errors of its own: copies, masks, convolution padded at one end.
+// A small model with everything that can fail in its own way: copies, masks, a convolution padded
+// at one end.
 nlohmann::json SmallModel() {
   return SequentialJson({LayerJson("Conv2D", {{"filters", 3},
                                               {"kernel_size", {3, 3}},
@@ -29,7 +30,7 @@ nlohmann::json SmallModel() {
 const char* const kSparse = "sparse_categorical_crossentropy";
 
 struct Outcome {
-  bool trained = false;  // as far as a step
+  bool trained = false;  // false: it failed before the first step
   absl::StatusOr<double> loss = absl::UnknownError("not run");
   absl::Status evaluated = absl::UnknownError("not run"), predicted = evaluated;
   double score = 0;  // the loss of the evaluation
@@ -37,8 +38,8 @@ struct Outcome {
   int64_t calls = 0;
 };
 
-// Builds the small model, takes a step, evaluates and predicts; then once more, which must do what
-// is right unless the error stays.
+// Builds the small model, takes a step, evaluates and predicts. With `again` it does so twice; the
+// second time must succeed unless the error is sticky.
 Outcome Train(cuda::HostOptions options, bool again) {
   Outcome outcome;
   options.at_end = [&outcome](int64_t calls, const std::string& wrong) {
@@ -81,7 +82,7 @@ TEST_CASE("an error of any call is reported, and the next step is right") {
   REQUIRE(whole.evaluated.ok());
   REQUIRE(whole.wrong.empty());
   REQUIRE(whole.calls > 100);
-  int steps = 0, evaluations = 0, predictions = 0;  // that failed
+  int steps = 0, evaluations = 0, predictions = 0;  // numbers of failures
   for (int64_t call = 0; call < whole.calls; ++call) {
     INFO("call " << call);
     cuda::HostOptions options;
@@ -95,13 +96,13 @@ TEST_CASE("an error of any call is reported, and the next step is right") {
       steps += once.loss.ok() ? 0 : 1;
       evaluations += once.evaluated.ok() ? 0 : 1;
       predictions += once.predicted.ok() ? 0 : 1;
-      // What went well is right.
+      // Results without an error are right.
       if (once.loss.ok()) CHECK(*once.loss == Approx(*whole.loss).epsilon(1e-6));
       if (once.evaluated.ok()) CHECK(once.score == Approx(whole.score).epsilon(1e-6));
     }
     const Outcome later = Train(options, true);
     CHECK(later.wrong.empty());
-    // What could not even be built, or failed at the second run, says so.
+    // A build or a second run that failed has reported its error.
     if (later.loss.ok()) CHECK(*later.loss == Approx(*whole.loss).epsilon(1e-6));
     if (later.evaluated.ok()) CHECK(later.score == Approx(whole.score).epsilon(1e-6));
   }
@@ -110,7 +111,7 @@ TEST_CASE("an error of any call is reported, and the next step is right") {
   CHECK(predictions > 20);
 }
 
-// So that the worker ends, whichever library was the first to notice.
+// The worker must end, whichever library noticed the loss first.
 TEST_CASE("a device that is lost is known as that at once") {
   const Outcome whole = Train({}, false);
   int64_t steps = 0, evaluations = 0;
@@ -147,7 +148,7 @@ TEST_CASE("a model fits into exactly the memory that its plan needs") {
   REQUIRE(need != std::string::npos);
   const size_t bytes = std::stoul(text.substr(need + 18));
 
-  options.code_bytes = 1;  // that is loaded later
+  options.code_bytes = 1;  // reserved for code that is loaded later
   options.memory_bytes_max = bytes;
   CHECK(absl::IsResourceExhausted(Train(options, false).loss.status()));
   options.memory_bytes_max = bytes + 1;
@@ -168,7 +169,7 @@ TEST_CASE("a model fits into exactly the memory that its plan needs") {
   }
 }
 
-// Layers that work in memory of their own, as much as they have examples, and the rest.
+// Layers with scratch memory in proportion to the batch, and others.
 nlohmann::json LayersWithMemory() {
   const nlohmann::json none = nlohmann::json::object();
   return SequentialJson(
@@ -196,7 +197,7 @@ TEST_CASE("batches of every size have their place in the plan") {
     const auto build = [&] {
       cuda::HostOptions options;
       options.memory_bytes_max = bytes;
-      // Of smaller batches other algorithms are the best, which ask for more.
+      // For smaller batches other algorithms are best, which ask for more.
       options.workspace = [](int64_t batch) { return static_cast<size_t>(4000 - 100 * batch); };
       options.called = [&mallocs](const char* name) {
         if (std::string(name) == "cudaMalloc") ++mallocs;
@@ -241,7 +242,7 @@ TEST_CASE("batches of every size have their place in the plan") {
   }
 }
 
-// 2^31 elements and more: the twin refuses what cuDNN refuses.
+// There are 2^31 elements and more; the twin refuses what cuDNN refuses.
 TEST_CASE("what cuDNN's descriptors cannot hold goes to our own bodies") {
   std::set<std::string> called;
   cuda::HostOptions options;
@@ -277,7 +278,7 @@ TEST_CASE("a convolution that cuDNN has no engine for is a line of the log, once
         std::string::npos);
 }
 
-// Of a lost device cuDNN may say no more than that it has no engine.
+// On a lost device cuDNN may only say that it has no engine.
 TEST_CASE("a convolution that cuDNN refuses because the device is lost says that it is lost") {
   ConvShape s;
   s.batch = s.in_channels = s.out_channels = 1;
@@ -304,12 +305,12 @@ TEST_CASE("a convolution that cuDNN refuses because the device is lost says that
   CHECK(log.lines() == 1);
 }
 
-// Of a set of directions, a bit each.
+// A set of directions, one bit for each.
 cuda::Directions DirectionsOf(int bits) {
   return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) == 0};
 }
 
-// With a convolution of which cuDNN does not compute everything the loss is the same.
+// Checks that the loss is right although cuDNN does not compute every direction of a convolution.
 void CheckTrains(cuda::HostOptions options) {
   static const double wanted = *Train({}, true).loss;
   const Outcome outcome = Train(std::move(options), true);
@@ -320,7 +321,7 @@ void CheckTrains(cuda::HostOptions options) {
 }
 
 TEST_CASE("a direction of a convolution that cuDNN has no engine for is computed without it") {
-  for (int directions : {0, 1, 2, 3, 4, 5, 6, 8 + 1, 8 + 6}) {  // not all
+  for (int directions : {0, 1, 2, 3, 4, 5, 6, 8 + 1, 8 + 6}) {  // not all combinations
     const Log log;
     cuda::HostOptions options;
     options.directions = DirectionsOf(directions);
@@ -335,7 +336,7 @@ TEST_CASE("a direction of a convolution that cuDNN has no engine for is computed
 }
 
 TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed without it") {
-  for (int computed = 0; computed < 7; ++computed) {  // not all
+  for (int computed = 0; computed < 7; ++computed) {  // not all combinations
     const Log log;
     cuda::HostOptions options;
     options.computes = DirectionsOf(computed);
@@ -346,7 +347,7 @@ TEST_CASE("a direction that cuDNN refuses when it is to compute it is computed w
   }
 }
 
-// On a GPU what small products are computed with is cuBLAS' choice.
+// On a GPU cuBLAS chooses how small products are computed.
 TEST_CASE("where short operands are allowed, products take 11 bits of them") {
   const float a[] = {1 + 1.f / 4096, 3}, b[] = {1, 1 / 1024.f};
   for (const Operands operands : {Operands::kFloat32, Operands::kTf32, Operands::kFloat32}) {
@@ -364,7 +365,8 @@ TEST_CASE("where short operands are allowed, products take 11 bits of them") {
     shape.k = 2;
     ops->AllowOperands(operands);
     const auto matmul = ops->MakeMatmul(shape).value();
-    ops->AllowOperands(allow ? Operands::kFloat32 : Operands::kTf32);  // of what is made later
+    // Affects only products made later.
+    ops->AllowOperands(allow ? Operands::kFloat32 : Operands::kTf32);
     matmul->Run(x.get(), y.get(), nullptr, c.get());
     float result = 0;
     ops->Download(1, c.get(), &result);
@@ -373,7 +375,7 @@ TEST_CASE("where short operands are allowed, products take 11 bits of them") {
   }
 }
 
-// 1 + 2^-10 is 1 as bfloat16; of TF32's digits it is one.
+// 1 + 2^-10 rounds to 1 in bfloat16 and is kept by TF32.
 TEST_CASE(
     "products take bfloat16 where an operand is that already, or where rounding is worth it") {
   struct Case {

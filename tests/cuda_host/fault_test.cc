@@ -1,4 +1,4 @@
-// Every call that the engine makes fails once, alone and for good.
+// Makes every call of the engine fail once, alone and for good.
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
@@ -29,7 +29,7 @@ nlohmann::json Model() {
        LayerJson("Dense", {{"units", 3}, {"activation", "softmax"}})});
 }
 
-// All that a worker does with a device, from its start to its end.
+// Everything that a worker does with a device, from start to end.
 class Life {
  public:
   Life(int64_t fail_call, bool sticky) {
@@ -51,14 +51,14 @@ class Life {
     if (!started.ok()) return;
     Variables variables(**program);
     variables.Randomise(3);
-    // As memory that a worker shares with its ps is.
+    // Memory in whole pages, like the memory that a worker shares with its ps.
     std::vector<PageFloats> memory;
     for (const Floats& value : variables.values) memory.emplace_back(value.begin(), value.end());
     const std::vector<std::span<const float>> values(memory.begin(), memory.end());
     for (const auto& value : values) device.Pin(value.data(), value.size_bytes());
     std::map<size_t, Floats> early;
     (*program)->OnGradient([&](size_t v) { early[v] = variables.gradients[v]; });
-    for (uint32_t step = 0; step < 5; ++step) {  // from the third on as a graph
+    for (uint32_t step = 0; step < 5; ++step) {  // a graph from the third step on
       if (step == 4) (void)device.TakeSpans(true);
       Twice([&]() -> absl::StatusOr<Floats> {
         early.clear();
@@ -92,14 +92,14 @@ class Life {
 
   absl::Status started;
   std::vector<absl::StatusOr<Floats>> results;
-  std::vector<absl::Status> failed;  // and was done once more
+  std::vector<absl::Status> failed;  // failed, and then done once more
   std::set<std::string> names;
   int64_t calls = 0;
-  size_t reported = 0, reported_wrong = 0;  // gradients of steps that did not fail
+  size_t reported = 0, reported_wrong = 0;  // gradients of steps that succeeded
   std::string wrong;
 
  private:
-  // As the trainer does.
+  // Repeats a failed step once, as the trainer does.
   template <class Work>
   void Twice(const Work& work) {
     absl::StatusOr<Floats> result = work();
@@ -113,7 +113,7 @@ class Life {
   const Batch schema_ = SchemaOf({5, 5, 1}, {});
 };
 
-// Warnings of what is not a graph are many here.
+// Silences the many warnings about steps that are no graphs.
 struct Quiet {
   Quiet() { spdlog::set_level(spdlog::level::off); }
   ~Quiet() { spdlog::set_level(before); }
@@ -184,7 +184,7 @@ TEST_CASE("whichever call fails once, it is said or does not matter, and what fo
   }
   CHECK(refused > 10);
   CHECK(said > 100);
-  CHECK(unnoticed > 20);  // what only makes it faster, or ends it
+  CHECK(unnoticed > 20);  // calls whose failure only makes it slower, or happens at the end
 }
 
 TEST_CASE("whichever call is the first of a lost device, the worker learns that it is lost") {

@@ -1,5 +1,5 @@
-// NCCL on the processor: ranks, each a runtime in a thread of its own, meet at each sum. A rank
-// that does not come keeps the others waiting, as there, until somebody gives the group up.
+// NCCL on the processor: ranks, each a runtime in a thread of its own, meet at each all-reduce. As
+// in NCCL, a rank that does not come keeps the others waiting until the group is aborted.
 // Thread-safe.
 #pragma once
 
@@ -17,11 +17,12 @@ class HostGroup {
  public:
   explicit HostGroup(size_t ranks) : given_(ranks) {}
 
-  // When all ranks have come. INTERNAL: they do not ask for the same; DATA_LOSS: it was given up.
+  // Returns when all ranks have come. INTERNAL if they do not ask for the same; DATA_LOSS after
+  // Abort.
   absl::Status Sum(size_t rank, std::vector<DeviceFloats> arrays);
   void Abort();
   bool aborted();
-  int sums();  // that were done
+  int sums();  // completed all-reduces
 
  private:
   std::mutex mu_;

@@ -1,4 +1,4 @@
-// The bodies compiled by the C++ compiler: the same two forms as in tensor/cuda/kernels.cu.
+// The bodies as compiled by the C++ compiler, in the two forms of tensor/cuda/kernels.cu.
 #include "tests/cuda_host/host_kernels.h"
 
 #include <vector>
@@ -24,7 +24,7 @@ void HostReduce(const void* bytes, const HostBlock& block) {
   const auto& args = *static_cast<const ReduceArgs<Body>*>(bytes);
   std::vector<Value> values(kThreads);
   const int part = static_cast<int>(block.y);
-  // What a GPU's threads do between two barriers.
+  // Does what a GPU's threads do between two barriers.
   const auto each = [&](auto&& work) {
     for (int t = 0; t < kThreads; ++t) {
       const int thread = block.backwards ? kThreads - 1 - t : t;

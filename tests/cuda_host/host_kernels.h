@@ -1,4 +1,4 @@
-// A block of a kernel's grid, as the processor runs it.
+// One block of a kernel's grid, as the processor runs it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace paracord::cuda {
 
 struct HostBlock {
   uint32_t blocks_x = 1, x = 0, y = 0;
-  bool backwards = false;  // the order of its threads
+  bool backwards = false;  // runs the threads in reverse order
 };
 using HostKernel = void (*)(const void* args, const HostBlock& block);
 

@@ -35,7 +35,7 @@ absl::Status CheckGemm(const GemmCall& call) {
       call.ldc < call.m || call.batch < 1) {
     return absl::InternalError("cublasLtMatmul: CUBLAS_STATUS_INVALID_VALUE");
   }
-  if (call.batch > 65535) {  // of some kernels: a dimension of the grid
+  if (call.batch > 65535) {  // some kernels have the batch in a dimension of the grid
     return absl::InternalError("cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED");
   }
   return absl::OkStatus();
@@ -86,7 +86,7 @@ HostConvMath::HostConvMath(const ConvCall& call, bool finishes)
   ConvShape shape = s_;
   shape.bias = adds_;
   shape.relu = finishes && s_.relu;
-  shape.x_bfloat16 = shape.y_bfloat16 = false;  // here they are read into float32
+  shape.x_bfloat16 = shape.y_bfloat16 = false;  // the operands are converted to float32 here
   conv_ = cpu_->MakeConv2D(shape).value();
 }
 

@@ -1,4 +1,4 @@
-// What cuBLAS and cuDNN compute, on the processor, in the layouts that they document.
+// The computations of cuBLAS and cuDNN on the processor, in the layouts that they document.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace paracord::cuda {
 
-// As cuBLAS and cuDNN refuse arguments.
+// Refuse arguments as cuBLAS and cuDNN do.
 absl::Status CheckGemm(const GemmCall& call);
 absl::Status CheckConv(const ConvCall& call);
 
-// One of a batch: C = alpha op(A) op(B), column-major. TF32, where there is it: of operands rounded
-// to 11 bits.
+// Computes one product of a batch: C = alpha op(A) op(B), column-major. With TF32, operands are
+// rounded to 11 bits.
 void HostGemm(const GemmCall& call, bool has_tf32, const void* a, const void* b, float* c);
 
-// NHWC images; the filter is (out, height, width, in / groups).
+// Convolutions of NHWC images; the filter is (out, height, width, in / groups).
 class HostConvMath {
  public:
-  // `finishes`: the way forward adds the bias and has its ReLU.
+  // `finishes` says that Forward adds the bias and applies the ReLU.
   HostConvMath(const ConvCall& call, bool finishes);
   void Forward(const void* x, const void* w, const void* bias, void* y);
   void BackwardData(const void* w, const void* dy, void* dx);
@@ -31,7 +31,7 @@ class HostConvMath {
   using Floats = std::vector<float>;
   Floats Read(const void* tensor, int64_t n) const;
   void Write(const Floats& from, void* tensor) const;
-  // Of cuDNN's filter, the CPU engine's kernel (height, width, in / groups, out), and back.
+  // Convert cuDNN's filter to the CPU engine's kernel (height, width, in / groups, out), and back.
   Floats Kernel(const void* w) const;
   Floats Filter(const Floats& kernel) const;
 

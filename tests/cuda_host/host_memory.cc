@@ -21,7 +21,7 @@
 namespace paracord::cuda {
 namespace {
 
-// A NaN that no arithmetic gives, and in either half one of bfloat16.
+// A NaN that no arithmetic gives; each half is such a NaN of bfloat16.
 constexpr uint16_t kNeverHalf = 0x7fba;
 constexpr uint32_t kNever = kNeverHalf << 16 | kNeverHalf;
 
@@ -145,7 +145,7 @@ bool HostMemory::Allows(const void* at, size_t bytes, bool written, const char* 
     return false;
   }
   if (!written) return true;
-  // Of a structure its first word: there may be gaps in it.
+  // Only the first word of a structure is checked, because it may have padding.
   const size_t checked = bytes > 8 && bytes % 4 == 0 && bytes < 128 ? 4 : bytes;
   for (size_t i = 0; i < checked; i += 4) {
     if (!IsNever(from + i, checked - i)) continue;

@@ -1,6 +1,6 @@
-// A device's memory on the processor: allocations of their own, guarded and filled with a pattern
-// that no result is, so that what lies outside, was freed or was never written is found. Owned by
-// HostRuntime; one thread.
+// A device's memory on the processor. Allocations are guarded and filled with a pattern that no
+// computation gives, so that accesses out of bounds, after a free, or of unwritten memory are
+// found. Owned by HostRuntime; one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ class HostMemory {
  public:
   ~HostMemory();
   void* Allocate(size_t bytes);
-  bool Free(void* memory);  // false: not there, or freed before
+  bool Free(void* memory);  // false: it does not exist, or is freed already
   size_t live() const { return live_; }
-  // From now on what lies in the allocation is the parts that are used of it.
+  // From now on only those bytes of the allocation may be accessed that are used as parts of it.
   void Part(void* allocation);
   void Use(void* part, size_t bytes);
   void Unuse(void* part);
 
-  // Whether [at, at + bytes) is within an allocation that lives; `written`: and was written. Else
-  // notes what is wrong.
+  // True if [at, at + bytes) is within a live allocation and, with `written`, was written.
+  // Otherwise records the error.
   bool Allows(const void* at, size_t bytes, bool written, const char* who);
-  // The first thing that was wrong; empty: nothing.
+  // The first error; empty if there is none.
   const std::string& wrong() const { return wrong_; }
   void Note(const std::string& wrong) {
     if (wrong_.empty()) wrong_ = wrong;
   }
-  // While the host's code runs, ASan forbids what lies on the device.
+  // Makes ASan forbid or allow accesses to device memory by the host's code.
   void Show(bool to_host_code);
 
  private:
@@ -39,7 +39,7 @@ class HostMemory {
     char* begin = nullptr;
     size_t bytes = 0;
     bool lives = true;
-    bool parted = false;  // its parts count
+    bool parted = false;  // only its parts may be accessed
   };
   static constexpr size_t kGuard = 64;
   const Allocation* Find(const char* at);
@@ -47,8 +47,7 @@ class HostMemory {
   void CheckGuards(const Allocation& allocation);
 
   std::map<const char*, Allocation> allocations_;  // by begin; freed ones stay
-  std::map<const char*, Allocation> parts_;        // of those that are parted; as long as there
-                                                   // is no other in its place
+  std::map<const char*, Allocation> parts_;  // parts of allocations, until others take their place
   const Allocation* last_[4] = {};
   size_t next_ = 0, live_ = 0;
   std::string wrong_;

@@ -19,10 +19,10 @@
 namespace paracord::cuda {
 namespace {
 
-// Whose kernel runs, for MayRead and MayWrite.
+// The memory and name of the running kernel, for MayRead and MayWrite.
 thread_local HostMemory* running_memory = nullptr;
 thread_local const char* running_kernel = "";
-// As cudaSetDevice's.
+// The device that cudaSetDevice selected in this thread.
 thread_local size_t current_device = 0;
 
 class HostRuntime : public Runtime {
@@ -104,7 +104,7 @@ class HostRuntime : public Runtime {
   void AbortGroup() override { options_.group->Abort(); }
 
   absl::Status Call(const char* name);
-  // Of the device that the thread uses, whichever runtime it is asked of. For convolutions too.
+  // Counts a call on the thread's device, whichever runtime it is made on; also by convolutions.
   absl::Status CallHere(const char* name);
   absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0) {
     return streams_.Ask(stream, what, std::move(work), bytes);
@@ -128,8 +128,8 @@ class HostRuntime : public Runtime {
   bool failed_ = false;
   absl::Status group_status_;
   std::map<void*, size_t> sizes_;
-  std::map<const char*, size_t> pinned_;                  // ranges of the host
-  std::map<void*, std::unique_ptr<char[]>> host_memory_;  // of them, those allocated here
+  std::map<const char*, size_t> pinned_;                  // ranges of host memory
+  std::map<void*, std::unique_ptr<char[]>> host_memory_;  // allocated here
 };
 
 HostRuntime::~HostRuntime() {
@@ -146,7 +146,7 @@ absl::Status HostRuntime::Call(const char* name) {
   if (options_.called) options_.called(name);
   if (number == options_.fail_call || (options_.sticky && failed_)) {
     failed_ = true;
-    // cuBLAS and cuDNN have no error of their own for a device that is lost.
+    // cuBLAS and cuDNN have no error of their own for a lost device.
     const bool says = options_.sticky && std::string_view(name).starts_with("cuda");
     const auto code = says ? absl::StatusCode::kDataLoss : absl::StatusCode::kInternal;
     return absl::Status(code, absl::StrCat(name, ": failed as asked, call ", number));
@@ -240,7 +240,7 @@ bool HostRuntime::Overlaps(const char* begin, size_t bytes) const {
   const auto after = pinned_.lower_bound(begin + bytes);
   if (after == pinned_.begin()) return false;
   const auto& [at, size] = *std::prev(after);
-  return at + (size + page - 1) / page * page > begin;  // pages are pinned whole
+  return at + (size + page - 1) / page * page > begin;  // whole pages are pinned
 }
 
 absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t bytes,
@@ -271,7 +271,7 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
         },
         bytes);
   }
-  if (!streams_.capturing()) std::memset(to, 0xff, bytes);  // until it is there it is a NaN
+  if (!streams_.capturing()) std::memset(to, 0xff, bytes);  // NaN until the copy is done
   return Ask(
       stream, "copy to the host",
       [this, from, to, bytes, lives] {
@@ -283,7 +283,7 @@ absl::Status HostRuntime::Copy(CopyKind kind, const void* from, void* to, size_t
 }
 
 absl::Status HostRuntime::Synchronize(Stream stream) {
-  // An error here is of work that was done; of a device that is lost nothing runs any more.
+  // An error here is one of work in flight; on a lost device nothing runs any more.
   absl::Status status = Call("cudaStreamSynchronize");
   if (options_.sticky && failed_) return status;
   RETURN_IF_ERROR(streams_.Run(stream));
@@ -308,7 +308,7 @@ absl::Status HostRuntime::AllReduce(std::span<const DeviceFloats> arrays, Stream
     for (const DeviceFloats& array : all) {
       const size_t bytes = static_cast<size_t>(array.n) * sizeof(float);
       memory_.Allows(array.data, bytes, /*written=*/false, "ncclAllReduce");
-      // After an error there may be anything.
+      // After an error the array may hold anything.
       if (!failed_) memory_.Allows(array.data, bytes, /*written=*/true, "ncclAllReduce");
     }
     const absl::Status summed = options_.group->Sum(options_.rank, all);
@@ -330,7 +330,7 @@ absl::Status HostRuntime::BeginCapture(Stream stream) {
 }
 
 absl::StatusOr<StepGraph> HostRuntime::EndCapture(Stream stream) {
-  // What was captured is lost whatever comes.
+  // The capture is lost in any case.
   absl::StatusOr<StepGraph> graph = streams_.EndCapture(stream);
   const absl::Status called = Call("cudaStreamEndCapture");
   if (called.ok() || !graph.ok()) return graph;
@@ -446,7 +446,7 @@ class HostConvolution : public Convolution {
     if (!(runtime_.options().computes.*way)) return absl::UnimplementedError("not of this size");
     return runtime_.CallHere(name);
   }
-  // Whose vectors and tensor cores read so many at once.
+  // Vectors and tensor cores read 16 bytes at once.
   static bool Aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
   bool May(void* workspace, std::initializer_list<Tensor> operands, const Tensor& result) {
     const char* const who = "cudnnConvolution";
@@ -478,7 +478,7 @@ absl::StatusOr<std::unique_ptr<Convolution>> HostRuntime::MakeConvolution(const 
   const absl::Status called = CallHere("cudnnBackendFinalize");
   if (!options_.convolutions) return absl::UnimplementedError("CUDNN_STATUS_NOT_SUPPORTED");
   RETURN_IF_ERROR(called.ok() ? CheckConv(call) : called);
-  // The quickest asks for so much, others for less.
+  // The fastest engine asks for this much workspace, others for less.
   const size_t workspace = options_.workspace ? options_.workspace(call.shape.batch) : 1000;
   return std::make_unique<HostConvolution>(*this, call, std::min(workspace, call.workspace_max));
 }

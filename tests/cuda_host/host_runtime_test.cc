@@ -1,4 +1,4 @@
-// The table itself: what it is there to find it does find.
+// Tests of the Runtime on the processor: it finds the errors that it is meant to find.
 #include "tests/cuda_host/host_runtime.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST_CASE("what a kernel may not do is found") {
     table.Map(10, AffineBody{1, 0, x, y}, table.one);
     has(table.Wrong(table.one), "never written");
   }
-  for (const int64_t from : {0, 1}) {  // bfloat16, in either half of a word
+  for (const int64_t from : {0, 1}) {  // an unwritten bfloat16 in either half of a word
     Table table;
     float *x = table.New(10), *y = table.New(10);
     const Tensor written(reinterpret_cast<uint16_t*>(x));
@@ -151,7 +151,8 @@ TEST_CASE("what the libraries refuse is refused") {
   PageFloats host(4 * floats);
   float* x = table.New(64);
   CHECK(table.runtime->PinHost(host.data() + floats, page + 4).ok());
-  // Overlaps, from either end; a neighbour does not, which begins with the next page.
+  // Overlapping ranges are refused at either end; a neighbour that begins with the next page is
+  // not.
   refused(table.runtime->PinHost(host.data(), page + 4), "cudaHostRegister: registered");
   refused(table.runtime->PinHost(host.data() + 2 * floats, 4), "cudaHostRegister: registered");
   CHECK(table.runtime->PinHost(host.data() + 3 * floats, 4).ok());
@@ -160,7 +161,7 @@ TEST_CASE("what the libraries refuse is refused") {
   refused(table.runtime->Copy(CopyKind::kToDevice, host.data() + 2 * floats + 8, x, 4, table.one),
           "invalid argument");
   ConvShape shape{.batch = 1, .in_channels = 1, .out_channels = 1};
-  shape.height = shape.width = {.in = 4, .out = 3, .size = 3};  // 2 there are
+  shape.height = shape.width = {.in = 4, .out = 3, .size = 3};  // a size of 2 would be right
   refused(table.runtime->MakeConvolution({.shape = shape}).status(), "BAD_PARAM");
 }
 
@@ -270,7 +271,7 @@ TEST_CASE("the host waits for as much as an event says, of a graph that records 
     const StepGraph graph = runtime.EndCapture(table.one).value();
     for (int launch = 0; launch < 3; ++launch) {
       std::fill_n(host, 20, 0.f);
-      CHECK(runtime.AwaitEvent(event).ok());  // of before
+      CHECK(runtime.AwaitEvent(event).ok());  // the record before the launch
       CHECK(host[9] == 0);
       CHECK(runtime.LaunchGraph(graph, table.one).ok());
       CHECK(runtime.AwaitEvent(event).ok());

@@ -40,7 +40,7 @@ HostStreams::Queue* HostStreams::Find(Stream stream) {
   return found == streams_.end() ? nullptr : found->second.get();
 }
 
-// Where its tasks are kept; null: they are not.
+// The queue in which the capture keeps the stream's tasks; null if the stream is not captured.
 HostStreams::Queue* HostStreams::Captured(Queue* queue) {
   if (capture_ == nullptr) return nullptr;
   const auto found = capture_->tasks.find(queue);
@@ -93,7 +93,7 @@ absl::Status HostStreams::Wait(Stream stream, Event event) {
   if (at == nullptr || found == events_.end()) return absl::InternalError("cudaStreamWaitEvent");
   if (capture_ != nullptr) {
     const auto own = capture_->events.find(found->second.get());
-    if (own != capture_->events.end()) {  // which makes the stream part of the capture
+    if (own != capture_->events.end()) {  // this makes the stream part of the capture
       if (Captured(at) == nullptr && !at->empty()) {
         return Forbidden("cudaStreamWaitEvent of a stream with work of before");
       }
@@ -129,7 +129,7 @@ bool HostStreams::Ready(const Queue& queue) {
   return queue.front().wait == nullptr || queue.front().wait->done >= queue.front().number;
 }
 
-// One task of any stream that may go on. False: none may.
+// Runs one task of any stream that may continue. Returns false if none may.
 bool HostStreams::RunOne() {
   std::erase_if(branches_, [](const auto& branch) { return branch->empty(); });
   std::vector<Queue*> ready;
@@ -195,7 +195,7 @@ absl::Status HostStreams::BeginCapture(Stream stream) {
   return absl::OkStatus();
 }
 
-// The main stream waits for the end of it.
+// True if the main stream waits for the end of the queue.
 bool HostStreams::Joined(const HostGraph& graph, const Queue* queue) const {
   if (queue == graph.main) return true;
   const Queue& tasks = graph.tasks.at(const_cast<Queue*>(queue));
@@ -229,7 +229,7 @@ absl::Status HostStreams::LaunchGraph(StepGraph graph, Stream stream) {
   if (found == graphs_.end() || at == nullptr || capture_ != nullptr) {
     return absl::InternalError("cudaGraphLaunch: invalid argument");
   }
-  std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // of this launch
+  std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // the events of this launch
   const auto own = [&](const std::shared_ptr<HostEvent>& event) -> std::shared_ptr<HostEvent> {
     if (event == nullptr) return nullptr;
     auto& mine = events[event.get()];

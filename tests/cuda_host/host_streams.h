@@ -1,5 +1,5 @@
 // Streams, events and captured graphs on the processor: queues whose tasks run when somebody waits,
-// in an order that a seed chooses as far as streams and events allow. Owned by HostRuntime; one
+// in an order that a seed chooses within what streams and events allow. Owned by HostRuntime; one
 // thread.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace paracord::cuda {
 
 class HostStreams {
  public:
-  // `done`: is told each task; may be empty.
+  // `done` is called with each task as it runs; it may be empty.
   HostStreams(HostMemory& memory, uint64_t seed,
               std::function<void(const char* what, size_t bytes)> done)
       : memory_(memory), random_(seed), done_(std::move(done)) {}
@@ -30,7 +30,7 @@ class HostStreams {
   Stream CreateStream();
   void DestroyStream(Stream stream) { streams_.erase(stream); }
   absl::Status Ask(Stream stream, const char* what, std::function<void()> work, size_t bytes = 0);
-  // All that was asked of it.
+  // Runs all tasks of the stream.
   absl::Status Run(Stream stream);
 
   enum class EventKind { kPlain, kTimed, kOfHost };
@@ -39,9 +39,9 @@ class HostStreams {
   bool GraphRecords(Event event) const;
   absl::Status Record(Event event, Stream stream);
   absl::Status Wait(Stream stream, Event event);
-  // Until it is as recorded last.
+  // Runs tasks until the event's last record is reached.
   absl::Status Await(Event event);
-  // In tasks.
+  // The number of tasks that ran between two events.
   absl::StatusOr<int64_t> Between(Event from, Event to);
 
   absl::Status BeginCapture(Stream stream);
@@ -49,18 +49,18 @@ class HostStreams {
   absl::Status LaunchGraph(StepGraph graph, Stream stream);
   void DestroyGraph(StepGraph graph) { graphs_.erase(graph); }
   bool capturing() const { return capture_ != nullptr; }
-  // While a capture is under way this makes it one that fails.
+  // Makes a capture in progress fail.
   absl::Status Forbidden(const char* what);
 
-  // What was not destroyed; "" if all was.
+  // Names what was not destroyed; "" if all was.
   std::string Left() const;
 
  private:
   struct HostEvent {
     uint64_t recorded = 0, done = 0;
     EventKind kind = EventKind::kPlain;
-    bool captured = false;  // by its last record, which nothing but that capture may wait for
-    int64_t at = 0;         // by the count of tasks
+    bool captured = false;  // last recorded in a capture; only that capture may wait for it
+    int64_t at = 0;         // when it was reached, as a count of tasks
   };
   struct Task {
     const char* what = "";
@@ -68,13 +68,13 @@ class HostStreams {
     std::function<void()> work;
     std::shared_ptr<HostEvent> record, wait;
     uint64_t number = 0;   // of the record
-    bool outside = false;  // of a graph: it records the event itself
+    bool outside = false;  // in a graph: records the event outside of the graph, too
   };
   using Queue = std::deque<Task>;
   struct HostGraph {
     Queue* main = nullptr;
-    std::map<Queue*, Queue> tasks;                            // by the stream they were asked of
-    std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // as recorded last
+    std::map<Queue*, Queue> tasks;  // by the stream on which they were issued
+    std::map<HostEvent*, std::shared_ptr<HostEvent>> events;  // the last record of each event
     std::string broken;
   };
 
@@ -92,7 +92,7 @@ class HostStreams {
   std::map<Event, std::shared_ptr<HostEvent>> events_;
   std::unique_ptr<HostGraph> capture_;
   std::map<StepGraph, std::unique_ptr<HostGraph>> graphs_;
-  std::vector<std::unique_ptr<Queue>> branches_;  // of graphs that were launched
+  std::vector<std::unique_ptr<Queue>> branches_;  // of launched graphs
 };
 
 }  // namespace paracord::cuda

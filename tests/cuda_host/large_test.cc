@@ -1,5 +1,4 @@
-// What shows only where there is more to do than a GPU does at once: sizes are the processor's, or
-// a GPU's.
+// Sizes that exceed what a GPU does at once. They are smaller on the processor than on a GPU.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -12,7 +11,7 @@ namespace {
 using Floats = std::vector<float>;
 
 TEST_CASE("what is longer than all threads together is done to its end") {
-  const int64_t n = OnGpu() ? 50000003 : (1 << 21) + 1000;  // there are 2^21 threads at most
+  const int64_t n = OnGpu() ? 50000003 : (1 << 21) + 1000;  // there are at most 2^21 threads
   const auto ops = CudaUnderTest(true);
   ops->Enter();
   Floats x(static_cast<size_t>(n)), back(x.size());
@@ -29,8 +28,9 @@ TEST_CASE("what is longer than all threads together is done to its end") {
 }
 
 TEST_CASE("each column has its own numbers, whether a thread has one or several of them") {
-  const int64_t n = OnGpu() ? 50000000 : (1 << 20) + 70000;  // there are 2^20 threads at most
-  for (const int64_t columns : {64, 48}) {                   // which divide that, and do not
+  const int64_t n = OnGpu() ? 50000000 : (1 << 20) + 70000;  // there are at most 2^20 threads
+  // One that divides the number of threads, and one that does not.
+  for (const int64_t columns : {64, 48}) {
     INFO(columns << " columns");
     const NormShape s{.by_column = true, .rows = n / columns, .columns = columns};
     const int64_t all = s.rows * columns;
@@ -82,12 +82,13 @@ TEST_CASE("a product of more matrices than a dimension of the grid has blocks is
   CHECK(y == right);
 }
 
-// As of an id that pads. To the bit, so that it does not matter how many are added at once.
+// The ids resemble padding. Sums must be equal to the bit, however many elements are added at once.
 TEST_CASE("a row that most places are added to has their sum in their order, as rows of few have") {
   const int64_t count = OnGpu() ? 100000 : 3000, width = 3, rows = 60;
   Floats ids(static_cast<size_t>(count), 0), dy(static_cast<size_t>(count * width));
   size_t at = 1;
-  for (int64_t row = 1; row < rows; ++row) {  // as many times as its number, and none of 50
+  // Row r occurs r times, except 50, which does not occur.
+  for (int64_t row = 1; row < rows; ++row) {
     for (int64_t i = 0; i < row && row != 50; ++i)
       ids[7 * at++ % ids.size()] = static_cast<float>(row);
   }

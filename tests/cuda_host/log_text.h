@@ -1,4 +1,4 @@
-// What is logged in the life of a Log, for tests.
+// Collects what is logged while a Log lives, for tests.
 #pragma once
 
 #include <algorithm>

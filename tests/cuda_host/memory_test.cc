@@ -1,4 +1,4 @@
-// Where the device's memory is given out.
+// The allocation of the device's memory.
 #include "tensor/cuda/memory.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ TEST_CASE("after a plan the same again needs no more of the device") {
     CHECK(free() == 100000 - planned);
     run(false);
     CHECK(free() == 100000 - planned);
-    // What was not planned is had all the same, and given back.
+    // Memory that was not planned is still available, and is given back.
     run(true);
     CHECK(free() == 100000 - planned);
     CHECK_FALSE(memory.Give(&wrong).ok());

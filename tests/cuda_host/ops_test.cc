@@ -1,4 +1,4 @@
-// Every operation of the seam on both engines, with random shapes.
+// Every operation of Ops on both engines, with random shapes.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -58,7 +58,7 @@ WindowAxis RandomAxis(Random& random, bool dilate) {
   axis.stride = random.Size(3);
   if (dilate && axis.stride == 1) axis.dilation = random.Size(2);
   const int64_t reach = (axis.size - 1) * axis.dilation + 1;
-  if (random.Coin()) {  // same
+  if (random.Coin()) {  // "same"
     axis.out = (axis.in + axis.stride - 1) / axis.stride;
     const int64_t pad = std::max<int64_t>((axis.out - 1) * axis.stride + reach - axis.in, 0);
     axis.pad_before = pad / 2;
@@ -87,12 +87,12 @@ TEST_CASE("convolutions are those of the CPU, by cuDNN and without it") {
     const int64_t size = s.height.size * s.width.size * s.in_channels / s.groups * s.out_channels;
     const Floats x = random.Numbers(in), kernel = random.Numbers(size), dy = random.Numbers(out);
     const Floats bias = random.Numbers(s.out_channels);
-    size_t before[4] = {};  // as of slices of a batch
+    size_t before[4] = {};  // offsets as in slices of a batch
     for (size_t& floats : before) floats = seed % 3 == 0 ? static_cast<size_t>(random.Size(5)) : 0;
     for (const bool cudnn : {true, false}) {
       Compare(
           [&](Side& side) {
-            // Padding that differs between both ends takes another way then.
+            // Padding that differs between both ends then takes another path.
             const bool tf32 = !OnGpu() && seed % 2 == 1;
             side.ops().AllowOperands(tf32 ? Operands::kTf32 : Operands::kFloat32);
             auto conv = side.ops().MakeConv2D(s).value();
@@ -120,8 +120,10 @@ TEST_CASE("pooling is that of the CPU, among equal maxima too") {
     PoolShape s{random.Coin(), random.Size(3), random.Size(5), RandomAxis(random, false),
                 RandomAxis(random, false)};
     if (seed == 2) s.max = false;
-    if (seed == 2) s.width = {.in = 1500, .out = 1, .size = 1500, .stride = 1500};  // by parts
-    if (seed % 3 == 1) s.channels = 32 + 4 * random.Size(2) - seed % 2;  // several a thread, or not
+    // Summed in parts.
+    if (seed == 2) s.width = {.in = 1500, .out = 1, .size = 1500, .stride = 1500};
+    // Several channels for a thread, or one.
+    if (seed % 3 == 1) s.channels = 32 + 4 * random.Size(2) - seed % 2;
     const int64_t in = s.batch * s.height.in * s.width.in * s.channels;
     const int64_t out = s.batch * s.height.out * s.width.out * s.channels;
     const Floats x = random.Coin() ? random.Numbers(in) : random.Ids(in, 3);
@@ -449,7 +451,7 @@ TEST_CASE("losses and their gradients are those of the CPU") {
       const bool weighted = random.Coin(), zeros_and_ones = random.Coin();
       const int64_t n = s.rows * s.columns;
       const Floats outputs = random.Numbers(n, s.from_logits ? -3 : 0.05f, s.from_logits ? 3 : 1);
-      // Of class indices whatever is given is clipped.
+      // With class indices any output is clipped.
       const Floats positive = random.Numbers(n, sparse ? -0.5f : 0.05f, sparse ? 1.5f : 1);
       const Floats& y = s.from_logits && (kind <= 2 || focal) ? outputs : positive;
       Floats t = sparse ? random.Ids(s.rows, s.columns)

@@ -1,5 +1,5 @@
-// Copies beside what is computed: they are right in any order of the streams, and they do not wait
-// for more than they must.
+// Copies that overlap with computation: they are right in any order of the streams, and wait for no
+// more than they must.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -35,7 +35,7 @@ nlohmann::json Layers() {
                          LayerJson("Dense", {{"units", 10}})});
 }
 
-// A step; its gradients, and in which order the device did what.
+// Takes one step and returns its gradients; `done` gets the order in which the device did its work.
 Floats Step(std::unique_ptr<Ops> ops, std::vector<Done>* done) {
   const Batch schema = SchemaOf({40}, {10});
   const auto program =
@@ -77,7 +77,7 @@ TEST_CASE("layers compute while later parameters are still copied and gradients 
     };
     computed_early += at("matmul", 0, false) < at("copy to the device", kLastKernel, false) ? 1 : 0;
     gone_early += at("copy to the host", kLastKernel, false) < at("matmul", 0, true) ? 1 : 0;
-    // But not before they are there.
+    // They must not run before their operands exist.
     CHECK(at("copy to the device", kFirstKernel, false) < at("matmul", 0, false));
     CHECK(at("copy to the host", kFirstKernel, false) > at("matmul", 0, true));
   }
@@ -89,7 +89,7 @@ TEST_CASE("gradients are handed out while the device still computes, in graphs t
   int early = 0, launched = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<Done> done;
-    std::vector<size_t> reported;  // after so much was done
+    std::vector<size_t> reported;  // the number of tasks done at each report
     cuda::HostOptions options;
     options.seed = seed;
     options.done = [&](const char* what, size_t bytes) { done.push_back({what, bytes}); };
@@ -165,7 +165,8 @@ TEST_CASE("memory that is pinned is copied from and to where it is") {
   ops->Pin(back.data(), back.size() * sizeof(float));
   const DeviceArray device = ops->Allocate(500).value();
   ops->UploadBeside(500, host.data(), device.get());
-  host.assign(500, 5.f);  // which is not allowed, and shows that nobody has copied it
+  // Forbidden by the contract; it shows that the data was not copied at once.
+  host.assign(500, 5.f);
   ops->Download(500, device.get(), back.data());
   REQUIRE(ops->Finish().ok());
   CHECK(back[0] == 5.f);
@@ -218,7 +219,7 @@ TEST_CASE("a trace shows copies both ways beside what computes") {
     CHECK(add.end_us <= to_host.begin_us);
     if (to_host.end_us < spans[8].begin_us) ++beside;
     step();
-    CHECK(ops->TakeSpans(true).empty());  // it was off
+    CHECK(ops->TakeSpans(true).empty());  // recording was off
   }
   CHECK(beside > 3);
 }

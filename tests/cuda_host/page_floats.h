@@ -1,4 +1,4 @@
-// Memory of whole pages of its own, as that which processes share is: only such is pinned.
+// Memory in whole pages, like memory that processes share; only such memory can be pinned.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ struct PageAllocator {
   using value_type = T;
   PageAllocator() = default;
   template <class U>
-  PageAllocator(const PageAllocator<U>&) {}  // NOLINT: as allocators are
+  PageAllocator(const PageAllocator<U>&) {}  // NOLINT: implicit, as in all allocators
   T* allocate(size_t n) {
     const size_t page = PageBytes();
     void* const memory = std::aligned_alloc(page, (n * sizeof(T) + page - 1) / page * page);

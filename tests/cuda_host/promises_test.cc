@@ -1,4 +1,4 @@
-// What a device promises beside its numbers.
+// Properties that a device promises besides its numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -63,7 +63,7 @@ Results Compute(std::unique_ptr<Ops> ops, Operands operands) {
   return results;
 }
 
-// The largest difference, of the largest number.
+// The largest difference, as a share of the largest number.
 double Off(const Floats& got, const Floats& wanted) {
   double off = 0, largest = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -74,14 +74,14 @@ double Off(const Floats& got, const Floats& wanted) {
   return off / largest;
 }
 
-// On a GPU what a convolution is computed with is cuDNN's choice.
+// On a GPU cuDNN chooses how a convolution is computed.
 TEST_CASE("TF32 is near float32, and is not the same") {
   const Results wanted = Compute(MakeCpuOps(1), Operands::kFloat32);
   const Results whole = Compute(CudaUnderTest(true), Operands::kFloat32);
   const Results rounded = Compute(CudaUnderTest(true), Operands::kTf32);
   CHECK(Off(whole.product, wanted.product) < 5e-6);
   CHECK(Off(whole.convolution, wanted.convolution) < 5e-6);
-  // Tensor cores that have the one have the other.
+  // GPUs whose tensor cores have bfloat16 also have TF32.
   if (CudaUnderTest(true)->has_bfloat16()) CHECK(Off(rounded.product, wanted.product) > 2e-5);
   CHECK(Off(rounded.product, wanted.product) < 5e-3);
   CHECK(Off(rounded.convolution, wanted.convolution) < 5e-3);
@@ -100,7 +100,7 @@ TEST_CASE("memory that the device has not is refused with its size, and the engi
   const auto ops = CudaUnderTest(true);
   ops->Enter();
   CheckRefused(ops->Allocate(kTooMuch).status(), kTooMuch);
-  std::vector<DeviceArray> blocks;  // until it is full; the processor's would be
+  std::vector<DeviceArray> blocks;  // fill the device; the processor's memory is not filled
   while (OnGpu()) {
     absl::StatusOr<DeviceArray> block = ops->Allocate(kBlock);
     if (!block.ok()) {
@@ -134,7 +134,7 @@ TEST_CASE(
   CHECK(build(10).status() == absl::OkStatus());
 }
 
-// As a worker trains: of memory that is pinned, with the epoch's last batch smaller than others.
+// Trains as a worker does: from pinned memory, with an epoch's last batch smaller than the others.
 TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
   constexpr uint32_t kSteps = 40;
   const Batch schema = SchemaOf({8, 8, 3}, {});
@@ -170,7 +170,7 @@ TEST_CASE("steps that repeat are graphs, and nothing is done in a slower way") {
     REQUIRE(loss.status() == absl::OkStatus());
   }
   CHECK(log.text() == "");
-  // From the third of each kind on.
+  // Steps of each kind are graphs from the third on.
   if (before.has_value()) CHECK(*GraphLaunches() - *before == kSteps - 2 - 2);
 }
 

@@ -1,4 +1,4 @@
-// Steps that repeat, launched as one.
+// Repeated steps that are launched as one graph.
 #include "tensor/cuda/replay.h"
 
 #include <catch2/catch.hpp>
@@ -19,8 +19,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// What varies between steps: the batch, the choices of dropout, noise and what moves images, the
-// parameters.
+// A model with everything that varies between steps: the batch, random numbers of dropout, noise
+// and image movements, and the parameters.
 nlohmann::json Model() {
   return SequentialJson(
       {LayerJson("RandomRotation", {{"factor", 0.3}}),
@@ -57,7 +57,7 @@ struct Training {
     }
     variables->Bind();
   }
-  // Loss and gradients of step number `step`; empty: an error.
+  // Loss and gradients of step `step`; empty after an error.
   Floats Step(uint32_t step, uint32_t examples = 4) {
     calls.clear();
     const auto loss =
@@ -141,7 +141,7 @@ TEST_CASE("where nothing can be captured or pinned, steps are done as before") {
       CHECK_FALSE(graphs.Launched());
       captures += graphs.calls["cudaStreamBeginCapture"];
     }
-    CHECK(captures == (pinned ? 1 : 0));  // and is not tried for ever
+    CHECK(captures == (pinned ? 1 : 0));  // and it is not tried forever
     CHECK(log.lines() == captures);
   }
 }
@@ -164,7 +164,7 @@ TEST_CASE("a graph that is not made or does not start costs a line of the log, a
     }
     CHECK(log.lines() == 1);
     CHECK(log.text().find(name) != std::string::npos);
-    // A step that could not be captured is not tried again; what was lost is made again.
+    // A step that could not be captured is not tried again; one that was lost is made again.
     CHECK(training.Launched() == (std::string(name) == "cudaGraphLaunch"));
   }
 }
@@ -212,7 +212,8 @@ TEST_CASE("what is traced is not a graph") {
   for (uint32_t step = 0; step < 9; ++step) {
     const bool traced = step >= 4 && step < 7;
     (void)graphs.raw->TakeSpans(traced);
-    // The program takes them, too, and says that no trace is on: what is noted begins anew.
+    // The program takes the spans, too, and says that no trace is on, so that recording starts
+    // anew.
     CHECK(graphs.Step(step) == plain.Step(step));
     CHECK(graphs.Launched() == (step >= 2 && !traced));
   }
@@ -248,7 +249,7 @@ TEST_CASE("an error of any call of steps in graphs is reported, and later steps 
   CHECK(reported > 50);
 }
 
-// The table alone.
+// The Runtime with Replay, without an engine.
 struct Table {
   explicit Table(cuda::HostOptions options = {}) {
     options.called = [this](const char* name) {
@@ -260,7 +261,8 @@ struct Table {
     device = static_cast<float*>(runtime->Malloc(kFloats * 4).value());
   }
   void Fill(float value, int64_t n) {
-    static cuda::MapArgs<cuda::FillBody> args;  // gaps are zero: the same is the same bytes
+    // Static, so that padding is zero and equal arguments are equal bytes.
+    static cuda::MapArgs<cuda::FillBody> args;
     args.body.value = value;
     args.body.y = device;
     args.n = n;
@@ -301,7 +303,7 @@ TEST_CASE("a step that goes another way is done as far as it came, and then as a
   table.Maps(12);  // longer
   REQUIRE(table.runtime->Synchronize(table.stream).ok());
   CHECK(table.Value() == 11);
-  table.Maps(5);  // another in the middle
+  table.Maps(5);  // a different call in the middle
   table.Maps(5, 100);
   REQUIRE(table.runtime->Synchronize(table.stream).ok());
   CHECK(table.Value() == 104);
@@ -326,7 +328,7 @@ TEST_CASE("graphs go with memory that they may be about") {
   REQUIRE(table.runtime->Free(memory).ok());
   for (const bool expected : {false, false, true}) CHECK(step() == expected);
   void* const host = table.runtime->AllocateHost(100).value();
-  table.Maps(5);  // in the middle of one
+  table.Maps(5);  // in the middle of a step
   REQUIRE(table.runtime->FreeHost(host).ok());
   table.Maps(5, 5);
   CHECK(table.Value() == 9);
@@ -362,9 +364,9 @@ TEST_CASE("a convolution may go while its calls are only compared so far") {
   };
   std::vector<std::string> names;
   REQUIRE(steps(-1, /*goes=*/false, &names).ok());
-  REQUIRE(std::count(names.begin(), names.end(), kCall) == 4);  // and one of the capture
+  REQUIRE(std::count(names.begin(), names.end(), kCall) == 4);  // and one more in the capture
   const auto last = std::find(names.rbegin(), names.rend(), kCall);
-  // Fails, so that the processor's convolution leaves nothing to be done later.
+  // The call fails, so that the processor's convolution leaves no task behind.
   const absl::Status asked = steps(names.rend() - last - 1, /*goes=*/true, nullptr);
   CHECK(asked.message().find("cudnnConvolutionForward: failed as asked") == 0);
 }

@@ -53,7 +53,7 @@ class Group {
     built = made.status();
     if (built.ok()) program = *std::move(made);
   }
-  // Ends all; what went wrong on any.
+  // Ends everything and returns the errors of all devices.
   std::string Wrong() {
     program.reset();
     std::string all;
@@ -67,7 +67,7 @@ class Group {
   std::vector<std::string> wrong_;
 
  public:
-  std::vector<int64_t> calls;  // of each, when it has ended
+  std::vector<int64_t> calls;  // of each device, at its end
   absl::Status built;
   std::unique_ptr<GradientProgram> program;
 };
@@ -90,7 +90,7 @@ void CheckSame(const Floats& got, const Floats& wanted) {
   }
 }
 
-// Over batches of which some have no part for each.
+// Compares scores over batches, some of which are too small to give every device a part.
 void CheckSameScores(GradientProgram& ours, GradientProgram& theirs, const Variables& variables,
                      const Batch& schema, uint32_t classes) {
   std::vector<MetricState> states, wanted;
@@ -105,13 +105,13 @@ void CheckSameScores(GradientProgram& ours, GradientProgram& theirs, const Varia
     INFO(name);
     CHECK(states[m].kind() == wanted[m].kind());
     REQUIRE(states[m].values_size() == wanted[m].values_size());
-    CHECK(states[m].values(1) == wanted[m].values(1));  // how many
+    CHECK(states[m].values(1) == wanted[m].values(1));  // the counts
     if (m > 0) CHECK(states[m].values(0) == wanted[m].values(0));
     CHECK(MetricValue(states[m]) == Approx(MetricValue(wanted[m])).epsilon(1e-4));
   }
 }
 
-// The same as one processor that computes every batch whole, or in as many slices.
+// Compares with one processor that computes every batch whole, or in as many slices.
 void CheckGroups(Job job, const Batch& schema, uint32_t classes, bool whole) {
   for (const size_t ranks : {2u, 3u}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -186,7 +186,7 @@ TEST_CASE("an evaluation is the work of all devices, and errors of any end it fo
   batch.targets[0].values[11] = 17;
   const absl::Status wrong = group.program->Evaluate(batch, variables.value_spans(), states);
   CHECK(absl::IsInvalidArgument(wrong));
-  CHECK(wrong.message().find("GPU") == std::string::npos);  // it is the batch's
+  CHECK(wrong.message().find("GPU") == std::string::npos);  // an error of the batch and of no GPU
   CHECK(states[0].values(1) == 12);
   CHECK(group.Wrong().empty());
 }
@@ -217,7 +217,7 @@ TEST_CASE("where a mask says how many rows count, it is those of all devices") {
     theirs.Randomise(3);
     for (const uint32_t examples : {6u, 5u, 2u, 1u}) {
       Batch batch = RandomBatch(schema, examples, 0, examples);
-      for (uint32_t e = 0; e < examples; ++e) {  // so that each has another number of steps
+      for (uint32_t e = 0; e < examples; ++e) {  // so that examples differ in their number of steps
         const size_t steps = 1 + e % 5;
         for (size_t i = steps * 2; i < 10; ++i) batch.inputs[0].values[e * 10 + i] = 0;
       }
@@ -254,7 +254,7 @@ TEST_CASE("sums begin while gradients are still computed") {
     REQUIRE(group.built.ok());
     Variables variables(*group.program);
     variables.Randomise(3, 0.05f);
-    for (uint32_t step = 0; step < 4; ++step) {  // at first they are held back
+    for (uint32_t step = 0; step < 4; ++step) {  // the first ones hold sums back
       for (auto& each : done) each.clear();
       REQUIRE(Step(*group.program, variables, RandomBatch(schema, 4, 0, 1), 1).ok());
     }
@@ -264,7 +264,7 @@ TEST_CASE("sums begin while gradients are still computed") {
       early += std::find(sum, each.end(), "matmul") != each.end() ? 1 : 0;
       CHECK(std::count(each.begin(), each.end(), "all-reduce") == 2);
     }
-    // One brings them to the host: six gradients, and the loss of each.
+    // One device downloads: six gradients, and the loss of each.
     CHECK(std::count(done[0].begin(), done[0].end(), "copy to the host") == 7);
     CHECK(std::count(done[1].begin(), done[1].end(), "copy to the host") == 1);
     CHECK(group.Wrong().empty());
@@ -272,7 +272,8 @@ TEST_CASE("sums begin while gradients are still computed") {
   CHECK(early > 3);
 }
 
-// What CUDA may do only when a GPU has nothing to do; a sum ends when all devices ask for it.
+// CUDA may do these calls only when a GPU is idle, while a sum ends only when all devices have
+// issued it.
 TEST_CASE("steps that may allocate or load code ask for their sums at the end, together") {
   const std::set<std::string> allocate = {"cudaMalloc",   "cudaFree",         "cudaHostAlloc",
                                           "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister"};
@@ -280,7 +281,8 @@ TEST_CASE("steps that may allocate or load code ask for their sums at the end, t
                                          "cudaEventCreate",     "cudaEventRecord",
                                          "cudaStreamWaitEvent", "ncclAllReduce"};
   std::mutex mu;
-  std::map<std::string, int> calls, beside;  // of a step; beside: while one waits for the other
+  // The calls of a step; `beside` counts those made while one device waits for the other.
+  std::map<std::string, int> calls, beside;
   int asked[2] = {};
   const Batch schema = SchemaOf({3}, {2});
   Group group(JobFor(WithLargeLayer(), "mse", 4), schema, 2, 1,
@@ -300,7 +302,7 @@ TEST_CASE("steps that may allocate or load code ask for their sums at the end, t
     beside.clear();
     const Batch batch = RandomBatch(schema, examples, 0, 1);
     REQUIRE(Step(*group.program, variables, batch, 1).ok());
-    const bool at_end = calls["ncclAllReduce"] == 2;  // else there are two of each
+    const bool at_end = calls["ncclAllReduce"] == 2;  // otherwise there are two for each device
     for (const auto& [name, count] : at_end ? beside : calls) {
       INFO(name << " with " << examples << " examples");
       CHECK(count > 0);
@@ -310,7 +312,7 @@ TEST_CASE("steps that may allocate or load code ask for their sums at the end, t
   };
   for (int round = 0; round < 2; ++round) {
     for (const bool expected : {true, true, true, false, false}) CHECK(held(4) == expected);
-    CHECK(held(3));  // as an epoch's last
+    CHECK(held(3));  // like an epoch's last batch
     for (const bool expected : {true, true, true, false}) CHECK(held(4) == expected);
     std::vector<MetricState> states;
     const Batch batch = RandomBatch(schema, 4, 0, 1);
@@ -348,7 +350,7 @@ absl::StatusOr<double> LossOf(GradientProgram& program, const Variables& variabl
   return MetricValue(states.at(0));
 }
 
-// A group anew for every call of a whole one that fails, once or for good.
+// Makes a new group for every call of a whole one, and lets that call fail once or for good.
 template <class Body>
 void WithEachFailure(const Group& whole, const Job& job, const Batch& schema, const Body& body) {
   for (const bool sticky : {false, true}) {
@@ -409,7 +411,7 @@ TEST_CASE("an error of any call of an evaluation is reported, and nobody waits f
   CHECK(failed > 100);
 }
 
-// No step hangs or is wrong: it is computed again, or the group is lost for good.
+// No step may hang or be wrong: it is computed again, or the group is lost for good.
 TEST_CASE("an error of any call of any device is reported, and nobody waits for ever") {
   const Batch schema = SchemaOf({5, 5, 2}, {});
   const Job job = JobFor(Regularized(), kSparse, 4);
@@ -418,7 +420,7 @@ TEST_CASE("an error of any call of any device is reported, and nobody waits for 
   Variables variables(*whole.program);
   variables.Randomise(3);
   std::vector<Floats> wanted;
-  for (uint32_t step = 0; step < 5; ++step) {  // the sums of the first are held back
+  for (uint32_t step = 0; step < 5; ++step) {  // the first one holds sums back
     wanted.push_back(Step(*whole.program, variables, batch(step), step).value());
   }
   REQUIRE(whole.Wrong().empty());

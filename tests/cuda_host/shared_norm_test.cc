@@ -1,4 +1,4 @@
-// A layer whose calls count differently, on a device that refuses memory in between.
+// A layer whose calls have different weights, on a device that refuses memory in between.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// "norm" twice, with a layer between that needs memory of its own.
+// A model that calls "norm" twice, with a layer in between that needs scratch memory.
 json Model() {
   return {{"class_name", "Functional"},
           {"config",
@@ -30,7 +30,7 @@ json Model() {
             {"output_layers", {{"head", 0, 0}}}}}};
 }
 
-// What the moving mean of "norm" is given in a step, or nothing where the device gave nothing.
+// The observation for the moving mean of "norm" in a step; empty if the device had no memory.
 std::vector<float> Observed(Ops& ops, int& refused) {
   const ModelSpec spec = ReadKerasModel(Model()).value();
   const std::vector<std::optional<Shape>> shapes = {Shape{4}};

@@ -1,5 +1,5 @@
-// What becomes of a convolution in 16 bits that cuDNN has not all of, and what of tensors that are
-// bfloat16 already.
+// Convolutions in 16 bits that cuDNN does not support completely, and convolutions of bfloat16
+// tensors.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Worth 16 bits on a GPU that has no TF32.
+// A shape for which 16 bits pay on a GPU without TF32.
 ConvShape Small() {
   const WindowAxis axis = {.in = 20, .out = 20, .size = 3, .pad_before = 1, .pad_after = 1};
   return {.batch = 1,
@@ -62,7 +62,7 @@ Outcome Convolve(cuda::HostOptions options, Operands operands = Operands::kFloat
   return outcome;
 }
 
-// Of the largest.
+// The largest difference, as a share of the largest number.
 double Off(const Floats& got, const Floats& wanted) {
   double off = 0, largest = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -107,8 +107,8 @@ TEST_CASE("a convolution in 16 bits rounds what both of its gradients read once"
         }) == 3);  // x, dy and the kernel
 }
 
-// Of tensors that are bfloat16, a convolution there and back: what is launched, in order, and y,
-// dx, dkernel and dbias.
+// A convolution of bfloat16 tensors, forward and backward: the names of the launches in order, and
+// y, dx, dkernel and dbias.
 struct ShortOutcome {
   std::vector<std::string> launched;
   std::vector<Floats> results;
@@ -162,7 +162,8 @@ TEST_CASE("a convolution of bfloat16 tensors reads and writes them where they li
   const auto launched = [](bool short_x, bool short_y) {
     return ConvolveShort({}, short_x, short_y).launched;
   };
-  // The kernel is rounded, and its gradient converted, on their way to and from cuDNN's layout.
+  // The kernel is rounded, and its gradient converted, while it is moved to and from cuDNN's
+  // layout.
   const char *const kMoves = "transpose", *const kBias = "bias to bfloat16";
   CHECK(launched(true, true) ==
         Names{kMoves, kBias, kForward, kOfKernel, kMoves, kOfBias, kOfBias, kMoves, kOfInput});
@@ -171,7 +172,7 @@ TEST_CASE("a convolution of bfloat16 tensors reads and writes them where they li
                                        "from 16 bits"});
   CHECK(launched(true, false) == Names{kMoves, kForward, "from 16 bits", "to bfloat16", kOfKernel,
                                        kMoves, kOfBias, kOfBias, kMoves, kOfInput});
-  // Where cuDNN does not add the bias.
+  // cuDNN does not add the bias here.
   cuda::HostOptions options;
   options.directions.finishes = false;
   const ShortOutcome apart = ConvolveShort(std::move(options), true, true);
@@ -281,7 +282,7 @@ TEST_CASE("each call of a convolution in 16 bits may fail, and is reported") {
     cuda::HostOptions options;
     options.fail_call = fails;
     const absl::Status status = run(std::move(options));
-    if (status.ok()) continue;  // what is only given back
+    if (status.ok()) continue;  // the call only released something
     CAPTURE(fails, status);
     CHECK(status.message().find("failed as asked") != std::string::npos);
   }

@@ -1,4 +1,4 @@
-// What a device's engine computes of operands in 16 bits, beside the processor's.
+// Products and convolutions with 16-bit operands, compared with the processor's.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -22,7 +22,8 @@ TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
     MatmulShape s = random.Product();
     s.bias = s.relu = false;
     const int64_t n = s.batch * s.k * s.n;
-    const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);  // exact
+    // Exact in bfloat16.
+    const Floats a = random.Ids(s.batch * s.m * s.k, 9), b = random.Ids(n, 200);
     Compare([&](Side& side) {
       side.ops().AllowOperands(Operands::kBfloat16);
       auto product = side.ops().MakeMatmul(s).value();
@@ -36,7 +37,7 @@ TEST_CASE("products of bfloat16 are those of the same numbers as float32") {
   }
 }
 
-// Every exponent, ties, what is not finite.
+// Numbers with every exponent, ties, infinities and NaN.
 Floats Roundings() {
   Floats all;
   for (uint32_t upper = 0; upper < 0x10000; upper += 7) {
@@ -101,7 +102,7 @@ TEST_CASE("the scale to float16 brings any magnitude near its largest, and can b
   CHECK(formulas::ScaleToFloat16(NAN) == 1);
 }
 
-// (m, 2) of a and (2, n) of b: large enough that rounding is worth it.
+// Fills a (m, 2) and b (2, n), which are large enough that rounding pays.
 constexpr int64_t kLarge = 1792;
 void FillRows(Floats& x, bool columns, float first, float second) {
   for (size_t i = 0; i < x.size(); ++i) {
@@ -109,7 +110,7 @@ void FillRows(Floats& x, bool columns, float first, float second) {
   }
 }
 
-// The corner of the product, as float16 where that is worth it.
+// The corner of the product, computed in float16 if that pays.
 float Product(const Floats& a, const Floats& b, int64_t n = kLarge) {
   Side side(CudaUnderTest(true));
   side.ops().AllowOperands(Operands::kFloat16);
@@ -129,13 +130,13 @@ float Product(float a0, float a1, float b0, float b1, int64_t n = kLarge) {
 }
 
 TEST_CASE("products take float16 of any magnitude, where rounding is worth it") {
-  constexpr float kLost = 1 + 1.f / 4096;  // a 12th bit
+  constexpr float kLost = 1 + 1.f / 4096;  // has a 12th bit
   CHECK(Product(kLost, 0, 1, 0) == 1);
-  if (!OnGpu()) CHECK(Product(kLost, 0, 1, 0, 64) == 1);  // TF32, which is as long
+  if (!OnGpu()) CHECK(Product(kLost, 0, 1, 0, 64) == 1);  // TF32, which has 11 bits, too
   for (const float a : {1e-38f, 1e-30f, 1e-8f, 1.f, 65520.f, 1e10f, 1e30f}) {
     for (const float b : {1e-7f, 1.f, 1e6f}) {
       CAPTURE(a, b);
-      if (a * b < 1e-36f) continue;  // not within float32
+      if (a * b < 1e-36f) continue;  // outside of float32's range
       CHECK(Product(a * kLost, 2 * a, b, b) == Approx(3.0 * a * b).epsilon(2e-3));
       CHECK(Product(-a, a / 1024, b, b) == Approx(-a * b * (1 - 1 / 1024.)).epsilon(2e-3));
     }
@@ -168,7 +169,7 @@ TEST_CASE("products of float16 are those of the same numbers as float32, of ever
   }
 }
 
-// Large enough that rounding is worth it. With strides padded as Keras does, at one end alone.
+// A shape for which rounding pays. With strides it is padded at one end only, as Keras does.
 ConvShape LargeConv(bool strides) {
   const WindowAxis plain = {.in = 52, .out = 52, .size = 7, .pad_before = 3, .pad_after = 3};
   const WindowAxis strided = {
@@ -214,7 +215,7 @@ TEST_CASE("convolutions in 16 bits are those of the same numbers as float32") {
       CAPTURE(static_cast<int>(operands), strides);
       Random random(3);
       const ConvShape s = LargeConv(strides);
-      // Few are not 0, so that sums have 8 bits.
+      // Few numbers are not 0, so that sums have 8 bits.
       const ConvTensors of = TensorsFor(s, [&](int64_t n) {
         Floats all = random.Ids(n, 12);
         for (float& v : all) v = v > 1 ? 0 : v * 2 - 1;
@@ -269,7 +270,7 @@ TEST_CASE("what is not finite stays so in a convolution of float16, and nothing 
   CHECK(!std::isfinite(all(INFINITY, 1)[0].back()));
   CHECK(std::isnan(all(NAN, 1)[0].back()));
   CHECK(std::isnan(all(1, NAN)[0].back()));
-  for (const float x : {0.f, 1e-40f, 1.f}) {  // sums of as many as there can be, of one sign
+  for (const float x : {0.f, 1e-40f, 1.f}) {  // the largest sums there can be, all of one sign
     for (const Floats& result : all(x, 1)) {
       for (const float v : result) {
         if (!std::isfinite(v)) FAIL_CHECK(v);

@@ -1,4 +1,4 @@
-// Operations on tensors of bfloat16, on both engines.
+// Operations on bfloat16 tensors, on both engines.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::array<bool, 2> kEither = {false, true};
 
-// What is not finite, and the ends of what is, somewhere among the numbers.
+// Puts infinities, NaN, and the extremes of finite numbers among the numbers.
 Floats WithOthers(Floats x, Random& random) {
   for (const float other : {NAN, INFINITY, -INFINITY, 0.f, -0.f, 3e38f, 1e-40f}) {
     x[static_cast<size_t>(random.Size(static_cast<int64_t>(x.size())) - 1)] = other;
   }
   return x;
 }
-// As bfloat16 holds them.
+// The numbers rounded to bfloat16.
 Floats Rounded(Floats x) {
   for (float& v : x) v = formulas::OfBfloat16(formulas::Bfloat16Bits(v));
   return x;
@@ -142,7 +142,8 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
           ops.Moments(s, px, mean, variance);
           side.Take(mean, columns);
           side.Take(variance, columns);
-          mean = side.Put(means), variance = side.Put(around);  // the same ReLUs are at work
+          // Both sides get equal moments, so that the same ReLUs are active.
+          mean = side.Put(means), variance = side.Put(around);
           ops.Normalize(s, px, mean, variance, ps, po, y);
           side.TakeTensor(y, n);
           ops.NormalizeBackward(s, constant, px, mean, variance, ps, po, pdy, dx, ds, d_o);
@@ -158,7 +159,7 @@ TEST_CASE("normalisation of columns of bfloat16 and its gradients are those of t
   }
 }
 
-// More axes than a kernel takes now and then.
+// Sizes of axes; sometimes there are more axes than a kernel takes.
 std::vector<int64_t> Dims(uint32_t seed, Random& random) {
   std::vector<int64_t> dims(seed % 5 == 4 ? 10 : static_cast<size_t>(random.Size(5)));
   for (int64_t& dim : dims) dim = dims.size() == 10 ? 2 : random.Size(seed % 8 == 3 ? 12 : 7);
@@ -175,7 +176,7 @@ TEST_CASE("copies of bfloat16 are those of the CPU, in any order, and nothing be
     Random random(seed);
     Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
     const int64_t all = Product(walk.dims), from = random.Size(9), to = random.Size(9);
-    if (seed < 8) {  // as it lies
+    if (seed < 8) {  // contiguous
       walk = {{all}, {1}, {}, {1}};
     } else {
       walk.a = random.Steps(walk.dims, random.Coin());
@@ -227,9 +228,9 @@ TEST_CASE("sums of bfloat16 along walks are those of the CPU, rounded once") {
     Walk walk{.dims = Dims(seed / 4, random), .a = {}, .b = {}, .y = {}};
     walk.a = random.Steps(walk.dims, random.Coin());
     walk.y = random.Steps(walk.dims, true);
-    if (seed < 4) walk = {{3000, 7}, {7, 1}, {}, {0, 1}};        // by neighbours, in parts
-    if (seed / 4 == 1) walk = {{3, 900}, {900, 1}, {}, {1, 0}};  // side by side
-    if (seed / 4 == 2) {  // along more axes than a kernel takes, none of which joins another
+    if (seed < 4) walk = {{3000, 7}, {7, 1}, {}, {0, 1}};        // neighbours, in parts
+    if (seed / 4 == 1) walk = {{3, 900}, {900, 1}, {}, {1, 0}};  // contiguous elements
+    if (seed / 4 == 2) {  // more axes than a kernel takes, none of which can be joined
       walk = {std::vector<int64_t>(12, 2), {}, {}, std::vector<int64_t>(12)};
       for (int64_t axis = 0; axis < 12; ++axis) walk.a.push_back(int64_t{1} << axis);
       walk.y[0] = 1, walk.y[7] = 2;
@@ -247,7 +248,8 @@ TEST_CASE("sums of bfloat16 along walks are those of the CPU, rounded once") {
 }
 
 TEST_CASE("a sum along a walk into bfloat16 keeps what single roundings would lose") {
-  // 4096 of 1/16 on 256, whose neighbours in bfloat16 are 2 apart; along few axes and many.
+  // Adds 4096 times 1/16 to 256, whose neighbours in bfloat16 are 2 apart; along few axes and along
+  // many.
   const Walk few{{4096}, {1}, {}, {0}};
   Walk many{std::vector<int64_t>(12, 2), {}, {}, std::vector<int64_t>(12)};
   for (int64_t axis = 0; axis < 12; ++axis) many.a.push_back(int64_t{1} << axis);
@@ -270,7 +272,7 @@ TEST_CASE("pairs of bfloat16 along any walk are those of the CPU, either side br
     walk.a = random.Steps(walk.dims, random.Coin());
     walk.b = random.Steps(walk.dims, random.Coin());
     walk.y = random.Steps(walk.dims, false);
-    // Squeeze and excitation's, either way round.
+    // The broadcast of squeeze and excitation, in both directions.
     if (seed < 8) walk = {{3, 35, 9}, {315, 9, 1}, {9, 0, 1}, {315, 9, 1}};
     if (seed / 8 == 1) walk = {{3, 35, 9}, {9, 0, 1}, {315, 9, 1}, {315, 9, 1}};
     const int64_t all = Product(walk.dims);
@@ -354,7 +356,7 @@ TEST_CASE("pooling of bfloat16 is that of the CPU, of what is not finite too") {
     const int64_t channels = std::array<int64_t, 6>{1, 3, 5, 31, 32, 36}[seed % 6];
     PoolShape s{(seed & 4) != 0, random.Size(2), channels, Axis(7, 3, 2, 1, 1),
                 Axis(9, 2, 2, 0, 1)};
-    if (seed % 8 == 3) s.width = Axis(1501, 1501, 1, 0, 0);  // an average by parts
+    if (seed % 8 == 3) s.width = Axis(1501, 1501, 1, 0, 0);  // an average summed in parts
     INFO("seed " << seed << " x " << short_x << " y " << short_y);
     const int64_t in = s.batch * s.height.in * s.width.in * channels;
     const int64_t out = s.batch * s.height.out * s.width.out * channels;
@@ -382,15 +384,15 @@ struct Elements {
   int64_t in, out, kernel;
 };
 
-// Numbers are bfloat16's, which no engine rounds; `before`: elements between tensors and where
-// their memory begins.
+// The numbers are exact in bfloat16, so that no engine rounds them. `before` is the offset in
+// elements of the tensors from the begin of their allocations.
 void CheckConvolution(const ConvShape& s, Operands operands, bool cudnn, Random& random,
                       int64_t before = 0) {
   const Elements n(s);
   const Floats x = Rounded(random.Numbers(n.in)), kernel = Rounded(random.Numbers(n.kernel));
   const Floats bias = random.Numbers(s.out_channels), dy = Rounded(random.Numbers(n.out));
-  // Before a bias is added, and where cuDNN has the kernel's gradient, numbers are rounded once
-  // more.
+  // Results are rounded once more before a bias is added, and where cuDNN computes the kernel's
+  // gradient.
   Compare(
       [&](Side& side) {
         side.ops().AllowOperands(operands);

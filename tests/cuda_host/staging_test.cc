@@ -1,4 +1,4 @@
-// The host's pinned memory.
+// Pinned host memory.
 #include "tensor/cuda/staging.h"
 
 #include <catch2/catch.hpp>
@@ -69,7 +69,7 @@ TEST_CASE("what was pinned is known as far as it reaches, and by whom") {
   CHECK_FALSE(one.IsPinned(at + 1249, 8));
   CHECK_FALSE(one.IsPinned(at - 1, 4));
   {
-    Staging other(*table.runtime);  // the same memory, pinned already
+    Staging other(*table.runtime);  // memory that is pinned already
     other.Pin(at, 5000);
     CHECK(other.IsPinned(at, 5000));
   }
@@ -122,7 +122,7 @@ TEST_CASE("memory that shares a page with other is not pinned") {
     staging.Pin(memory.data(), 8000);
     CHECK(staging.IsPinned(memory.data(), 8000));
     const std::vector<float> small(9);
-    const float* const inside = small.data() + 1;  // the first may be where a page begins
+    const float* const inside = small.data() + 1;  // the first float may be at the begin of a page
     staging.Pin(inside, 32);
     CHECK_FALSE(staging.IsPinned(inside, 32));
   }

@@ -1,4 +1,4 @@
-// The CUDA engine on the processor, each with another order of its streams.
+// The CUDA engine on the processor; each instance orders its streams differently.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kMemoryMax = size_t{64} << 30;  // as a GPU has
+constexpr size_t kMemoryMax = size_t{64} << 30;  // like a GPU's
 
 std::atomic<int64_t> graph_launches = 0;
 

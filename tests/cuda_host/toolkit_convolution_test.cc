@@ -1,6 +1,6 @@
-// What of cuDNN computes a convolution: by a table of its functions that answer as a test says, and
-// by cuDNN itself, which needs no GPU to say what it would take on one that is described to it.
-// Only where cuDNN's header is.
+// The engines of cuDNN that a convolution uses: with a table of functions whose answers a test
+// sets, and with cuDNN itself, which can choose engines for a described GPU without having one.
+// Built only if cuDNN's header exists.
 #ifdef PARACORD_CUDNN
 #include "tensor/cuda/toolkit_convolution.h"
 
@@ -16,13 +16,13 @@
 namespace paracord::cuda {
 namespace {
 
-// An engine that the heuristics name.
+// An engine that the heuristics propose.
 struct Engine {
   int number = 0;
   std::vector<cudnnBackendNumericalNote_t> notes = {};
   bool compiled = false;
   int64_t bytes = 100;
-  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;  // of its plan
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;  // the status of making its plan
 };
 using Engines = std::vector<Engine>;
 struct Made {
@@ -33,15 +33,15 @@ struct Made {
   const Engines* engines = nullptr;
 };
 struct Answers {
-  // Of a graph's first operation and number of operations.
+  // The fastest engines, by a graph's first operation and its number of operations.
   std::function<Engines(cudnnBackendDescriptorType_t, size_t)> quickest = [](auto, auto) {
     return Engines{};
   };
   Engines fallback;
   cudnnStatus_t heuristics = CUDNN_STATUS_SUCCESS, computed = CUDNN_STATUS_SUCCESS;
-  // Of what was asked.
+  // A record of the calls.
   std::map<cudnnBackendDescriptor_t, Made> made;
-  std::deque<Engines> named;  // plans have pointers into them
+  std::deque<Engines> named;  // plans have pointers into it
   std::vector<int> ran;
   int64_t bound = 0;
   intptr_t last = 0;
@@ -113,7 +113,7 @@ cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t at, cudnnBackendAttributeNam
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       give(std::vector<int64_t>{made.engine->number});
       break;
-    default:  // the workspace's size
+    default:  // the size of the workspace
       give(std::vector<int64_t>{made.engine->bytes});
   }
   return CUDNN_STATUS_SUCCESS;
@@ -150,7 +150,7 @@ ConvShape Small() {
   return shape;
 }
 
-// Makes one and runs it forward.
+// Makes a convolution and runs it forward.
 absl::Status Run(Answers& all, Operands operands, bool deterministic = true) {
   answers = &all;
   const Libraries table = Table();
@@ -192,12 +192,12 @@ TEST_CASE("in 16 bits an engine without tensor cores, which TF32 beats, is none"
   REQUIRE(Run(all, Operands::kTf32).ok());
   REQUIRE(Run(all, Operands::kBfloat16).ok());
   CHECK(all.ran == std::vector<int>{1, 2});
-  CHECK(all.bound == 3);  // of the last: neither bias nor ReLU
+  CHECK(all.bound == 3);  // the last one has neither bias nor ReLU
   all.quickest = [](auto, auto) { return Engines{{1}}; };
   CHECK(absl::IsUnimplemented(Run(all, Operands::kFloat16)));
 }
 
-// How cuDNN says that it cannot do something.
+// The statuses by which cuDNN says that it does not support something.
 constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
                                        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
                                        CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
@@ -205,7 +205,7 @@ constexpr cudnnStatus_t kRefusals[] = {CUDNN_STATUS_NOT_SUPPORTED,
                                        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
                                        CUDNN_STATUS_INTERNAL_ERROR,
                                        CUDNN_STATUS_EXECUTION_FAILED_CUDART};
-// And that it is of no use here at all.
+// The statuses by which cuDNN says that it cannot be used here at all.
 constexpr cudnnStatus_t kOfMachine[] = {CUDNN_STATUS_NOT_INITIALIZED,
                                         CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
                                         CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
@@ -284,8 +284,8 @@ TEST_CASE("what cuDNN refuses only when it is to compute is UNIMPLEMENTED, too")
   CHECK(absl::IsInternal(Run(refuses, Operands::kFloat32)));
 }
 
-// What cuDNN wants to know of a GPU, as data sheets and CUDA's tables of compute capabilities have
-// it.
+// The properties of a GPU that cuDNN needs, from data sheets and CUDA's tables of compute
+// capabilities.
 std::string Properties(int capability, int processors, int threads, int shared, int cache_mb) {
   return R"({"deviceVer": )" + std::to_string(capability) + R"(0, "multiProcessorCount": )" +
          std::to_string(processors) + R"(, "maxThreadsPerSM": )" + std::to_string(threads) +
@@ -311,8 +311,8 @@ WindowAxis Same(int64_t in, int64_t size, int64_t stride) {
           .pad_after = pad - pad / 2};
 }
 
-// Of ResNet-18 on 32 x 32 pixels, the CNN of the examples, and odd ones; half of them padded at one
-// end alone, as Keras pads where there are strides.
+// The shapes of ResNet-18 on 32 x 32 pixels, of the CNN in the examples, and unusual ones; half of
+// them are padded at one end only, as Keras pads with strides.
 std::vector<ConvShape> Shapes() {
   std::vector<ConvShape> all;
   const auto add = [&](int64_t batch, int64_t in, int64_t out, WindowAxis axis,
@@ -347,7 +347,8 @@ TEST_CASE("cuDNN has engines for all directions of common convolutions on every 
     WARN("skipped: " << libraries.status());
     return;
   }
-  // The T4 last: once it was asked for, cuDNN names no tensor cores for later ones of a process.
+  // The T4 is last: after it was described, cuDNN names no tensor cores for other GPUs in the
+  // process.
   const std::vector<std::pair<std::string, std::string>> gpus = {
       {"A100", Properties(80, 108, 2048, 166912, 40)},
       {"RTX 3090", Properties(86, 82, 1536, 101376, 6)},
@@ -366,7 +367,7 @@ TEST_CASE("cuDNN has engines for all directions of common convolutions on every 
     for (ConvShape shape : Shapes()) {
       for (const Operands operands :
            {Operands::kFloat32, Operands::kTf32, Operands::kFloat16, Operands::kBfloat16}) {
-        if (operands == Operands::kBfloat16 && name == "T4") continue;  // it has none
+        if (operands == Operands::kBfloat16 && name == "T4") continue;  // the T4 has no bfloat16
         INFO(shape.in_channels << " to " << shape.out_channels << " channels, " << shape.height.in
                                << " pixels, by " << shape.height.size << ", operands "
                                << static_cast<int>(operands));

@@ -1,5 +1,6 @@
-// What cuBLASLt is asked for a product: its own descriptors, which need no GPU and refuse what is
-// wrong, and a choice and a product that look at them. Only where the toolkit's headers are.
+// The calls of cuBLASLt for a product: with cuBLASLt's own descriptors, which need no GPU and
+// refuse wrong values, and stand-ins for the heuristic and the product. Built only if the toolkit's
+// headers exist.
 #ifdef PARACORD_CUDNN
 #include "tensor/cuda/toolkit_product.h"
 
@@ -13,7 +14,7 @@ struct Asked {
   cublasStatus_t choice = CUBLAS_STATUS_SUCCESS, product = CUBLAS_STATUS_SUCCESS;
   int algorithms = 1;
   size_t bytes = 100;
-  // Of what was asked.
+  // A record of the calls.
   int choices = 0, products = 0;
   cublasLtEpilogue_t epilogue{};
   cublasOperation_t a{}, b{};
@@ -25,7 +26,7 @@ struct Asked {
 };
 Asked* asked = nullptr;
 
-// How descriptors are looked into.
+// Functions that read descriptors.
 struct Getters {
   decltype(&cublasLtMatmulDescGetAttribute) product = nullptr;
   decltype(&cublasLtMatrixLayoutGetAttribute) layout = nullptr;
@@ -103,7 +104,7 @@ cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t product, const vo
   return asked->product;
 }
 
-// The real library, but for what needs a GPU. Null: it is not here.
+// The real library, except for the calls that need a GPU; null if it is not installed.
 const Libraries* Table() {
   const auto libraries = OpenLibraries(kCublas, kCudnn);
   if (!libraries.ok()) {
@@ -125,9 +126,9 @@ const Libraries* Table() {
 
 float* At(uintptr_t address) {
   return reinterpret_cast<float*>(address);
-}  // NOLINT: only looked at
+}  // NOLINT: the pointer is never followed
 
-// Row-major (5, 3) = (5, 7) (7, 3), as the engine asks.
+// Row-major (5, 3) = (5, 7) (7, 3), as the engine calls it.
 GemmCall Small() {
   return {.m = 3,
           .n = 5,
@@ -211,7 +212,7 @@ TEST_CASE("an algorithm of cuBLASLt is chosen once for a shape, and the bias may
     CHECK(all.bias == At(bias));
   }
   CHECK(all.choices == 1);
-  call.bias = At(1028);  // of another alignment
+  call.bias = At(1028);  // a different alignment
   REQUIRE(products.Run(call, true, nullptr).value());
   call.k = 6;
   REQUIRE(products.Run(call, true, nullptr).value());

@@ -1,4 +1,4 @@
-// The same training as on the CPU.
+// Trains like the CPU.
 #include <catch2/catch.hpp>
 
 #include "keras/build.h"
@@ -23,9 +23,9 @@ nlohmann::json FashionModel() {
 
 const char* const kSparse = "sparse_categorical_crossentropy";
 
-// On its own for 20 steps. Then a choice may fall the other way (which of two nearly equal values
-// is the maximum; with some orders of summing that is so at step 38) and training, which is
-// chaotic, goes its own way: from there on each step begins where the CPU's begins.
+// It trains alone for 20 steps. Later a choice may differ (which of two nearly equal values is the
+// maximum; with some orders of summation that happens at step 38), and training, which is chaotic,
+// diverges. From there on each step begins with the CPU's values.
 TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
   constexpr uint32_t kAlone = 20;
   const Batch schema = SchemaOf({28, 28, 1}, {});
@@ -55,10 +55,10 @@ TEST_CASE("200 steps of the Fashion-MNIST network have the losses of the CPU") {
     ours.Descend(0.02f);
     theirs.Descend(0.02f);
   }
-  CHECK(last < 0.7 * first);  // it learns
-  // Whatever is refused has another way, which is slower and says so.
+  CHECK(last < 0.7 * first);  // the model learns
+  // A refusal would have been worked around more slowly, with a warning.
   CHECK(log.text() == "");
-  // The steps are those that users take: from the third on as a graph.
+  // The steps are graphs from the third on, as for users.
   if (before.has_value()) CHECK(*GraphLaunches() - *before == 198);
 }
 

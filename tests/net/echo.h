@@ -1,4 +1,4 @@
-// A service to call, and a link for where nothing better is to be had. For tests of networks.
+// A service to call and a link that refuses, for tests of networks.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 
 namespace paracord {
 
-// Answers with what it was given; "/Keep" keeps the request, "/Park" does not answer, "/Offered"
-// answers with what it was told to.
+// Answers with the request; "/Keep" keeps the request, "/Park" does not answer, "/Offered" answers
+// with what Offer was given.
 class Echo : public Service {
  public:
   void Handle(std::string_view method, absl::Cord request,
@@ -53,7 +53,7 @@ class Echo : public Service {
   std::vector<std::shared_ptr<ServerCall>> parked_;
 };
 
-// Says only that it was asked.
+// A link whose calls fail, and which counts them.
 class RefusingLink : public Link {
  public:
   explicit RefusingLink(std::string address) : address_(std::move(address)) {}
@@ -66,8 +66,8 @@ class RefusingLink : public Link {
   const std::string address_;
 };
 
-// Not Parts{part}, whose copy shares memory with a temporary: that this thread may free it after
-// another has let go of it is said in code of Abseil's that TSan does not see.
+// Parts{part} would share memory with a temporary. Abseil's code orders the free by this thread
+// after the release by another one, but TSan does not see it.
 inline Parts OnePart(std::string_view text) {
   Parts parts;
   parts.emplace_back(absl::string_view(text.data(), text.size()));

@@ -21,7 +21,7 @@ TEST_CASE("who brings the sum above the limit waits until there is room") {
   CHECK(intake.Take(a, 500, [] {}));
   CHECK(intake.bytes() == 640);
   CHECK(order.empty());
-  intake.Arrived(a);  // now b is the oldest
+  intake.Arrived(a);  // b is the oldest now
   CHECK(order == "b");
   CHECK(intake.Take(b, 5, [] {}));
   intake.End(a);
@@ -29,7 +29,7 @@ TEST_CASE("who brings the sum above the limit waits until there is room") {
   CHECK(intake.bytes() == 85);
   intake.Arrived(b);
   intake.End(b);
-  intake.End(c);  // cancelled while it arrived
+  intake.End(c);  // cancelled while it arrives
   CHECK(intake.bytes() == 0);
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("who hardly moves while others wait is dropped, once, and then they go
   now += 10 * Intake::kPatienceMs;
   CHECK(intake.Take(slow, 1, [] {}));  // nobody waits for it yet
   CHECK_FALSE(intake.Take(other, 200, [&resumed] { resumed = true; }));
-  for (int i = 0; i < 4; ++i) {  // it moves: slowly, but enough
+  for (int i = 0; i < 4; ++i) {  // it moves slowly, but enough
     now += Intake::kPatienceMs - 1;
     CHECK(intake.Take(slow, Intake::kMovedMin, [] {}));
   }
@@ -65,13 +65,13 @@ TEST_CASE("who hardly moves while others wait is dropped, once, and then they go
     CHECK(intake.Take(slow, 1, [] {}));
     now += 500;
   }
-  const uint64_t ping = intake.Begin();  // anybody's call notices
+  const uint64_t ping = intake.Begin();  // the call of anyone notices
   CHECK(dropped == "s");
   now += 10 * Intake::kPatienceMs;
   intake.End(intake.Begin());
   CHECK(dropped == "s");
   CHECK_FALSE(resumed);
-  intake.End(slow);  // as its connection ends
+  intake.End(slow);  // as when its connection ends
   CHECK(resumed);
   CHECK(intake.Take(other, 1000000, [] {}));
   now += 10 * Intake::kPatienceMs;
@@ -110,7 +110,7 @@ TEST_CASE("bytes that are not taken yet count as moved, and a pause of this proc
 TEST_CASE("any number of calls in any order come to their end") {
   Intake intake(1000);
   std::vector<uint64_t> calls;
-  std::vector<int> left;  // pieces of each
+  std::vector<int> left;  // remaining pieces of each
   std::vector<bool> may;
   for (int i = 0; i < 50; ++i) {
     calls.push_back(intake.Begin());
@@ -120,7 +120,7 @@ TEST_CASE("any number of calls in any order come to their end") {
   size_t ended = 0;
   uint64_t most = 0;
   for (int round = 0; round < 1000 && ended < calls.size(); ++round) {
-    for (size_t i = calls.size(); i-- > 0;) {  // the youngest first: the worst order
+    for (size_t i = calls.size(); i-- > 0;) {  // the youngest first, the worst order
       if (left[i] == 0 || !may[i]) continue;
       may[i] = intake.Take(calls[i], 90, [&may, i] { may[i] = true; });
       most = std::max(most, intake.bytes());
@@ -132,7 +132,7 @@ TEST_CASE("any number of calls in any order come to their end") {
   }
   CHECK(ended == calls.size());
   CHECK(intake.bytes() == 0);
-  CHECK(most <= 1000 + 50 * 90);  // a piece of each that was on its way
+  CHECK(most <= 1000 + 50 * 90);  // one piece of each was in flight
 }
 
 }  // namespace

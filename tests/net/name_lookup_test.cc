@@ -41,7 +41,7 @@ TEST_CASE("a name server that is silent keeps nobody waiting, and is asked once 
   promise.set_value();
   REQUIRE(Soon([&] { return name.Problem().empty(); }));
   CHECK(name.Find(5000)->size() == 2);
-  CHECK(*asked == 2);  // anew, since a peer may move
+  CHECK(*asked == 2);  // looked up again, since a peer may move
 }
 
 TEST_CASE("a name that does not resolve is named, with the reason, until it does") {
@@ -78,7 +78,8 @@ TEST_CASE("an address that is silent leaves time for the others of its name") {
   const absl::StatusOr<ListeningSockets> live = ListenAt("127.0.0.1:0");
   REQUIRE(full.ok());
   REQUIRE(live.ok());
-  REQUIRE(listen(full->fds[0], 0) == 0);  // two connections fill it, the next is not answered
+  // Two connections fill the backlog; the next one is not answered.
+  REQUIRE(listen(full->fds[0], 0) == 0);
   NameLookup first(full->address);
   std::vector<int> fds;
   for (int i = 0; i < 4; ++i) {

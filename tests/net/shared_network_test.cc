@@ -1,5 +1,5 @@
-// Shared memory between "processes": two ends in one process, which is all that the sockets and
-// the mappings can tell; tests/e2e has real ones.
+// Shared memory between "processes" that are two ends in one process, which sockets and mappings
+// cannot tell apart; tests/e2e has real ones.
 #include "net/shared_network.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ absl::Cord CordOf(std::shared_ptr<SharedFloats> floats) {
   return absl::MakeCordFromExternal(bytes, [held = std::move(floats)](absl::string_view) {});
 }
 
-// A network beneath that only says that it was asked.
+// A network beneath whose calls fail, so that a test sees that it was used.
 class Beneath : public Network {
  public:
   std::unique_ptr<Link> Dial(const std::string& address) override {
@@ -79,7 +79,7 @@ TEST_CASE("a message arrives as it was sent, whatever its parts are made of") {
   Pair pair("test-shapes");
   Parts parts;
   absl::Cord whole;
-  // Header-like, many small ones, ordinary memory that is large, shared memory.
+  // Payload like headers, many small chunks, large ordinary memory, and shared memory.
   for (const size_t size : {3u, 700u, 9000u, 20000u, 300000u}) {
     for (int repeat = 0; repeat < 40; ++repeat) {
       absl::Cord part(std::string(size, static_cast<char>('a' + repeat % 26)));
@@ -115,7 +115,8 @@ TEST_CASE("what was sent is kept until its receiver has let go, and no longer") 
   CHECK(Soon([&] { return watched.expired(); }));
 }
 
-// The service's own memory is what it was sent, which it can then neither give back.
+// The service sends its own memory, which it can neither reuse nor free until the reply is
+// released.
 TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
   Pair pair("test-patience", /*reply_patience_ms=*/500);
   auto floats = std::make_shared<SharedFloats>(100000, 2.0f);
@@ -125,7 +126,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
   REQUIRE(reply.ok());
   CHECK(reply->size() == 400000);
   CHECK(pair.link->intact());
-  pair.echo.Offer({});  // from here on the reply alone holds it
+  pair.echo.Offer({});  // only the reply holds it from here on
   SECTION("in time") {
     *reply = absl::Cord();
     CHECK(Soon([&] { return watched.expired(); }));
@@ -136,7 +137,7 @@ TEST_CASE("a caller that keeps a reply too long loses it, and knows") {
   SECTION("too late") {
     CHECK(Soon([&] { return watched.expired(); }));
     CHECK_FALSE(pair.link->intact());
-    // Beneath, as soon as the caller's own end has noticed.
+    // Calls go beneath as soon as the caller's side has noticed.
     CHECK(Soon([&] { return absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()); }));
     CHECK(reply->size() == 400000);  // still mapped
   }
@@ -242,7 +243,7 @@ class RawPeer {
     }
     return sendmsg(fd_, &header, MSG_NOSIGNAL) >= 0;
   }
-  // The connection ends its side.
+  // Reads until the connection ends its side.
   bool Refused() {
     char byte = 0;
     while (true) {

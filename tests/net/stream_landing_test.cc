@@ -1,4 +1,4 @@
-// Replies of which bytes are received where the caller wants them.
+// Replies whose bytes are received where the caller wants them.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace paracord {
 namespace {
 
-// Has every other 1,000 bytes of a reply received in its memory.
+// Lets every other 1,000 bytes of a reply be received in its memory.
 class Stripes : public Landing {
  public:
   explicit Stripes(size_t bytes) : memory(bytes) {}
@@ -32,7 +32,7 @@ class Stripes : public Landing {
     return next;
   }
   std::vector<char> memory;
-  std::atomic<size_t> at = 0;  // of the reply
+  std::atomic<size_t> at = 0;  // position in the reply
 };
 
 TEST_CASE("a reply's bytes land where the caller wants them, and the reply points to them") {
@@ -56,7 +56,7 @@ TEST_CASE("a reply's bytes land where the caller wants them, and the reply point
   }
 }
 
-// A server of which the test plays the part, with a call to it that has a landing.
+// A server that the test plays itself, with a call to it that has a landing.
 struct Played {
   explicit Played(int64_t deadline_ms) {
     const absl::StatusOr<ListeningSockets> listening = ListenAt("127.0.0.1:0");
@@ -117,7 +117,7 @@ TEST_CASE("nothing is written to its place any more once a call has failed") {
   CHECK(then[1999] == 'x');
   CHECK(then[3500] == 0);
   if (deadline) {
-    // The rest of what hardly moves would hold up others, so nobody waits for it.
+    // The rest of a reply that hardly moves would hold up others, so the connection is closed.
     (void)!send(played.fd, then.data(), 10000, MSG_NOSIGNAL);
     CHECK(played.Closed());
   }

@@ -1,4 +1,4 @@
-// Both ends of a stream in one process. For tests.
+// Both ends of a stream in one process, for tests.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace paracord {
 
-// A door with an echo behind it, and a link to it.
+// A door with an echo service behind it, and a link to it.
 struct Pair {
   explicit Pair(uint64_t in_flight = uint64_t{1} << 30, uint64_t request_max = uint64_t{1} << 30)
       : intake(std::make_shared<Intake>(in_flight)) {
@@ -37,7 +37,7 @@ struct Pair {
       close(fd);
     });
   }
-  // As a peer that is not ours, or not well.
+  // Connects like a foreign or broken peer.
   int Connect() const {
     NameLookup name(door->address());
     const absl::StatusOr<int> fd = ConnectSocket(name, 1000);

@@ -95,7 +95,8 @@ TEST_CASE("calls fail when the stream's listener goes, and a new one is found") 
   const std::string address = pair.door->address();
   pair.door = nullptr;
   CHECK(absl::IsUnavailable(parked.get().status()));
-  CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));  // nobody there: beneath
+  // Nobody listens, so that the call goes beneath.
+  CHECK(absl::IsUnimplemented(Ask(*pair.link, "/Echo", {}).status()));
   pair.Open(address);
   CHECK(Soon([&] { return Ask(*pair.link, "/Echo", {}).ok(); }));
 }
@@ -133,7 +134,8 @@ TEST_CASE("while the name of a stream's peer is looked up, calls keep their dead
                                    NameLookup("peer.invalid:1", ask));
   const int64_t begun_ms = SteadyMs();
   auto patient = AskLater(*link, "/Echo", {}, 60000);
-  CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));  // beneath, which keeps it
+  // Beneath, where it keeps its deadline.
+  CHECK(absl::IsUnimplemented(Ask(*link, "/Echo", {}, 500).status()));
   CHECK(SteadyMs() - begun_ms < 500);
   CHECK(absl::IsUnimplemented(patient.get().status()));
   CHECK(SteadyMs() - begun_ms < 10000);
@@ -161,7 +163,7 @@ StreamFrame CallFrame(uint64_t call, const std::string& method, uint64_t bytes) 
   return frame;
 }
 
-// True if the peer closes.
+// True if the peer closes the connection.
 bool ClosedByPeer(int fd) {
   std::array<char, 4096> ignored{};
   return Soon([&] { return recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT) == 0; });
@@ -191,7 +193,8 @@ TEST_CASE("a stream that breaks the rules is closed, and only that one") {
     close(fd);
     CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
   }
-  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));  // of the number twice, the first
+  // The first of the two calls with one number.
+  CHECK(Soon([&] { return pair.echo.cancelled == 1; }));
 }
 
 TEST_CASE("a wrong greeting ends a connection") {
@@ -224,7 +227,7 @@ TEST_CASE("bytes come one at a time, or stop in the middle, and harm nobody") {
     close(fd);
   }
   {
-    // It says that much more will come: memory is taken as it does.
+    // It announces much more than it sends: memory is allocated as bytes come.
     const int fd = pair.Greeted();
     const std::string large = Framed(CallFrame(4, "/Echo", uint64_t{1} << 30)) + "x";
     REQUIRE(write(fd, large.data(), large.size()) == static_cast<ssize_t>(large.size()));
@@ -239,7 +242,7 @@ TEST_CASE("a peer that does not read its replies holds up nobody else") {
   Pair pair;
   const int fd = pair.Greeted();
   const std::string text = Pattern(3000000);
-  // More than the sockets' buffers take; what is not sent is only kept.
+  // A request larger than the sockets' buffers; what is not sent is only kept.
   std::thread writer([&] {
     const std::string request = Framed(CallFrame(1, "/Echo", text.size())) + text;
     size_t sent = 0;
@@ -282,7 +285,7 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
   CHECK(handled < static_cast<int>(kCalls));
   CHECK_FALSE(sent);
   CHECK(Ask(*pair.link, "/Echo", Parts{absl::Cord("x")}).ok());
-  size_t received = 0;  // and once it does read, it gets all
+  size_t received = 0;  // and once it reads, it gets everything
   std::vector<char> memory(1 << 20);
   CHECK(Soon([&] {
     for (ssize_t got = 1; got > 0;) {
@@ -296,7 +299,8 @@ TEST_CASE("a peer that sends and does not read is not served without end") {
 }
 
 TEST_CASE("who falls silent in the middle counts as gone after a while, whatever is between") {
-  // One that owes the rest of a request holds up all others, since there is no room for them.
+  // A peer that does not send the rest of its request holds up all others, as there is no room for
+  // them.
   Pair pair(/*in_flight=*/1 << 20);
   const int stalled = pair.Greeted();
   const std::string half = Framed(CallFrame(1, "/Echo", 10000000)) + Pattern(3000000);
@@ -311,7 +315,7 @@ TEST_CASE("who falls silent in the middle counts as gone after a while, whatever
   REQUIRE(Soon([&] { return pair.intake->bytes() > 1 << 20; }));
   auto other = AskLater(*pair.link, "/Echo", OnePart(Pattern(3000000)), 60000);
 
-  // One that acknowledges everything and answers nothing, as a proxy whose back side has died.
+  // A peer that acknowledges everything and answers nothing, like a proxy whose back end has died.
   const absl::StatusOr<ListeningSockets> dead = ListenAt("127.0.0.1:0");
   REQUIRE(dead.ok());
   const auto link = MakeStreamLink(std::make_unique<RefusingLink>(dead->address));
@@ -347,7 +351,7 @@ TEST_CASE("a file that is no socket is not taken for one that was left over") {
   std::ifstream(path) >> text;
   CHECK(text == "precious");
   std::filesystem::remove(path);
-  // Nor is a socket removed that another has put there.
+  // A socket's file is not removed if it belongs to another listener.
   auto first = Door::Listen("unix:" + path);
   REQUIRE(first.ok());
   std::filesystem::remove(path);

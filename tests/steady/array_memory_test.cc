@@ -1,5 +1,5 @@
-// What arrays take in memory while they are read: freed memory is kept by the daemons, so what is
-// left behind on the way stays with the worker for good.
+// The memory that arrays take while they are read. Daemons keep freed memory, so that garbage left
+// on the way stays with the worker for good.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kRecords = 20000, kSize = 200;
 constexpr size_t kLarge = 1 << 20;
 
-// Bytes, `announced` records of kSize each.
+// The bytes of an idx file that announces `announced` records of kSize each.
 std::string Idx(uint32_t announced, const std::string& elements) {
   std::string file{0, 0, 8, 2};
   for (const uint32_t dim : {announced, kSize}) {

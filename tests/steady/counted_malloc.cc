@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-// glibc's own, under the names it exports for this.
+// glibc's own functions, under names that it exports for such replacements.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -24,7 +24,7 @@ constexpr size_t kOff = std::numeric_limits<size_t>::max();
 std::atomic<size_t> least{kOff}, largest{0};
 std::atomic<uint64_t> counted{0};
 
-// oneDNN's matrix products take memory of their own on processors without AVX-512, at each call.
+// On processors without AVX-512, oneDNN's matrix products allocate memory at each call.
 bool InDnnl(const void* caller) {
   Dl_info from{};
   return dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
@@ -37,7 +37,7 @@ void Count(size_t bytes, const void* caller) {
   size_t before = largest.load();
   while (bytes > before && !largest.compare_exchange_weak(before, bytes)) {
   }
-  // In a debugger this is the place for a breakpoint: who asks for it?
+  // Set a breakpoint here to find out who allocates.
 }
 
 }  // namespace

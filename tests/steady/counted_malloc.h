@@ -1,6 +1,6 @@
-// Counts large allocations of all threads, by putting itself before glibc's malloc; operator new
-// and the libraries come through it, too, but what oneDNN takes by itself does not count. A program
-// of its own: sanitizers have a malloc of their own, and no other test should run over this one.
+// Counts large allocations in all threads by replacing glibc's malloc; operator new and libraries
+// use it, too. Allocations by oneDNN itself do not count. It is a program of its own, because
+// sanitizers replace malloc themselves and other tests should not run with it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct LargeAllocations {
   size_t largest = 0;  // bytes
 };
 
-// From now on, those of at least `bytes`.
+// Starts to count allocations of at least `bytes`.
 void StartCounting(size_t bytes);
 LargeAllocations StopCounting();
 

@@ -1,11 +1,11 @@
-// Memory of operator new that ends where none can be read, so that what reads on stops there. A
-// program of its own, as counted_malloc.h.
+// Makes memory of operator new end at an unreadable page, so that reads beyond it crash. It is a
+// program of its own, like counted_malloc.h.
 #pragma once
 
 namespace paracord {
 
-// Of all threads while it lives, for 64 bytes to 16 MiB; what is freed cannot be read either. One
-// at a time.
+// While it lives, guards allocations of 64 bytes to 16 MiB in all threads; freed memory cannot be
+// read either. At most one exists at a time.
 class GuardedNew {
  public:
   GuardedNew();

@@ -1,4 +1,5 @@
-// Files larger than what a reader may hold: opening them and reading anywhere takes little memory.
+// Files larger than what a reader may hold: opening them, and reading anywhere, takes little
+// memory.
 #include <unistd.h>
 
 #include <array>
@@ -19,10 +20,10 @@ namespace paracord {
 namespace {
 
 constexpr uint64_t kFileBytes = 48 << 20;
-// Of which the index has 8 bytes a record.
+// A limit that leaves the index 8 bytes for each record.
 constexpr uint64_t kMemoryBytes = 16 << 20;
 
-// Memory of the process that is no file's.
+// The process's memory that is not backed by files.
 uint64_t MemoryBytes() {
   std::ifstream status("/proc/self/status");
   uint64_t kilobytes = 0;
@@ -48,7 +49,7 @@ class Folder {
   std::string path_;
 };
 
-// The first input of records all over the data, of which the last is given back.
+// Reads the first input of records all over the data and returns the last one.
 std::vector<float> ReadFar(const DataSpec& spec, uint64_t& records) {
   PosixFiles files;
   const uint64_t before = MemoryBytes();
@@ -80,7 +81,7 @@ TEST_CASE("an npy file larger than what is held stays on the disk") {
   {
     std::ofstream file(folder / "x.npy", std::ios::binary);
     file << header;
-    const float end = 42;  // what is before is a hole of zeros
+    const float end = 42;  // all before is a hole of zeros
     file.seekp(static_cast<long>(header.size() + kRecords * kColumns * 4 - 4));
     file.write(reinterpret_cast<const char*>(&end), 4);
   }

@@ -1,5 +1,6 @@
-// Random convolutions and products of the CPU beside plain sums. Every tensor ends where no memory
-// can be read, and so does what the library makes its code by: elsewhere nothing may lie behind it.
+// Random convolutions and products of the CPU compared with plain sums. Every tensor ends at an
+// unreadable page, and so does the data from which the library generates code, because elsewhere
+// anything may follow it.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -19,7 +20,7 @@ using Sums = std::vector<double>;
 
 size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
-// Small whole numbers, which bfloat16 has and whose sums are exact, as either type.
+// Small whole numbers, which are exact in bfloat16 and whose sums are exact, as either type.
 class Numbers {
  public:
   Numbers(std::mt19937& random, int64_t n, bool bfloat16) : floats_(Size(n)), bfloat16_(bfloat16) {
@@ -31,7 +32,7 @@ class Numbers {
     rounded_.shrink_to_fit();
   }
   double operator[](int64_t i) const { return static_cast<double>(floats_[Size(i)]); }
-  operator ConstTensor() const {  // NOLINT: as what it is
+  operator ConstTensor() const {  // NOLINT: implicit, like a tensor
     return bfloat16_ ? ConstTensor(nullptr, rounded_.data()) : ConstTensor(floats_.data());
   }
   const float* floats() const { return floats_.data(); }
@@ -43,14 +44,14 @@ class Numbers {
   bool bfloat16_;
 };
 
-// What is computed, in one type or the other.
+// A result in either type.
 class Result {
  public:
   Result(int64_t n, bool bfloat16) : floats_(bfloat16 ? 0 : Size(n), NAN) {
     if (bfloat16) rounded_.assign(Size(n), 0x7fc0);
   }
   Tensor tensor() { return rounded_.empty() ? Tensor(floats_.data()) : Tensor(rounded_.data()); }
-  // From the sums: how far, beyond what rounding to the type and Winograd's divisions leave.
+  // The distance from the sums, beyond what rounding to the type and Winograd's divisions explain.
   double Off(const Sums& sums) const {
     double worst = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -114,7 +115,7 @@ struct ConvSums {
   Sums y, dx, dkernel, dbias;
 };
 
-// The window's place in the image, or -1.
+// The pixel of the image under a tap of a window, or -1.
 int64_t Place(const WindowAxis& axis, int64_t out, int64_t tap) {
   const int64_t at = out * axis.stride + tap * axis.dilation - axis.pad_before;
   return at < axis.in ? std::max<int64_t>(at, -1) : -1;
@@ -156,7 +157,8 @@ ConvSums Convolved(const ConvShape& s, const Numbers& x, const Numbers& kernel, 
   return sums;
 }
 
-// In float32, and where the processor has it in bfloat16 with tensors of either type.
+// Checks a convolution in float32, or in bfloat16 with tensors of either type if the processor has
+// it.
 void CheckConv(Ops& ops, ConvShape s, std::mt19937& random, Operands operands) {
   ops.AllowOperands(operands);
   if (operands == Operands::kBfloat16) {

@@ -1,6 +1,5 @@
-// The examples' models on stand-ins for their data: after a few steps everything of the size of a
-// tensor is there, and the steps that follow allocate nothing of it, the batches they compute on
-// included.
+// The examples' models on substitutes for their data: after a few steps all memory of the size of a
+// tensor exists, and further steps allocate none, batches included.
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
@@ -18,7 +17,7 @@
 namespace paracord {
 namespace {
 
-// The smallest that counts: less than any of these models' activations of a batch.
+// The smallest allocation that counts, below any of these models' activations for a batch.
 constexpr size_t kTensorBytes = 16 << 10;
 
 std::string IdxOf(const std::vector<uint32_t>& shape, const std::string& elements) {
@@ -29,7 +28,7 @@ std::string IdxOf(const std::vector<uint32_t>& shape, const std::string& element
   return file + elements;
 }
 
-// Files by the names under which the jobs below know them.
+// Files under the names that the jobs below use.
 void MakeData(MemoryFiles& files) {
   constexpr uint32_t kImages = 640;
   std::mt19937 random(1);
@@ -83,7 +82,7 @@ void CheckSteady(const Job& job, int threads) {
         ->ComputeGradients(**batch, key, variables.value_spans(), variables.gradient_spans())
         .ok();
   };
-  // Batches are prepared ahead: after so many, each of their places has been used.
+  // Batches are prepared in advance; after so many steps each buffer has been used.
   constexpr uint64_t kBefore = 4, kCounted = 3;
   for (uint64_t key = 0; key < kBefore; ++key) REQUIRE(step(key));
   StartCounting(kTensorBytes);
@@ -118,7 +117,7 @@ TEST_CASE("a steady step of the image classifier allocates no tensor") {
 
 TEST_CASE("a steady step of ResNet-18 allocates no tensor") {
   Job job = ExampleJob("fashion-mnist/resnet18.json", {{"features", "/x"}, {"labels", "/y"}});
-  job.batch = 2;  // for the time it takes; its tensors are large all the same
+  job.batch = 2;  // small, to save time; its tensors are still large
   CheckSteady(job, /*threads=*/1);
 }
 

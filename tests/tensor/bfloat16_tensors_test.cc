@@ -1,5 +1,5 @@
-// Tensors of bfloat16: every operation that takes them computes what it computes of the same
-// numbers in float32, and rounds once where the result is one of them.
+// bfloat16 tensors: every operation that takes them gives the float32 result for the same numbers,
+// rounded once if the result is bfloat16.
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -25,7 +25,7 @@ class Either {
   Either(bool bfloat16, size_t n) : Either(bfloat16, Floats(n, std::nanf(""))) {}
   Tensor out() { return bfloat16_ ? Tensor(shorts_.data()) : Tensor(floats_.data()); }
   ConstTensor in() { return out(); }
-  // Those of `wanted`, to the bit.
+  // Checks that the tensor equals `wanted` to the bit.
   void Check(const Floats& wanted) const {
     REQUIRE(wanted.size() == floats_.size());
     size_t wrong = 0;
@@ -47,7 +47,7 @@ class Either {
   bool bfloat16_;
 };
 
-// That bfloat16 has, of every sign, with zeros among them.
+// Numbers that are exact in bfloat16, of both signs, with zeros among them.
 Floats Numbers(size_t n, uint32_t seed) {
   Floats x(n);
   uint32_t state = seed * 2654435761u + 1;
@@ -109,7 +109,7 @@ TEST_CASE("operations by element take bfloat16") {
   }
 }
 
-// y, of which some elements are not walked over.
+// Some elements of y are not reached by the walk.
 TEST_CASE("operations along a walk take bfloat16") {
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   constexpr int64_t kRows = 37, kColumns = 2049;
@@ -117,9 +117,9 @@ TEST_CASE("operations along a walk take bfloat16") {
   const Floats a = WithOddOnes(Numbers(kAll, 1)), b = Numbers(kAll, 2), before = Numbers(kAll, 3);
   const std::vector<int64_t> all{kRows, kColumns}, dense{kColumns, 1};
   const std::vector<Walk> walks = {
-      {all, dense, dense, dense},                                     // as it lies
-      {{kRows, kColumns - 5}, dense, {0, 1}, dense},                  // a part; a row for all
-      {all, dense, {1, 0}, dense},                                    // a number a row
+      {all, dense, dense, dense},                     // contiguous
+      {{kRows, kColumns - 5}, dense, {0, 1}, dense},  // a part; one row for all rows
+      {all, dense, {1, 0}, dense},                    // one number for each row
       {{kColumns, kRows}, {1, kColumns}, {1, kColumns}, {kRows, 1}},  // transposed
       {{3, kRows, 2, 5}, {0, kColumns, 7, 1}, {5, kColumns, 0, 2}, {900, 20, 10, 2}},
   };
@@ -140,7 +140,7 @@ TEST_CASE("operations along a walk take bfloat16") {
       to.Check(copied);
     }
   }
-  // Sums by row, and by column, which are rounded at their end alone.
+  // Sums by row and by column, which are rounded only at their end.
   for (const Walk& walk : {Walk{all, dense, {}, {1, 0}}, Walk{all, dense, {}, {0, 1}}}) {
     Floats sums = before;
     ops->Copy(walk, true, b.data(), sums.data());
@@ -244,7 +244,7 @@ TEST_CASE("pooling takes bfloat16") {
   }
 }
 
-// Small whole numbers, so that products and their sums are exact; by whatever computes them.
+// Small whole numbers, so that products and their sums are exact in any implementation.
 TEST_CASE("convolutions take bfloat16") {
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   const auto whole = [](size_t n, uint32_t seed) {
@@ -259,7 +259,7 @@ TEST_CASE("convolutions take bfloat16") {
                         {3, 5, 1, 7, 3, 2},
                         {64, 32, 1, 6, 1, 2},
                         {8, 8, 8, 5, 3, 1},
-                        {32, 32, 1, 1, 3, 1},  // taps meet no pixel: by none that has bfloat16
+                        {32, 32, 1, 1, 3, 1},  // a tap without a pixel: not computed in bfloat16
                         {16, 48, 1, 16, 3, 1}}) {
     const int64_t outs = (c.side - 1) / c.stride + 1, pad = c.size / 2;
     const WindowAxis axis{.in = c.side,

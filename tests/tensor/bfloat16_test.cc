@@ -1,5 +1,5 @@
-// Products and convolutions that may take bfloat16, on whatever this processor has for them. Of
-// operands that are bfloat16 already the results are those of float32.
+// Products and convolutions that may use bfloat16, on whatever this processor has for it. If
+// operands are exact in bfloat16, the results equal those of float32.
 #include <malloc.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Floats = std::vector<float>;
 
 float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// Small whole numbers: products and their sums are exact.
+// Small whole numbers, so that products and their sums are exact.
 Floats Numbers(int64_t n, int64_t seed) {
   Floats x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("where the processor has products of bfloat16 they are taken, and only
   }
 }
 
-// The three results, each in memory with `kGuard` before and behind that must stay as it is.
+// The three results, each between guards that must stay as they are.
 std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
   constexpr size_t kGuard = 256;
   constexpr float kMark = 12345;
@@ -128,7 +128,7 @@ std::vector<Floats> Convolve(Ops& ops, const ConvShape& s, Operands operands) {
 }
 
 TEST_CASE("convolutions of bfloat16 are those of float32, and write nothing else") {
-  mallopt(M_PERTURB, 0x3f);  // what was not written is no zero
+  mallopt(M_PERTURB, 0x3f);  // so that unwritten memory is not zero
   const auto ops = MakeCpuOps(GENERATE(range(1, kThreadsMost + 1)));
   struct Case {
     int64_t in_channels, out_channels, groups, side, size, stride, dilation;
@@ -145,7 +145,7 @@ TEST_CASE("convolutions of bfloat16 are those of float32, and write nothing else
                         {32, 64, 1, 9, 1, 2, 1, true},
                         {17, 31, 1, 9, 1, 2, 1, false},
                         {40, 24, 1, 6, 1, 1, 1, true},
-                        // taps that meet no pixel
+                        // Taps without a pixel.
                         {32, 32, 1, 1, 3, 2, 1, true},
                         {32, 32, 1, 2, 3, 3, 1, true},
                         {80, 1, 1, 1, 3, 2, 1, true},

@@ -1,4 +1,5 @@
-// Convolutions against plain sums: vector code must neither be wrong nor write beyond the tensors.
+// Convolutions against plain sums: vectorised code must neither be wrong nor write beyond the
+// tensors.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -12,7 +13,7 @@
 namespace paracord {
 namespace {
 
-// A tensor with numbers around it that nobody may change.
+// A tensor between guards that must not change.
 class Guarded {
  public:
   explicit Guarded(size_t size, float value = 0) : memory_(size + 2 * kGuard, kCanary) {
@@ -42,7 +43,8 @@ WindowAxis Axis(int64_t in, int64_t size, int64_t stride, int64_t before, int64_
   axis.stride = stride;
   axis.pad_before = before;
   axis.out = (in + before + after - size) / stride + 1;
-  axis.pad_after = (axis.out - 1) * stride + size - in - before;  // what the last window needs
+  // The last window needs this padding.
+  axis.pad_after = (axis.out - 1) * stride + size - in - before;
   return axis;
 }
 
@@ -50,7 +52,8 @@ struct Results {
   Guarded y, dx, dw, db;
 };
 
-// Of two images, against plain sums in double precision; nothing beyond the tensors is touched.
+// Convolves two images, compares with plain sums in double, and checks that nothing beyond the
+// tensors is touched.
 Results CheckConv(const ConvShape& shape, int threads = 1) {
   const WindowAxis &high = shape.height, &wide = shape.width;
   const int64_t in = shape.in_channels, out = shape.out_channels;
@@ -111,7 +114,7 @@ Results CheckConv(const ConvShape& shape, int threads = 1) {
   if (shape.relu) {
     for (double& each : y) each = std::max(each, 0.0);
   }
-  // Of the largest: sums of so many products of numbers up to 1.
+  // The error as a share of the largest sum of products of numbers up to 1.
   const auto worst = [](const std::vector<double>& want, Guarded& got) {
     double error = 0, largest = 1;
     for (size_t i = 0; i < want.size(); ++i) {
@@ -160,7 +163,7 @@ TEST_CASE("convolutions of 3 x 3 are right with any padding, size and number of 
       CheckConv(shape);
     }
   }
-  // Images that are one tile, and more tiles than are computed together.
+  // Images of one tile, and of more tiles than are computed together.
   CheckConv(Shape(32, 32, Axis(4, 3, 1, 1, 1), Axis(4, 3, 1, 1, 1)));
   CheckConv(Shape(32, 32, Axis(2, 3, 1, 2, 2), Axis(2, 3, 1, 2, 2)));
   CheckConv(Shape(36, 32, Axis(37, 3, 1, 1, 1), Axis(33, 3, 1, 1, 1)));
@@ -174,7 +177,7 @@ TEST_CASE("convolutions whose kernel is wider than the image are right, and thos
   }
 }
 
-// As in TensorFlow; that of oneDNN's products and convolutions makes it 0.
+// TensorFlow's ReLU keeps a NaN; the one fused into oneDNN's products and convolutions gives 0.
 TEST_CASE("a NaN goes through the ReLU of our own code") {
   const auto ops = MakeCpuOps(1);
   std::vector<float> x(37, -1), y(37);
@@ -203,7 +206,7 @@ TEST_CASE("a NaN goes through the ReLU of our own code") {
 }
 
 #ifdef __SANITIZE_THREAD__
-constexpr int kThreads[] = {1};  // it does not see how libgomp's threads wait for each other
+constexpr int kThreads[] = {1};  // TSan does not understand how libgomp's threads synchronise
 #else
 constexpr int kThreads[] = {2, 3};
 #endif

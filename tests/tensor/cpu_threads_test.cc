@@ -25,12 +25,12 @@ Values Noise(int64_t n, uint64_t seed) {
 constexpr int64_t kRows = 67, kColumns = 1531, kAll = kRows * kColumns;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int kThreads[] = {1};  // it does not see how libgomp's threads wait for each other
+constexpr int kThreads[] = {1};  // TSan does not understand how libgomp's threads synchronise
 #else
 constexpr int kThreads[] = {1, 2, 3, 16};
 #endif
 
-// What one operation makes of `y`, which it may read.
+// Computes one operation into `y`, which it may also read.
 using Operation = std::function<void(Ops& ops, float* y)>;
 
 void SameForAnyThreads(const char* name, const Operation& operation) {

@@ -1,4 +1,4 @@
-// What --device does where there is no GPU to use.
+// The behaviour of --device where no GPU can be used.
 #include "tensor/device.h"
 
 #include <catch2/catch.hpp>
@@ -140,7 +140,8 @@ TEST_CASE("the CPU needs no plug-in, and what is no device is refused") {
   }
 }
 
-// Where the build has made it. On a machine with a driver and a GPU there is nothing to miss.
+// Runs only where the build has made the plug-in. On a machine with a driver and a GPU nothing is
+// missing.
 TEST_CASE("the plug-in that was built loads and says what is missing") {
   const std::string path = std::string(PARACORD_BIN_DIR) + "/libparacord_cuda.so";
   if (!std::filesystem::exists(path)) {
@@ -161,7 +162,7 @@ TEST_CASE("the plug-in that was built loads and says what is missing") {
   }
   CHECK((*plugin)->check_libraries(nullptr, "libnone.so.2", why, sizeof(why)) == -1);
   CHECK(Has(why, "cuDNN is missing: libnone.so.2"));
-  // A library that is there but not the one: the function is named.
+  // A library that exists but is the wrong one: the error names the missing function.
   CHECK((*plugin)->check_libraries("libm.so.6", nullptr, why, sizeof(why)) == -1);
   CHECK(Has(why, "libm.so.6 has no cublasCreate_v2"));
   CHECK((*plugin)->check_nccl("libnone.so.2", why, sizeof(why)) == -1);

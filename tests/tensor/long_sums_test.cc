@@ -1,4 +1,4 @@
-// Sums over many rows, or over long ones, in float32 of numbers that a naive sum loses digits of.
+// Sums over many or long rows in float32, of numbers whose naive sum would lose digits.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -12,7 +12,7 @@ using Floats = std::vector<float>;
 
 constexpr int64_t kMany = 1'000'000;
 
-// 1000 and a little, all positive, with a spread of 1.
+// Positive numbers of a little over 1000, with a spread of 1.
 Floats Numbers() {
   Floats x(static_cast<size_t>(kMany));
   for (size_t i = 0; i < x.size(); ++i) {
@@ -68,7 +68,7 @@ TEST_CASE("the sum along a long axis that is not the last has float32's digits")
     for (size_t i = c; i < x.size(); i += 4) sum += static_cast<double>(x[i]);
     wanted[c] = static_cast<float>(sum);
   }
-  // (500, 500, 4) to (4), backwards.
+  // Sums (500, 500, 4) into (4), backwards.
   ops->Copy({{500, 500, 4}, {2000, 4, 1}, {}, {0, 0, -1}}, true, x.data(), sums.data() + 3);
   std::swap(sums[0], sums[3]);
   std::swap(sums[1], sums[2]);
@@ -104,7 +104,7 @@ TEST_CASE("gradients of a normalisation over a million numbers have float32's di
                            dx.data(), nullptr, nullptr);
     double off = 0;
     for (const float d : dx) off += static_cast<double>(d) / static_cast<double>(kMany);
-    CHECK(std::abs(off) < 1e-3);  // what all have in common goes with the mean
+    CHECK(std::abs(off) < 1e-3);  // the mean removes what all have in common
   }
 }
 

@@ -1,4 +1,4 @@
-// Which element of a window is its maximum.
+// Tests which element of a window is its maximum.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kChannels = 9;  // more than a vector, and not whole vectors
 
-// Windows of 2 x 2 beside each other over one image of 4 x 2.
+// Adjacent windows of 2 x 2 over one image of 4 x 2.
 struct Pooled {
   explicit Pooled(const std::vector<float>& x) : y(2 * kChannels), dx(x.size(), 77) {
     const auto ops = MakeCpuOps(1);
@@ -56,7 +56,7 @@ TEST_CASE("the first of equal maxima gets the gradient, below every finite numbe
   for (const float y : pooled.y) CHECK(y == value);
 }
 
-// Of every window by its definition; the gradient is that of the sum of y times `weights`.
+// Pools every window by definition; the gradient is that of the sum of y times `weights`.
 void PoolPlainly(const PoolShape& s, const std::vector<float>& x, const std::vector<float>& weights,
                  std::vector<float>& y, std::vector<float>& dx) {
   y.clear();

@@ -9,14 +9,14 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// In units of the last place of the right result.
+// The error in units of the last place of the right result.
 double Ulps(float got, double right) {
   const auto nearest = static_cast<float>(right);
   const double unit = std::nextafter(std::abs(nearest), kInfinity) - std::abs(nearest);
   return std::abs(got - right) / unit;
 }
 
-// The greatest error over all of [low, high] and around 0.
+// The greatest error over [low, high] and around 0.
 template <class Ours, class Right>
 double Worst(float low, float high, Ours ours, Right right) {
   constexpr int kSteps = 300'000;

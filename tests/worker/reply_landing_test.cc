@@ -25,7 +25,7 @@ struct Places {
   }
 };
 
-// The body, received in pieces of `step` bytes.
+// Receives the body in pieces of `step` bytes.
 absl::Cord Receive(const std::string& bytes, const std::shared_ptr<Landing>& landing, size_t step) {
   ArrivingBody body(bytes.size(), /*wanted=*/true, landing);
   for (size_t at = 0; at < bytes.size();) {
@@ -76,7 +76,7 @@ TEST_CASE("pieces of a reply land in their partitions wherever the bytes are cut
     const DecodedReply decoded = DecodeExchangeReply(reply).value();
     REQUIRE(decoded.pieces.size() == 4);
     for (const PieceView& piece : decoded.pieces) {
-      if (piece.data.size() < 1000) continue;  // small ones a Cord copies
+      if (piece.data.size() < 1000) continue;  // a Cord copies small ones
       const auto flat = piece.data.TryFlat();
       REQUIRE(flat.has_value());
       CHECK(flat->data() == places.partitions.at(piece.partition).data() + piece.offset);

@@ -1,4 +1,4 @@
-// Gradients of a model against central differences of its loss, for tests.
+// Compares a model's gradients with central differences of its loss, for tests.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -21,8 +21,8 @@ inline double LossOf(GradientProgram& program, const Batch& batch, Variables& va
   return *loss;
 }
 
-// `change` may change the random batch. Along random directions, so that every variable takes part
-// in a few evaluations.
+// Differences are taken along random directions, so that few evaluations involve every variable.
+// `change` may modify the random batch.
 inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
                            const Batch& schema, uint32_t classes, uint32_t seed,
                            const std::function<void(Batch&)>& change = nullptr) {
@@ -42,7 +42,7 @@ inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
   std::mt19937 random(seed);
   for (size_t i = 0; i < variables.values.size(); ++i) {
     INFO(variables.names[i]);
-    if ((*program)->variables()[i].moving_average() > 0) continue;  // no gradient
+    if ((*program)->variables()[i].moving_average() > 0) continue;  // it has no gradient
     const std::vector<float> at = variables.values[i];
     double slope = 0, norm = 0;
     std::vector<float> direction(at.size());
@@ -65,7 +65,7 @@ inline void CheckGradients(const nlohmann::json& model, const std::string& loss,
     const auto close = [norm](double value) {
       return Approx(value).epsilon(0.03).margin(0.01 * norm + 1e-4);
     };
-    // Where the loss has a corner within the step, the difference depends on the step.
+    // If the loss has a corner within the step, the difference depends on the step.
     if (slope != close(wide) && wide != close(difference(step / 4))) continue;
     CHECK(slope == close(wide));
   }

@@ -1,5 +1,5 @@
-// Gradients against central differences for layers of several inputs, ids and masks, and for every
-// loss, over random shapes from a seed.
+// Gradients against central differences for layers with several inputs, ids and masks, and for
+// every loss, over random shapes from a seed.
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -298,7 +298,7 @@ TEST_CASE("gradients beside constants agree with differences") {
   }
 }
 
-// The matrices of a pair by einsum, and those that an array multiplies below each other.
+// The matrices are pairs multiplied by einsum, or are all multiplied by one array.
 TEST_CASE("matrices in more axes are multiplied one by one, or all by the same array") {
   for (const bool array : {false, true}) {
     const auto model = [&](bool other_way) {
@@ -339,7 +339,7 @@ TEST_CASE("matrices in more axes are multiplied one by one, or all by the same a
   }
 }
 
-// What is chosen is chosen by numbers that have a gradient of their own, by way of other layers.
+// The choice depends on numbers that have a gradient by way of other layers.
 TEST_CASE("no gradient goes through the condition of a choice") {
   FunctionalJson model;
   model.Input("a");
@@ -435,7 +435,7 @@ TEST_CASE("gradients of batch normalisation under a mask agree with differences"
   }
 }
 
-// Not sparsemax, which has jumps in Keras.
+// sparsemax is missing, because Keras' version has jumps.
 TEST_CASE("gradients of more layers between two others agree with differences") {
   const json dense = LayerJson("Dense", {{"units", 3}, {"activation", "tanh"}});
   const std::vector<std::pair<const char*, json>> layers = {

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using Layers = std::vector<std::pair<const char*, json>>;
 
-// Between a layer with variables before, so that its own input has a gradient, and a Dense after.
+// Puts the layer between a layer with variables, so that its input has a gradient, and a Dense.
 json Around(json first, json layer) {
   return SequentialJson({std::move(first), std::move(layer), LayerJson("Flatten", json::object()),
                          LayerJson("Dense", {{"units", 2}, {"name", "last"}})});
@@ -141,7 +141,7 @@ TEST_CASE("outputs that are wrong alike share the gradient of a categorical hing
   const json model = SequentialJson({LayerJson("Dense", {{"units", 3}})});
   const auto program =
       BuildKerasProgram(JobFor(model, "categorical_hinge"), SchemaOf({1}, {3}), TestOps()).value();
-  Variables variables(*program);  // zeros
+  Variables variables(*program);  // all are zero
   Batch batch = RandomBatch(SchemaOf({1}, {3}), 1, 0, 1);
   batch.targets[0].values = {0, 1, 0};
   const auto loss =

@@ -33,7 +33,7 @@ TEST_CASE("gradients of layers over images agree with differences") {
                              {"dilation_rate", dilate ? some : one},
                              {"use_bias", draw(0, 1) == 1},
                              {"activation", draw(0, 1) == 0 ? "relu" : "tanh"}});
-    // Not max pooling, whose loss has corners everywhere.
+    // Max pooling is missing, because its loss has corners everywhere.
     const json pool = LayerJson("AveragePooling2D",
                                 {{"pool_size", {draw(1, 2), draw(1, 3)}}, {"padding", "same"}});
     const json model = SequentialJson(
@@ -102,7 +102,7 @@ TEST_CASE("gradients of every loss agree with differences, fused and not") {
       const json model =
           SequentialJson({LayerJson("Dense", {{"units", 5}, {"activation", "tanh"}}),
                           LayerJson("Dense", {{"units", 4}, {"activation", c.activation}})});
-      // Of logits the gradient is that of targets that add up to 1.
+      // With logits the gradient is correct only for targets that add up to 1.
       const bool one_hot = std::string(c.loss) == "categorical_crossentropy";
       CheckGradients(model, c.loss, SchemaOf({3}, c.targets), c.classes, seed, [&](Batch& batch) {
         std::vector<float>& y = batch.targets[0].values;
@@ -112,7 +112,7 @@ TEST_CASE("gradients of every loss agree with differences, fused and not") {
   }
 }
 
-// Between a Dense or Conv before (so that its own input has a gradient) and a Dense after.
+// Puts the layer between a Dense or Conv, so that its input has a gradient, and a Dense.
 json Around(json first, json layer) {
   return SequentialJson({std::move(first), std::move(layer), LayerJson("Flatten", json::object()),
                          LayerJson("Dense", {{"units", 2}, {"name", "last"}})});

@@ -1,4 +1,4 @@
-// What the layers over images draw in training, and what they do at inference.
+// Layers over images: what they draw at random in training, and what they do at inference.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -38,7 +38,7 @@ struct Mode {
   bool keras2 = false;
 };
 
-// What a layer of this config makes of x (examples, shape...).
+// Runs x (examples, shape...) through a layer with this config.
 Floats Output(const std::string& class_name, const json& values, const Shape& shape,
               const Floats& x, Mode mode = {}) {
   const Made made = Make(class_name, values, shape, mode.keras2);
@@ -66,7 +66,7 @@ Floats Output(const std::string& class_name, const json& values, const Shape& sh
   return y;
 }
 
-// Of each pixel its index within the image: all images alike.
+// Each pixel has its index within the image, so that all images are equal.
 Floats Indices(int64_t examples, const Shape& shape) {
   Floats x;
   for (int64_t e = 0; e < examples; ++e) {
@@ -103,8 +103,8 @@ TEST_CASE("what is drawn for an image is a function of the key and its place in 
     CHECK(slice == Part(whole, 5, each, 4));
     std::set<Floats> different;
     for (int64_t e = 0; e < 12; ++e) different.insert(Part(whole, e, each));
-    const bool together = std::string(name) == "RandomCrop";        // one place for a batch
-    const bool few = together || config.contains("interpolation");  // or nearly alike
+    const bool together = std::string(name) == "RandomCrop";        // one place for the whole batch
+    const bool few = together || config.contains("interpolation");  // images may be nearly equal
     CHECK(different.size() >= (few ? 1 : std::string(name) == "RandomFlip" ? 2 : 11));
     if (together) CHECK(different.size() == 1);
   }

@@ -1,4 +1,4 @@
-// What a mask hides from a merge layer, be it NaN.
+// Merge layers ignore what a mask hides, even a NaN.
 #include <limits>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 using Catch::Matchers::Approx;
 using nlohmann::json;
 
-// Two embeddings of ids, 0 hidden, and a merge of them.
+// Two embeddings of ids, of which 0 is hidden, and a merge of them.
 json Model(const std::string& merge) {
   json both = Call("e");
   both["args"] = {{Call("e")["args"][0], Call("f")["args"][0]}};
@@ -51,7 +51,7 @@ TEST_CASE("what a mask hides from a product or an extreme does not show, be it N
       const auto loss =
           (*built)->ComputeGradients(batch, 1, variables.value_spans(), variables.gradient_spans());
       REQUIRE(loss.ok());
-      // 2 x / 4 of what shows.
+      // 2 x / 4 over what the mask shows.
       CHECK_THAT(variables.gradients[0], Approx(std::vector<float>{0, 0, 1.5f, -2, 0, 0}));
       CHECK_THAT(variables.gradients[1], Approx(std::vector<float>{0, 0, 0, 0, 2.5f, -3}));
     }
@@ -64,7 +64,7 @@ TEST_CASE("a mask that is not of an input's steps is refused by whoever would re
     std::string layer;
     json config;
     std::vector<uint64_t> mask;
-    bool by_name = true;  // else it comes along, of what a Softmax was given it for
+    bool by_name = true;  // else a Softmax was given the mask, and it is propagated
   };
   for (const auto& [layer, config, mask, by_name] :
        std::vector<Masked>{{"GlobalAveragePooling1D", json::object(), {1}},

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a layer of this config makes of x (examples, shape...).
+// Runs x (examples, shape...) through a layer with this config.
 std::vector<float> Output(const std::string& class_name, const json& values, const Shape& shape,
                           const std::vector<float>& x, bool training, int64_t first = 0) {
   LayerConfig config(class_name, "layer", values, /*keras2=*/false);
@@ -65,7 +65,7 @@ TEST_CASE("an AlphaDropout keeps mean and variance, and drops to one number") {
   const auto n = static_cast<double>(y.size());
   CHECK(mean / n == Approx(0).margin(0.02));
   CHECK(squares / n == Approx(1).margin(0.03));
-  // a (dropped) + b of Keras' formula.
+  // a * (dropped value) + b in Keras' formula.
   const double rate = 0.3, dropped = -1.7580993408473766;
   const double a = 1 / std::sqrt((1 - rate) * (1 + rate * dropped * dropped));
   const double lowest = a * dropped - a * dropped * rate;

@@ -1,4 +1,4 @@
-// What layers over sequences refuse, with words that say what to do.
+// Layers over sequences refuse unsupported configs with messages that say what to do.
 #include <catch2/catch.hpp>
 
 #include "keras/build.h"
