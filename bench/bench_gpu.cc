@@ -360,7 +360,7 @@ int Main(int argc, char** argv) {
   flags.Integer("ps-seconds", "N", "of steps that are timed with a ps", 0, 600, &ps_seconds);
   flags.Switch("ps", "also with processes: paracord train with one ps (on; =false: not)", &ps);
   if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
-  // what was measured is printed even if the process is killed
+  // Line buffering prints what was measured even if the process is killed.
   (void)std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   PrintMachine();
   const absl::StatusOr<std::string> chosen =

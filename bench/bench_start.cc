@@ -154,7 +154,7 @@ Run StartTraining(const std::string& job) {
     if (Seconds() - begin > 60) Fail("no step within a minute");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::string socket = FindSocket(dir, "ps-0");
-    // it ended before that was seen
+    // It ended before that was seen.
     if (link != nullptr && socket.empty()) return StartTraining(job);
     if (link == nullptr && !socket.empty()) link = network.Dial(socket);
   }

@@ -43,7 +43,7 @@ struct GraphCall {
   int64_t first_example = 0;                 // index within the batch
   float share = 1;                           // the part of the batch's examples that this run has
   bool last = true;  // this is the last slice computed here, so that its gradients are final
-  // this is the batch's last slice, whose gradients include the regularizers'
+  // This is the batch's last slice, whose gradients include the regularizers'.
   bool regularizes = true;
   const VariableCallbacks* callbacks = nullptr;
 };
@@ -171,7 +171,7 @@ class Graph {
     std::optional<size_t> input;  // set: the memory of the caller's input
     DeviceArray data;
     std::optional<size_t> gradient_slot;  // gradients share slots when their lives do not overlap
-    // floats of memory for one example
+    // Floats of memory for one example.
     int64_t floats() const { return bfloat16 ? (size + 1) / 2 : size; }
     Tensor In(float* memory) const { return TensorIn(memory, bfloat16); }
   };
@@ -239,7 +239,7 @@ class Graph {
   std::vector<PenaltyOnValue> activities_;
   std::vector<Value> outputs_, output_masks_;
   std::vector<Value> loss_values_;
-  // by variable: the last node that writes its gradient, or kNone
+  // By variable: the last node that writes its gradient, or kNone.
   std::vector<size_t> last_writer_;
   int64_t capacity_ = 0;                // number of examples that the buffers hold
   std::map<int64_t, Kernels> kernels_;  // by batch size
@@ -252,7 +252,7 @@ class Graph {
   std::span<const float* const> inputs_;
   std::vector<const float*> parameters_;
   std::vector<ConstTensor> call_inputs_;
-  // like rounded_, but null until Forward has filled the copy
+  // Like rounded_, but null until Forward has filled the copy.
   std::vector<const uint16_t*> operands_;
   std::vector<Tensor> call_d_inputs_;
   std::vector<float*> call_d_parameters_;

@@ -185,7 +185,7 @@ absl::StatusOr<Layer*> Graph::Builder::LayerOf(const NodeSpec& node) {
   if (layer != nullptr) {
     const NodeSpec& first = *first_calls_[node.layer];
     const bool mode = !layer->one_mode() || node.mode == first.mode;
-    // an operation's args have its numbers
+    // An operation's args have its numbers.
     const bool args = !spec.operation || node.args == first.args;
     if (mode && args && Meaning(node.kwargs) == Meaning(first.kwargs)) return layer;
     return At(spec.class_name, spec.name,
@@ -270,7 +270,7 @@ absl::Status Graph::Builder::CheckCall(const NodeSpec& node, const Layer& layer)
                      absl::InvalidArgumentError(absl::StrCat(
                          "key \"", argument, "\": is not supported as an argument of its call")));
     }
-    // index of the input that the mask is for
+    // Index of the input that the mask is for.
     size_t of = name == "value_mask" ? 1 : name == "key_mask" ? 2 : 0;
     if (argument != name) of = std::strtoul(name.c_str() + argument.size() + 1, nullptr, 10);
     if (of < node.inputs.size()) continue;

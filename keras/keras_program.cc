@@ -61,7 +61,7 @@ class PartRun {
   ~PartRun() {
     End();
     if (!program_.gradient_sum_ || !absl::IsDataLoss(program_.ops_->Finish())) return;
-    // its sums were lost: leaves them open, so that the caller aborts the group
+    // Its sums were lost: leaves them open, so that the caller aborts the group.
     program_.gradient_sum_->Begin();
   }
   PartRun(const PartRun&) = delete;
@@ -435,7 +435,7 @@ absl::Status KerasProgram::Evaluate(const Batch& batch, ConstTensors values,
   RETURN_IF_ERROR(ops_->Finish());
   const auto mean = [&](size_t i, double value) {
     added[i].add_values(value * static_cast<double>(examples));
-    // counted by one part only
+    // Counted by one part only.
     added[i].add_values(part_.index == 0 ? static_cast<double>(examples) : 0);
   };
   const double unless_nan = NanUnlessFinite(batch);  // metrics of predictions still count

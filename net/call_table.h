@@ -26,7 +26,7 @@ class CallTable {
   // Registers a call and returns its number, from 1. After Close, `done` runs at once with
   // CANCELLED, and the number is 0.
   uint64_t Add(ReplyFn done, int64_t deadline_ms, std::shared_ptr<Landing> landing = nullptr);
-  // nullopt if nobody waits for the call
+  // Returns nullopt if nobody waits for the call.
   std::optional<std::shared_ptr<Landing>> LandingOf(uint64_t call) const;
   // Runs the `done` of a call, unless nobody waits for it any more. Errors get the peer's name.
   void Answer(uint64_t call, absl::StatusOr<absl::Cord> reply);

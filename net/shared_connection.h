@@ -129,7 +129,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // State of the reading thread.
   std::map<uint64_t, std::shared_ptr<SharedMapping>> mappings_;
   std::unique_ptr<Message> arriving_;  // packets of a message are consecutive
-  // when a reply was first seen to be late
+  // When a reply was first seen to be late.
   std::optional<std::chrono::steady_clock::time_point> late_since_;
   int late_packets_ = 0;  // packets read since late_since_
   std::vector<char> buffer_;

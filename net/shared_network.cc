@@ -104,7 +104,7 @@ class SharedListener : public Listener {
       } else if (errno == EINVAL || errno == EBADF) {
         return;  // shut down
       } else {
-        // there are no descriptors left
+        // There are no descriptors left.
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
     }

@@ -30,7 +30,7 @@ struct Chunk {
   Chunk& operator=(const Chunk&) = delete;
 
   std::atomic<uint32_t> references{0};
-  // counts pulls and staleness for PinnedBytes (store/pinned_bytes.h)
+  // Counts pulls and staleness for PinnedBytes (store/pinned_bytes.h).
   std::atomic<uint32_t> pulls{0};
   const uint64_t size;  // elements
   float* const data;    // uninitialised

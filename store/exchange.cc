@@ -232,7 +232,7 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   const auto state_of = [&](uint32_t id) {
     PartitionState*& state = states[id];
     if (state == nullptr) {
-      // its address is stable: repeated messages are held by pointer
+      // Its address is stable: repeated messages are held by pointer.
       state = reply.add_partitions();
       state->set_partition(id);
     }

@@ -144,7 +144,7 @@ struct NormShape {
   bool by_column = false;
   int64_t rows = 0, columns = 0;
   float epsilon = 0;
-  // false (by row only): the mean is taken as zero, the variance is the mean of squares
+  // False (by row only): the mean is taken as zero, the variance is the mean of squares.
   bool centred = true;
   float relu = 0;  // by column only: upper bound of a ReLU after the offset; 0 means no ReLU
 };

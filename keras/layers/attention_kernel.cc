@@ -96,7 +96,7 @@ class AttentionKernel : public Kernel {
   Ops& ops_;
   const AttentionPlan p_;
   const std::vector<AttentionMask> masks_;
-  // number of examples; floats of an example's output and scores
+  // Number of examples; floats of an example's output and scores.
   const int64_t examples_, own_, scores_each_, each_;
   SoftmaxShape softmax_;
   Walk from_heads_;  // from (batch, heads, queries, width) to (batch, queries, ...)

@@ -14,10 +14,10 @@ namespace paracord {
 
 struct AttentionPlan {
   int64_t inner = 1;  // sequences in one example
-  // batch counts sequences; keys and values have as many steps
+  // Batch counts sequences; keys and values have as many steps.
   int64_t batch = 0, heads = 0, queries = 0, keys = 0;
   int64_t query_in = 0, key_in = 0, value_in = 0;  // widths of the inputs
-  // width of a head's key, of its value, and of the output
+  // Width of a head's key, of its value, and of the output.
   int64_t key_width = 0, value_width = 0, out = 0;
   bool bias = true, separate_key = false;  // not separate_key: the value is also the key
   bool causal = false, return_scores = false;

@@ -287,7 +287,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeAttentionAlong(const LayerConfig& con
     wanted.push_back(-1 - static_cast<int64_t>(i));
     last.push_back(wanted.back() - heads);
   }
-  // also if there are none: the layer reports what is wrong with the key
+  // Also if there are none: the layer reports what is wrong with the key.
   if (axes == wanted) return nullptr;
   axes.push_back(-1);
   return MakeAlong(config, "attention_axes", std::move(last), std::move(axes));

@@ -57,7 +57,7 @@ struct ForwardCall {
   Tensor output;          // (batch, output shape)
   bool training = false;  // the run's mode, unless the call in the model fixes its own
   uint64_t key = 0;       // seeds the random numbers of this batch and node
-  // index of the first example within the batch, which may be run in slices
+  // Index of the first example within the batch, which may be run in slices.
   int64_t first_example = 0;
 };
 

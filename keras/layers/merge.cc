@@ -206,7 +206,7 @@ class BinaryLayer : public Layer {
 
   absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override {
     if (inputs.size() != 2) return absl::InvalidArgumentError("needs at least two inputs");
-    // the batch of one would be an axis of the other
+    // The batch of one would be an axis of the other.
     if (operation_ && inputs[0].size() != inputs[1].size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("needs operands of as many axes, not ", ShapeName(inputs[0]), " and ",

@@ -252,7 +252,7 @@ class ProductLayer : public Layer {
   // In the operation: removes the axes before the matrices from a and b and puts them into `p`.
   void TakeMatrices(Shape& a, Shape& b, Product& p) const {
     if (std::max(a.size(), b.size()) < 3) return;
-    // the batch of one would be an axis of the other
+    // The batch of one would be an axis of the other.
     if (!one_constant_ && a.size() != b.size()) return;
     p.one_b = one_constant_ && b.size() < 3 && !transpose_a_;
     Shape before(a.begin(), a.end() - Matrix(a)), other(b.begin(), b.end() - Matrix(b));

@@ -90,7 +90,7 @@ class RandomKernel : public Kernel {
         Draw(call.key, first);
         return ops_.Binary(BinaryKind::kMultiply, plan_.multiply, call.inputs[0], drawn_.get(),
                            call.output);
-      // scale (x or the dropped value) + offset, computed on x - the dropped value
+      // Scale (x or the dropped value) + offset, computed on x - the dropped value.
       case Kind::kAlpha: {
         Draw(call.key, first);
         ops_.Affine(n, 1, -static_cast<float>(kAlphaDropped), call.inputs[0], call.output);

@@ -30,7 +30,7 @@ class RecurrentKernel : public Kernel {
   void ParameterGradients(const BackwardCall& call);
   void RecurrentGradient(float* d_kernel);
   void InputGradient(const BackwardCall& call);
-  // h of all steps as the product takes it, after dropout.
+  // The state h of all steps as the product takes it, after dropout.
   const DeviceArray& IntoProduct() const {
     return training_ && p_.recurrent_dropout > 0 ? dropped_ : h_;
   }

@@ -30,7 +30,7 @@ class VolumeWindow {
       wide = wide || dilation[i] > 1;
     }
     if (strided && wide) {
-      // as in Keras
+      // Keras refuses that, too.
       config.Fail("strides", "above 1 cannot be combined with dilation_rate above 1");
     }
   }

@@ -182,7 +182,7 @@ void ActivateBackward(Activation activation, int64_t rows, int64_t columns, cons
       return Affine(n, activation.alpha, 0.f, dy, dx);
     case ActivationKind::kRelu:  // x may be null
       for (int64_t i = 0; i < n; ++i) {
-        // an unconditional load, without which the loop is not vectorised
+        // An unconditional load, without which the loop is not vectorised.
         const float slope_one = dy[i];
         dx[i] = y[i] > 0 ? slope_one : 0.f;
       }

@@ -153,7 +153,7 @@ class CpuOps : public Ops {
   }
   void Fill(int64_t n, float value, Tensor y) override { cpu::Fill(n, value, y); }
   void Copy(const Walk& walk, bool add, ConstTensor a, Tensor y) override {
-    // elements of `a` may share an element of y, which threads must not
+    // Elements of `a` may share an element of y, which threads must not.
     if (add) return cpu::Copy(walk, add, a, y);
     AlongFirstAxis(walk, [=](const Walk& part, int64_t at_a, int64_t, int64_t at_y) {
       cpu::Copy(part, add, a + at_a, y + at_y);

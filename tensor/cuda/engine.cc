@@ -148,7 +148,7 @@ absl::Status Engine::EndPlan(MemoryPlan& plan) {
 // With a plan, this is the plan's workspace: for another batch size another algorithm, with a
 // larger workspace, might be the best.
 size_t Engine::workspace_max() const {
-  // what the best engines for large batches want
+  // The best engines for large batches want so much.
   constexpr size_t kLeast = 1 << 20, kMost = 1 << 30;
   const size_t planned = work_[static_cast<size_t>(Scratch::kWorkspace)].bytes;
   if (memory_.has_plan() && planned > 0) return planned;

@@ -33,7 +33,7 @@ struct MomentsBody {
   }
   PARACORD_HD void Merge(Value& v, const Value& other) const {
     const float n = v.n + other.n, apart = s.centred ? other.mean - v.mean : 0.f;
-    // branch-free, so that several loads are in flight
+    // Branch-free, so that several loads are in flight.
     const float share = other.n == 0 ? 0.f : other.n / n;
     v.mean += apart * share;
     v.squares += other.squares + apart * apart * (v.n * share);
