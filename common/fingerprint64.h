@@ -13,9 +13,9 @@ uint64_t Fingerprint64(std::string_view text);
 // tensorflow/core/platform/fingerprint.h; not symmetric.
 uint64_t FingerprintCat64(uint64_t first, uint64_t second);
 
-// Where the fingerprint of a cross starts (tf.sparse.cross_hashed): then one FingerprintCat64 with
-// each feature in order, of a string its Fingerprint64, of an integer itself. The bin is the result
-// modulo the number of bins.
+// The fingerprint that a cross starts with (tf.sparse.cross_hashed). Each feature is then added in
+// order by FingerprintCat64: a string by its Fingerprint64, an integer as it is. The bin is the
+// result modulo the number of bins.
 constexpr uint64_t kCrossKey = 0xDECAFCAFFE;
 
 }  // namespace paracord

@@ -42,7 +42,7 @@ class PinnedBytes {
   // with what they pin themselves.
   void Forgive();
 
-  // Called by a partition, under its lock, when `chunk` is no longer part of its block.
+  // Called by a partition, under its lock or at its end, when `chunk` leaves its block.
   void Replaced(const ChunkRef& chunk);
 
  private:

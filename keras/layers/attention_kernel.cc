@@ -208,7 +208,7 @@ void AttentionKernel::Backward(const BackwardCall& call) {
     ops_.SumRows(p_.batch * p_.queries, p_.out, d_output, d);
   }
   d_output_->Run(d_output, call.Parameter(KernelAt(kOutput)), nullptr, weighted_.get());
-  // Into flat_, head by head.
+  // The gradient is moved into flat_, head by head.
   ops_.Copy({from_heads_.dims, from_heads_.y, {}, from_heads_.a}, false, weighted_.get(),
             flat_.get());
   d_weights_->Run(flat_.get(), projections_[kValue].heads(), nullptr, d_scores_.get());

@@ -14,7 +14,7 @@ namespace paracord {
 
 struct AttentionPlan {
   int64_t inner = 1;  // sequences in one example
-  // Batch counts sequences; keys and values have as many steps.
+  // `batch` counts sequences; keys and values have the same number of steps.
   int64_t batch = 0, heads = 0, queries = 0, keys = 0;
   int64_t query_in = 0, key_in = 0, value_in = 0;  // widths of the inputs
   // Width of a head's key, of its value, and of the output.
