@@ -9,11 +9,11 @@
 //
 // The exception: The serving side takes its memory back from a caller that keeps a reply for longer
 // than reply_patience_ms (because it is stopped, say) or violates the protocol. The serving side
-// first releases the caller's requests, then shuts down both directions, then reuses its memory. A
-// caller that is still reading the reply may see a torn read. So a caller calls intact() after it
-// has read a reply, and discards what it read if intact() is false. The shutdown comes before the
-// reuse and the poll in intact() after the reads, each separated by a full barrier (store-load
-// ordering), so that no torn read goes unnoticed.
+// first waits until the caller's requests are released, then shuts down both directions, then
+// reuses its memory. A caller that is still reading the reply may see a torn read. So a caller
+// calls intact() after it has read a reply, and discards what it read if intact() is false. The
+// shutdown comes before the reuse and the poll in intact() after the reads, each separated by a
+// full barrier (store-load ordering), so that no torn read goes unnoticed.
 //
 // A peer can do no harm: places are checked, segments are sealed against shrinking and limited in
 // number (over all connections), payload is only numbers, and what comes through the socket is

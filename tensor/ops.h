@@ -170,9 +170,8 @@ enum class Operands {
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  // True if Run rounds float32 operands to bfloat16, so that the caller may round them once and
-  // pass them to several products. False if Run computes in float32 whenever the operands are
-  // float32.
+  // True if Run takes bfloat16 operands, so that the caller may round a tensor once (Ops::Convert)
+  // for several products. False if operands must be float32.
   virtual bool takes_bfloat16() const = 0;
   virtual void Run(ConstTensor a, ConstTensor b, const float* bias, float* c) = 0;
 };
