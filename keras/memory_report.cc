@@ -75,8 +75,8 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
   return Evaluate(batch, values, states);
 }
 
-// If the layers' scratch memory is small, reserves it twice, so that an epoch's last batch does not
-// evict the kernels of the usual one.
+// If the layers' scratch memory is small, prepares a second batch size as well, so that an epoch's
+// last batch does not evict the kernels of the usual one.
 absl::Status KerasProgram::PrepareAnother() {
   int64_t all = 0, layers = 0;
   for (const MemoryRow& row : MemoryRows()) {
