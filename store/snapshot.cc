@@ -58,7 +58,7 @@ ChunkRefs FreshChunks(uint64_t elements) {
   return chunks;
 }
 
-// Memory for copies of the partitions, in order; empty for those beyond kCopiedMax.
+// Memory for copies of the partitions, in order; empty for one that no longer fits in kCopiedMax.
 std::vector<Partition::Image> MakeRoom(const Content& content) {
   std::vector<Partition::Image> room;
   uint64_t left = kCopiedMax;
