@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "data/kept_open.h"
 
 namespace paracord {
 namespace {
@@ -35,7 +36,7 @@ ByteStream::~ByteStream() = default;
 
 absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files, const std::string& path,
                                                              bool zlib) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenKept(files, path));
   const Member whole{0, file->size(), false, 0};
   std::unique_ptr<ByteStream> stream(new ByteStream(path, std::move(file), whole));
   RETURN_IF_ERROR(stream->Refill());

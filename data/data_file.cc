@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "data/byte_stream.h"
+#include "data/kept_open.h"
 #include "storage/crc32c.h"
 
 namespace paracord {
@@ -47,7 +48,7 @@ absl::StatusOr<bool> IsGzip(const ReadFile& file) {
 
 absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::string& path,
                                                        uint64_t unpacked_max, bool zlib) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenKept(files, path));
   ASSIGN_OR_RETURN(const bool is_gzip, IsGzip(*file));
   if (!is_gzip && !zlib) return file;
   ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, ByteStream::Open(files, path, zlib));

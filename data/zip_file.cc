@@ -7,6 +7,7 @@
 #include "common/bytes.h"
 #include "common/status_macros.h"
 #include "data/data_options.h"
+#include "data/kept_open.h"
 
 namespace paracord {
 namespace {
@@ -130,7 +131,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> OpenZipMember(Files& files, const st
   if ((member.flags & kEncryptedFlag) != 0) {
     return absl::InvalidArgumentError(name + ": is encrypted");
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenKept(files, path));
   ASSIGN_OR_RETURN(const std::string local,
                    ReadPiece(*file, member.header_offset, kLocalBytes, name));
   if (LoadRaw<uint32_t>(local, 0) != kLocalMagic) return Damaged(name, "has no zip header");
