@@ -48,6 +48,12 @@ void RemoveSockets(const std::string& path) {
   rmdir(path.c_str());
 }
 
+// Whether the lock is ours now. Where there are no locks nobody can tell, and `unlockable` stands.
+bool TakeLock(int lock, bool unlockable) {
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
+  return errno != EWOULDBLOCK && unlockable;
+}
+
 void RemoveIfLeft(const std::string& path) {
   struct stat facts {};
   const bool ours = lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
@@ -55,7 +61,7 @@ void RemoveIfLeft(const std::string& path) {
   if (!ours) return;
   const int lock = OpenLock(path, O_CLOEXEC);
   if (lock < 0) return;  // not one of these, or one that is just being made
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) RemoveSockets(path);
+  if (TakeLock(lock, /*unlockable=*/false)) RemoveSockets(path);
   close(lock);
 }
 
@@ -96,7 +102,7 @@ absl::StatusOr<std::unique_ptr<SocketDir>> SocketDir::Make(const std::string& pa
                                  absl::StrCat("cannot make ", pattern, " (TMPDIR says where)"));
     }
     const int lock = OpenLock(path, O_CREAT);
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && StillThere(path, lock)) {
+    if (lock >= 0 && TakeLock(lock, /*unlockable=*/true) && StillThere(path, lock)) {
       return std::unique_ptr<SocketDir>(new SocketDir(path, lock));
     }
     error = errno;

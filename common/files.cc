@@ -5,13 +5,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace paracord {
@@ -32,6 +36,27 @@ auto NoInterrupt(Call call) {
   auto result = call();
   while (result < 0 && errno == EINTR) result = call();
   return result;
+}
+
+// Training goes on, since only what the machine loses at once with its power is at stake.
+void WarnOfNoSync(const std::string& path, int error) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
+  Logger("files").Warn(
+      "the file system of {} cannot sync it ({}): if this machine or the storage loses its power, "
+      "what was written last may be lost with it. This is said once",
+      path, std::strerror(error));
+}
+
+absl::Status CheckLocal(const std::string& path) {
+  const std::string scheme = SchemeOf(path);
+  if (scheme.empty()) return absl::OkStatus();
+  if (scheme == "file") {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": give the path alone, without file://"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": there is no way from here to storage behind ", scheme,
+                   "://: give a path in a file system, such as a directory that all hosts mount"));
 }
 
 constexpr uint64_t kWholeBytesMax = uint64_t{1} << 30;
@@ -117,7 +142,9 @@ class PosixWriteFile : public WriteFile {
 
   absl::Status SyncOnce() {
     FAILPOINT_STATUS("files.sync");
-    if (::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "cannot sync", path_);
+    if (::fsync(fd_.get()) == 0) return absl::OkStatus();
+    if (!IsUnknownToFileSystem(errno)) return ErrnoStatus(errno, "cannot sync", path_);
+    WarnOfNoSync(path_, errno);
     return absl::OkStatus();
   }
 
@@ -132,7 +159,37 @@ std::string Parent(const std::string& path) {
 
 }  // namespace
 
+bool IsUnknownToFileSystem(int error) {
+  return error == EINVAL || error == ENOTSUP || error == ENOSYS || error == ENOTTY;
+}
+
+std::string SchemeOf(const std::string& path) {
+  const size_t length = path.find("://");
+  if (length == std::string::npos || length == 0) return "";
+  const std::string scheme = path.substr(0, length);
+  const bool letters = std::all_of(scheme.begin(), scheme.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.';
+  });
+  return letters && absl::ascii_isalpha(static_cast<unsigned char>(scheme[0])) ? scheme : "";
+}
+
+std::string PathIn(const std::string& base, const std::string& path) {
+  if (!SchemeOf(path).empty()) return path;
+  const size_t scheme = SchemeOf(base).size();
+  if (scheme == 0 || path.starts_with("/")) {
+    return (std::filesystem::path(base) / path).lexically_normal().string();
+  }
+  const std::string start = base.substr(0, scheme + 2);  // "s3:/"
+  return start +
+         (std::filesystem::path(base.substr(scheme + 2)) / path).lexically_normal().string();
+}
+
 std::string AbsolutePath(const std::string& path) {
+  if (!SchemeOf(path).empty()) {
+    std::string text = path;
+    while (text.ends_with('/') && !text.ends_with("://")) text.pop_back();
+    return text;
+  }
   std::error_code gone;
   std::filesystem::path whole = std::filesystem::absolute(path, gone);
   if (gone) whole = path;
@@ -173,6 +230,7 @@ absl::Status Files::WriteAtomic(const std::string& path, std::string_view conten
 }
 
 absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   // Without waiting for the other end of a pipe, which is refused below.
   const int fd =
       NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
@@ -186,6 +244,7 @@ absl::StatusOr<std::unique_ptr<ReadFile>> PosixFiles::Open(const std::string& pa
 }
 
 absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   FAILPOINT_STATUS("files.create");
   const int fd = NoInterrupt(
       // Without waiting for the other end of a pipe.
@@ -197,6 +256,7 @@ absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::Create(const std::string&
 }
 
 absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::OpenToAppend(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   const int fd = NoInterrupt([&] {
     return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
   });
@@ -205,6 +265,7 @@ absl::StatusOr<std::unique_ptr<WriteFile>> PosixFiles::OpenToAppend(const std::s
 }
 
 absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_view contents) {
+  RETURN_IF_ERROR(CheckLocal(path));
   const int fd = NoInterrupt(
       [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
   if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
@@ -217,6 +278,8 @@ absl::Status PosixFiles::CreateExclusive(const std::string& path, std::string_vi
 }
 
 absl::Status PosixFiles::Rename(const std::string& from, const std::string& to) {
+  RETURN_IF_ERROR(CheckLocal(from));
+  RETURN_IF_ERROR(CheckLocal(to));
   FAILPOINT_STATUS("files.rename");
   if (::rename(from.c_str(), to.c_str()) != 0) {
     return ErrnoStatus(errno, absl::StrCat("cannot rename to ", to), from);
@@ -225,14 +288,21 @@ absl::Status PosixFiles::Rename(const std::string& from, const std::string& to) 
 }
 
 absl::Status PosixFiles::SyncDirectory(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   const Descriptor fd(
       NoInterrupt([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  if (fd.get() < 0) return ErrnoStatus(errno, "cannot open directory", path);
-  if (::fsync(fd.get()) != 0) return ErrnoStatus(errno, "cannot sync directory", path);
+  if (fd.get() >= 0 && ::fsync(fd.get()) == 0) return absl::OkStatus();
+  const int error = errno;
+  if (!IsUnknownToFileSystem(error)) {
+    return ErrnoStatus(error, absl::StrCat("cannot ", fd.get() < 0 ? "open" : "sync", " directory"),
+                       path);
+  }
+  WarnOfNoSync(path, error);
   return absl::OkStatus();
 }
 
 absl::Status PosixFiles::MakeDirectories(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return ErrorCodeStatus(error, "cannot make directory", path);
@@ -240,6 +310,7 @@ absl::Status PosixFiles::MakeDirectories(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<std::string>> PosixFiles::List(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   std::error_code error;
   std::vector<std::string> names;
   std::filesystem::directory_iterator it(path, error);
@@ -252,6 +323,7 @@ absl::StatusOr<std::vector<std::string>> PosixFiles::List(const std::string& pat
 }
 
 absl::Status PosixFiles::RemoveTree(const std::string& path) {
+  RETURN_IF_ERROR(CheckLocal(path));
   std::error_code error;
   std::filesystem::remove_all(path, error);
   if (error) return ErrorCodeStatus(error, "cannot remove", path);

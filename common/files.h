@@ -53,16 +53,29 @@ class Files {
   // A file, or a directory with all below it; may be gone.
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 
-  // Convenience over the above. At most 1 GiB.
+  // The one way to replace a file durably: temporary file, sync, rename, sync the directory, unless
+  // the storage has another.
+  virtual absl::Status WriteAtomic(const std::string& path, std::string_view contents);
+
+  // At most 1 GiB.
   absl::StatusOr<std::string> ReadWhole(const std::string& path);
-  // The one way to replace a file durably: temporary file, sync, rename, sync the directory.
-  absl::Status WriteAtomic(const std::string& path, std::string_view contents);
 };
 
-// From the root on, without "." and ".." and a "/" at the end; as it is where the working directory
-// is gone, in which nothing is found.
-std::string AbsolutePath(const std::string& path);
+// Whether `error` (errno) is what file systems answer that do not know the operation at all, as
+// CIFS and FUSE mounts do.
+bool IsUnknownToFileSystem(int error);
 
+// "s3" of "s3://bucket/key"; empty of a path in this machine's file systems.
+std::string SchemeOf(const std::string& path);
+
+// From the root on, without "." and ".." and a "/" at the end; as it is where the working directory
+// is gone, in which nothing is found, and where it has a scheme.
+std::string AbsolutePath(const std::string& path);
+// The same for a path that is relative to the directory `base`.
+std::string PathIn(const std::string& base, const std::string& path);
+
+// The file systems of this machine. A path with a scheme is INVALID_ARGUMENT. Where a file system
+// cannot sync a directory (several network and FUSE mounts), a line in the log says so once.
 class PosixFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;

@@ -353,7 +353,7 @@ json ReadModel(const json& document, Files* files, const BaseDirectory& base, Pr
                                        "the JSON of a Keras model, is ", JsonExcerpt(*found)));
     return nullptr;
   }
-  const std::string path = (*base / found->get<std::string>()).lexically_normal().string();
+  const std::string path = PathIn(base->string(), found->get<std::string>());
   absl::StatusOr<std::string> text = files->ReadWhole(path);
   if (!text.ok()) {
     problems.Add("model", std::string(text.status().message()));

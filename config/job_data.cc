@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 
 namespace paracord {
 namespace {
@@ -92,11 +93,11 @@ void MakeAbsolute(json& value, const BaseDirectory& base, const std::string& key
   if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
     return problems.Add(key, absl::StrCat("must be a path, is ", JsonExcerpt(value)));
   }
-  const std::filesystem::path path = value.get<std::string>();
-  if (!base && !path.is_absolute()) {
+  const std::string path = value.get<std::string>();
+  if (!base && !path.starts_with('/') && SchemeOf(path).empty()) {
     return problems.Add(key, absl::StrCat("must be an absolute path, is ", JsonExcerpt(value)));
   }
-  value = (base ? *base / path : path).lexically_normal().string();
+  value = PathIn(base ? base->string() : "/", path);
 }
 
 std::optional<DataSpec> ReadDataSpec(const json& value, const std::string& path,
