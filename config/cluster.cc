@@ -352,6 +352,34 @@ std::string RoleName(Role role) {
   return "";
 }
 
+bool IsLoopback(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return false;
+  std::string host = absl::AsciiStrToLower(address.substr(0, address.rfind(':')));
+  if (absl::StartsWith(host, "[")) host = host.substr(1, host.size() - 2);
+  in_addr v4{};
+  in6_addr v6{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost" || host == "ip6-localhost" || absl::StartsWith(host, "localhost.") ||
+         absl::EndsWith(host, ".localhost");
+}
+
+std::string TaskElsewhere(const Cluster& cluster) {
+  const auto elsewhere = [](const std::string& address) {
+    return !address.empty() && !absl::StartsWith(address, "unix:") && !IsLoopback(address);
+  };
+  if (elsewhere(cluster.coordinator)) {
+    return absl::StrCat("cluster.chief is ", cluster.coordinator);
+  }
+  for (size_t i = 0; i < cluster.ps.size(); ++i) {
+    if (elsewhere(cluster.ps[i])) return absl::StrCat("cluster.ps[", i, "] is ", cluster.ps[i]);
+  }
+  for (const auto& [index, address] : cluster.workers) {
+    if (elsewhere(address)) return absl::StrCat("cluster.worker[", index, "] is ", address);
+  }
+  return "";
+}
+
 std::string Task::ToString() const { return absl::StrCat(RoleName(role), ":", index); }
 
 absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& text) {

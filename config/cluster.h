@@ -41,6 +41,12 @@ absl::StatusOr<std::optional<Cluster>> ParseTfConfig(const std::string& json);
 // "worker:1", "ps:0", "chief", "coordinator", "evaluator".
 absl::StatusOr<Task> ParseTask(const std::string& text);
 
+// Whether it leads to the very host that dials it, as localhost does.
+bool IsLoopback(const std::string& address);
+// A task of the cluster that is elsewhere, as "cluster.ps[1] is 10.0.0.2:7401"; "" if all are on
+// one host, or none is known.
+std::string TaskElsewhere(const Cluster& cluster);
+
 // Checks the form of one address; the error names `key`.
 absl::Status CheckAddress(const std::string& address, const std::string& key);
 // Each of them, which is `key`[i], and that none stands twice.

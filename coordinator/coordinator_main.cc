@@ -35,6 +35,20 @@ absl::StatusOr<std::vector<std::string>> PsAddresses(const Cluster& cluster,
       absl::StrCat(std::string(status.message()), " (--ps ADDRESS,... gives them all)"));
 }
 
+// Workers are told where the ps are by us.
+void WarnOfLoopbackPs(const Logger& log, const Cluster& cluster,
+                      const std::vector<std::string>& ps) {
+  const std::string elsewhere = TaskElsewhere(cluster);
+  if (elsewhere.empty()) return;
+  for (size_t i = 0; i < ps.size(); ++i) {
+    if (!IsLoopback(ps[i])) continue;
+    log.Warn(
+        "ps:{} is at {} (key cluster.ps), a loopback address, and {}: workers on other hosts are "
+        "told that address too, and will look for it on their own host",
+        i, ps[i], elsewhere);
+  }
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-coordinator", "Owns a job: variables, leases, checkpoints, evaluation.");
   CoordinatorFlags own;
@@ -66,6 +80,7 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::vector<std::string>> ps = PsAddresses(*cluster, own.ps);
   if (!ps.ok()) return configuration(ps.status());
   options.ps_addresses = *std::move(ps);
+  const std::vector<std::string> ps_addresses = options.ps_addresses;
   for (const auto& [index, address] : cluster->workers) {
     options.workers.push_back(Task{Role::kWorker, index}.ToString());
   }
@@ -74,7 +89,8 @@ int Main(int argc, char** argv) {
   }
   options.dir = own.shared.dir;
   options.charts = true;
-  const std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
+  options.host = HostName();
+  std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {
     return configuration(
         NoAddress(*cluster, "the coordinator", "cluster.chief", "give --listen ADDRESS"));
@@ -84,6 +100,10 @@ int Main(int argc, char** argv) {
   Coordinator coordinator(std::move(options), daemon.environment(),
                           [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log("coordinator");
+  if (own.shared.listen.empty()) {
+    listen = AddressForOthers(log, "the coordinator", "cluster.chief", listen, *cluster);
+  }
+  WarnOfLoopbackPs(log, *cluster, ps_addresses);
   const auto listener = daemon.Listen(listen, coordinator, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));

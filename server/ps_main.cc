@@ -45,7 +45,7 @@ int Main(int argc, char** argv) {
   if (cluster->task->role != Role::kPs) return refuse("needs a task ps:INDEX, not " + task);
   if (shared.dir.empty()) return refuse(task + " needs --dir DIR");
   const std::string expected = index < cluster->ps.size() ? cluster->ps[index] : "";
-  const std::string listen = shared.listen.empty() ? expected : shared.listen;
+  std::string listen = shared.listen.empty() ? expected : shared.listen;
   if (listen.empty()) {
     const std::string key = absl::StrCat("cluster.ps, which has ", cluster->ps.size());
     const std::string remedy = "give --listen ADDRESS";
@@ -63,11 +63,16 @@ int Main(int argc, char** argv) {
   }
   options.index = index;
   options.dir = shared.dir;
+  options.host = HostName();
   options.pinned_bytes_max = static_cast<uint64_t>(pinned_mb) << 20;
   options.staged_bytes_max = grpc.requests_bytes_max / 2;  // the others need room too
   ParameterServer ps(options, daemon.environment(),
                      [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
   const Logger log(task);
+  if (shared.listen.empty()) {
+    const std::string key = absl::StrCat("cluster.ps[", index, "]");
+    listen = AddressForOthers(log, task, key, expected, *cluster);
+  }
   const auto listener = daemon.Listen(listen, ps, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));

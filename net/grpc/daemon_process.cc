@@ -171,6 +171,23 @@ int Complain(const char* program, const absl::Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+std::string AddressForOthers(const Logger& log, const std::string& task, const std::string& key,
+                             const std::string& own, const Cluster& cluster) {
+  const std::string elsewhere = TaskElsewhere(cluster);
+  if (own.empty() || !IsLoopback(own) || elsewhere.empty()) return own;
+  std::string all = absl::StrCat("0.0.0.0", own.substr(own.rfind(':')));
+  log.Warn(
+      "{} is {} (key {}), a loopback address that nobody on another host can reach, and {}: it "
+      "listens at {} instead. Give it the address that the others have for it, or --listen {}",
+      task, own, key, elsewhere, all, own);
+  return all;
+}
+
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address) {
   const auto port = [](const std::string& of) {  // or the path

@@ -67,8 +67,17 @@ std::string SignalName(int signal);  // "SIGTERM"
 // Prints `status` as the program's last line and returns its exit code.
 int Complain(const char* program, const absl::Status& status, ExitCode code);
 
-// Warns if `expected`, the address of `task` in the cluster (under `key`), has another port than
-// `address`, where the task listens. `expected` is "" if the cluster does not say it.
+// Of this machine, for messages.
+std::string HostName();
+
+// Where to listen: at `own`, which `key` of the cluster says of `task`; but where that is loopback
+// and other tasks are on other hosts, which could never reach it, at that port of every interface,
+// with a warning.
+std::string AddressForOthers(const Logger& log, const std::string& task, const std::string& key,
+                             const std::string& own, const Cluster& cluster);
+
+// Warns if `expected`, which `key` of the cluster says of `task`, has another port than `address`,
+// where it listens. "": the cluster says nothing.
 void WarnOfOtherAddress(const Logger& log, const std::string& task, const std::string& key,
                         const std::string& expected, const std::string& address);
 

@@ -131,6 +131,34 @@ TEST_CASE("addresses of every kind are taken") {
   }
 }
 
+TEST_CASE("loopback is what leads to the host that dials it") {
+  for (const char* address :
+       {"localhost:1", "LocalHost:1", "localhost.localdomain:1", "a.localhost:1", "127.0.0.1:1",
+        "127.9.8.7:1", "[::1]:1", "ip6-localhost:1"}) {
+    CAPTURE(address);
+    CHECK(IsLoopback(address));
+  }
+  for (const char* address : {"10.0.0.1:1", "localhosts:1", "my-localhost:1", "[2001:db8::1]:1",
+                              "128.0.0.1:1", "127.example.com:1", "unix:/localhost"}) {
+    CAPTURE(address);
+    CHECK_FALSE(IsLoopback(address));
+  }
+}
+
+TEST_CASE("a task on another host is found, whatever its role") {
+  const auto elsewhere = [](const std::string& jobs) {
+    return TaskElsewhere(Parsed(R"({"cluster": {)" + jobs + "}}"));
+  };
+  CHECK(elsewhere(R"("chief": ["localhost:1"], "ps": ["[::1]:2"], "worker": ["127.0.0.1:3"]
+                  )")
+            .empty());
+  CHECK(elsewhere(R"("ps": ["unix:/a", "localhost:1"])").empty());
+  CHECK(elsewhere(R"("chief": ["a:1"], "ps": ["localhost:1"])") == "cluster.chief is a:1");
+  CHECK(elsewhere(R"("ps": ["localhost:1", "b:2"])") == "cluster.ps[1] is b:2");
+  CHECK(elsewhere(R"("ps": ["localhost:1"], "worker": {"3": "c:2"})") ==
+        "cluster.worker[3] is c:2");
+}
+
 TEST_CASE("a malformed address is named with its key") {
   for (const std::string& address : std::vector<std::string>{"",
                                                              "host",

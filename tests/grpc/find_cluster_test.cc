@@ -36,6 +36,21 @@ TEST_CASE("what is wrong with a cluster begins with the file, or TF_CONFIG, that
   }
 }
 
+TEST_CASE("a task whose own address is loopback listens where other hosts reach it") {
+  const Logger log("ps:0");
+  Cluster cluster;
+  cluster.coordinator = "localhost:7400";
+  cluster.ps = {"localhost:7401"};
+  const auto address = [&] {
+    return AddressForOthers(log, "ps:0", "cluster.ps[0]", cluster.ps[0], cluster);
+  };
+  CHECK(address() == "localhost:7401");
+  cluster.coordinator = "192.0.2.10:7400";
+  CHECK(address() == "0.0.0.0:7401");
+  cluster.ps = {"192.0.2.11:7401"};
+  CHECK(address() == "192.0.2.11:7401");
+}
+
 TEST_CASE("an address to listen at that is none is refused by name") {
   for (const char* listen : {"127.0.0.1:80000", "127.0.0.1:", "unix:", "7400"}) {
     CAPTURE(listen);
