@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -13,12 +14,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/status_watch.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "config/cluster.h"
 #include "coordinator/core/job_state.h"
 #include "coordinator/generations.h"
 #include "coordinator/rival.h"
 #include "storage/checkpoint.h"
+#include "storage/claim.h"
 
 namespace paracord {
 namespace {
@@ -29,6 +32,13 @@ absl::StatusOr<int> Lock(const std::string& dir) {
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot write " + path);
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const int error = errno;
+  if (IsUnknownToFileSystem(error) || error == ENOLCK) {
+    Logger("train").Warn(
+        "the file system of {} has no locks ({}): nothing keeps a second paracord train in it from "
+        "starting at the same time",
+        path, std::strerror(error));
+    return fd;
+  }
   close(fd);
   if (error != EWOULDBLOCK) return absl::ErrnoToStatus(error, "cannot lock " + path);
   return absl::AlreadyExistsError(
@@ -106,7 +116,7 @@ absl::Status BeginAnew(Files& files, Network& network, const std::string& dir) {
   }
   if (newest > 0) {
     // First, so that what an older one still writes before all is removed goes with it.
-    RETURN_IF_ERROR(Claim(files, dir, newest + 1));
+    RETURN_IF_ERROR(Claim(files, dir, newest + 1, /*boot_id=*/""));
     claim = absl::StrCat(kGenerationPrefix, newest + 1);
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));

@@ -50,7 +50,8 @@ string(CONFIGURE [[
   if(prefix STREQUAL "/usr")
     set(zsh vendor-completions)
   endif()
-  file(INSTALL "@PROJECT_SOURCE_DIR@/deploy/completion/_paracord" DESTINATION "${share}/zsh/${zsh}")
+  file(INSTALL "@PROJECT_SOURCE_DIR@/deploy/completion/_paracord" DESTINATION
+    "${prefix}/@CMAKE_INSTALL_DATADIR@/zsh/${zsh}")  # which DESTDIR goes before by itself
 ]] install_code @ONLY)
 string(REPLACE ";" " " install_code "${install_code}")
 install(CODE "${install_code}" COMPONENT programs)

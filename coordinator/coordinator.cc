@@ -53,6 +53,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Environment environment,
     : options_(std::move(options)),
       environment_(environment),
       exit_(std::move(exit)),
+      boot_id_(environment.random.NextId()),
       log_("coordinator"),
       alive_(std::make_shared<bool>(true)) {}
 
@@ -230,10 +231,10 @@ void Coordinator::CarryOut(CallPs& effect) {
 }
 
 void Coordinator::CarryOut(ClaimGeneration& effect) {
-  OnFiles(
-      [&files = environment_.files, dir = options_.dir, generation = effect.generation]() -> Event {
-        return GenerationClaimedEvent{generation, Claim(files, dir, generation)};
-      });
+  OnFiles([&files = environment_.files, dir = options_.dir, boot_id = boot_id_,
+           generation = effect.generation]() -> Event {
+    return GenerationClaimedEvent{generation, Claim(files, dir, generation, boot_id)};
+  });
 }
 
 void Coordinator::CarryOut(WriteJobState& effect) {

@@ -24,6 +24,7 @@ struct CoordinatorOptions {
   std::vector<std::string> ps_addresses;  // by index
   std::vector<std::string> workers = {};  // tasks, as in CoreOptions
   std::string dir;                        // shared DIR of the job; absolute
+  std::string host = "";                  // on which this runs, for messages
   bool charts = false;                    // to be written to DIR/tensorboard
 };
 
@@ -91,6 +92,7 @@ class Coordinator : public Service {
   std::string address_;
   const Environment environment_;
   const std::function<void(int, std::string)> exit_;
+  const std::string boot_id_;
   const Logger log_;
   // What is posted outlives this object; it looks here first.
   const std::shared_ptr<bool> alive_;

@@ -139,7 +139,7 @@ absl::StatusOr<uint64_t> Coordinator::ClaimFirst() {
         absl::StrCat(options_.dir, " holds the name of a generation ", newest,
                      " that no coordinator has claimed: there is no number after it"));
   }
-  RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1));
+  RETURN_IF_ERROR(Claim(files, options_.dir, newest + 1, boot_id_));
   return newest + 1;
 }
 
@@ -259,10 +259,11 @@ absl::Status Coordinator::Begin() {
   CoreOptions core{.job = options_.job,
                    .ps_addresses = options_.ps_addresses,
                    .workers = options_.workers,
-                   .boot_id = environment_.random.NextId(),
+                   .boot_id = boot_id_,
                    .new_run_id = environment_.random.NextId(),
                    .dir = options_.dir,
                    .agree_ms = kAgreeMs,
+                   .host = options_.host,
                    .started_unix_ms = environment_.loop.UnixMs()};
   for (const auto& ps : core.ps_addresses) links_.push_back(environment_.network.Dial(ps));
   if (options_.charts) {

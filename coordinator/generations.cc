@@ -12,6 +12,7 @@
 #include "coordinator/leftovers.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"
+#include "storage/claim.h"
 
 namespace paracord {
 
@@ -51,10 +52,11 @@ absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir) {
   return newest;
 }
 
-absl::Status Claim(Files& files, const std::string& dir, uint64_t generation) {
+absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
+                   const std::string& boot_id) {
   const std::string path = absl::StrCat(dir, "/", kGenerationPrefix);
-  RETURN_IF_ERROR(files.CreateExclusive(absl::StrCat(path, generation),
-                                        absl::StrCat("generation ", generation, "\n")));
+  RETURN_IF_ERROR(
+      files.CreateExclusive(absl::StrCat(path, generation), ClaimText(generation, boot_id)));
   FAILPOINT("coordinator.generation.claimed");
   // The claims before the last few have nothing left to say.
   constexpr uint64_t kKeep = 8;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "storage/claim.h"
 
 namespace paracord {
 
@@ -24,8 +25,9 @@ absl::StatusOr<uint64_t> NewestGeneration(Files& files, const std::string& dir);
 // and rounds, which are there without the claims if somebody has copied them. 0: nothing does.
 absl::StatusOr<uint64_t> NewestMentioned(Files& files, const std::string& dir);
 
-// ALREADY_EXISTS: another coordinator has it.
-absl::Status Claim(Files& files, const std::string& dir, uint64_t generation);
+// For the coordinator of that boot id. ALREADY_EXISTS: another one has it.
+absl::Status Claim(Files& files, const std::string& dir, uint64_t generation,
+                   const std::string& boot_id);
 
 // After a write and before anybody acts on it: a coordinator that claimed a newer generation before
 // this may have looked at DIR before the write (ABORTED), and one that claims it later will see it.

@@ -1,5 +1,6 @@
 // How a graph is built from a model file: layers, calls, and shapes.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -310,6 +311,12 @@ absl::StatusOr<std::vector<Graph::Value>> Graph::Builder::InputsOf(const NodeSpe
     Value value = values_[input];
     if (const NumberArray* const array = ConstantOf(input)) {
       if (layer.Keeps(*array)) continue;
+      if (ids && !std::all_of(array->values.begin(), array->values.end(),
+                              [](float id) { return id >= 0 && id == std::floor(id); })) {
+        return AtLayer(layer, absl::InvalidArgumentError(
+                                  "is called with an array of numbers that are not all ids, which "
+                                  "are whole and not negative"));
+      }
       const absl::StatusOr<Shape> shape =
           ids ? array->shape : layer.ConstantShape(inputs.size(), array->shape, rank);
       ASSIGN_OR_RETURN(value, AddConstant(layer, *array, shape));

@@ -13,6 +13,7 @@
 #include "config/data_plan.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
+#include "storage/claim.h"
 #include "store/loader.h"
 #include "store/snapshot.h"
 
@@ -31,6 +32,17 @@ absl::Status CheckSnapshotOrder(const SnapshotRequest& request, uint32_t index) 
                                                    request.ps(), " of ", request.ps_count()));
   }
   return absl::OkStatus();
+}
+
+// NOT_FOUND: the coordinator's DIR is another directory than ours.
+absl::Status CheckSameDir(Files& files, const std::string& dir, const LoadRequest& request) {
+  if (request.claim().empty()) return absl::OkStatus();
+  const uint64_t generation = request.fence().generation();
+  ASSIGN_OR_RETURN(const bool same, SeesClaim(files, dir, generation, request.claim()));
+  if (same) return absl::OkStatus();
+  PROBE("ps.load.other_dir");
+  return absl::NotFoundError(absl::StrCat(dir, " holds no ", kGenerationPrefix, generation,
+                                          " of the coordinator: it is not the same directory"));
 }
 
 // What a file said, in a code that the caller does not take for the fate of its call: a mount that
@@ -127,10 +139,16 @@ void ParameterServer::Impl::RunLoad(LoadRequest request, const std::shared_ptr<L
   using Result = absl::StatusOr<std::shared_ptr<const Content>>;
   const auto result = std::make_shared<Result>(absl::CancelledError("not loaded"));
   environment_.executor.Run(
-      [result, &files = environment_.files, dir = options_.dir,
+      [result, loading, &files = environment_.files, dir = options_.dir,
        bytes_max = options_.partition_bytes_max, pinned = pinned_, request = std::move(request)] {
         FAILPOINT("ps.load.begin");
-        *result = LoadContent(files, dir, bytes_max, pinned, request);
+        const absl::Status same = CheckSameDir(files, dir, request);
+        loading->other_dir = absl::IsNotFound(same);
+        if (same.ok()) {
+          *result = LoadContent(files, dir, bytes_max, pinned, request);
+        } else {
+          *result = same;
+        }
       },
       [result, loading, weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->Loaded(loading, std::move(*result));
@@ -163,8 +181,13 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
     log_.Error("cannot load: {}", content.status().ToString());
   }
   for (const CallPtr& call : waiting) {
-    if (content.ok()) {
-      call->Reply(ToParts(Description(/*intervals=*/true)));
+    if (content.ok() || loading->other_dir) {
+      PsDescription description = Description(/*intervals=*/true);
+      if (loading->other_dir) {
+        description.set_other_dir(
+            absl::StrCat(options_.dir, options_.host.empty() ? "" : " on host ", options_.host));
+      }
+      call->Reply(ToParts(description));
     } else {
       call->Reply(OfFiles(content.status()));
     }

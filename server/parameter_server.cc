@@ -13,6 +13,7 @@
 #include "proto/protocol.h"
 #include "server/parameter_server_impl.h"
 #include "storage/checkpoint.h"
+#include "storage/claim.h"
 
 namespace paracord {
 namespace {

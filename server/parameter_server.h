@@ -21,6 +21,7 @@ struct Content;
 struct PsOptions {
   uint32_t index = 0;
   std::string dir;             // shared DIR of the job; absolute
+  std::string host = "";       // on which this runs, for messages
   int64_t orphan_ms = 600000;  // until the job's own timeouts are known
   uint64_t partition_bytes_max = kPartitionBytesMax;
   // Of values that were replaced, or are copies in 16 bits, and that readers still have; above it

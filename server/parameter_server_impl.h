@@ -43,6 +43,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   // A Load or a Snapshot that the executor has, and who waits for it; of the present generation,
   // because Adopt voids them.
   struct Loading {
+    bool other_dir = false;  // than the coordinator's: nothing was loaded
     std::vector<CallPtr> waiting;
   };
   struct Writing {

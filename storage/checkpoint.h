@@ -28,9 +28,6 @@ namespace paracord {
 inline constexpr uint32_t kCheckpointFormat = 2;  // 1 is read too: ledgers in the header
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
-// DIR/generation-<n>: a coordinator has claimed it.
-inline constexpr char kGenerationPrefix[] = "generation-";
-
 // Where the checkpoints of a job's DIR are.
 std::string CheckpointsDirectory(const std::string& dir);
 

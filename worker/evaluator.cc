@@ -2,7 +2,21 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "net/rpc_proto.h"
+#include "nlohmann/json.hpp"
+#include "proto/paracord.pb.h"
+#include "proto/protocol.h"
+#include "storage/claim.h"
+
 namespace paracord {
+namespace {
+
+constexpr int64_t kAskMs = 1000, kAskAgainMs = 5000;
+constexpr int64_t kPatienceMs = 60000;  // in which shared storage has to be mounted
+
+}  // namespace
 
 Evaluator::Evaluator(EvaluatorOptions options, OpenWorkloadFn open, Environment environment,
                      std::function<void(int exit_code, std::string reason)> exit)
@@ -20,7 +34,69 @@ Evaluator::~Evaluator() {
   stop_->store(true);
 }
 
-void Evaluator::Start() { Look(); }
+void Evaluator::Start() {
+  Look();
+  if (!options_.coordinator.empty()) AskForDir();
+}
+
+void Evaluator::AskForDir() {
+  if (exiting_) return;
+  coordinator_ = environment_.network.Dial(options_.coordinator);
+  CallProto<StatusReply>(
+      *coordinator_, method::kStatus, StatusRequest(), kAskMs,
+      [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
+        loop.Post([this, alive, answer = reply.ok() ? reply->json() : std::string()] {
+          if (*alive) Answered(answer);
+        });
+      });
+}
+
+void Evaluator::Answered(const std::string& answer) {
+  const nlohmann::json status = JsonOf(answer);
+  const auto text = [&](const char* key) {
+    return status.is_object() && status.contains(key) && status[key].is_string()
+               ? status[key].get<std::string>()
+               : std::string();
+  };
+  const std::string boot_id = text("coordinator"), theirs = text("dir");
+  uint64_t generation = 0;
+  if (!boot_id.empty() && status.contains("generation") &&
+      status["generation"].is_number_unsigned()) {
+    generation = status["generation"].get<uint64_t>();
+  }
+  const auto again = [this] {
+    environment_.loop.PostAfter(kAskAgainMs, [this, alive = alive_] {
+      if (*alive) AskForDir();
+    });
+  };
+  if (generation == 0) return again();
+  const auto same = std::make_shared<bool>(true);
+  environment_.executor.Run(
+      [same, &files = environment_.files, dir = options_.dir, generation, boot_id] {
+        const std::string claim = ClaimText(generation, boot_id);
+        *same = SeesClaim(files, dir, generation, claim).value_or(false);
+      },
+      [this, alive = alive_, same, theirs, again] {
+        if (!*alive || *same) return;
+        OtherDir(theirs);
+        again();
+      });
+}
+
+void Evaluator::OtherDir(const std::string& theirs) {
+  const int64_t now_ms = environment_.loop.NowMs();
+  const std::string where =
+      absl::StrCat("--dir is not the same directory as the coordinator's: ", options_.dir,
+                   options_.host.empty() ? "" : " on host ", options_.host, " here, ", theirs,
+                   " there (at ", options_.coordinator, ")");
+  if (!other_dir_since_ms_.has_value()) {
+    other_dir_since_ms_ = now_ms;
+    log_.Warn("{}", where);
+  }
+  // There may be checkpoints of another job to score, whose coordinator has left.
+  if (found_ || now_ms - *other_dir_since_ms_ < kPatienceMs) return;
+  Exit(ExitCode::kConfiguration, where);
+}
 
 void Evaluator::Look() {
   if (exiting_) return;
@@ -37,6 +113,7 @@ void Evaluator::Look() {
 
 void Evaluator::Looked(const CheckpointScorer::Look& look) {
   looking_ = false;
+  found_ = found_ || look.scored;
   for (const std::string& line : look.said) log_.Info("{}", line);
   if (stop_->load()) return Exit(ExitCode::kDrained, "drained");
   if (look.leave.has_value()) return Exit(look.leave->first, look.leave->second);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/environment.h"
@@ -19,8 +20,10 @@ namespace paracord {
 
 struct EvaluatorOptions {
   std::string task = "evaluator:0";
-  std::string dir;         // absolute
-  int64_t poll_ms = 1000;  // between two looks that found nothing new
+  std::string dir;               // absolute
+  std::string host = "";         // on which this runs, for messages
+  std::string coordinator = "";  // its address, to ask which DIR it has; "": not known
+  int64_t poll_ms = 1000;        // between two looks that found nothing new
 };
 
 class Evaluator {
@@ -36,6 +39,10 @@ class Evaluator {
  private:
   void Look();
   void Looked(const CheckpointScorer::Look& look);
+  // Whether the coordinator, if there is one, has the same DIR; until it has been seen.
+  void AskForDir();
+  void Answered(const std::string& answer);
+  void OtherDir(const std::string& theirs);
   void Exit(ExitCode code, const std::string& reason);
 
   const EvaluatorOptions options_;
@@ -47,6 +54,9 @@ class Evaluator {
   const std::shared_ptr<CheckpointScorer> scorer_;
   const std::shared_ptr<std::atomic<bool>> stop_;
 
+  std::unique_ptr<Link> coordinator_;
+  std::optional<int64_t> other_dir_since_ms_;
+  bool found_ = false;  // a checkpoint
   bool looking_ = false;
   bool exiting_ = false;
 };

@@ -11,6 +11,7 @@
 #include "net/rpc_proto.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"
+#include "storage/claim.h"
 
 namespace paracord {
 namespace {
@@ -130,6 +131,25 @@ void Worker::LookInDir() {
                                         Exit(ExitCode::kDone, "the newest checkpoint is complete");
                                       }
                                     }));
+      }));
+}
+
+// It reads nothing there that training needs, so that another DIR is no reason not to take part.
+void Worker::CheckSameDir(const Session& session) {
+  if (options_.dir.empty() || session.claim().empty() || other_dir_said_) return;
+  const auto same = std::make_shared<bool>(true);
+  environment_.executor.Run(
+      [same, &files = environment_.files, dir = options_.dir, generation = session.generation(),
+       claim = session.claim()] {
+        *same = SeesClaim(files, dir, generation, claim).value_or(true);
+      },
+      Guarded([this, same, theirs = session.dir()] {
+        if (*same || std::exchange(other_dir_said_, true)) return;
+        log_.Warn(
+            "--dir is not the same directory as the coordinator's: {}{}{} here, {} there. This "
+            "worker takes part, but where the coordinator is away it cannot see that the job is "
+            "done",
+            options_.dir, options_.host.empty() ? "" : " on host ", options_.host, theirs);
       }));
 }
 
@@ -260,6 +280,7 @@ void Worker::StartSession(const Session& session) {
       [workload = workload_, plan = session.plan()] { workload->feed->Start(plan); }, [] {});
   trainer_ = std::make_unique<Trainer>(std::move(options), session, workload_, std::move(links),
                                        environment_, std::move(callbacks));
+  CheckSameDir(session);
   if (draining_) return Drain(signal_);
   Hold();
   Beat();

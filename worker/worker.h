@@ -25,6 +25,7 @@ struct WorkerOptions {
   std::string coordinator;     // address
   std::string device = "cpu";  // as it is shown
   std::string dir;             // of the job, to see whether it is done; empty: not known
+  std::string host = "";       // on which this runs, for messages
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
   uint64_t early_push_bytes = kEarlyPushBytes;
 };
@@ -45,6 +46,7 @@ class Worker {
   void JoinAnswered(const absl::StatusOr<JoinReply>& reply);
   void JoinLater(int64_t delay_ms);
   void LookInDir();
+  void CheckSameDir(const Session& session);
   void OtherRun(const std::string& run_id);
   void Open(const std::string& job_json);
   void StartSession(const Session& session);
@@ -86,6 +88,7 @@ class Worker {
   static constexpr int64_t kJoinSoonMs = 10;
   int64_t join_again_ms_ = kJoinSoonMs;
   bool looked_in_dir_ = false;  // since the coordinator was last seen
+  bool other_dir_said_ = false;
   std::string last_said_;
   uint32_t unreadable_ = 0;  // messages in a row, of a coordinator or for it
 

@@ -109,7 +109,12 @@ int Main(int argc, char** argv) {
     if (shared.dir.empty()) return refuse(absl::InvalidArgumentError(task + " needs --dir DIR"));
     if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
     const std::string dir = AbsolutePath(shared.dir);
-    return RunEvaluator({.task = task, .dir = dir}, computer);
+    return RunEvaluator(
+        {.task = task,
+         .dir = dir,
+         .host = HostName(),
+         .coordinator = options.coordinator.empty() ? cluster->coordinator : options.coordinator},
+        computer);
   }
   if (cluster->task->role != Role::kWorker) {
     return refuse(
@@ -117,7 +122,8 @@ int Main(int argc, char** argv) {
   }
   options.device = *chosen;
   options.task = task;
-  options.dir = shared.dir;
+  options.dir = shared.dir.empty() ? "" : AbsolutePath(shared.dir);
+  options.host = HostName();
   if (options.coordinator.empty()) options.coordinator = cluster->coordinator;
   if (options.coordinator.empty()) {
     return refuse(

@@ -125,18 +125,27 @@ void CoordinatorCore::SayWhoIsMissing() {
   Info("waits: " + MissingTasks());
 }
 
+// Ends a job whose cluster has not formed in time. A ps that sees another DIR never gets ready, so
+// the deadline also applies where the other ps hold their partitions already.
+void CoordinatorCore::CheckStartDeadline() {
+  const std::string other_dirs = OtherDirs();
+  const bool waits = !Living() || (!formed_ms_.has_value() && !other_dirs.empty());
+  if (!waits || phase_ == Phase::kEnded ||
+      now_ms_ - forms_since_ms_ <= job_.timeouts.start_s * 1000) {
+    return;
+  }
+  EndJob(other_dirs.empty() ? ExitCode::kPeerLost : ExitCode::kConfiguration, "failed",
+         absl::StrCat("the cluster did not form within timeouts.start_s = ", job_.timeouts.start_s,
+                      " s: ", other_dirs.empty() ? MissingTasks() : other_dirs));
+}
+
 void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   JudgeDeaths();
   SayStalls();
   if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
   if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
-  if (!Living() && phase_ != Phase::kEnded &&
-      now_ms_ - forms_since_ms_ > job_.timeouts.start_s * 1000) {
-    EndJob(ExitCode::kPeerLost, "failed",
-           absl::StrCat("the cluster did not form within timeouts.start_s = ",
-                        job_.timeouts.start_s, " s: ", MissingTasks()));
-  }
+  CheckStartDeadline();
   if (ending_.has_value() && now_ms_ > ending_deadline_ms_ && phase_ != Phase::kEnded) {
     EndJob(ending_->code, ending_->status,
            absl::StrCat(ending_->reason, "; no checkpoint within timeouts.drain_ms"));

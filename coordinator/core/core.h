@@ -43,6 +43,7 @@ struct CoreOptions {
   // How long what the first worker finds in the files waits for a second one that finds it too,
   // where the cluster names several.
   int64_t agree_ms = 0;
+  std::string host = "";             // this coordinator's host, for messages alone
   int64_t started_unix_ms = 0;
 };
 
@@ -170,6 +171,7 @@ class CoordinatorCore {
 
   // core.cc
   void Handle(const TickEvent&);
+  void CheckStartDeadline();
   void Handle(const GenerationClaimedEvent& event);
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
@@ -214,6 +216,9 @@ class CoordinatorCore {
   void OnStranger(uint32_t index, const std::string& problem);
   void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
+  void OnOtherDir(uint32_t index);
+  std::string OtherDirs() const;
+  std::string Dir() const;  // for people
   void OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);

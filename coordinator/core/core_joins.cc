@@ -9,6 +9,7 @@
 #include "config/cluster.h"
 #include "coordinator/core/core.h"
 #include "proto/protocol.h"
+#include "storage/claim.h"
 
 namespace paracord {
 namespace {
@@ -211,6 +212,8 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   session.joined_ms = session.last_seen_ms = now_ms_;
   JoinReply reply;
   Session& opened = *reply.mutable_session();
+  opened.set_claim(ClaimText(generation_, options_.boot_id));
+  opened.set_dir(Dir());
   opened.set_id(session.id);
   opened.set_run_id(state_.run_id);
   opened.set_generation(generation_);

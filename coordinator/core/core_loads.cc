@@ -6,6 +6,7 @@
 #include "common/probe.h"
 #include "common/status_text.h"
 #include "coordinator/core/core.h"
+#include "storage/claim.h"
 
 namespace paracord {
 namespace {
@@ -89,6 +90,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
   load.set_job_json(state_.job_json);
+  load.set_claim(ClaimText(generation_, options_.boot_id));
   *load.mutable_plan() = state_.plan;
   for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
   for (const PartitionSpec& partition : layout_) {
@@ -105,10 +107,41 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   SendPs(index, ps.call_tag, kAllOfPsMs, load);
 }
 
+// Shared storage may take a moment to show what another host has written, or be mounted soon.
+void CoordinatorCore::OnOtherDir(uint32_t index) {
+  Ps& ps = ps_[index];
+  PROBE("coordinator.ps.other_dir");
+  const std::string problem =
+      absl::StrCat("its --dir, ", ps.description.other_dir(), ", holds no ", kGenerationPrefix,
+                   generation_, ", which was written into the coordinator's --dir, ", Dir(),
+                   ": --dir has to be the same directory for all tasks, on storage that their "
+                   "hosts share");
+  if (ps.problem != problem) Warn(absl::StrCat("ps:", index, " has another directory: ", problem));
+  ps.problem = problem;
+  ps.retry_at_ms = now_ms_ + kRepeatMs;
+}
+
+// Of the ps that see another DIR than ours; "" if there are none.
+std::string CoordinatorCore::OtherDirs() const {
+  std::string lines;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const bool other = ps_[i].stage == PsStage::kAdopted && !ps_[i].description.other_dir().empty();
+    if (!other) continue;
+    absl::StrAppend(&lines, lines.empty() ? "" : "; ", "ps:", i, " at ", ps_[i].address,
+                    " has another directory: ", ps_[i].problem);
+  }
+  return lines;
+}
+
+std::string CoordinatorCore::Dir() const {
+  return absl::StrCat(options_.dir, options_.host.empty() ? "" : " on host ", options_.host);
+}
+
 void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply) {
   Ps& ps = ps_[index];
   if (reply.ok()) {
     ps.description = std::get<PsDescription>(*reply);
+    if (!ps.description.other_dir().empty()) return OnOtherDir(index);
     if (HoldsItsPartitions(index)) return PsReady(index);
     return PsLost(index, "it loaded other partitions than it was told to");
   }

@@ -345,6 +345,8 @@ std::string CoordinatorCore::WaitReason() const {
     return "job.state cannot be written: " + save_problem_;
   }
   if (!AllPs(PsStage::kReady)) {
+    const std::string other_dirs = OtherDirs();
+    if (!other_dirs.empty()) return other_dirs;
     if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
     return "training is parked: " + MissingTasks();
   }

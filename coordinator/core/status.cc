@@ -230,6 +230,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                  {"run_id", state_.run_id},
                  {"phase", PhaseName(phase_)},
                  {"generation", generation_},
+                 {"coordinator", options_.boot_id},
+                 {"dir", Dir()},
                  {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
                  {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
                  {"batches", counts.batches},

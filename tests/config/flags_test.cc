@@ -139,7 +139,8 @@ TEST_CASE("--help=words has a line for each argument and flag, with tabs between
         "--step\tN\twhich step\n"
         "--fresh\t\tstart anew\n"
         "--help\t\tprint this\n");
-  CHECK(program.Problems({"--help=wrods"}) == "--help: unknown flag; did you mean `--help`?");
+  CHECK(program.Problems({"--help=wrods", "job"}) ==
+        "--help: unknown flag; did you mean `--help`?");
 }
 
 TEST_CASE("--help=man is a page of the manual, where nothing of the text is taken for a command") {

@@ -135,6 +135,8 @@ class CoreHarness {
         return Answer(e, absl::Status(damage, "/job/checkpoints/" + damaged + "/ps-0"));
       }
       if (!load_status.ok()) return Answer(e, load_status);
+      mine.set_other_dir(e.ps == 1 ? other_dir : "");
+      if (!mine.other_dir().empty()) return Answer(e, PsReply(mine));
       mine.set_run_id(load->fence().run_id());
       mine.set_settings(PsSettings(ParseJob(load->job_json()).value()));
       if (load->keep()) return Answer(e, PsReply(mine));
@@ -253,6 +255,7 @@ class CoreHarness {
   bool hold_ledgers = false;  // answers with ledgers are kept until ReleaseLedgers
   std::vector<PsAnswerEvent> held_ledgers;
   absl::Status load_status;   // what a ps says to a Load
+  std::string other_dir;      // that ps:1 has instead of the coordinator's
   std::string damaged = "-";  // a checkpoint that no ps can load
   absl::StatusCode damage = absl::StatusCode::kDataLoss;
   bool hold_commit = false;  // a commit does not end

@@ -403,5 +403,31 @@ TEST_CASE("a commit that failed is repeated by the same coordinator in its next 
         std::string::npos);
 }
 
+TEST_CASE("a ps that has another DIR is named, and waited for until the start is over") {
+  CoreHarness harness([](Job& job) { job.timeouts.start_s = 5; });
+  harness.other_dir = "/job on host b";
+  harness.Join("worker:0");
+  harness.Run(1000);
+  const std::string named =
+      "ps:1 at unix:/ps-1 has another directory: its --dir, /job on host b, holds no generation-1, "
+      "which was written into the coordinator's --dir, /job: ";
+  CHECK(harness.log.find("ps:1 has another directory: ") != std::string::npos);
+  CHECK(nlohmann::json::parse(harness.core->StatusJson(harness.now))["waiting"]
+            .get<std::string>()
+            .starts_with(named));
+  const bool mended = GENERATE(true, false);
+  if (mended) harness.other_dir.clear();
+  harness.Run(mended ? 6000 : 20000);
+  if (mended) {
+    CHECK(harness.Work(harness.Join("worker:0")).has_lease());
+    CHECK(harness.loads.back().claim() == "generation 1 of coordinator c1\n");
+    return;
+  }
+  CAPTURE(harness.log);
+  REQUIRE(harness.exit.has_value());
+  CHECK(harness.exit->code == static_cast<int>(ExitCode::kConfiguration));
+  CHECK(harness.exit->reason.find(named) != std::string::npos);
+}
+
 }  // namespace
 }  // namespace paracord

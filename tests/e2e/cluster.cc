@@ -98,7 +98,7 @@ std::vector<std::string> Cluster::Command(const std::string& task) const {
   const std::string role = task.substr(0, task.find(':'));
   std::vector<std::string> command = {absl::StrCat(PARACORD_BIN_DIR "/paracord-", role), "--task",
                                       task == "coordinator" ? "coordinator:0" : task, "--dir",
-                                      dir()};
+                                      dirs_.contains(task) ? dirs_.at(task) : dir()};
   if (role == "coordinator") command.insert(command.end(), {"--job", job()});
   // Workers that are to meet a ps over the network must not find it beside them.
   const bool by_network = options_.tcp || announced_ != addresses_;

@@ -48,6 +48,8 @@ class Cluster {
   std::string Log(const std::string& task) const;
   bool Logged(const std::string& task, const std::string& text) const;
   std::string address(const std::string& task) const { return addresses_.at(task); }
+  // As where each host has a directory of its own under that name.
+  void GiveDir(const std::string& task, const std::string& dir) { dirs_[task] = dir; }
   // The address that others are told, where it differs from the one listened at (a proxy).
   void Announce(const std::string& task, const std::string& address);
 
@@ -79,6 +81,7 @@ class Cluster {
   GrpcNetwork network_;
   std::map<std::string, std::string> addresses_;
   std::map<std::string, std::string> announced_;
+  std::map<std::string, std::string> dirs_;  // of those that have another DIR
   std::map<std::string, std::unique_ptr<Process>> processes_;
   std::map<std::string, std::unique_ptr<Link>> links_;
 };

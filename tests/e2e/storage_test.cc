@@ -220,5 +220,45 @@ TEST_CASE("a job whose checkpoints are gone ends with 5 until they are back") {
   CheckCounted(cluster.dir(), kSteps);
 }
 
+TEST_CASE("where each host has a DIR of its own the job ends with a line that names them") {
+  Cluster cluster({.ps = 1, .workers = 1, .job = {{"steps", 100}, {"timeouts", {{"start_s", 3}}}}});
+  cluster.GiveDir("ps:0", cluster.root() + "/of ps");
+  cluster.GiveDir("worker:0", cluster.root() + "/of worker");
+  cluster.StartAll();
+  CHECK(cluster.at("coordinator").Wait(20000) == 2);
+  CHECK(cluster.Logged("coordinator", cluster.root() + "/of ps on host "));
+  CHECK(cluster.Logged("coordinator", "written into the coordinator's --dir, " + cluster.dir()));
+  CHECK(cluster.Logged("ps:0", "it is not the same directory"));
+  CHECK(cluster.at("ps:0").Wait(10000) == 2);
+}
+
+TEST_CASE("a worker with a DIR of its own is told so and takes part") {
+  Cluster cluster({.ps = 1, .workers = 1, .job = {{"steps", 100}}});
+  cluster.GiveDir("worker:0", cluster.root() + "/of worker");
+  cluster.StartAll();
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 100);
+  CHECK(cluster.Logged("worker:0", "--dir is not the same directory as the coordinator's: "));
+}
+
+TEST_CASE("a job runs to its end on storage that syncs no directory and knows no locks") {
+  TestDirectory temp;
+  WriteCountingJob(temp.path(), {{"steps", 100}, {"checkpoint", {{"every_seconds", 0.2}}}});
+  const Variables odd = {{"ODD_STORAGE", "sync,locks"},
+                         {"LD_PRELOAD", PARACORD_BIN_DIR "/libodd_storage.so"},
+                         {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                         {"TMPDIR", temp.path()}};
+  const std::string dir = temp / "dir", log = temp / "log";
+  Process train({PARACORD_BIN_DIR "/paracord", "train", temp / "job.json", "--dir", dir}, odd, log);
+  CHECK(train.Wait(60000) == 0);
+  CheckCounted(dir, 100);
+  for (const std::string& said :
+       {"the file system of " + dir + "/lock has no locks", std::string(" cannot sync it (")}) {
+    CAPTURE(said);
+    CHECK((ReadText(log) + ReadText(dir + "/logs/coordinator-0.log")).find(said) !=
+          std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace paracord::e2e

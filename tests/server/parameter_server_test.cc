@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "storage/claim.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -136,6 +137,28 @@ TEST_CASE("a repeated Load joins the one that runs, and a late one changes nothi
   REQUIRE(late.ok());
   CHECK(late->partitions(0).updates() == 1);
   CHECK(ps.PullAll().values.at(0) == Floats(9, -1.0f));
+}
+
+TEST_CASE(
+    "a ps that has another DIR than the coordinator says which, and loads when it has the same") {
+  TestPs ps;
+  REQUIRE(ps.Adopt(3, "c3").ok());
+  LoadRequest order = ps.LoadOrder();
+  order.set_claim(ClaimText(3, "c3"));
+  const std::string claim = ps.dir() + "/generation-3";
+  for (const bool of_another_job : {false, true}) {
+    if (of_another_job) REQUIRE(ps.files.CreateExclusive(claim, ClaimText(3, "other")).ok());
+    const auto other = ps.Call<PsDescription>(method::kLoad, order);
+    REQUIRE(other.ok());
+    CHECK(other->other_dir() == ps.dir());
+    CHECK(other->partitions_size() == 0);
+    CHECK_FALSE(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
+  }
+  REQUIRE(ps.files.WriteAtomic(claim, order.claim()).ok());
+  const auto same = ps.Call<PsDescription>(method::kLoad, order);
+  REQUIRE(same.ok());
+  CHECK(same->other_dir().empty());
+  CHECK(ps.Exchange(ps.PushOf(0, 0, 1.0f)).ok());
 }
 
 TEST_CASE("a Load is dropped when the generation is raised under it") {

@@ -11,10 +11,13 @@
 
 #include "absl/strings/str_split.h"
 #include "common/json_text.h"
+#include "net/rpc_proto.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
+#include "storage/claim.h"
 #include "tests/example_job.h"
 #include "tests/keras/cpu_program.h"
+#include "tests/parts.h"
 
 namespace paracord {
 namespace {
@@ -30,6 +33,32 @@ struct HangingFiles : PosixFiles {
   bool hangs = false;
 };
 
+// A coordinator that says where it works.
+class Chief : public NoNetwork {
+ public:
+  class ChiefLink : public Link {
+   public:
+    explicit ChiefLink(Chief& chief) : chief_(chief) {}
+    void Call(std::string_view, Parts, int64_t, ReplyFn done) override {
+      ++chief_.asked;
+      if (chief_.status.is_null()) return done(absl::UnavailableError("nobody"));
+      StatusReply reply;
+      reply.set_json(TextOf(chief_.status));
+      done(Joined(ToParts(reply)));
+    }
+    const std::string& address() const override { return address_; }
+
+   private:
+    Chief& chief_;
+    const std::string address_ = "chief:1";
+  };
+  std::unique_ptr<Link> Dial(const std::string&) override {
+    return std::make_unique<ChiefLink>(*this);
+  }
+  json status;  // null: nobody is there
+  int asked = 0;
+};
+
 struct Rig {
   Rig() {
     spdlog::set_level(spdlog::level::off);
@@ -38,7 +67,10 @@ struct Rig {
   void Restart() {
     exit_code.reset();
     evaluator.emplace(
-        EvaluatorOptions{.task = "evaluator:0", .dir = example.directory.path(), .poll_ms = 1000},
+        EvaluatorOptions{.task = "evaluator:0",
+                         .dir = example.directory.path(),
+                         .coordinator = "chief:1",
+                         .poll_ms = 1000},
         [this](const Job& job) {
           ++opened;
           return OpenWorkload(example.files, job, OnOneThread());
@@ -69,7 +101,7 @@ struct Rig {
   ExampleJob example;
   HangingFiles files;
   ManualLoop loop;
-  NoNetwork network;
+  Chief network;
   ManualExecutor executor{loop};
   SeededRandom random{1};
   int opened = 0;
@@ -230,6 +262,33 @@ TEST_CASE("foreign lines and a file without an end of line survive") {
   REQUIRE(rig.Lines().size() == 3);
   CHECK(rig.Lines()[0] == json({{"mine", 1}}));
   CHECK(rig.Lines()[2]["checkpoint"] == "step-2-g1-r1");
+}
+
+TEST_CASE("an evaluator whose DIR is not the coordinator's ends with a line that names both") {
+  Rig rig;
+  rig.loop.Advance(70000);
+  CHECK_FALSE(rig.exit_code.has_value());  // nobody has said anything
+  rig.network.status = {{"coordinator", "c3"}, {"generation", 3}, {"dir", "/job on host a"}};
+  rig.loop.Advance(30000);
+  CHECK_FALSE(rig.exit_code.has_value());  // it may be mounted soon
+  const bool mounted = GENERATE(true, false);
+  if (mounted)
+    REQUIRE(rig.files.WriteAtomic(rig.example.path("generation-3"), ClaimText(3, "c3")).ok());
+  rig.loop.Advance(70000);
+  CHECK(rig.exit_code.has_value() != mounted);
+  if (!mounted) CHECK(rig.exit_code == static_cast<int>(ExitCode::kConfiguration));
+  const int asked = rig.network.asked;
+  rig.loop.Advance(70000);
+  CHECK(rig.network.asked == asked);  // it is known by then
+}
+
+TEST_CASE("an evaluator with checkpoints to score stays, whoever answers at the address") {
+  Rig rig;
+  rig.network.status = {{"coordinator", "c3"}, {"generation", 3}, {"dir", "/job on host a"}};
+  rig.example.Commit(2, 1, {.bias = 1});
+  rig.loop.Advance(200000);
+  CHECK(rig.Scored() == Names{"step-2-g1-r1"});
+  CHECK_FALSE(rig.exit_code.has_value());
 }
 
 }  // namespace
