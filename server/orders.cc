@@ -177,7 +177,7 @@ void ParameterServer::Impl::Loaded(const std::shared_ptr<Loading>& loading,
     ArmOrphanTimer((*content)->timeouts.orphan_ms);  // the job may say less than the options
     log_.Info("loaded {} partitions of run {}", (*content)->partitions.size(), (*content)->run_id);
     if (!(*content)->drawn.empty()) log_.Info("{}", (*content)->drawn);
-  } else {
+  } else if (!loading->other_dir || !other_dir_said_.exchange(true)) {  // which comes each second
     log_.Error("cannot load: {}", content.status().ToString());
   }
   for (const CallPtr& call : waiting) {

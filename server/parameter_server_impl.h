@@ -135,6 +135,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   const std::shared_ptr<PinnedBytes> pinned_;  // thread-safe itself
   StagedPushes staged_;                        // the same
   std::atomic<bool> forgets_{false};           // ForgetStaged will run
+  std::atomic<bool> other_dir_said_{false};
 
   ExchangeCounters counters_;  // thread-safe itself
 
