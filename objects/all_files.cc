@@ -1,0 +1,76 @@
+#include "objects/all_files.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "common/random.h"
+#include "objects/s3_store.h"
+
+namespace paracord {
+namespace {
+
+// Ten times in about a minute, further and further apart, so that those who were all refused at
+// once do not come again at once.
+bool WaitForStore(int tries) {
+  constexpr int kTriesMax = 10;
+  constexpr int64_t kFirstMs = 100, kMostMs = 15000;
+  if (tries >= kTriesMax) return false;
+  const int64_t most_ms = std::min(kMostMs, kFirstMs << (tries - 1));
+  SystemRandom random;
+  const auto share_ms = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(most_ms / 2));
+  std::this_thread::sleep_for(std::chrono::milliseconds(most_ms - share_ms));
+  return true;
+}
+
+std::string Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+AllFiles::AllFiles() = default;
+AllFiles::~AllFiles() = default;
+
+Files& AllFiles::Of(const std::string& path) {
+  if (SchemeOf(path) != "s3") return local_;
+  MutexLock lock(mu_);
+  if (objects_ == nullptr) {
+    store_ = std::make_unique<S3Store>(Variable);
+    objects_ = std::make_unique<ObjectFiles>(*store_, WaitForStore);
+  }
+  return *objects_;
+}
+
+absl::StatusOr<std::unique_ptr<ReadFile>> AllFiles::Open(const std::string& path) {
+  return Of(path).Open(path);
+}
+absl::StatusOr<std::unique_ptr<WriteFile>> AllFiles::Create(const std::string& path) {
+  return Of(path).Create(path);
+}
+absl::StatusOr<std::unique_ptr<WriteFile>> AllFiles::OpenToAppend(const std::string& path) {
+  return Of(path).OpenToAppend(path);
+}
+absl::Status AllFiles::CreateExclusive(const std::string& path, std::string_view contents) {
+  return Of(path).CreateExclusive(path, contents);
+}
+absl::Status AllFiles::Rename(const std::string& from, const std::string& to) {
+  return Of(from).Rename(from, to);
+}
+absl::Status AllFiles::SyncDirectory(const std::string& path) {
+  return Of(path).SyncDirectory(path);
+}
+absl::Status AllFiles::MakeDirectories(const std::string& path) {
+  return Of(path).MakeDirectories(path);
+}
+absl::StatusOr<std::vector<std::string>> AllFiles::List(const std::string& path) {
+  return Of(path).List(path);
+}
+absl::Status AllFiles::RemoveTree(const std::string& path) { return Of(path).RemoveTree(path); }
+absl::Status AllFiles::WriteAtomic(const std::string& path, std::string_view contents) {
+  return Of(path).WriteAtomic(path, contents);
+}
+
+}  // namespace paracord

@@ -1,0 +1,60 @@
+// Who asks an S3-compatible store, found where AWS' own tools look: the environment
+// (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), a web identity token
+// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN), which STS changes into credentials for an hour, the
+// shared credentials file (AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE). Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "objects/http.h"
+
+namespace paracord {
+
+struct Credentials {
+  std::string key_id, secret;
+  std::string token;    // "": none
+  int64_t until_s = 0;  // Unix time; 0: for good
+};
+
+// A variable of the environment; "" if there is none.
+using VariableFn = std::function<std::string(const std::string& name)>;
+
+class CredentialSource {
+ public:
+  CredentialSource(HttpClient& http, VariableFn variable, std::string region)
+      : http_(http), variable_(std::move(variable)), region_(std::move(region)) {}
+
+  // Kept until shortly before they expire. INVALID_ARGUMENT: there are none, and where they may be.
+  absl::StatusOr<Credentials> Get();
+  void Forget();  // the store says that they have expired
+
+ private:
+  absl::StatusOr<Credentials> Find();
+  absl::StatusOr<Credentials> OfWebIdentity(const std::string& token_file);
+  absl::StatusOr<std::optional<Credentials>> OfFile();
+
+  HttpClient& http_;
+  const VariableFn variable_;
+  const std::string region_;
+  Mutex mu_;
+  std::optional<Credentials> kept_ ABSL_GUARDED_BY(mu_);
+};
+
+// Of a shared credentials file; nothing if it has no such profile, or that has no key.
+std::optional<Credentials> CredentialsOfProfile(std::string_view text, std::string_view profile);
+
+// The texts of all elements <tag>...</tag> of `xml`, with entities replaced. Enough for the answers
+// of S3 and STS, in which no element stands inside another of its name.
+std::vector<std::string> XmlTexts(std::string_view xml, std::string_view tag);
+// The first of them; "" if there is none.
+std::string XmlText(std::string_view xml, std::string_view tag);
+
+}  // namespace paracord

@@ -1,0 +1,150 @@
+#include "objects/http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kIdleMax = 16;
+
+size_t TakeBody(char* bytes, size_t size, size_t count, void* reply) {
+  static_cast<HttpReply*>(reply)->body.append(bytes, size * count);
+  return size * count;
+}
+
+size_t TakeHeader(char* bytes, size_t size, size_t count, void* reply) {
+  auto& headers = static_cast<HttpReply*>(reply)->headers;
+  const std::string line(bytes, size * count);
+  const size_t colon = line.find(':');
+  if (line.starts_with("HTTP/")) {
+    headers.clear();  // those so far were of "100 Continue"
+  } else if (colon != std::string::npos) {
+    headers[absl::AsciiStrToLower(line.substr(0, colon))] =
+        std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+  }
+  return size * count;
+}
+
+// curl sends a body once more where a connection that was kept turns out to be closed.
+struct Body {
+  std::string_view whole, rest;
+};
+
+size_t GiveRest(char* to, size_t size, size_t count, void* of) {
+  std::string_view& rest = static_cast<Body*>(of)->rest;
+  const size_t given = std::min(rest.size(), size * count);
+  std::copy_n(rest.data(), given, to);
+  rest.remove_prefix(given);
+  return given;
+}
+
+int Rewind(void* of, curl_off_t offset, int) {
+  auto& body = *static_cast<Body*>(of);
+  if (offset < 0 || static_cast<size_t>(offset) > body.whole.size()) return CURL_SEEKFUNC_FAIL;
+  body.rest = body.whole.substr(static_cast<size_t>(offset));
+  return CURL_SEEKFUNC_OK;
+}
+
+void Method(CURL* curl, const HttpRequest& request, Body& body) {
+  if (request.method == "HEAD") {
+    curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  } else if (request.method == "PUT" || request.method == "POST") {
+    curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body.whole.size()));
+    curl_easy_setopt(curl, CURLOPT_READFUNCTION, GiveRest);
+    curl_easy_setopt(curl, CURLOPT_READDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, Rewind);
+    curl_easy_setopt(curl, CURLOPT_SEEKDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1000L);
+  } else if (request.method != "GET") {
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
+}
+
+}  // namespace
+
+HttpClient::~HttpClient() {
+  for (void* handle : idle_) curl_easy_cleanup(handle);
+}
+
+void* HttpClient::Take() {
+  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (ready != CURLE_OK) return nullptr;
+  {
+    MutexLock lock(mu_);
+    if (!idle_.empty()) {
+      void* const handle = idle_.back();
+      idle_.pop_back();
+      return handle;
+    }
+  }
+  return curl_easy_init();
+}
+
+void HttpClient::GiveBack(void* handle) {
+  {
+    MutexLock lock(mu_);
+    if (idle_.size() < kIdleMax) {
+      idle_.push_back(handle);
+      return;
+    }
+  }
+  curl_easy_cleanup(handle);
+}
+
+absl::StatusOr<HttpReply> HttpClient::Send(const HttpRequest& request) {
+  CURL* const curl = Take();
+  if (curl == nullptr) return absl::UnavailableError("curl: no memory");
+  curl_easy_reset(curl);
+  HttpReply reply;
+  Body body{request.body, request.body};
+  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(silence_s_));
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, TakeBody);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, TakeHeader);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &reply);
+  Method(curl, request, body);
+  curl_slist* headers = nullptr;
+  for (const std::string& header : request.headers) {
+    headers = curl_slist_append(headers, header.c_str());
+  }
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  const CURLcode result = curl_easy_perform(curl);
+  long code = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
+  curl_slist_free_all(headers);
+  GiveBack(curl);
+  if (result != CURLE_OK) return absl::UnavailableError(curl_easy_strerror(result));
+  reply.code = static_cast<int>(code);
+  return reply;
+}
+
+std::string UrlEncode(std::string_view text, bool slash) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = absl::ascii_isalnum(byte) || c == '-' || c == '.' || c == '_' || c == '~' ||
+                       (c == '/' && slash);
+    if (plain) {
+      encoded += c;
+    } else {
+      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return encoded;
+}
+
+}  // namespace paracord

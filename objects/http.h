@@ -1,0 +1,51 @@
+// HTTP by libcurl: one blocking request at a time and thread, over connections that are kept.
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+
+namespace paracord {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;                   // encoded
+  std::vector<std::string> headers;  // "name: value"
+  std::string_view body;             // of PUT and POST
+};
+
+struct HttpReply {
+  int code = 0;
+  std::map<std::string, std::string> headers;  // names in small letters
+  std::string body;
+};
+
+class HttpClient {
+ public:
+  // The time without a byte after which a request has failed.
+  explicit HttpClient(int silence_s = 30) : silence_s_(silence_s) {}
+  ~HttpClient();
+
+  // UNAVAILABLE: no whole reply came. Whatever its code, a reply is a reply.
+  absl::StatusOr<HttpReply> Send(const HttpRequest& request);
+
+ private:
+  void* Take();
+  void GiveBack(void* handle);
+
+  const int silence_s_;
+  Mutex mu_;
+  std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
+};
+
+// With "%XX" for all but letters, digits and "-._~", and "/" where `slash` says so.
+std::string UrlEncode(std::string_view text, bool slash);
+
+}  // namespace paracord

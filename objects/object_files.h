@@ -1,0 +1,54 @@
+// The file seam over an object store. A file appears at Sync(), whole, and never grows after it;
+// nothing is renamed; a directory is there as soon as an object below it is, or the empty object
+// "<directory>/" that MakeDirectories() puts. What the store does not answer is asked for again,
+// also where the lost request may have succeeded. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/files.h"
+#include "objects/object_store.h"
+
+namespace paracord {
+
+class ObjectFiles : public Files {
+ public:
+  static constexpr size_t kPartBytes = 16 << 20;
+
+  // Waits before the try after `tries`; false: enough of them.
+  using WaitFn = std::function<bool(int tries)>;
+  ObjectFiles(ObjectStore& store, WaitFn wait, size_t part_bytes = kPartBytes)
+      : store_(store), wait_(std::move(wait)), part_bytes_(part_bytes) {}
+
+  absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WriteFile>> OpenToAppend(const std::string& path) override;
+  absl::Status CreateExclusive(const std::string& path, std::string_view contents) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::Status MakeDirectories(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  absl::Status RemoveTree(const std::string& path) override;
+  absl::Status WriteAtomic(const std::string& path, std::string_view contents) override;
+
+ private:
+  class Reader;
+  class Writer;
+  // Calls until there is an answer. `retried`: whether an earlier call may have happened.
+  template <class Call>
+  auto Ask(Call call, bool* retried = nullptr);
+  absl::Status CheckConditions(const std::string& path, std::string_view contents);
+  absl::StatusOr<std::vector<std::string>> ListAll(const std::string& prefix, bool deep);
+
+  ObjectStore& store_;
+  const WaitFn wait_;
+  const size_t part_bytes_;
+  std::atomic<bool> conditions_kept_ = false;  // the store has shown that it does
+};
+
+}  // namespace paracord

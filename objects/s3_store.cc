@@ -1,0 +1,304 @@
+#include "objects/s3_store.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "objects/aws_signer.h"
+#include "storage/crc32c.h"
+
+namespace paracord {
+namespace {
+
+std::string First(const std::string& one, const std::string& other) {
+  return one.empty() ? other : one;
+}
+
+std::string WithoutSlash(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+// Big-endian, in base64, as S3 compares it with what has arrived.
+std::string Checksum(std::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes, 0);
+  const char raw[] = {static_cast<char>(crc >> 24), static_cast<char>(crc >> 16),
+                      static_cast<char>(crc >> 8), static_cast<char>(crc)};
+  return absl::Base64Escape(std::string(raw, sizeof raw));
+}
+
+std::string Decoded(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      plain += static_cast<char>(std::strtol(text.substr(i + 1, 2).c_str(), nullptr, 16));
+      i += 2;
+    } else {
+      plain += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return plain;
+}
+
+std::string XmlEscape(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&') escaped += "&amp;";
+    if (c == '<') escaped += "&lt;";
+    if (c == '>') escaped += "&gt;";
+    if (c != '&' && c != '<' && c != '>') escaped += c;
+  }
+  return escaped;
+}
+
+struct Place {
+  std::string bucket, key;
+};
+
+absl::StatusOr<Place> PlaceOf(const std::string& path) {
+  constexpr size_t kBegin = 5;  // after "s3://"
+  const size_t slash = std::min(path.find('/', kBegin), path.size());
+  Place place{path.substr(kBegin, slash - kBegin),
+              slash < path.size() ? path.substr(slash + 1) : ""};
+  if (!place.bucket.empty()) return place;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": names no bucket, as s3://BUCKET/... does"));
+}
+
+}  // namespace
+
+S3Store::S3Store(VariableFn variable)
+    : region_(First(First(variable("AWS_REGION"), variable("AWS_DEFAULT_REGION")), "us-east-1")),
+      endpoint_(WithoutSlash(First(variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL")))),
+      credentials_(http_, variable, region_) {}
+
+// The bucket stands in the path where the endpoint is given, since it may be an address.
+absl::StatusOr<std::string> S3Store::Url(const Asked& asked) const {
+  ASSIGN_OR_RETURN(const Place place, PlaceOf(asked.path));
+  const bool in_path = !endpoint_.empty() || place.bucket.find('.') != std::string::npos;
+  const std::string host = !endpoint_.empty()
+                               ? endpoint_
+                               : absl::StrCat("https://", in_path ? "" : place.bucket + ".", "s3.",
+                                              region_, ".amazonaws.com");
+  std::string url = absl::StrCat(host, in_path ? "/" + place.bucket : "", "/",
+                                 UrlEncode(place.key, /*slash=*/true));
+  for (size_t i = 0; i < asked.query.size(); ++i) {
+    const auto& [name, value] = asked.query[i];
+    absl::StrAppend(&url, i == 0 ? "?" : "&", name, "=", UrlEncode(value, /*slash=*/false));
+  }
+  return url;
+}
+
+absl::Status S3Store::Problem(const Asked& asked, const HttpReply& reply) const {
+  const std::string code = XmlText(reply.body, "Code");
+  const std::string what =
+      absl::StrCat(asked.path, ": ", asked.method, " is answered by ", reply.code, " ", code,
+                   code.empty() ? "" : " (", code.empty() ? "" : XmlText(reply.body, "Message"),
+                   code.empty() ? "" : ")");
+  const auto region = reply.headers.find("x-amz-bucket-region");
+  if (region != reply.headers.end() && region->second != region_) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": the bucket is in the region ",
+                                                   region->second, ": set AWS_REGION to it"));
+  }
+  switch (reply.code) {
+    case 404:
+      return absl::NotFoundError(what);
+    case 412:
+      return absl::AlreadyExistsError(what);
+    case 401:
+    case 403:
+      return absl::PermissionDeniedError(what);
+    case 408:
+    case 409:  // two conditional requests at once
+    case 429:
+      return absl::UnavailableError(what);
+    case 501:
+      return absl::UnimplementedError(what);
+    default:
+      break;
+  }
+  const bool again = reply.code >= 500 || code == "RequestTimeout" || code == "SlowDown";
+  return again ? absl::UnavailableError(what) : absl::UnknownError(what);
+}
+
+absl::StatusOr<HttpReply> S3Store::AskOnce(const Asked& asked) {
+  ASSIGN_OR_RETURN(const Credentials credentials, credentials_.Get());
+  HttpRequest request;
+  request.method = asked.method;
+  ASSIGN_OR_RETURN(request.url, Url(asked));
+  SignedHeaders headers = asked.headers;
+  if (asked.method == "PUT") {
+    headers.emplace_back("x-amz-checksum-crc32c", Checksum(asked.body));
+  } else if (asked.method == "POST") {
+    headers.emplace_back("content-type", "application/xml");
+  }
+  const size_t host = request.url.find("://") + 3;
+  const size_t target = request.url.find('/', host);
+  // The checksum says what a body has to be; hashing it once more would take as long again.
+  const std::string hash = asked.method == "PUT" ? "UNSIGNED-PAYLOAD" : Sha256Hex(asked.body);
+  headers =
+      SignRequest({region_, credentials.key_id, credentials.secret, credentials.token},
+                  asked.method, request.url.substr(host, target - host), request.url.substr(target),
+                  hash, std::move(headers), static_cast<int64_t>(std::time(nullptr)));
+  for (const auto& [name, value] : headers) request.headers.push_back(name + ": " + value);
+  request.body = asked.body;
+  absl::StatusOr<HttpReply> reply = http_.Send(request);
+  if (reply.ok()) return reply;
+  return absl::Status(reply.status().code(), absl::StrCat(asked.path, ": ", asked.method, " to ",
+                                                          First(endpoint_, "s3.amazonaws.com"),
+                                                          ": ", reply.status().message()));
+}
+
+absl::StatusOr<HttpReply> S3Store::Ask(const Asked& asked) {
+  ASSIGN_OR_RETURN(HttpReply reply, AskOnce(asked));
+  const std::string code = reply.code / 100 == 2 ? "" : XmlText(reply.body, "Code");
+  if (code == "ExpiredToken" || code == "InvalidToken") {
+    credentials_.Forget();
+    ASSIGN_OR_RETURN(reply, AskOnce(asked));
+  }
+  if (reply.code / 100 == 2) return reply;
+  return Problem(asked, reply);
+}
+
+absl::StatusOr<ObjectFacts> S3Store::Look(const std::string& path) {
+  ASSIGN_OR_RETURN(const HttpReply reply, Ask({"HEAD", path}));
+  ObjectFacts facts;
+  const auto size = reply.headers.find("content-length");
+  const auto version = reply.headers.find("etag");
+  if (size == reply.headers.end() || !absl::SimpleAtoi(size->second, &facts.size) ||
+      version == reply.headers.end()) {
+    return absl::UnknownError(path + ": the store does not say how long it is, or no ETag");
+  }
+  facts.version = version->second;
+  return facts;
+}
+
+absl::Status S3Store::Get(const std::string& path, const std::string& version, uint64_t offset,
+                          std::span<char> out) {
+  if (out.empty()) return absl::OkStatus();
+  const absl::StatusOr<HttpReply> reply =
+      Ask({.method = "GET",
+           .path = path,
+           .headers = {{"range", absl::StrCat("bytes=", offset, "-", offset + out.size() - 1)},
+                       {"if-match", version}}});
+  if (absl::IsAlreadyExists(reply.status())) {
+    return absl::DataLossError(path + ": has been replaced since it was opened");
+  }
+  RETURN_IF_ERROR(reply.status());
+  if (reply->body.size() != out.size()) {
+    return absl::UnavailableError(absl::StrCat(path, ": ", reply->body.size(),
+                                               " bytes came of the ", out.size(), " at ", offset));
+  }
+  std::copy_n(reply->body.data(), out.size(), out.data());
+  return absl::OkStatus();
+}
+
+absl::Status S3Store::Put(const std::string& path, std::string_view bytes, bool if_absent) {
+  Asked asked{.method = "PUT", .path = path, .body = bytes};
+  if (if_absent) asked.headers.emplace_back("if-none-match", "*");
+  return Ask(asked).status();
+}
+
+absl::Status S3Store::Remove(const std::string& path) {
+  const absl::Status removed = Ask({"DELETE", path}).status();
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+}
+
+absl::StatusOr<ObjectList> S3Store::List(const std::string& prefix, bool deep,
+                                         const std::string& from) {
+  ASSIGN_OR_RETURN(const Place place, PlaceOf(prefix));
+  Asked asked{.method = "GET", .path = "s3://" + place.bucket};
+  if (!from.empty()) asked.query.emplace_back("continuation-token", from);
+  if (!deep) asked.query.emplace_back("delimiter", "/");
+  asked.query.emplace_back("encoding-type", "url");
+  asked.query.emplace_back("list-type", "2");
+  asked.query.emplace_back("prefix", place.key);
+  ASSIGN_OR_RETURN(const HttpReply reply, Ask(asked));
+  ObjectList list;
+  const auto add = [&](const std::string& encoded) {
+    const std::string key = Decoded(encoded);
+    if (key.starts_with(place.key)) list.names.push_back(key.substr(place.key.size()));
+  };
+  for (const std::string& object : XmlTexts(reply.body, "Contents")) add(XmlText(object, "Key"));
+  for (const std::string& common : XmlTexts(reply.body, "CommonPrefixes")) {
+    add(XmlText(common, "Prefix"));
+  }
+  if (XmlText(reply.body, "IsTruncated") == "true") {
+    list.next = XmlText(reply.body, "NextContinuationToken");
+  }
+  return list;
+}
+
+absl::StatusOr<std::string> S3Store::StartUpload(const std::string& path) {
+  ASSIGN_OR_RETURN(const HttpReply reply,
+                   Ask({.method = "POST",
+                        .path = path,
+                        .query = {{"uploads", ""}},
+                        .headers = {{"x-amz-checksum-algorithm", "CRC32C"}}}));
+  std::string id = XmlText(reply.body, "UploadId");
+  if (id.empty()) return absl::UnknownError(path + ": the store gives its upload no name");
+  return id;
+}
+
+absl::StatusOr<std::string> S3Store::PutPart(const OpenUpload& upload, uint32_t part,
+                                             std::string_view bytes) {
+  ASSIGN_OR_RETURN(const HttpReply reply,
+                   Ask({.method = "PUT",
+                        .path = upload.path,
+                        .query = {{"partNumber", absl::StrCat(part)}, {"uploadId", upload.id}},
+                        .body = bytes}));
+  const auto tag = reply.headers.find("etag");
+  if (tag == reply.headers.end()) {
+    return absl::UnknownError(absl::StrCat(upload.path, ": part ", part, " got no ETag"));
+  }
+  return absl::StrCat(tag->second, " ", Checksum(bytes));
+}
+
+absl::Status S3Store::FinishUpload(const OpenUpload& upload, const std::vector<std::string>& tags) {
+  std::string body = "<CompleteMultipartUpload>";
+  for (size_t i = 0; i < tags.size(); ++i) {
+    const size_t space = tags[i].rfind(' ');
+    absl::StrAppend(&body, "<Part><ChecksumCRC32C>", tags[i].substr(space + 1),
+                    "</ChecksumCRC32C><ETag>", XmlEscape(tags[i].substr(0, space)),
+                    "</ETag><PartNumber>", i + 1, "</PartNumber></Part>");
+  }
+  body += "</CompleteMultipartUpload>";
+  const Asked asked{.method = "POST",
+                    .path = upload.path,
+                    .query = {{"uploadId", upload.id}},
+                    .headers = {},
+                    .body = body};
+  ASSIGN_OR_RETURN(HttpReply reply, Ask(asked));
+  // An error may come behind a code of success, which was sent to keep the connection.
+  const bool failed =
+      !XmlText(reply.body, "Code").empty() && reply.body.find("<Error>") != std::string::npos;
+  if (!failed) return absl::OkStatus();
+  reply.code = 500;
+  return Problem(asked, reply);
+}
+
+absl::Status S3Store::AbortUpload(const OpenUpload& upload) {
+  const absl::Status aborted =
+      Ask({.method = "DELETE", .path = upload.path, .query = {{"uploadId", upload.id}}}).status();
+  return absl::IsNotFound(aborted) ? absl::OkStatus() : aborted;
+}
+
+absl::StatusOr<std::vector<OpenUpload>> S3Store::Uploads(const std::string& prefix) {
+  ASSIGN_OR_RETURN(const Place place, PlaceOf(prefix));
+  ASSIGN_OR_RETURN(const HttpReply reply, Ask({.method = "GET",
+                                               .path = "s3://" + place.bucket,
+                                               .query = {{"prefix", place.key}, {"uploads", ""}}}));
+  std::vector<OpenUpload> uploads;
+  for (const std::string& upload : XmlTexts(reply.body, "Upload")) {
+    const std::string key = XmlText(upload, "Key");
+    if (!key.starts_with(place.key)) continue;
+    uploads.push_back({absl::StrCat("s3://", place.bucket, "/", key), XmlText(upload, "UploadId")});
+  }
+  return uploads;
+}
+
+}  // namespace paracord

@@ -1,0 +1,59 @@
+// An object store that speaks S3: Amazon's, or any at AWS_ENDPOINT_URL. Requests are signed, and
+// carry the CRC-32C of what is stored. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "objects/aws_signer.h"
+#include "objects/credentials.h"
+#include "objects/http.h"
+#include "objects/object_store.h"
+
+namespace paracord {
+
+class S3Store : public ObjectStore {
+ public:
+  // `variable`: of the environment, from which it takes endpoint, region and credentials.
+  explicit S3Store(VariableFn variable);
+
+  absl::StatusOr<ObjectFacts> Look(const std::string& path) override;
+  absl::Status Get(const std::string& path, const std::string& version, uint64_t offset,
+                   std::span<char> out) override;
+  absl::Status Put(const std::string& path, std::string_view bytes, bool if_absent) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::StatusOr<ObjectList> List(const std::string& prefix, bool deep,
+                                  const std::string& from) override;
+  absl::StatusOr<std::string> StartUpload(const std::string& path) override;
+  absl::StatusOr<std::string> PutPart(const OpenUpload& upload, uint32_t part,
+                                      std::string_view bytes) override;
+  absl::Status FinishUpload(const OpenUpload& upload,
+                            const std::vector<std::string>& tags) override;
+  absl::Status AbortUpload(const OpenUpload& upload) override;
+  absl::StatusOr<std::vector<OpenUpload>> Uploads(const std::string& prefix) override;
+
+ private:
+  using Query = std::vector<std::pair<std::string, std::string>>;  // sorted by name
+  struct Asked {
+    std::string method;
+    std::string path;
+    Query query = {};
+    SignedHeaders headers = {};  // names in small letters
+    std::string_view body = {};
+  };
+  // A reply with a code of success, or what its code and text come to.
+  absl::StatusOr<HttpReply> Ask(const Asked& asked);
+  absl::StatusOr<HttpReply> AskOnce(const Asked& asked);
+  absl::StatusOr<std::string> Url(const Asked& asked) const;
+  absl::Status Problem(const Asked& asked, const HttpReply& reply) const;
+
+  const std::string region_;
+  const std::string endpoint_;  // without "/" at its end; "": Amazon's own
+  HttpClient http_;
+  CredentialSource credentials_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,185 @@
+// The S3 client against a server that checks its signatures.
+#include "objects/s3_store.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "objects/object_files.h"
+#include "tests/fakes.h"
+#include "tests/objects/s3_server.h"
+
+namespace paracord {
+namespace {
+
+VariableFn Of(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::string() : found->second;
+  };
+}
+
+std::string Text(ObjectFiles& files, const std::string& path) {
+  const absl::StatusOr<std::string> text = files.ReadWhole(path);
+  INFO(text.status());
+  REQUIRE(text.ok());
+  return *text;
+}
+
+// One for all, since it takes a second to start. It ends with the test program.
+const S3Server& Server() {
+  static S3Server& server = *new S3Server;
+  return server;
+}
+
+// The example of Amazon's documentation of the signature.
+TEST_CASE("a request is signed as in the example of the standard") {
+  const SignedHeaders headers = SignRequest(
+      {"us-east-1", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""}, "GET",
+      "examplebucket.s3.amazonaws.com", "/test.txt", Sha256Hex(""), {{"range", "bytes=0-9"}},
+      1369353600);
+  CHECK(headers.back().second ==
+        "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
+        "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,"
+        "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+}
+
+// Every request of the store, each signed: names with what a URL has to encode, queries,
+// conditions.
+TEST_CASE("objects are put, read, listed and removed with signatures that the server accepts") {
+  const S3Server& server = Server();
+  if (!server.there()) return;
+  S3Store store(Of(server.Variables()));
+  ObjectFiles files(
+      store, [](int tries) { return tries < 3; }, /*part_bytes=*/5 << 20);
+  const std::string dir = server.path("a dir/of+a=job&more~");
+
+  REQUIRE(files.MakeDirectories(dir) == absl::OkStatus());
+  CHECK(files.List(dir)->empty());
+  CHECK(absl::IsNotFound(files.List(server.path("nothing")).status()));
+  REQUIRE(files.WriteAtomic(dir + "/one ü.txt", "first").ok());
+  REQUIRE(files.WriteAtomic(dir + "/one ü.txt", "second").ok());
+  CHECK(Text(files, dir + "/one ü.txt") == "second");
+  CHECK(files.CreateExclusive(dir + "/claim", "mine").ok());
+  CHECK(absl::IsAlreadyExists(files.CreateExclusive(dir + "/claim", "yours")));
+  CHECK(Text(files, dir + "/claim") == "mine");
+  REQUIRE(files.WriteAtomic(dir + "/below/deep/x", "").ok());
+  CHECK(*files.List(dir) == std::vector<std::string>{"below", "claim", "one ü.txt"});
+
+  std::string large(12 << 20, 'x');
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>('a' + i % 23);
+  {
+    const auto file = *files.Create(dir + "/large");
+    REQUIRE(file->Append(large).ok());
+    CHECK(absl::IsNotFound(files.Open(dir + "/large").status()));  // not before it is whole
+    REQUIRE(file->Sync() == absl::OkStatus());
+    CHECK_FALSE(file->Append("more").ok());
+  }
+  const auto opened = *files.Open(dir + "/large");
+  REQUIRE(opened->size() == large.size());
+  for (const auto& [offset, bytes] : {std::pair<size_t, size_t>{0, 10},
+                                      {10, 100},
+                                      {11 << 20, 1000},
+                                      {3, 9 << 20},
+                                      {large.size() - 1, 1}}) {
+    std::string part(bytes, '\0');
+    REQUIRE(opened->ReadAt(offset, part).ok());
+    CHECK(part == large.substr(offset, bytes));
+  }
+  char beyond[2];
+  CHECK(absl::IsOutOfRange(opened->ReadAt(large.size() - 1, beyond)));
+
+  // One that is replaced is not read on.
+  REQUIRE(files.WriteAtomic(dir + "/large", large + "!").ok());
+  std::string part(9 << 20, '\0');
+  CHECK(absl::IsDataLoss(opened->ReadAt(0, part)));
+
+  { const auto given_up = (*files.Create(dir + "/torn"))->Append(large); }
+  auto torn = *files.Create(dir + "/torn");
+  REQUIRE(torn->Append(large).ok());
+  CHECK(store.Uploads(dir + "/")->size() == 1);  // as of a process that is killed now
+  REQUIRE(files.RemoveTree(dir).ok());
+  CHECK(store.Uploads(dir + "/")->empty());
+  CHECK(absl::IsNotFound(files.List(dir).status()));
+  CHECK(files.RemoveTree(dir).ok());
+}
+
+TEST_CASE("more objects than one answer lists are all found", "[.slow]") {
+  const S3Server& server = Server();
+  if (!server.there()) return;
+  S3Store store(Of(server.Variables()));
+  ObjectFiles files(store, [](int) { return false; });
+  const std::string dir = server.path("many");
+  constexpr int kMany = 1100;
+  for (int i = 0; i < kMany; ++i) {
+    REQUIRE(files.WriteAtomic(absl::StrCat(dir, "/", i), "").ok());
+  }
+  CHECK(files.List(dir)->size() == kMany);
+}
+
+TEST_CASE("what is wrong with the access is said with the path and how to mend it") {
+  const S3Server& server = Server();
+  if (!server.there()) return;
+  auto variables = server.Variables();
+  const auto asked = [&](const std::string& path) {
+    S3Store store(Of(variables));
+    return store.Put(path, "text", /*if_absent=*/false);
+  };
+  CHECK(asked(server.path("a")).ok());
+  CHECK(absl::IsNotFound(asked("s3://no-such-bucket/a")));
+  CHECK(absl::IsInvalidArgument(asked("s3:///a")));
+  variables["AWS_SECRET_ACCESS_KEY"] = "wrong";
+  const absl::Status refused = asked(server.path("a"));
+  CHECK(absl::IsPermissionDenied(refused));
+  CHECK(std::string(refused.message())
+            .starts_with("s3://bucket/a: PUT is answered by 403 SignatureDoesNotMatch ("));
+  variables.erase("AWS_SECRET_ACCESS_KEY");
+  variables["HOME"] = "/nowhere";
+  CHECK(absl::IsInvalidArgument(asked(server.path("a"))));
+  variables = server.Variables();
+  variables["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9";
+  CHECK(absl::IsUnavailable(asked(server.path("a"))));
+}
+
+TEST_CASE("credentials come from a file and a web identity where the environment has none") {
+  const S3Server& server = Server();
+  if (!server.there()) return;
+  const TestDirectory directory;
+  auto variables = server.Variables();
+  const std::string file = directory.Write(
+      "credentials",
+      absl::StrCat("[default]\naws_access_key_id = x\n[ job ]\n# of the job\n",
+                   "aws_access_key_id=", variables["AWS_ACCESS_KEY_ID"],
+                   "\n  aws_secret_access_key = ", variables["AWS_SECRET_ACCESS_KEY"], "\n"));
+  std::map<std::string, std::string> by_file = {{"AWS_ENDPOINT_URL", server.endpoint()},
+                                                {"AWS_SHARED_CREDENTIALS_FILE", file},
+                                                {"AWS_PROFILE", "job"}};
+  S3Store store(Of(by_file));
+  CHECK(store.Put(server.path("a"), "text", false).ok());
+  by_file["AWS_PROFILE"] = "default";  // which has no secret
+  S3Store without(Of(by_file));
+  CHECK(absl::IsInvalidArgument(without.Put(server.path("a"), "text", false)));
+
+  setenv("INITIAL_NO_AUTH_ACTION_COUNT", "1000", 1);  // this request has no signature
+  const S3Server tokens;
+  unsetenv("INITIAL_NO_AUTH_ACTION_COUNT");
+  HttpClient http;
+  CredentialSource source(http,
+                          Of({{"AWS_ENDPOINT_URL", tokens.endpoint()},
+                              {"AWS_WEB_IDENTITY_TOKEN_FILE", directory.Write("token", "a.b.c\n")},
+                              {"AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/job"}}),
+                          "us-east-1");
+  const absl::StatusOr<Credentials> found = source.Get();
+  INFO(found.status());
+  REQUIRE(found.ok());
+  CHECK(found->key_id.starts_with("ASIA"));
+  CHECK_FALSE(found->secret.empty());
+  CHECK_FALSE(found->token.empty());
+  CHECK(found->until_s > 1'700'000'000);
+  CHECK(source.Get()->key_id == found->key_id);  // kept
+}
+
+}  // namespace
+}  // namespace paracord
