@@ -32,6 +32,27 @@ absl::Status CheckNotCompleted(Files& files, const std::string& checkpoints,
       absl::StrCat("another coordinator has completed the job: ", newest.ToString()));
 }
 
+// A manifest that is there already is ours if it says the same: an earlier try got no answer.
+absl::Status CommitObject(Files& files, const std::string& directory, const Manifest& manifest) {
+  const std::string path = absl::StrCat(directory, "/", kManifestName);
+  const std::string text = ManifestToText(manifest);
+  FAILPOINT("coordinator.commit.begin");
+  const absl::Status put = files.CreateExclusive(path, text);
+  if (absl::IsAlreadyExists(put)) {
+    ASSIGN_OR_RETURN(const std::string there, files.ReadWhole(path));
+    if (there != text) return absl::AbortedError(path + " is another coordinator's");
+  } else {
+    RETURN_IF_ERROR(put);
+  }
+  FAILPOINT("coordinator.commit.done");
+  const std::string parts = PartsDirectory(directory);
+  const absl::Status removed = files.Open(absl::StrCat(parts, "/", kRemovedName)).status();
+  if (absl::IsNotFound(removed)) return absl::OkStatus();
+  RETURN_IF_ERROR(removed);
+  PROBE("coordinator.commit.removed");
+  return absl::AbortedError(parts + " has been removed by a newer coordinator");
+}
+
 }  // namespace
 
 absl::Status WriteDoneSummary(Files& files, const std::string& dir, const Manifest& complete) {
@@ -45,6 +66,7 @@ absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRo
   const Manifest& manifest = round.manifest;
   const std::string made = checkpoints + "/" + round.directory;
   const std::string final = checkpoints + "/" + manifest.name.ToString();
+  if (PartsDirectory(final) != final) return CommitObject(files, final, manifest);
   FAILPOINT("coordinator.commit.begin");
   if (!absl::IsNotFound(files.List(made).status())) {
     RETURN_IF_ERROR(files.SyncDirectory(made));

@@ -10,8 +10,9 @@
 namespace paracord {
 
 // Makes the round's directory durable, gives it its final name, and writes the manifest last: the
-// checkpoint exists from then on. May be repeated. NOT_FOUND: the round's directory is
-// gone. ALREADY_EXISTS: an older coordinator has completed the job.
+// checkpoint exists from then on. In an object store the manifest alone is written, where there is
+// none yet. May be repeated. NOT_FOUND: the round's directory is gone. ABORTED: a newer coordinator
+// has removed the round. ALREADY_EXISTS: an older coordinator has completed the job.
 absl::Status Commit(Files& files, const std::string& checkpoints, const CommitRound& round);
 
 // summary.json of a job that is done, as its last checkpoint `complete` says.

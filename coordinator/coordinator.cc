@@ -275,13 +275,7 @@ void Coordinator::CarryOut(RemoveCheckpoints& effect) {
   environment_.executor.Run(
       [&files = environment_.files, dir = CheckpointsDirectory(options_.dir),
        directories = std::move(effect.directories)] {
-        for (const std::string& directory : directories) {
-          // The manifest goes first, for good: half a checkpoint must not look like one.
-          const std::string path = dir + "/" + directory;
-          (void)files.RemoveTree(path + "/" + std::string(kManifestName));
-          const absl::Status synced = files.SyncDirectory(path);
-          if (synced.ok() || absl::IsNotFound(synced)) (void)files.RemoveTree(path);
-        }
+        for (const std::string& directory : directories) RemoveCheckpoint(files, dir, directory);
       },
       [] {});
 }

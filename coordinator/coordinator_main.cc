@@ -88,7 +88,7 @@ int Main(int argc, char** argv) {
     return *code;
   }
   options.dir = own.shared.dir;
-  options.charts = true;
+  options.charts = SchemeOf(options.dir).empty();  // their files grow
   options.host = HostName();
   std::string listen = own.shared.listen.empty() ? cluster->coordinator : own.shared.listen;
   if (listen.empty()) {

@@ -1,12 +1,15 @@
 #include "coordinator/leftovers.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/probe.h"
+#include "common/status_macros.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -24,9 +27,73 @@ void RemoveTaken(Files& files, const std::string& checkpoints, const std::string
   }
 }
 
+// Whether a round in an object store has a manifest, which is that of its checkpoint.
+absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
+                                 const std::string& parts) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(checkpoints));
+  for (const std::string& name : names) {
+    const std::string directory = checkpoints + "/" + name;
+    if (directory == parts || PartsDirectory(directory) != parts) continue;
+    const absl::Status there = files.Open(absl::StrCat(directory, "/", kManifestName)).status();
+    if (!absl::IsNotFound(there)) return there.ok() ? absl::StatusOr<bool>(true) : there;
+  }
+  return false;
+}
+
+// Of a round in an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A manifest
+// that comes before the mark is a checkpoint's, and one that comes after it is not.
+void RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
+  const std::string parts = checkpoints + "/" + round;
+  const absl::StatusOr<std::vector<std::string>> inside = files.List(parts);
+  if (!inside.ok() || *inside == std::vector<std::string>{kRemovedName}) return;
+  const bool marked = std::ranges::count(*inside, kRemovedName) != 0;
+  if (!marked && HasManifest(files, checkpoints, parts).value_or(true)) return;
+  const std::string mark = absl::StrCat(parts, "/", kRemovedName);
+  if (!marked) {
+    if (!files.WriteAtomic(mark, "").ok()) return;
+    FAILPOINT("coordinator.leftover.marked");
+    const absl::StatusOr<bool> committed = HasManifest(files, checkpoints, parts);
+    if (!committed.ok()) return;
+    if (*committed) {
+      PROBE("coordinator.leftover.committed");
+      (void)files.RemoveTree(mark);
+      return;
+    }
+  }
+  PROBE("coordinator.leftover.removed");
+  for (const std::string& name : *inside) {
+    if (name != kRemovedName) (void)files.RemoveTree(parts + "/" + name);
+  }
+}
+
+// Of a checkpoint or a round in an object store; "" elsewhere.
+std::string RoundOf(const std::string& checkpoints, const std::string& name) {
+  if (SchemeOf(checkpoints).empty()) return "";
+  const std::string parts = PartsDirectory(checkpoints + "/" + name);
+  return parts.substr(parts.rfind('/') + 1);
+}
+
 }  // namespace
 
+void RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name) {
+  const std::string round = RoundOf(checkpoints, name);
+  if (round == name) return RemoveRound(files, checkpoints, round);
+  // The manifest goes first, for good: half a checkpoint must not look like one.
+  const std::string path = checkpoints + "/" + name;
+  const absl::Status removed = files.RemoveTree(path + "/" + std::string(kManifestName));
+  const absl::Status synced = files.SyncDirectory(path);
+  if (!synced.ok() && !absl::IsNotFound(synced)) return;
+  if (!round.empty()) {
+    if (!removed.ok()) return;
+    (void)files.RemoveTree(checkpoints + "/" + round);
+  }
+  (void)files.RemoveTree(path);
+}
+
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name) {
+  if (const std::string round = RoundOf(checkpoints, name); !round.empty()) {
+    return RemoveRound(files, checkpoints, round);
+  }
   const std::string path = checkpoints + "/" + name;
   if (IsCheckpoint(files, path)) return;
   const std::string taken = absl::StrCat(checkpoints, "/", kLeftoverPrefix, name);
@@ -42,7 +109,11 @@ void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t gene
       continue;
     }
     const std::optional<uint64_t> theirs = GenerationOf(name);
-    if (theirs.has_value() && *theirs < generation) RemoveUncommitted(files, checkpoints, name);
+    if (!theirs.has_value() || *theirs >= generation) continue;
+    const std::string path = checkpoints + "/" + name;
+    if (PartsDirectory(path) == path || !IsCheckpoint(files, path)) {
+      RemoveUncommitted(files, checkpoints, name);
+    }
   }
 }
 

@@ -3,7 +3,10 @@
 //
 // Whoever calls it has claimed `generation`; only older generations are touched. Their coordinators
 // and ps may still live and write: each directory is taken away by a rename first, so that whatever
-// comes after by its name fails, and nothing is ever committed with half its files.
+// comes after by its name fails, and nothing is ever committed with half its files. In an object
+// store, where nothing is renamed, the object REMOVED does the same: it is put into the round's
+// directory before anything there is removed and stays for good, and a manifest whose round has it
+// makes no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,9 @@ inline constexpr char kLeftoverPrefix[] = "leftover-";
 // Of a round of our own whose commit has failed for good: what stands under the checkpoint's name,
 // unless it has a manifest after all. No ps writes there any more.
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name);
+
+// A checkpoint that others replace, or the directory of a round of our own that has failed.
+void RemoveCheckpoint(Files& files, const std::string& checkpoints, const std::string& name);
 
 void RemoveLeftovers(Files& files, const std::string& checkpoints, uint64_t generation);
 

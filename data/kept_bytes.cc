@@ -22,7 +22,7 @@ constexpr std::string_view kSuffix = ".kept";
 }  // namespace
 
 KeepPlace PlaceIn(const std::string& dir, Random& random) {
-  if (dir.empty()) return {};
+  if (dir.empty() || !SchemeOf(dir).empty()) return {};  // an object store renames nothing
   return {.directory = AbsolutePath(dir) + "/index", .writer = random.NextId()};
 }
 

@@ -65,7 +65,7 @@ std::vector<absl::Status> FindWrongSizes(Files& files, const std::string& direct
                                          const Manifest& manifest) {
   std::vector<absl::Status> wrong;
   for (const ManifestFile& expected : manifest.files) {
-    const std::string path = Join(directory, expected.name);
+    const std::string path = Join(PartsDirectory(directory), expected.name);
     const absl::StatusOr<std::unique_ptr<ReadFile>> file = files.Open(path);
     absl::Status fits =
         file.ok() ? CheckSize(path, (*file)->size(), expected) : AsDamage(file.status());
@@ -157,7 +157,7 @@ BytesPlace BytesOf(const TensorPlace& place) {
 absl::Status ReadPsFile(Files& files, const std::string& directory, const Manifest& manifest,
                         uint32_t ps, FilePlan plan, const PlaceFn& place) {
   const ManifestFile& expected = manifest.files[ps];
-  const std::string path = Join(directory, expected.name);
+  const std::string path = Join(PartsDirectory(directory), expected.name);
   const auto damaged = [&](const absl::Status& status) {
     return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
   };
@@ -220,6 +220,13 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view name) {
   return result;
 }
 
+std::string PartsDirectory(const std::string& directory) {
+  const size_t slash = directory.rfind('/');
+  const auto name = ParseCheckpointName(directory.substr(slash + 1));
+  if (SchemeOf(directory).empty() || !name.has_value()) return directory;
+  return Join(directory.substr(0, slash), RoundDirectory(name->generation, name->round));
+}
+
 std::optional<uint64_t> GenerationOf(const std::string& name) {
   std::optional<CheckpointName> parsed = ParseCheckpointName(name);
   if (!parsed.has_value() && name.starts_with(kRoundPrefix)) {
@@ -271,7 +278,10 @@ bool IsCheckpoint(Files& files, const std::string& directory) {
   // A plain file has no contents.
   if (absl::IsNotFound(inside.status()) || absl::IsFailedPrecondition(inside.status()))
     return false;
-  return !inside.ok() || std::ranges::count(*inside, kManifestName) != 0;
+  if (!inside.ok()) return true;
+  if (std::ranges::count(*inside, kManifestName) == 0) return false;
+  const std::string parts = PartsDirectory(directory);
+  return parts == directory || absl::IsNotFound(files.Open(Join(parts, kRemovedName)).status());
 }
 
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(

@@ -48,6 +48,13 @@ std::string RoundDirectory(uint64_t generation, uint64_t round);
 // Of the directory of a checkpoint or a round, by its name.
 std::optional<uint64_t> GenerationOf(const std::string& name);
 
+// Where the ps files of a checkpoint are: in its own directory; but in an object store, where
+// nothing is renamed, they stay in that of the round.
+std::string PartsDirectory(const std::string& directory);
+// In an object store: with it, a round's directory is none of a checkpoint's, now and for good
+// (coordinator/leftovers.h).
+inline constexpr char kRemovedName[] = "REMOVED";
+
 // "ps-00000-of-00002.safetensors".
 std::string PsFileName(uint32_t ps, uint32_t ps_count);
 
