@@ -8,12 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
-#include "common/files.h"
 #include "common/human_bytes.h"
 #include "common/json_text.h"
 #include "common/steady_ms.h"
 #include "config/flags.h"
 #include "nlohmann/json.hpp"
+#include "objects/all_files.h"
 
 namespace paracord {
 namespace {
@@ -84,7 +84,7 @@ int Show(const CheckpointFlags& own, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const std::string& why, ExitCode code) {
     return Fail("checkpoint " + own.what, why, code, err);
   };
-  PosixFiles files;
+  AllFiles files;
   const std::string dir = AbsolutePath(own.dir);
   const absl::Status there = files.List(dir).status();
   if (!there.ok()) return fail(std::string(there.message()), ExitCode::kConfiguration);

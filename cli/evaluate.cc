@@ -7,7 +7,6 @@
 
 #include "cli/checkpoint_choice.h"
 #include "cli/commands.h"
-#include "common/files.h"
 #include "common/json_text.h"
 #include "common/random.h"
 #include "common/status_macros.h"
@@ -17,6 +16,7 @@
 #include "data/kept_bytes.h"
 #include "keras/device_program.h"
 #include "nlohmann/json.hpp"
+#include "objects/all_files.h"
 #include "program/workload.h"
 #include "tensor/device.h"
 #include "worker/score.h"
@@ -65,7 +65,7 @@ int Run(EvaluateFlags own, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> device =
       ChooseDevice(own.device, DeviceFor::kOneModel, nullptr);
   if (!device.ok()) return fail(device.status(), ExitCode::kConfiguration);
-  PosixFiles files;
+  AllFiles files;
   const absl::StatusOr<Job> job = ReadJobFile(files, AbsolutePath(own.job), own.set);
   if (!job.ok()) return fail(job.status(), ExitCode::kConfiguration);
   own.dir = AbsolutePath(own.dir);

@@ -24,7 +24,7 @@ std::optional<std::pair<uint64_t, uint64_t>> FileId(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReadFile>> InputFiles::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, PosixFiles::Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, AllFiles::Open(path));
   if (const auto id = FileId(path); id.has_value()) {
     const MutexLock lock(mu_);
     read_.insert(*id);
@@ -39,6 +39,11 @@ bool InputFiles::HasRead(const std::string& path) {
 }
 
 absl::Status CheckOutFile(InputFiles& files, const std::string& path) {
+  if (!SchemeOf(path).empty()) {  // an object needs no directory above it
+    const absl::Status reached = files.Open(path).status();
+    if (reached.ok() || absl::IsNotFound(reached)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("--out: ", reached.message()));
+  }
   const std::filesystem::path above = std::filesystem::path(path).parent_path();
   // Empty where the working directory is gone: else the path is absolute.
   const std::string directory = above.empty() ? "." : above.string();
@@ -62,6 +67,12 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
                            const std::string& path) {
   const absl::Status refused = absl::InvalidArgumentError(
       absl::StrCat(flag, ": ", path, " is of the job in ", dir, ": it is left as it is"));
+  if (SchemeOf(path) != SchemeOf(dir)) return absl::OkStatus();
+  if (!SchemeOf(path).empty()) {
+    const bool below = path.starts_with(dir + "/");
+    const std::string first = below ? path.substr(dir.size() + 1) : "";
+    return IsOfJob(first.substr(0, first.find('/'))) ? refused : absl::OkStatus();
+  }
   // Through links: as the system sees the directories above it.
   std::error_code unresolved;
   const std::filesystem::path whole(path);
@@ -79,6 +90,7 @@ absl::Status CheckNotOfJob(const std::string& flag, const std::string& dir,
 
 absl::Status ReplaceOutFile(Files& files, const std::string& path,
                             const std::function<absl::Status(const std::string&)>& write) {
+  if (!SchemeOf(path).empty()) return write(path);  // it appears as a whole
   std::error_code absent;
   const std::filesystem::file_status there = std::filesystem::status(path, absent);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {

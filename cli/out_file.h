@@ -14,11 +14,12 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/mutex.h"
+#include "objects/all_files.h"
 
 namespace paracord {
 
 // The files of a command that writes --out. It remembers what has been read, by whatever name.
-class InputFiles : public PosixFiles {
+class InputFiles : public AllFiles {
  public:
   absl::StatusOr<std::unique_ptr<ReadFile>> Open(const std::string& path) override;
   bool HasRead(const std::string& path);

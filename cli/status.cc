@@ -7,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/status_watch.h"
-#include "common/files.h"
 #include "common/json_text.h"
 #include "common/steady_ms.h"
 #include "config/cluster.h"
@@ -16,6 +15,7 @@
 #include "coordinator/rival.h"
 #include "net/grpc/network.h"
 #include "nlohmann/json.hpp"
+#include "objects/all_files.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -216,7 +216,7 @@ int RunStatus(Args args, std::ostream& out, std::ostream& err) {
       !checked.ok()) {
     return Fail("status", checked.message(), ExitCode::kConfiguration, err);
   }
-  PosixFiles files;
+  AllFiles files;
   if (!dir.empty()) {
     dir = AbsolutePath(dir);
     address = AddressIn(files, dir);

@@ -297,6 +297,15 @@ absl::StatusOr<std::string> WhereItComputes(const TrainFlags& flags) {
   return in_turn ? "the GPUs in turn" : device;
 }
 
+// Refuses a DIR in an object store: the logs and the lock of these commands need a directory.
+absl::Status CheckDir(const TrainFlags& flags) {
+  if (SchemeOf(flags.dir) != "s3") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--dir ", flags.dir,
+                   ": this command keeps logs and a lock in DIR, which has to be a directory; the "
+                   "daemons themselves take s3://"));
+}
+
 // Before --fresh removes anything.
 absl::Status CheckTrace(Files& files, TrainFlags& flags) {
   if (flags.trace.empty()) return absl::OkStatus();
@@ -349,6 +358,8 @@ int Train(TrainFlags flags) {
   }
   if (flags.dir.empty()) flags.dir = "paracord-" + job->name;
   flags.dir = AbsolutePath(flags.dir);
+  const absl::Status usable = CheckDir(flags);
+  if (!usable.ok()) return Refuse(flags, usable);
   const absl::Status traceable = CheckTrace(files, flags);
   if (!traceable.ok()) return Refuse(flags, traceable);
   const absl::Status made = files.MakeDirectories(flags.dir);

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "cli/warnings.h"
-#include "common/files.h"
 #include "config/cluster.h"
 #include "config/flags.h"
 #include "config/job.h"
@@ -18,6 +17,7 @@
 #include "config/partitions.h"
 #include "data/data_source.h"
 #include "keras/build.h"
+#include "objects/all_files.h"
 #include "program/gradient_program.h"
 #include "program/workload.h"
 #include "storage/checkpoint.h"
@@ -170,7 +170,7 @@ int RunValidate(Args args, std::ostream& out, std::ostream& err) {
   if (code.has_value()) return *code;
 
   Report report;
-  PosixFiles files;
+  AllFiles files;
   const std::optional<Cluster> cluster = ReadCluster(files, cluster_path, report);
   if (cluster) PrintCluster(*cluster, out);
   if (cluster && !cluster->ps.empty()) ps = static_cast<int64_t>(cluster->ps.size());

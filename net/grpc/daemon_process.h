@@ -19,6 +19,7 @@
 #include "net/grpc/network.h"
 #include "net/self_probe.h"
 #include "net/shared_network.h"
+#include "objects/all_files.h"
 
 namespace paracord {
 
@@ -121,7 +122,7 @@ class Daemon {
   ThreadLoop loop_;
   GrpcNetwork network_;
   SharedNetwork shared_network_{network_};
-  PosixFiles files_;
+  AllFiles files_;
   ThreadExecutor executor_;
   SystemRandom random_;
   int exit_code_ = 0;

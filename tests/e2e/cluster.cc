@@ -125,6 +125,7 @@ void Cluster::Start(const std::string& task, const Variables& environment,
     cluster["worker"].push_back(absl::StrCat("127.0.0.1:", i + 1));
   }
   Variables all = environment;
+  all.insert(options_.environment.begin(), options_.environment.end());
   all["TF_CONFIG"] = TextOf(json({{"cluster", cluster}}));
   if (task.starts_with("worker") && options_.batch_ms > 0 && !all.contains("PARACORD_FAILPOINTS")) {
     all["PARACORD_FAILPOINTS"] = absl::StrCat("worker.computed=stall:", options_.batch_ms);

@@ -23,8 +23,9 @@ struct ClusterOptions {
   bool tcp = false;  // else unix sockets, and shared memory between workers and ps
   // Of each worker and batch, so that a job lasts long enough to be disturbed.
   int batch_ms = 0;
-  int threads = 1;     // of each worker
-  nlohmann::json job;  // merged into the counting job's job.json
+  int threads = 1;             // of each worker
+  Variables environment = {};  // of each process
+  nlohmann::json job;          // merged into the counting job's job.json
 };
 
 class Cluster {

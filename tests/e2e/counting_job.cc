@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
 #include "e2e/process.h"
+#include "objects/all_files.h"
 #include "storage/checkpoint.h"
 
 namespace paracord::e2e {
@@ -34,7 +35,7 @@ json Npy(const std::string& name) {
 }
 
 absl::StatusOr<Manifest> NewestManifest(const std::string& dir) {
-  PosixFiles files;
+  AllFiles files;
   return ReadManifest(files, NewestCheckpoint(dir));
 }
 
@@ -93,14 +94,14 @@ void SpoilRecord(const std::string& dir, uint64_t record) {
 }
 
 std::string NewestCheckpoint(const std::string& dir) {
-  PosixFiles files;
+  AllFiles files;
   const auto names = ListCheckpoints(files, dir + "/checkpoints");
   if (!names.ok() || names->empty()) return "";
   return absl::StrCat(dir, "/checkpoints/", names->front().ToString());
 }
 
 std::vector<float> NewestValues(const std::string& dir) {
-  PosixFiles files;
+  AllFiles files;
   const absl::StatusOr<Manifest> manifest = NewestManifest(dir);
   INFO(manifest.status());
   REQUIRE(manifest.ok());
@@ -129,7 +130,10 @@ void CheckCounted(const std::string& dir, uint64_t batches, uint64_t rejected) {
   const auto count = static_cast<float>(batches);
   CHECK(std::count(values.begin(), values.end(), count) == int64_t{kUnits});
   CHECK(std::count(values.begin(), values.end(), 0.f) == int64_t{2 * kUnits});
-  const json summary = JsonOf(ReadText(dir + "/summary.json"));
+  AllFiles files;
+  const absl::StatusOr<std::string> text = files.ReadWhole(dir + "/summary.json");
+  REQUIRE(text.ok());
+  const json summary = JsonOf(*text);
   REQUIRE(summary.is_object());
   INFO(TextOf(summary, 2));
   CHECK(summary.at("status") == "done");
