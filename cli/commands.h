@@ -26,6 +26,8 @@ int RunEvaluate(Args args, std::ostream& out, std::ostream& err);
 int RunExport(Args args, std::ostream& out, std::ostream& err);
 int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
 int RunConvert(Args args, std::ostream& out, std::ostream& err);
+// Asks a daemon how it is; for probes.
+int RunHealth(Args args, std::ostream& out, std::ostream& err);
 int RunCompute(Args args, std::ostream& out, std::ostream& err);
 
 }  // namespace paracord

@@ -27,6 +27,8 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunValidate(args, std::cout, std::cerr); }},
     {"status", "how a job goes, and who waits for whom",
      [](Args args) { return RunStatus(args, std::cout, std::cerr); }},
+    {"health", "whether a daemon's event loop turns, for probes",
+     [](Args args) { return RunHealth(args, std::cout, std::cerr); }},
     {"evaluate", "the test metrics of a checkpoint, without a cluster",
      [](Args args) { return RunEvaluate(args, std::cout, std::cerr); }},
     {"export", "a checkpoint's variables in one safetensors file",

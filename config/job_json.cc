@@ -1,4 +1,5 @@
 // The canonical form of a job, and which of its keys may change on resume.
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
@@ -123,8 +124,8 @@ json ToJson(const Job& job) {
 
 // Each place where two values differ, by its full key.
 void Compare(const json& before, const json& now, const std::string& path, Problems& problems) {
-  const bool both_nan = before.is_number_float() && now.is_number_float() && before != before &&
-                        now != now;  // NaN equals nothing
+  const bool both_nan = before.is_number_float() && now.is_number_float() &&
+                        std::isnan(before.get<double>()) && std::isnan(now.get<double>());
   if (before == now || both_nan || problems.lines().size() > kDifferencesMax) return;
   if (before.is_object() && now.is_object()) {
     json keys = before;

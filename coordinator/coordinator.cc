@@ -130,6 +130,12 @@ void Coordinator::TakeHold(const absl::Cord& bytes, std::shared_ptr<ServerCall> 
   });
 }
 
+HealthState Coordinator::Health() const {
+  if (core_ != nullptr) return {true, absl::StrCat("leads generation ", core_->generation())};
+  if (storage_problem_.empty()) return {false, "is starting"};
+  return {false, "waits for the storage: " + storage_problem_};
+}
+
 void Coordinator::Handle(std::string_view method, absl::Cord request,
                          std::shared_ptr<ServerCall> call) {
   environment_.loop.Post([this, alive = alive_, name = std::string(method),

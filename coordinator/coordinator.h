@@ -16,6 +16,7 @@
 #include "common/rpc.h"
 #include "coordinator/core/core.h"
 #include "coordinator/event_file.h"
+#include "net/health.h"
 
 namespace paracord {
 
@@ -43,6 +44,9 @@ class Coordinator : public Service {
   void Handle(std::string_view method, absl::Cord request,
               std::shared_ptr<ServerCall> call) override;
   void Drain(const std::string& signal);  // that came: SIGTERM or SIGINT; on the loop
+
+  // For supervisors: ready as soon as the job's directory has been read. On the loop.
+  HealthState Health() const;
 
   // For tests and the simulator.
   const CoordinatorCore* core() const { return core_.get(); }

@@ -104,7 +104,9 @@ int Main(int argc, char** argv) {
     listen = AddressForOthers(log, "the coordinator", "cluster.chief", listen, *cluster);
   }
   WarnOfLoopbackPs(log, *cluster, ps_addresses);
-  const auto listener = daemon.Listen(listen, coordinator, log);
+  HealthService service(
+      "coordinator", daemon.environment().loop, [&] { return coordinator.Health(); }, &coordinator);
+  const auto listener = daemon.Listen(listen, service, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }

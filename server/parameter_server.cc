@@ -57,6 +57,8 @@ void ParameterServer::Handle(std::string_view method, absl::Cord request, CallPt
 
 void ParameterServer::Drain() { impl_->Drain(); }
 
+HealthState ParameterServer::Health() const { return impl_->Health(); }
+
 std::shared_ptr<const Content> ParameterServer::content() const { return impl_->content(); }
 
 uint64_t ParameterServer::generation() const { return impl_->generation(); }
@@ -330,6 +332,7 @@ void ParameterServer::Impl::AdoptNow(const AdoptRequest& request, const CallPtr&
     generation_ = request.generation();
     coordinator_ = request.coordinator_boot_id();
     written_.reset();
+    ended_.reset();
     staged_.Clear();
     const absl::Status why = absl::AbortedError(absl::StrCat(
         "generation ", generation_.load(), " of coordinator ", coordinator_, " took over"));
@@ -387,7 +390,7 @@ void ParameterServer::Impl::Finish(const FinishRequest& request, const CallPtr& 
   }
   if (!refused.ok()) return call->Reply(refused);
   call->Reply(ToParts(FinishReply()));
-  Exit(request.exit_code(), request.reason());
+  End(request.exit_code(), request.reason());
 }
 
 }  // namespace paracord

@@ -13,6 +13,7 @@
 #include "common/environment.h"
 #include "common/rpc.h"
 #include "config/limits.h"
+#include "net/health.h"
 
 namespace paracord {
 
@@ -28,6 +29,9 @@ struct PsOptions {
   // exchanges wait for the readers.
   uint64_t pinned_bytes_max = uint64_t{2} << 30;
   uint64_t staged_bytes_max = uint64_t{1} << 30;  // of gradients that come before their push
+  // When the job ends it lets go of all it holds and stays, for a supervisor that would start it
+  // again whatever it exits with, until it is told to drain or a coordinator wants more.
+  bool stay = false;
 };
 
 class ParameterServer : public Service {
@@ -43,6 +47,9 @@ class ParameterServer : public Service {
   // SIGTERM: show `draining`; leave after the coordinator's next committed round or drain_ms.
   // On the loop.
   void Drain();
+
+  // For supervisors. On the loop.
+  HealthState Health() const;
 
   // For tests and the simulator. content: null while nothing is held.
   std::shared_ptr<const Content> content() const;

@@ -32,6 +32,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void Close();
   void Handle(std::string_view method, absl::Cord request, CallPtr call);
   void Drain();
+  HealthState Health() const;
   std::shared_ptr<const Content> content() const {
     MutexLock lock(mu_);
     return content_;
@@ -123,8 +124,11 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   void LeaveWhenComplete(int64_t delay_ms);  // on the loop
   // Looks whether the job is done, and leaves with 0 if it is, else does `otherwise`.
   void LeaveIfComplete(bool at_last, std::function<void()> otherwise);
-  bool WaitsForMore(const JobEnd& end);     // on the loop
-  void Exit(int code, std::string reason);  // any thread
+  bool WaitsForMore(const JobEnd& end);  // on the loop
+  // The job has ended with this code: leaves, or stays with nothing.
+  void End(int code, const std::string& reason);    // any thread
+  void LetGo(int code, const std::string& reason);  // on the loop
+  void Exit(int code, std::string reason);          // any thread
 
   // Constant after construction.
   const PsOptions options_;
@@ -162,6 +166,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<Loading> loading_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Writing> writing_ ABSL_GUARDED_BY(mu_);
   std::optional<Written> written_ ABSL_GUARDED_BY(mu_);  // the last round
+  std::optional<int> ended_ ABSL_GUARDED_BY(mu_);  // the job, with this code; and it has stayed
   std::vector<CallPtr> holds_ ABSL_GUARDED_BY(mu_);
   std::deque<Parked> parked_ ABSL_GUARDED_BY(mu_);  // the oldest first
   uint64_t last_parked_ ABSL_GUARDED_BY(mu_) = 0;

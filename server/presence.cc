@@ -1,9 +1,12 @@
 // What a ps does by itself: it leaves when the job is done, when its coordinator stays away, and
 // when it is told to drain. Timers and exits run on the loop.
+#include <malloc.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/exit_code.h"
 #include "net/rpc_proto.h"
 #include "server/parameter_server_impl.h"
@@ -71,7 +74,7 @@ void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> 
         // A coordinator may have come while the files were read.
         if (!end->has_value() || self->heard_ms_ != heard_ms) return otherwise();
         if (!at_last && self->WaitsForMore(**end)) return;
-        self->Exit(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
+        self->End(static_cast<int>(ExitCode::kDone), "the newest checkpoint is complete");
       });
 }
 
@@ -107,7 +110,8 @@ void ParameterServer::Impl::OrphanTimer() {
   {
     MutexLock lock(mu_);
     if (content_ != nullptr) orphan_ms = timeouts_.orphan_ms;
-    if (!holds_.empty() || loading_ != nullptr || writing_ != nullptr) heard_ms_ = now_ms;
+    if (ended_.has_value() || !holds_.empty() || loading_ != nullptr || writing_ != nullptr)
+      heard_ms_ = now_ms;
   }
   const int64_t left_ms = heard_ms_ + orphan_ms - now_ms;
   if (left_ms > 0) return ArmOrphanTimer(left_ms);
@@ -122,13 +126,16 @@ void ParameterServer::Impl::OrphanTimer() {
 
 void ParameterServer::Impl::Drain() {
   bool alone = false;
+  std::optional<int> ended;
   {
     MutexLock lock(mu_);
     if (draining_) return;
     draining_ = true;
+    ended = ended_;
     // Without contents or a coordinator that could take a checkpoint, there is nothing to wait for.
     alone = holds_.empty() || content_ == nullptr;
   }
+  if (ended.has_value()) return Exit(*ended, "told to leave after the job's end");
   environment_.loop.PostAfter(alone ? 0 : kLookAgainMs, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->AskForCheckpoint();
   });
@@ -154,6 +161,47 @@ void ParameterServer::Impl::AskForCheckpoint() {
     const auto self = weak.lock();
     if (self != nullptr) self->Exit(static_cast<int>(ExitCode::kDrained), "drained");
   });
+}
+
+void ParameterServer::Impl::End(int code, const std::string& reason) {
+  if (!options_.stay) return Exit(code, reason);
+  environment_.loop.Post([weak = weak_from_this(), code, reason] {
+    if (const auto self = weak.lock()) self->LetGo(code, reason);
+  });
+}
+
+void ParameterServer::Impl::LetGo(int code, const std::string& reason) {
+  Answers answers;
+  std::deque<Parked> parked;  // both are let go of without the lock
+  std::shared_ptr<const Content> content;
+  bool draining = false;
+  {
+    MutexLock lock(mu_);
+    if (std::exchange(ended_, code).has_value()) return;
+    draining = draining_;
+    parked = VoidAll(Leaving(), answers);
+    content = std::exchange(content_, nullptr);
+    written_.reset();
+  }
+  staged_.Clear();
+  Give(answers);
+  answers.clear();
+  parked.clear();
+  content.reset();
+  if (draining) return Exit(code, reason);
+  malloc_trim(0);  // a daemon keeps what it frees
+  log_.Info("the job has ended with {} ({}): holds nothing any more, and stays until SIGTERM", code,
+            reason);
+}
+
+HealthState ParameterServer::Impl::Health() const {
+  MutexLock lock(mu_);
+  if (ended_.has_value())
+    return {true, absl::StrCat("has no job: the last one ended with ", *ended_)};
+  if (draining_) return {false, "is draining"};
+  if (loading_ != nullptr) return {false, "is loading its partitions"};
+  if (content_ == nullptr) return {false, "holds nothing yet"};
+  return {true, absl::StrCat("holds ", content_->partitions.size(), " partitions")};
 }
 
 void ParameterServer::Impl::Exit(int code, std::string reason) {

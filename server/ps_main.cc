@@ -1,5 +1,9 @@
 // paracord-ps: holds partitions of the variables.
+#include <limits.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +15,19 @@
 namespace paracord {
 namespace {
 
+// "ps-2": a set of numbered hosts, as a StatefulSet's pods are, has no other place for the index.
+std::string TaskOfHost() {
+  char host[HOST_NAME_MAX + 1] = "";
+  (void)gethostname(host, HOST_NAME_MAX);
+  const std::string name = host;
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  return digits == name.size() ? "ps" : absl::StrCat("ps:", name.substr(digits));
+}
+
 int Main(int argc, char** argv) {
   Flags flags("paracord-ps",
-              "Holds partitions of a job's variables and applies gradients to them.");
+              "Holds partitions of a job's variables and applies gradients to them. As task ps,\n"
+              "without an index, it has the one that its host's name ends with.");
   DaemonFlags shared;
   shared.AddTo(flags);
   bool shared_memory = true;
@@ -32,9 +46,14 @@ int Main(int argc, char** argv) {
                 "MiB of replaced or converted values that slow readers hold; above it exchanges "
                 "wait for them",
                 1, 1 << 20, &pinned_mb);
+  flags.Switch("stay",
+               "when the job has ended, give the memory back and wait for SIGTERM or another "
+               "coordinator, for a supervisor that starts again whatever exits",
+               &options.stay);
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
   flags.Integer("threads", "N", "threads that apply one push", 1, 1024, &threads);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
+  if (shared.task == "ps") shared.task = TaskOfHost();
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return Complain(argv[0], cluster.status(), ExitCode::kConfiguration);
   const auto refuse = [&](const std::string& why) {
@@ -73,7 +92,9 @@ int Main(int argc, char** argv) {
     const std::string key = absl::StrCat("cluster.ps[", index, "]");
     listen = AddressForOthers(log, task, key, expected, *cluster);
   }
-  const auto listener = daemon.Listen(listen, ps, log);
+  HealthService service(
+      task, daemon.environment().loop, [&ps] { return ps.Health(); }, &ps);
+  const auto listener = daemon.Listen(listen, service, log);
   if (!listener.ok()) {
     return Complain(argv[0], listener.status(), ListenExitCode(listener.status()));
   }

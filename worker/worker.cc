@@ -17,23 +17,13 @@ namespace paracord {
 namespace {
 
 constexpr int64_t kJoinMs = 5000;  // deadline of a join
-constexpr int64_t kJoinAgainMs = 200;
-constexpr int64_t kReportMs = 50;
-constexpr int64_t kBeatMsMax = 1000;
-constexpr int64_t kWorkMs = 5000;  // deadline of a report; the coordinator parks it for 1 s
 constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kLookMs = 3000;   // without a coordinator, until DIR is looked at
 constexpr int64_t kLeaveMs = 1000;  // to say goodbye
+constexpr int64_t kEndedMs = 2000;  // after the job's end, between two looks for a coordinator
 constexpr size_t kShownBytesMax = 100;
 
 }  // namespace
-
-template <class Fn>
-auto Worker::Guarded(Fn fn) {
-  return [alive = alive_, fn = std::move(fn)](auto&&... args) {
-    if (*alive) fn(std::forward<decltype(args)>(args)...);
-  };
-}
 
 Worker::Worker(WorkerOptions options, OpenWorkloadFn open, Environment environment,
                std::function<void(int exit_code, std::string reason)> exit)
@@ -51,6 +41,24 @@ Worker::~Worker() { *alive_ = false; }
 void Worker::Start() {
   coordinator_seen_ms_ = environment_.loop.NowMs();
   Join();
+}
+
+void Worker::End(ExitCode code, const std::string& reason) {
+  if (code != ExitCode::kDone || !options_.stay || draining_) return Exit(code, reason);
+  if (!std::exchange(ended_, true)) {
+    log_.Info("the job is done ({}): holds nothing any more, and stays until SIGTERM", reason);
+  }
+  trainer_.reset();
+  session_ = 0;
+  run_id_.clear();
+  ps_links_.clear();
+  workload_.reset();
+  job_.reset();
+}
+
+void Worker::Told(const Leave& leave) {
+  End(static_cast<ExitCode>(leave.exit_code()), leave.reason());
+  if (!exiting_) JoinLater(kEndedMs);
 }
 
 void Worker::Exit(ExitCode code, const std::string& reason) {
@@ -81,9 +89,9 @@ bool Worker::Unreadable(const absl::Status& status) {
 
 void Worker::Join() {
   if (exiting_ || opening_) return;
-  if (draining_) return Exit(ExitCode::kDrained, signal_);
+  if (draining_) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
   const int64_t orphan_ms = job_.has_value() ? job_->timeouts.orphan_ms : options_.orphan_ms;
-  if (environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
+  if (!ended_ && environment_.loop.NowMs() - coordinator_seen_ms_ > orphan_ms) {
     return Exit(ExitCode::kPeerLost, absl::StrCat("no coordinator at ", options_.coordinator,
                                                   " for ", orphan_ms, " ms"));
   }
@@ -112,7 +120,7 @@ void Worker::Join() {
 // A job that is done has no coordinator any more. Where the order of starts is anybody's, one may
 // come that gives it more to do: a worker that has seen none waits for it.
 void Worker::LookInDir() {
-  if (looked_in_dir_ || exiting_ || options_.dir.empty()) return;
+  if (looked_in_dir_ || exiting_ || ended_ || options_.dir.empty()) return;
   if (environment_.loop.NowMs() - coordinator_seen_ms_ < kLookMs) return;
   looked_in_dir_ = true;
   const auto end = std::make_shared<std::optional<JobEnd>>();
@@ -128,7 +136,7 @@ void Worker::LookInDir() {
         environment_.loop.PostAfter(coordinator_known_ ? 0 : std::max<int64_t>(0, left_ms),
                                     Guarded([this, since_ms] {
                                       if (since_ms == coordinator_seen_ms_) {
-                                        Exit(ExitCode::kDone, "the newest checkpoint is complete");
+                                        End(ExitCode::kDone, "the newest checkpoint is complete");
                                       }
                                     }));
       }));
@@ -161,7 +169,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
   if (exiting_) return;
   const auto wait = [this](const std::string& what) {
     SayOnce("waits" + what);
-    JoinLater(join_again_ms_);
+    JoinLater(ended_ ? kEndedMs : join_again_ms_);
     join_again_ms_ = std::min(2 * join_again_ms_, kJoinAgainMs);
   };
   if (!reply.ok()) {
@@ -180,7 +188,7 @@ void Worker::JoinAnswered(const absl::StatusOr<JoinReply>& reply) {
     case JoinReply::kSession:
       return StartSession(reply->session());
     case JoinReply::kLeave:
-      return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
+      return Told(reply->leave());
     default:
       wait(": " + reply->wait());
   }
@@ -230,6 +238,7 @@ void Worker::Open(const std::string& job_json) {
 
 void Worker::StartSession(const Session& session) {
   last_said_.clear();
+  ended_ = false;
   join_again_ms_ = kJoinSoonMs;
   session_ = session.id();
   run_id_ = session.run_id();
@@ -318,7 +327,7 @@ void Worker::HoldAnswered(uint64_t session, const absl::StatusOr<WorkerHoldReply
   }
   coordinator_seen_ms_ = environment_.loop.NowMs();
   if (reply->has_leave()) {
-    return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
+    return Told(reply->leave());
   }
   EndSession(reply->rejoin());
 }
@@ -331,163 +340,17 @@ void Worker::CoordinatorLost(const std::string& why) {
   SayOnce("finishes its lease without the coordinator: " + why);
 }
 
-// Says that this worker lives even while a batch takes long.
-void Worker::Beat() {
-  environment_.loop.PostAfter(std::clamp<int64_t>(job_->timeouts.worker_ms / 4, 10, kBeatMsMax),
-                              Guarded([this, session = session_] {
-                                if (session != session_ || trainer_ == nullptr) return;
-                                if (coordinator_lost_ && trainer_->Idle())
-                                  return EndSession("the coordinator is gone");
-                                if (!reporting_ && !coordinator_lost_) {
-                                  reporting_ = true;
-                                  WorkRequest request;
-                                  request.set_session(session_);
-                                  request.set_waits_for(WaitsFor());
-                                  Call(std::move(request));
-                                }
-                                Beat();
-                              }));
-}
-
-// Progress is sent as it comes, one call at a time; what comes meanwhile goes with the next.
-void Worker::SendWork() {
-  if (trainer_ == nullptr || exiting_) return;
-  if (coordinator_lost_) {
-    if (trainer_->Idle()) {
-      environment_.loop.Post(Guarded([this, session = session_] {
-        if (session == session_ && trainer_ != nullptr && trainer_->Idle()) {
-          EndSession("the coordinator is gone");
-        }
-      }));
-    }
-    return;
-  }
-  const bool ask = trainer_->WantsTask() && !asking_ && !draining_;
-  // Progress within a lease is told now and then; the next batch tells it if this one does not.
-  const bool ended = std::any_of(reports_.begin(), reports_.end(),
-                                 [](const auto& report) { return report.second.ended(); });
-  const int64_t now = environment_.loop.NowMs();
-  const bool progress = !reports_.empty() && now - reported_ms_ >= kReportMs;
-  const bool report = !reporting_ && (ended || progress || evaluation_.has_value() || drained_);
-  if (!ask && !report) return;
-  reported_ms_ = now;
-  WorkRequest request;
-  request.set_session(session_);
-  for (auto& [lease, report_of_lease] : reports_) {
-    *request.add_leases() = std::move(report_of_lease);
-  }
-  reports_.clear();
-  if (evaluation_.has_value()) *request.mutable_evaluation() = *std::move(evaluation_);
-  evaluation_.reset();
-  AddCounters(request);
-  request.set_waits_for(WaitsFor());
-  request.set_want_task(ask);
-  if (ask) {
-    for (const uint64_t id : trainer_->Holds()) request.add_holds(id);
-    // Which may come before the report does: it would be free again, and computed twice.
-    for (const uint64_t id : telling_) request.add_holds(id);
-  } else {
-    for (const LeaseReport& each : request.leases()) {
-      if (each.ended()) telling_.push_back(each.lease());
-    }
-    if (request.has_evaluation()) telling_.push_back(request.evaluation().lease());
-  }
-  request.set_leaving(drained_);
-  (ask ? asking_ : reporting_) = true;
-  Call(std::move(request));
-}
-
-// Who keeps this worker, for the coordinator and, once each time, for the log.
-std::string Worker::WaitsFor() {
-  std::string text = Sendable(trainer_->WaitsFor());
-  if (!text.empty() && !std::exchange(waits_, true)) log_.Warn("waits for {}", text);
-  if (text.empty() && std::exchange(waits_, false)) log_.Info("goes on");
-  return text;
-}
-
-// What was said before and perhaps not heard is said again first, under its number.
-void Worker::AddCounters(WorkRequest& request) {
-  if (unreported_.empty()) unreported_[++last_report_] = trainer_->TakeCounters();
-  const auto [number, counters] = *unreported_.begin();
-  unreported_.erase(unreported_.begin());
-  request.set_report(number);
-  request.set_computed(counters.computed);
-  request.set_duplicates(counters.duplicates);
-  request.set_samples(counters.samples);
-  request.set_loss_sum(counters.loss_sum);
-  request.set_staleness_sum(counters.staleness_sum);
-}
-
-void Worker::PutBackCounters(const WorkRequest& sent) {
-  if (sent.report() == 0) return;
-  unreported_[sent.report()] = {.computed = sent.computed(),
-                                .duplicates = sent.duplicates(),
-                                .samples = sent.samples(),
-                                .loss_sum = sent.loss_sum(),
-                                .staleness_sum = sent.staleness_sum()};
-}
-
-void Worker::Call(WorkRequest request) {
-  const auto sent = std::make_shared<WorkRequest>(std::move(request));
-  CallProto<WorkReply>(
-      *coordinator_, method::kWork, *sent, kWorkMs,
-      [this, alive = alive_, &loop = environment_.loop, sent](absl::StatusOr<WorkReply> reply) {
-        loop.Post([this, alive, sent, reply = std::move(reply)] {
-          if (*alive) WorkAnswered(*sent, reply);
-        });
-      });
-}
-
-void Worker::WorkAnswered(const WorkRequest& sent, const absl::StatusOr<WorkReply>& reply) {
-  if (!reply.ok() || reply->has_rejoin()) PutBackCounters(sent);
-  if (sent.session() != session_ || trainer_ == nullptr || exiting_) return;
-  (sent.want_task() ? asking_ : reporting_) = false;
-  if (!sent.want_task()) telling_.clear();
-  if (!reply.ok()) {
-    if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
-    if (Unreadable(reply.status())) return;
-    PutBack(sent);
-    // It takes us for dead by now, and the parked Hold may never tell (a cut, a lost call).
-    if (environment_.loop.NowMs() - coordinator_seen_ms_ > job_->timeouts.worker_ms) {
-      return CoordinatorLost(Text(reply.status()));
-    }
-    environment_.loop.PostAfter(kJoinAgainMs, Guarded([this] { SendWork(); }));
-    return;
-  }
-  coordinator_seen_ms_ = environment_.loop.NowMs();
-  // A beat, which says nothing, shows nothing.
-  if (sent.leases_size() > 0 || sent.has_evaluation()) unreadable_ = 0;
-  if (sent.leaving()) return Exit(ExitCode::kDrained, signal_);
-  switch (reply->task_case()) {
-    case WorkReply::kLease:
-      trainer_->Take(reply->lease());
-      break;
-    case WorkReply::kEvaluation:
-      trainer_->Take(reply->evaluation());
-      break;
-    case WorkReply::kRejoin:
-      return EndSession(reply->rejoin());
-    case WorkReply::kLeave:
-      return Exit(static_cast<ExitCode>(reply->leave().exit_code()), reply->leave().reason());
-    case WorkReply::kWait:
-      if (trainer_->Idle()) SayOnce("waits: " + reply->wait());
-      break;
-    default:
-      break;
-  }
-  SendWork();
-}
-
-// A report that may be lost is sent again, unless there is a newer one.
-void Worker::PutBack(const WorkRequest& sent) {
-  for (const LeaseReport& report : sent.leases()) reports_.try_emplace(report.lease(), report);
-  if (sent.has_evaluation() && !evaluation_.has_value()) evaluation_ = sent.evaluation();
+HealthState Worker::Health() const {
+  if (trainer_ != nullptr) return {true, absl::StrCat("takes part, in session ", session_)};
+  if (ended_) return {true, "has no job: the last one is done"};
+  if (opening_) return {false, "is opening the data and the model"};
+  return {false, last_said_.empty() ? "joins" : last_said_};
 }
 
 void Worker::Drain(const std::string& signal) {
   draining_ = true;
   signal_ = signal;
-  if (trainer_ == nullptr) return Exit(ExitCode::kDrained, signal_);
+  if (trainer_ == nullptr) return Exit(ended_ ? ExitCode::kDone : ExitCode::kDrained, signal_);
   log_.Info("{}: finishing the batch, then leaving", signal_);
   trainer_->Drain([this] {
     drained_ = true;

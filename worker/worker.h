@@ -14,6 +14,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "config/job.h"
+#include "net/health.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/trainer.h"
@@ -28,6 +29,9 @@ struct WorkerOptions {
   std::string host = "";       // on which this runs, for messages
   int64_t orphan_ms = 600000;  // without a coordinator, until the job's own timeouts are known
   uint64_t early_push_bytes = kEarlyPushBytes;
+  // When the job is done it lets go of data and model and stays, for a supervisor that would start
+  // it again whatever it exits with, until it is told to leave or a coordinator wants more.
+  bool stay = false;
 };
 
 class Worker {
@@ -40,6 +44,9 @@ class Worker {
   void Start();
   // SIGTERM or SIGINT came: finish the batch, give back the lease, leave. On the loop.
   void Drain(const std::string& signal);
+
+  // For supervisors: ready while it has a session, and when the job is done. On the loop.
+  HealthState Health() const;
 
  private:
   void Join();
@@ -64,10 +71,14 @@ class Worker {
   std::string WaitsFor();
   bool Unreadable(const absl::Status& status);
   void SayOnce(const std::string& what);
+  // The job has ended with this code: leaves, or stays with nothing.
+  void End(ExitCode code, const std::string& reason);
+  void Told(const Leave& leave);  // by the coordinator
   void Exit(ExitCode code, const std::string& reason);
   // Guards a function against running after this object's end.
   template <class Fn>
   auto Guarded(Fn fn);
+  static constexpr int64_t kJoinAgainMs = 200;
 
   const WorkerOptions options_;
   const OpenWorkloadFn open_;
@@ -116,7 +127,15 @@ class Worker {
   bool draining_ = false;
   std::string signal_;  // why it drains
   bool drained_ = false;
+  bool ended_ = false;  // the job is done, and it stays
   bool exiting_ = false;
 };
+
+template <class Fn>
+auto Worker::Guarded(Fn fn) {
+  return [alive = alive_, fn = std::move(fn)](auto&&... args) {
+    if (*alive) fn(std::forward<decltype(args)>(args)...);
+  };
+}
 
 }  // namespace paracord

@@ -9,9 +9,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/parallel.h"
+#include "common/random.h"
 #include "common/status_macros.h"
 #include "data/kept_bytes.h"
 #include "keras/device_program.h"
@@ -30,6 +32,14 @@ struct Computer {
   DeviceUse use;
   std::string note;  // why it is not a GPU
 };
+
+// A task for one of many workers that nobody has numbered. Should another have it, which is seldom,
+// it has to leave with kInUse, and draws again when it is started again.
+std::string AnyTask() {
+  constexpr uint32_t kFirst = 4096, kEnd = 65536;  // above those that people number
+  SystemRandom random;
+  return absl::StrCat("worker:", kFirst + random.Next() % (kEnd - kFirst));
+}
 
 // Everything that computes. A device that is lost ends the process.
 OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::string& dir) {
@@ -57,12 +67,21 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
   };
 }
 
-int RunWorker(WorkerOptions options, const Computer& computer) {
+int RunWorker(WorkerOptions options, const std::string& listen, const Computer& computer,
+              const char* program) {
   Daemon daemon;
+  const std::string task = options.task;
   SetParallelThreads(computer.use.threads);  // that encode gradients
   const OpenWorkloadFn open = Opener(daemon, computer, options.dir);
   Worker worker(std::move(options), open, daemon.environment(),
                 [&](int code, const std::string& reason) { daemon.Exit(code, reason); });
+  HealthService health(
+      task, daemon.environment().loop, [&worker] { return worker.Health(); }, nullptr);
+  absl::StatusOr<std::unique_ptr<Listener>> listener = nullptr;
+  if (!listen.empty()) listener = daemon.Listen(listen, health, Logger(task));
+  if (!listener.ok()) {
+    return Complain(program, listener.status(), ListenExitCode(listener.status()));
+  }
   daemon.environment().loop.Post([&] { worker.Start(); });
   // At once: the end of the daemon would wait for data that are being opened.
   LeaveProcess(daemon.Run([&](const std::string& signal) { worker.Drain(signal); }));
@@ -78,9 +97,11 @@ int RunEvaluator(EvaluatorOptions options, const Computer& computer) {
 }
 
 int Main(int argc, char** argv) {
-  Flags flags("paracord-worker",
-              "Computes gradients of batches that the coordinator leases to it. With a task\n"
-              "evaluator:INDEX it scores the checkpoints in --dir instead.");
+  Flags flags(
+      "paracord-worker",
+      "Computes gradients of batches that the coordinator leases to it. With a task\n"
+      "evaluator:INDEX it scores the checkpoints in --dir instead. As task worker, without an\n"
+      "index, it draws one, and listens for its supervisor's questions at --listen alone.");
   DaemonFlags shared;
   shared.AddTo(flags);
   WorkerOptions options;
@@ -92,10 +113,15 @@ int Main(int argc, char** argv) {
   flags.Integer("threads", "N", "threads that compute", 1, 1024, &threads);
   flags.String("coordinator", "ADDRESS", "the coordinator, where the cluster leaves it out",
                &options.coordinator);
+  flags.Switch("stay",
+               "when the job is done, give the memory back and wait for SIGTERM or another "
+               "coordinator, for a supervisor that starts again whatever exits",
+               &options.stay);
   if (const std::optional<int> code = ParseOrExit(flags, argc, argv)) return *code;
   const auto refuse = [&](const absl::Status& status) {
     return Complain(argv[0], status, ExitCode::kConfiguration);
   };
+  if (shared.task == "worker") shared.task = AnyTask();
   const absl::StatusOr<Cluster> cluster = FindCluster(shared);
   if (!cluster.ok()) return refuse(cluster.status());
   BlockLeaveSignals();
@@ -132,7 +158,7 @@ int Main(int argc, char** argv) {
   const absl::Status address = CheckAddress(options.coordinator, "--coordinator");
   if (!address.ok()) return refuse(address);
   if (const auto code = SetUpOrExit(shared, *cluster->task, peers, argv[0])) return *code;
-  return RunWorker(std::move(options), computer);
+  return RunWorker(std::move(options), shared.listen, computer, argv[0]);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // When a ps leaves by itself, and what keeps it (server/presence.cc).
+#include "absl/strings/str_cat.h"
+#include "common/exit_code.h"
 #include "tests/example_job.h"
 #include "tests/server/ps_fixture.h"
 
@@ -159,6 +161,65 @@ TEST_CASE("a ps whose coordinator dies leaves if the job is done, and else waits
   ps.loop.Advance(1);
   ps.loop.RunPosted();
   CHECK(ps.exits == (complete && !another ? std::vector<int>{0} : std::vector<int>{}));
+}
+
+FinishRequest FinishOrder(TestPs& ps, ExitCode code) {
+  FinishRequest request;
+  *request.mutable_fence() = ps.MakeFence();
+  request.set_coordinator_boot_id("c1");
+  request.set_exit_code(static_cast<int>(code));
+  return request;
+}
+
+// One that is started with --stay.
+struct StayingPs : TestPs {
+  explicit StayingPs(std::string dir = "")
+      : TestPs(TestModel(), std::move(dir), 0, PinnedBytes::kUnlimited, uint64_t{1} << 30, true) {}
+};
+
+TEST_CASE("a ps that stays holds nothing after the job's end, and leaves with its code when told") {
+  const ExitCode code = GENERATE(ExitCode::kDone, ExitCode::kFailed);
+  StayingPs ps;
+  CHECK_FALSE(ps.ps->Health().ready);
+  ps.Ready();
+  CHECK(ps.ps->Health().ready);
+  const std::weak_ptr<const Content> held = ps.ps->content();
+  const auto hold = ps.Send(method::kPsHold, HoldOrder(ps));
+  REQUIRE(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, code)).ok());
+  CHECK(held.expired());
+  CHECK(hold->answered == 1);
+  CHECK(ps.ps->Health().ready);
+  CHECK(ps.ps->Health().text ==
+        absl::StrCat("has no job: the last one ended with ", static_cast<int>(code)));
+  ps.loop.Advance(24 * 3600 * 1000);  // nor does it miss a coordinator
+  CHECK(ps.exits.empty());
+  ps.ps->Drain();
+  ps.loop.RunPosted();
+  CHECK(ps.exits == std::vector<int>{static_cast<int>(code)});
+}
+
+TEST_CASE("a ps that stays takes the next coordinator's orders, and misses that one") {
+  StayingPs ps;
+  ps.Ready();
+  REQUIRE(ps.Call<FinishReply>(method::kFinish, FinishOrder(ps, ExitCode::kDone)).ok());
+  REQUIRE(ps.Adopt(2, "c2").ok());
+  REQUIRE(ps.Load().ok());
+  CHECK(ps.ps->Health().text == "holds 4 partitions");
+  ps.loop.Advance(600001);
+  CHECK(ps.exits == std::vector<int>{202});
+}
+
+TEST_CASE("a ps that stays and starts after the job's end waits, and leaves with 0 when told") {
+  TestPs before;
+  WriteManifest(before, {.step = 9, .generation = 2, .round = 1}, true);
+  StayingPs after(before.dir());
+  CHECK(after.ps->Health().text == "holds nothing yet");
+  after.loop.Advance(3600000);
+  CHECK(after.exits.empty());
+  CHECK(after.ps->Health().ready);
+  after.ps->Drain();
+  after.loop.RunPosted();
+  CHECK(after.exits == std::vector<int>{0});
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class TestPs {
 
   explicit TestPs(TestModel m = TestModel(), std::string dir = "", uint32_t index = 0,
                   uint64_t pinned_bytes_max = PinnedBytes::kUnlimited,
-                  uint64_t staged_bytes_max = uint64_t{1} << 30)
+                  uint64_t staged_bytes_max = uint64_t{1} << 30, bool stay = false)
       : model(std::move(m)), dir_(dir.empty() ? own_directory_.path() : dir) {
     spdlog::set_level(spdlog::level::off);
     PsOptions options;
@@ -112,6 +112,7 @@ class TestPs {
     options.partition_bytes_max = uint64_t{1} << 26;
     options.pinned_bytes_max = pinned_bytes_max;
     options.staged_bytes_max = staged_bytes_max;
+    options.stay = stay;
     ps = std::make_unique<ParameterServer>(
         options, Environment{loop, network, files, executor, random},
         [this](int code, std::string) { exits.push_back(code); });

@@ -53,10 +53,12 @@ class OneAnswer : public NoNetwork {
 };
 
 struct Joining {
-  explicit Joining(OpenWorkloadFn with = [](const Job&) -> absl::StatusOr<Workload> {
-    return absl::UnimplementedError("not opened here");
-  })
-      : open(std::move(with)) {
+  explicit Joining(
+      OpenWorkloadFn with = [](const Job&) -> absl::StatusOr<Workload> {
+        return absl::UnimplementedError("not opened here");
+      },
+      bool stays = false)
+      : open(std::move(with)), stay(stays) {
     spdlog::set_level(spdlog::level::off);
     worker.Start();
   }
@@ -67,9 +69,10 @@ struct Joining {
   SeededRandom random{1};
   OneAnswer network;
   const OpenWorkloadFn open;
+  const bool stay = false;
   std::optional<int> code;
   std::string reason;
-  Worker worker{{.task = "worker:0", .coordinator = "unix:/coordinator", .dir = ""},
+  Worker worker{{.task = "worker:0", .coordinator = "unix:/coordinator", .dir = "", .stay = stay},
                 open,
                 {loop, network, files, executor, random},
                 [this](int exit_code, std::string why) {
@@ -128,6 +131,52 @@ TEST_CASE("a worker that waits for a task goes on saying that it lives") {
   };
   joining.loop.Advance(1000);
   CHECK(beats >= 4);
+}
+
+TEST_CASE("a worker that stays is idle after the job's end, and takes part in what comes then") {
+  ExampleJob example;
+  Joining joining([&](const Job& job) { return OpenWorkload(example.files, job, OnOneThread()); },
+                  /*stays=*/true);
+  enum { kDone, kAway, kTrains } phase = kTrains;
+  joining.network.answers = [&](std::string_view name, const absl::Cord& bytes) {
+    std::optional<OneAnswer::Answer> answer;
+    if (phase == kAway) return std::optional<OneAnswer::Answer>(absl::UnavailableError("nobody"));
+    if (name == method::kJoin) {
+      const auto request = ParseMessage<JoinRequest>(bytes);
+      JoinReply reply;
+      if (phase == kDone) {
+        reply.mutable_leave()->set_exit_code(0);
+      } else if (request->has_facts()) {
+        reply.mutable_session()->set_id(1);
+      } else {
+        reply.set_job_json(JobToJson(example.job));
+      }
+      answer = Joined(ToParts(reply));
+    } else if (name == method::kWork && !ParseMessage<WorkRequest>(bytes)->want_task()) {
+      WorkReply reply;
+      if (phase == kDone) reply.mutable_leave()->set_exit_code(0);
+      answer = Joined(ToParts(reply));
+    }
+    return answer;
+  };
+  joining.loop.Advance(1000);
+  CHECK(joining.worker.Health().text == "takes part, in session 1");
+  phase = kDone;
+  joining.loop.Advance(5000);
+  CHECK(joining.worker.Health().text == "has no job: the last one is done");
+  phase = kAway;
+  const int asked = joining.network.asked;
+  joining.loop.Advance(3600000);  // more than it waits for a coordinator otherwise
+  CHECK(joining.network.asked - asked < 3600);
+  CHECK_FALSE(joining.code.has_value());
+  CHECK(joining.worker.Health().ready);
+  phase = kTrains;
+  joining.loop.Advance(5000);
+  CHECK(joining.worker.Health().text == "takes part, in session 1");
+  phase = kDone;
+  joining.loop.Advance(5000);
+  joining.worker.Drain("SIGTERM");
+  CHECK(joining.code == static_cast<int>(ExitCode::kDone));
 }
 
 TEST_CASE("a worker that is given another job opens that") {

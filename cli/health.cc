@@ -1,0 +1,68 @@
+// paracord health: whether a daemon's event loop turns, for the probes of supervisors.
+#include "net/health.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "common/status_text.h"
+#include "config/cluster.h"
+#include "config/flags.h"
+#include "net/grpc/network.h"
+#include "net/rpc_proto.h"
+#include "proto/health.pb.h"
+
+namespace paracord {
+namespace {
+
+absl::StatusOr<HealthReply> Ask(const std::string& address, int64_t deadline_ms) {
+  GrpcNetwork network;
+  const std::unique_ptr<Link> link = network.Dial(address);
+  const auto answer = std::make_shared<std::promise<absl::StatusOr<HealthReply>>>();
+  std::future<absl::StatusOr<HealthReply>> future = answer->get_future();
+  CallProto<HealthReply>(
+      *link, kHealthMethod, HealthRequest(), deadline_ms,
+      [answer](absl::StatusOr<HealthReply> reply) { answer->set_value(std::move(reply)); });
+  return future.get();
+}
+
+}  // namespace
+
+int RunHealth(Args args, std::ostream& out, std::ostream& err) {
+  std::string address;
+  bool ready = false;
+  int64_t timeout_ms = 3000;
+  Flags flags(
+      "paracord health",
+      "Asks the daemon at ADDRESS whether its event loop turns. Exit code 0: it does; 1: it\n"
+      "does not answer, or with --ready: it takes no part in a job.");
+  flags.Positional("ADDRESS", "where it listens: host:port or unix:/path", &address);
+  flags.Switch("ready", "it also has to take part in a job, or to be done with one", &ready);
+  flags.Integer("timeout-ms", "N", "for the answer", 1, 600000, &timeout_ms);
+  const auto code = flags.ParseOrExit(args, "paracord health", out, err);
+  if (code.has_value()) return *code;
+  if (const absl::Status checked = CheckAddress(address, "ADDRESS"); !checked.ok()) {
+    return Fail("health", checked.message(), ExitCode::kConfiguration, err);
+  }
+  const absl::StatusOr<HealthReply> reply = Ask(address, timeout_ms);
+  if (absl::IsUnimplemented(reply.status())) {
+    return Fail("health", absl::StrCat(address, " answers, but as no daemon of this version does"),
+                ExitCode::kFailed, err);
+  }
+  if (!reply.ok()) {
+    return Fail("health", absl::StrCat(address, " does not answer: ", Text(reply.status())),
+                ExitCode::kFailed, err);
+  }
+  const std::string said = absl::StrCat(reply->task(), " at ", address, " ", reply->state());
+  if (ready && !reply->ready()) {
+    return Fail("health", said + ": it is not ready", ExitCode::kFailed, err);
+  }
+  out << said << "\n";
+  return 0;
+}
+
+}  // namespace paracord

@@ -1,0 +1,41 @@
+// Tells supervisors how a daemon is: answers Health.Check (proto/health.proto) on the daemon's
+// event loop, so that an answer shows that the loop turns, and hands every other call on. Owned by
+// main, which destroys it after the listener; Handle may be called from many threads at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/event_loop.h"
+#include "common/rpc.h"
+
+namespace paracord {
+
+inline constexpr std::string_view kHealthMethod = "/paracord.Health/Check";
+
+struct HealthState {
+  bool ready = false;  // it takes part in a job, or the job is done
+  std::string text;    // what it does, as a phrase: "holds 3 partitions"
+};
+
+class HealthService : public Service {
+ public:
+  // `state` runs on the loop. `inner` may be null: there are no other calls.
+  HealthService(std::string task, EventLoop& loop, std::function<HealthState()> state,
+                Service* inner);
+  ~HealthService() override;
+
+  void Handle(std::string_view method, absl::Cord request,
+              std::shared_ptr<ServerCall> call) override;
+
+ private:
+  const std::string task_;
+  EventLoop& loop_;
+  const std::function<HealthState()> state_;
+  Service* const inner_;
+  const std::shared_ptr<bool> alive_;  // what is posted looks here first
+};
+
+}  // namespace paracord

@@ -1,0 +1,67 @@
+// Daemons under a supervisor that starts again whatever exits.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "e2e/cluster.h"
+#include "e2e/counting_job.h"
+
+namespace paracord::e2e {
+namespace {
+
+constexpr uint64_t kSteps = 100;
+
+Exit Health(const std::string& address, const std::string& log) {
+  Process health({PARACORD_BIN_DIR "/paracord", "health", "--ready", address}, {}, log);
+  return health.Wait(10000).value_or(-1);
+}
+
+TEST_CASE("daemons that stay outlive the job, are healthy, and leave with 0 when they are told") {
+  Cluster cluster({.ps = 1, .workers = 1, .job = {{"steps", kSteps}}});
+  const std::string worker = absl::StrCat("unix:", cluster.root(), "/worker");
+  const std::string log = cluster.root() + "/health.log";
+  cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
+  cluster.Start("worker:0", {}, {"--listen", worker, "--stay"});
+  REQUIRE(WaitUntil(10000, [&] { return cluster.Logged("ps:0", "listens at"); }));
+  CHECK(Health(cluster.address("ps:0"), log) == 1);  // it holds nothing yet
+  cluster.Start("coordinator");
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), kSteps);
+  for (const std::string task : {"ps:0", "worker:0"}) {
+    REQUIRE(WaitUntil(10000, [&] { return cluster.Logged(task, "holds nothing any more"); }));
+    CHECK(Health(task == "ps:0" ? cluster.address("ps:0") : worker, log) == 0);
+  }
+  // One that is started again finds the job done, and does the same.
+  cluster.at("ps:0").Kill();
+  cluster.Start("ps:0", {}, {"--listen", cluster.address("ps:0"), "--stay"});
+  CHECK(WaitUntil(10000, [&] { return Health(cluster.address("ps:0"), log) == 0; }));
+  // More to do: both take part again.
+  cluster.WriteJob({{"steps", 2 * kSteps}});
+  cluster.Start("coordinator");
+  CHECK(cluster.Finish() == 0);
+  CheckCounted(cluster.dir(), 2 * kSteps);
+  for (const std::string task : {"ps:0", "worker:0"}) {
+    cluster.at(task).Signal(SIGTERM);
+    CHECK(cluster.at(task).Wait(5000) == 0);
+  }
+}
+
+TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
+  Cluster cluster({.ps = 1, .workers = 0, .job = {{"steps", kSteps}}});
+  cluster.StartAll();
+  const nlohmann::json chief = {{"chief", {cluster.address("coordinator")}}};
+  Process worker({PARACORD_BIN_DIR "/paracord-worker", "--task", "worker", "--dir", cluster.dir()},
+                 {{"TF_CONFIG", TextOf(nlohmann::json({{"cluster", chief}}))}},
+                 cluster.root() + "/any.log");
+  CHECK(cluster.Finish() == 0);
+  CHECK(worker.Wait(5000) == 0);
+  CheckCounted(cluster.dir(), kSteps);
+}
+
+}  // namespace
+}  // namespace paracord::e2e

@@ -1,0 +1,68 @@
+// What supervisors are told of a daemon, and when.
+#include "net/health.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+
+#include "net/rpc_proto.h"
+#include "proto/health.pb.h"
+#include "proto/protocol.h"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+class Inner : public Service {
+ public:
+  void Handle(std::string_view method, absl::Cord, std::shared_ptr<ServerCall> call) override {
+    asked = std::string(method);
+    call->Reply(Parts{absl::Cord("inner")});
+  }
+  std::string asked;
+};
+
+TEST_CASE("a daemon says how it is from its event loop alone, and hands other calls on") {
+  ManualLoop loop;
+  Inner inner;
+  bool ready = false;
+  HealthService health(
+      "ps:3", loop,
+      [&] {
+        return HealthState{ready, "holds nothing yet"};
+      },
+      &inner);
+  const auto call = std::make_shared<FakeCall>();
+  health.Handle(kHealthMethod, absl::Cord(), call);
+  CHECK(call->answered == 0);  // the loop does not turn
+  ready = true;
+  loop.RunPosted();
+  REQUIRE(call->answered == 1);
+  const auto reply = ParseMessage<HealthReply>(*call->reply);
+  CHECK(reply->task() == "ps:3");
+  CHECK(reply->ready());
+  CHECK(reply->state() == "holds nothing yet");
+  CHECK(inner.asked.empty());
+
+  const auto other = std::make_shared<FakeCall>();
+  health.Handle(method::kDescribe, absl::Cord(), other);
+  CHECK(inner.asked == method::kDescribe);
+  CHECK(*other->reply == "inner");
+}
+
+TEST_CASE("a daemon without other calls refuses them, and one that ends drops a question") {
+  ManualLoop loop;
+  const auto pending = std::make_shared<FakeCall>(), other = std::make_shared<FakeCall>();
+  {
+    HealthService health(
+        "worker:0", loop, [] { return HealthState{}; }, nullptr);
+    health.Handle(method::kDescribe, absl::Cord(), other);
+    CHECK(absl::IsUnimplemented(other->reply.status()));
+    health.Handle(kHealthMethod, absl::Cord(), pending);
+  }
+  loop.RunPosted();
+  CHECK(pending->answered == 0);
+}
+
+}  // namespace
+}  // namespace paracord
