@@ -28,6 +28,8 @@ int RunCheckpoint(Args args, std::ostream& out, std::ostream& err);
 int RunConvert(Args args, std::ostream& out, std::ostream& err);
 // Asks a daemon how it is; for probes.
 int RunHealth(Args args, std::ostream& out, std::ostream& err);
+// Becomes a daemon; returns only if it cannot.
+int RunRun(Args args, std::ostream& out, std::ostream& err);
 int RunCompute(Args args, std::ostream& out, std::ostream& err);
 
 }  // namespace paracord

@@ -1,4 +1,5 @@
-// Daemons under a supervisor that starts again whatever exits.
+// Daemons under a supervisor that starts again whatever exits, and under an operator that gives
+// all replicas one command.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -10,6 +11,7 @@
 #include "common/json_text.h"
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
+#include "net/door.h"
 
 namespace paracord::e2e {
 namespace {
@@ -61,6 +63,32 @@ TEST_CASE("a worker that nobody has numbered draws an index, and trains") {
   CHECK(cluster.Finish() == 0);
   CHECK(worker.Wait(5000) == 0);
   CheckCounted(cluster.dir(), kSteps);
+}
+
+// Of a port that nobody listens at now.
+std::string FreeAddress() { return (*Door::Listen("127.0.0.1:0"))->address(); }
+
+TEST_CASE("`paracord run` trains in a cluster without a chief, with the same command everywhere") {
+  const TestDirectory directory;
+  const std::string job = WriteCountingJob(directory.path(), {{"steps", kSteps}});
+  const std::string ps = FreeAddress();
+  const std::vector<std::string> workers = {FreeAddress(), FreeAddress()};
+  std::vector<std::unique_ptr<Process>> processes;
+  const auto start = [&](const std::string& type, int index) {
+    const nlohmann::json config = {{"cluster", {{"ps", {ps}}, {"worker", workers}}},
+                                   {"task", {{"type", type}, {"index", index}}},
+                                   {"environment", "cloud"}};
+    processes.push_back(std::make_unique<Process>(
+        std::vector<std::string>{PARACORD_BIN_DIR "/paracord", "run", "--job", job, "--dir",
+                                 directory / "dir", "--device", "cpu"},
+        Variables{{"TF_CONFIG", TextOf(config)}},
+        absl::StrCat(directory.path(), "/", type, index, ".log")));
+  };
+  start("ps", 0);
+  start("worker", 1);
+  start("worker", 0);
+  for (const auto& process : processes) CHECK(process->Wait(60000) == 0);
+  CheckCounted(directory / "dir", kSteps);
 }
 
 }  // namespace
