@@ -30,6 +30,8 @@ int RunConvert(Args args, std::ostream& out, std::ostream& err);
 int RunHealth(Args args, std::ostream& out, std::ostream& err);
 // Becomes a daemon; returns only if it cannot.
 int RunRun(Args args, std::ostream& out, std::ostream& err);
+// Writes manifests for a cluster manager.
+int RunRender(Args args, std::ostream& out, std::ostream& err);
 int RunCompute(Args args, std::ostream& out, std::ostream& err);
 
 }  // namespace paracord

@@ -31,6 +31,8 @@ constexpr Command kCommands[] = {
      [](Args args) { return RunHealth(args, std::cout, std::cerr); }},
     {"run", "becomes the daemon whose task TF_CONFIG names",
      [](Args args) { return RunRun(args, std::cout, std::cerr); }},
+    {"render", "manifests that run a job on Kubernetes",
+     [](Args args) { return RunRender(args, std::cout, std::cerr); }},
     {"evaluate", "the test metrics of a checkpoint, without a cluster",
      [](Args args) { return RunEvaluate(args, std::cout, std::cerr); }},
     {"export", "a checkpoint's variables in one safetensors file",

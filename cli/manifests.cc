@@ -1,0 +1,177 @@
+#include "cli/manifests.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMark = "# render: ";
+constexpr size_t kNameBytesMax = 40;                // "<name>-coordinator-12345" is a label of 63
+constexpr size_t kConfigMapBytesMax = 1000 * 1024;  // of 1 MiB, which counts more than the values
+constexpr char kDataDirectory[] = "/data";
+
+bool IsUrl(const std::string& storage) { return absl::StrContains(storage, "://"); }
+
+// Every string below `value` that is a path below `directory` becomes one below /data.
+void MovePaths(json& value, const std::string& directory) {
+  if (value.is_string()) {
+    const std::string path = value.get<std::string>();
+    const std::string prefix = directory == "/" ? directory : directory + "/";
+    if (absl::StartsWith(path, prefix)) {
+      value = absl::StrCat(kDataDirectory, "/", path.substr(prefix.size()));
+    }
+  } else if (value.is_structured()) {
+    for (json& each : value) MovePaths(each, directory);
+  }
+}
+
+std::string ClusterJson(const ManifestOptions& options) {
+  json ps = json::array();
+  for (uint64_t i = 0; i < options.ps; ++i) {
+    ps.push_back(absl::StrCat(options.name, "-ps-", i, ".", options.name, "-ps:7401"));
+  }
+  const json chief = json::array({options.name + "-coordinator:7400"});
+  return json({{"cluster", {{"chief", chief}, {"ps", ps}}}}).dump(2);
+}
+
+std::string Indented(const std::string& text) {
+  std::string lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::StrAppend(&lines, "    ", line, "\n");
+  }
+  return lines;
+}
+
+absl::StatusOr<std::string> ConfigMap(const Job& job, const std::string& directory,
+                                      const ManifestOptions& options) {
+  json document = json::parse(JobToJson(job));
+  const std::string model = std::exchange(document["model"], "model.json").dump();
+  for (const char* key : {"data", "initial_weights"}) {
+    if (document.contains(key)) MovePaths(document[key], directory);
+  }
+  const std::string job_json = document.dump(2), cluster_json = ClusterJson(options);
+  const size_t bytes = model.size() + job_json.size() + cluster_json.size();
+  if (bytes > kConfigMapBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job comes to ", bytes, " bytes with its model, and a ConfigMap holds ",
+                     kConfigMapBytesMax,
+                     ": put the job file into the image or onto a volume, and "
+                     "change --job of the coordinator"));
+  }
+  return absl::StrCat("# The cluster as TF_CONFIG has it, the job, and the model.\n",
+                      "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ", options.name,
+                      "-job\n  labels: {app.kubernetes.io/name: paracord, ",
+                      "app.kubernetes.io/instance: ", options.name, "}\ndata:\n  cluster.json: |\n",
+                      Indented(cluster_json), "  job.json: |\n", Indented(job_json),
+                      "  model.json: |\n", Indented(model));
+}
+
+std::map<std::string, std::string> ValuesOf(const ManifestOptions& options) {
+  std::map<std::string, std::string> values = {{"image", options.image},
+                                               {"ps", absl::StrCat(options.ps)},
+                                               {"workers", absl::StrCat(options.workers)},
+                                               {"gpus", ""},
+                                               {"data-mount", ""},
+                                               {"data-volume", ""}};
+  if (options.gpus > 0) values["gpus"] = absl::StrCat("nvidia.com/gpu: ", options.gpus);
+  if (!options.data.empty()) {
+    values["data-mount"] = "- {name: data, mountPath: /data, readOnly: true}";
+    values["data-volume"] = absl::StrCat(
+        "- name: data\n  persistentVolumeClaim: {claimName: ", options.data, ", readOnly: true}");
+  }
+  if (IsUrl(options.storage)) {
+    values["dir"] = options.storage;
+    values["job-volume"] = "emptyDir: {}";
+  } else if (!options.storage.empty()) {
+    values["job-volume"] =
+        absl::StrCat("persistentVolumeClaim: {claimName: ", options.storage, "}");
+  }
+  return values;
+}
+
+// What a line says before its value: "- --dir=", "image: ", or nothing but its indent.
+std::string_view BeforeValue(std::string_view line, const std::string& key) {
+  if (key == "job-volume") return line.substr(0, line.find_first_not_of(' '));
+  const size_t equals = line.find('=');
+  if (key == "dir" && equals != std::string_view::npos) return line.substr(0, equals + 1);
+  return line.substr(0, line.find(": ") + 2);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FillIn(std::string_view text, const std::string& name,
+                                   const std::map<std::string, std::string>& values) {
+  static const std::set<std::string> kOptional = {"dir", "job-volume"};
+  std::string filled;
+  for (const absl::string_view each : absl::StrSplit(std::string(text), '\n')) {
+    const std::string line = absl::StrReplaceAll(each, {{std::string(kExampleName), name}});
+    const size_t mark = line.find(kMark);
+    if (mark == std::string::npos) {
+      absl::StrAppend(&filled, line, "\n");
+      continue;
+    }
+    const std::string key = line.substr(mark + kMark.size());
+    const std::string before =
+        std::string(absl::StripTrailingAsciiWhitespace(line.substr(0, mark)));
+    const auto value = values.find(key);
+    if (value == values.end()) {
+      if (!kOptional.contains(key)) {
+        return absl::FailedPreconditionError("a manifest has an unknown mark: " + line);
+      }
+      absl::StrAppend(&filled, before, "\n");
+    } else if (!before.empty()) {
+      absl::StrAppend(&filled, std::string(BeforeValue(before, key)), value->second, "\n");
+    } else if (!value->second.empty()) {
+      for (const absl::string_view put : absl::StrSplit(value->second, '\n')) {
+        absl::StrAppend(&filled, std::string(mark, ' '), put, "\n");
+      }
+    }
+  }
+  while (absl::EndsWith(filled, "\n\n")) filled.pop_back();
+  return filled;
+}
+
+std::string ObjectName(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c))) {
+      name += absl::ascii_tolower(static_cast<unsigned char>(c));
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  name.resize(std::min(name.size(), kNameBytesMax));
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  // Services are names of hosts, which begin with a letter.
+  if (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name.front()))) {
+    return ObjectName(absl::StrCat("job-", name));
+  }
+  return name;
+}
+
+absl::StatusOr<std::string> KubernetesManifests(const Job& job, const std::string& directory,
+                                                const ManifestOptions& options) {
+  ASSIGN_OR_RETURN(std::string all, ConfigMap(job, directory, options));
+  std::vector<const char*> manifests = {k_coordinator_manifest, k_ps_manifest, k_worker_manifest,
+                                        k_network_manifest};
+  if (options.storage.empty()) manifests.insert(manifests.begin(), k_storage_manifest);
+  const std::map<std::string, std::string> values = ValuesOf(options);
+  for (const char* manifest : manifests) {
+    ASSIGN_OR_RETURN(const std::string filled, FillIn(manifest, options.name, values));
+    absl::StrAppend(&all, "---\n", filled);
+  }
+  return all;
+}
+
+}  // namespace paracord

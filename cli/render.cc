@@ -1,0 +1,94 @@
+// paracord render kubernetes: the manifests that run a job, for who has no kustomize.
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/manifests.h"
+#include "common/files.h"
+#include "common/status_text.h"
+#include "config/flags.h"
+#include "config/job.h"
+#include "config/job_settings.h"
+
+namespace paracord {
+namespace {
+
+constexpr char kCommand[] = "render kubernetes";
+
+// Values go into YAML as they are.
+bool IsPlain(const std::string& value) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+";
+  return value.find_first_not_of(kAllowed) == std::string::npos;
+}
+
+}  // namespace
+
+int RunRender(Args args, std::ostream& out, std::ostream& err) {
+  const bool help = !args.empty() && (args[0] == "--help" || args[0] == "-h");
+  if (!help && (args.empty() || args[0] != "kubernetes")) {
+    const std::string given = args.empty() ? "nothing" : args[0];
+    return Fail("render", absl::StrCat("renders kubernetes, not ", given), ExitCode::kConfiguration,
+                err);
+  }
+  ManifestOptions options;
+  options.image = absl::StrCat("localhost/paracord:", PARACORD_VERSION);
+  std::string job_file;
+  std::vector<std::string> set;
+  int64_t ps = 2, workers = 2, gpus = 0;
+  Flags flags("paracord render kubernetes",
+              "Writes the manifests that run the job on Kubernetes: a Job (coordinator), a\n"
+              "StatefulSet (ps), a Job (workers) and what they need. Data files whose paths are\n"
+              "relative to the job file are below /data in the pods.");
+  flags.Positional("JOB", "the job file", &job_file);
+  flags.Strings("set", "KEY=VALUE", kSetHelp, &set);
+  flags.Integer("ps", "N", "parameter servers", 1, 4096, &ps);
+  flags.Integer("workers", "N", "workers, at first: their Job's parallelism may be changed", 0,
+                100000, &workers);
+  flags.Integer("gpus", "N", "GPUs of each worker (nvidia.com/gpu)", 0, 1024, &gpus);
+  flags.String("image", "IMAGE", "of all programs", &options.image);
+  flags.String("storage", "CLAIM|URL",
+               "where checkpoints go: a PersistentVolumeClaim that is there and that all nodes can "
+               "write to, or s3://BUCKET/PREFIX; without it a new claim",
+               &options.storage);
+  flags.String("data", "CLAIM",
+               "a claim that holds the data, mounted at /data; without it the "
+               "image has them",
+               &options.data);
+  flags.String("name", "NAME", "of the objects, instead of the job's", &options.name);
+  const auto code = flags.ParseOrExit(help ? args : args.subspan(1), "paracord render", out, err);
+  if (code.has_value()) return *code;
+  const auto refuse = [&](const std::string& why) {
+    return Fail(kCommand, why, ExitCode::kConfiguration, err);
+  };
+  PosixFiles files;
+  const std::string path = AbsolutePath(job_file);
+  const absl::StatusOr<Job> job = ReadJobFile(files, path, set);
+  if (!job.ok()) return refuse(Text(job.status()));
+  if (options.name.empty()) {
+    options.name = ObjectName(job->name);
+  } else if (options.name != ObjectName(options.name)) {
+    return refuse(absl::StrCat("--name: ", options.name, " is no name of objects; ",
+                               ObjectName(options.name), " is"));
+  }
+  if (options.name.empty()) return refuse("the job's name gives no name of objects: give --name");
+  for (const auto& [flag, value] :
+       {std::pair("--image", options.image), std::pair("--storage", options.storage),
+        std::pair("--data", options.data)}) {
+    if (!IsPlain(value)) return refuse(absl::StrCat(flag, ": ", value, " is no name"));
+  }
+  options.ps = static_cast<uint64_t>(ps);
+  options.workers = static_cast<uint64_t>(workers);
+  options.gpus = static_cast<uint64_t>(gpus);
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const absl::StatusOr<std::string> manifests = KubernetesManifests(*job, directory, options);
+  if (!manifests.ok()) return refuse(Text(manifests.status()));
+  out << *manifests;
+  return 0;
+}
+
+}  // namespace paracord

@@ -1,0 +1,151 @@
+// `paracord render kubernetes`, and that what it writes, like the manifests that kustomize takes,
+// has a cluster that our own parser understands.
+#include <catch2/catch.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/commands.h"
+#include "cli/manifests.h"
+#include "common/files.h"
+#include "config/cluster.h"
+#include "nlohmann/json.hpp"
+#include "tests/fakes.h"
+
+namespace paracord {
+namespace {
+
+constexpr char kModel[] = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "in"}},
+    {"class_name": "Dense", "config": {"name": "dense", "units": 3}}]}})";
+
+struct Rendered {
+  int code = -1;
+  std::string out, err;
+  bool has(const std::string& text) const { return absl::StrContains(out, text); }
+};
+
+class Example {
+ public:
+  Example() { directory_.Write("model.json", kModel); }
+
+  Rendered Render(std::vector<std::string> args, const std::string& name = "Counting Job") {
+    const nlohmann::json job = {
+        {"name", name},
+        {"model", "model.json"},
+        {"data",
+         {{"train", {{"format", "npy"}, {"features", "data/x.npy"}, {"labels", "/mnt/y.npy"}}}}},
+        {"loss", "mean_squared_error"},
+        {"optimizer", "sgd"}};
+    args.insert(args.begin(), {"kubernetes", directory_.Write("job.json", job.dump())});
+    std::ostringstream out, err;
+    const int code = RunRender(args, out, err);
+    return {code, out.str(), err.str()};
+  }
+
+ private:
+  TestDirectory directory_;
+};
+
+// A value of a ConfigMap, which is a block of indented lines.
+nlohmann::json BlockOf(const std::string& yaml, const std::string& key) {
+  std::string text;
+  bool inside = false;
+  for (const absl::string_view line : absl::StrSplit(yaml, '\n')) {
+    if (inside && !absl::StartsWith(line, "    ")) break;
+    if (inside) absl::StrAppend(&text, line, "\n");
+    if (line == absl::StrCat("  ", key, ": |")) inside = true;
+  }
+  return nlohmann::json::parse(text);
+}
+
+TEST_CASE("what is rendered says how many, of which image, and where the checkpoints go") {
+  Example example;
+  const Rendered plain = example.Render({"--ps", "3", "--workers", "16", "--image", "r.io/p:2"});
+  INFO(plain.err);
+  REQUIRE(plain.code == 0);
+  CHECK(plain.has("\n  replicas: 3\n"));
+  CHECK(plain.has("\n  parallelism: 16\n"));
+  CHECK(plain.has("        image: r.io/p:2\n"));
+  CHECK(plain.has("        - --dir=/job/counting-job\n"));
+  CHECK(plain.has("        persistentVolumeClaim: {claimName: counting-job}\n"));
+  CHECK(plain.has("kind: PersistentVolumeClaim\n"));
+  CHECK_FALSE(plain.has("nvidia.com/gpu"));
+  CHECK_FALSE(plain.has("# render"));
+  CHECK_FALSE(plain.has("fashion-mnist"));
+
+  const Rendered claim = example.Render({"--storage", "mine", "--data", "images", "--gpus", "2"});
+  REQUIRE(claim.code == 0);
+  CHECK(claim.has("        persistentVolumeClaim: {claimName: mine}\n"));
+  CHECK_FALSE(claim.has("kind: PersistentVolumeClaim\n"));
+  CHECK(claim.has("            nvidia.com/gpu: 2\n"));
+  CHECK(claim.has("        - {name: data, mountPath: /data, readOnly: true}\n"));
+  CHECK(
+      claim.has("      - name: data\n"
+                "        persistentVolumeClaim: {claimName: images, readOnly: true}\n"));
+
+  const Rendered url = example.Render({"--storage", "s3://bucket/runs/1"});
+  REQUIRE(url.code == 0);
+  CHECK(url.has("        - --dir=s3://bucket/runs/1\n"));
+  CHECK(url.has("      - name: job\n        emptyDir: {}\n"));
+  CHECK_FALSE(url.has("claimName"));
+}
+
+TEST_CASE("the cluster, the job and the model of what is rendered are those of the job") {
+  Example example;
+  const Rendered rendered = example.Render({"--ps", "3", "--set", "epochs=7"});
+  REQUIRE(rendered.code == 0);
+  const auto cluster = ParseTfConfig(BlockOf(rendered.out, "cluster.json").dump());
+  REQUIRE(cluster.ok());
+  CHECK((*cluster)->coordinator == "counting-job-coordinator:7400");
+  REQUIRE((*cluster)->ps.size() == 3);
+  CHECK((*cluster)->ps[2] == "counting-job-ps-2.counting-job-ps:7401");
+  const nlohmann::json job = BlockOf(rendered.out, "job.json");
+  CHECK(job["epochs"] == 7);
+  CHECK(job["model"] == "model.json");
+  CHECK(job["data"]["train"]["features"] == "/data/data/x.npy");
+  CHECK(job["data"]["train"]["labels"] == "/mnt/y.npy");
+  CHECK(BlockOf(rendered.out, "model.json") == nlohmann::json::parse(kModel));
+}
+
+TEST_CASE("what cannot be rendered is said") {
+  Example example;
+  std::ostringstream out, err;
+  CHECK(RunRender(std::vector<std::string>{"slurm", "job.json"}, out, err) == 2);
+  CHECK(err.str() == "paracord render: renders kubernetes, not slurm\n");
+  CHECK(example.Render({"--name", "No_Name"}).code == 2);
+  CHECK(example.Render({"--image", "two words"}).code == 2);
+  CHECK(example.Render({}, "###").err.find("give --name") != std::string::npos);
+  CHECK(example.Render({"--set", "epoch=1"}).code == 2);
+}
+
+TEST_CASE("names of objects have small letters, digits and dashes, and begin with a letter") {
+  CHECK(ObjectName("Fashion MNIST (cnn)") == "fashion-mnist-cnn");
+  CHECK(ObjectName("2nd") == "job-2nd");
+  CHECK(ObjectName("__") == "");
+  CHECK(ObjectName(std::string(100, 'a')).size() == 40);
+}
+
+TEST_CASE("a manifest with a mark that nobody fills in is refused") {
+  CHECK_FALSE(FillIn("replicas: 2  # render: replicas\n", "job", {{"ps", "1"}}).ok());
+}
+
+TEST_CASE("the example for kustomize has a cluster of as many ps as it starts, and its own model") {
+  PosixFiles files;
+  const std::string base = std::string(PARACORD_SOURCE_DIR) + "/deploy/kubernetes/base/";
+  const auto cluster = ParseTfConfig(*files.ReadWhole(base + "cluster.json"));
+  REQUIRE(cluster.ok());
+  CHECK((*cluster)->coordinator == "fashion-mnist-coordinator:7400");
+  CHECK((*cluster)->ps == std::vector<std::string>{"fashion-mnist-ps-0.fashion-mnist-ps:7401",
+                                                   "fashion-mnist-ps-1.fashion-mnist-ps:7401"});
+  CHECK(absl::StrContains(k_ps_manifest, "\n  replicas: 2  # render: ps\n"));
+  const std::string example = std::string(PARACORD_SOURCE_DIR) + "/examples/fashion-mnist/models/";
+  CHECK(*files.ReadWhole(base + "model.json") == *files.ReadWhole(example + "cnn.json"));
+  CHECK(ReadJobFile(files, base + "job.json").ok());
+}
+
+}  // namespace
+}  // namespace paracord

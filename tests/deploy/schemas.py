@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Checks manifests: schemas.py PARACORD FOLDER
+
+Those of deploy/kubernetes, and what `paracord render` writes, against the schemas of the oldest and
+the newest Kubernetes that the package kubernetes-validate knows; the two ways to the same objects
+against each other; and that the check of a real cluster runs what the page shows.
+
+FOLDER keeps the package. Where neither that nor a package index has it, where there is no kubectl
+for the overlays, or no YAML reader, what is left out is counted and said.
+"""
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+TRIED = ("kubectl", "paracord")
+NO_SCHEMA = {"TFJob", "JobSet"}  # resources that operators define
+
+
+def packages(folder):
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("kubernetes_validate"), importlib.import_module("yaml")
+    except ImportError:
+        pass
+    pip = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", folder,
+                          "--disable-pip-version-check", "--root-user-action", "ignore",
+                          "--retries", "1", "--timeout", "10", "kubernetes-validate"],
+                         capture_output=True, text=True, check=False)
+    importlib.invalidate_caches()
+    if pip.returncode != 0:
+        return None, None
+    return importlib.import_module("kubernetes_validate"), importlib.import_module("yaml")
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def texts(paracord):
+    """The YAML of each way to run a job, by its name; and how many ways could not be taken."""
+    found, left_out = {}, 0
+    for folder in ["base"] + [f"overlays/{path.name}"
+                              for path in sorted((KUBERNETES / "overlays").iterdir())]:
+        try:
+            found[folder] = run("kubectl", "kustomize", str(KUBERNETES / folder))
+        except FileNotFoundError:
+            left_out += 1
+    job = str(KUBERNETES / "base" / "job.json")
+    render = [paracord, "render", "kubernetes", job]
+    found["render"] = run(*render, "--image", "localhost/paracord-fashion-mnist:0.1.0")
+    found["render with all"] = run(*render, "--ps", "4", "--workers", "16", "--gpus", "1",
+                                   "--storage", "claim", "--data", "other", "--name", "it")
+    found["render on object storage"] = run(*render, "--storage", "s3://bucket/job")
+    for path in ("tfjob/storage.yaml", "jobset/jobset.yaml", "tfjob/tfjob.yaml"):
+        found[path] = (KUBERNETES / path).read_text(encoding="utf-8")
+        if path != "tfjob/storage.yaml":
+            found[f"pods of {path}"] = run(
+                sys.executable, str(ROOT / "tests/deploy/operators.py"), str(KUBERNETES / path))
+    return found, left_out
+
+
+def same_objects(rendered, kustomized):
+    """A ConfigMap's JSON may be laid out differently; the rest is equal."""
+    def by_name(documents):
+        objects = {}
+        for document in documents:
+            if document["kind"] == "ConfigMap":
+                cluster = json.loads(document["data"].pop("cluster.json"))
+                document["data"] = {"keys": sorted(document["data"]), "cluster": cluster}
+            objects[(document["kind"], document["metadata"]["name"])] = document
+        return objects
+    ours, theirs = by_name(rendered), by_name(kustomized)
+    for key in sorted(set(ours) | set(theirs)):
+        if ours.get(key) != theirs.get(key):
+            sys.exit(f"{key} differs:\nrendered   {ours.get(key)}\nkustomized {theirs.get(key)}")
+
+
+def commands_are_tried():
+    """What the page tells people to type is what the check of a real cluster runs."""
+    page = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    check = " ".join((KUBERNETES / "check").read_text(encoding="utf-8").replace("\\\n", "").split())
+    shown = [line for block in page.split("```sh\n")[1:]
+             for line in block.split("```")[0].splitlines() if line.split()[0] in TRIED]
+    for line in shown:
+        if " ".join(line.split()) not in check:
+            sys.exit(f"deploy/kubernetes/check does not run: {line}")
+    return len(shown)
+
+
+def main():
+    paracord, folder = sys.argv[1:]
+    validate, yaml = packages(folder)
+    if validate is None:
+        print("skipped: 1 (kubernetes-validate is not here, and no package index gives it)")
+        return
+    os.environ["PYTHONPATH"] = folder
+    found, left_out = texts(paracord)
+    schemas = pathlib.Path(validate.__file__).parent / "kubernetes-json-schema"
+    versions = sorted({tuple(int(n) for n in path.name.split("-")[0][1:].split("."))
+                       for path in schemas.iterdir()})
+    checked = 0
+    documents = {name: list(yaml.safe_load_all(text)) for name, text in found.items()}
+    for name, objects in documents.items():
+        for one in objects:
+            if one["kind"] in NO_SCHEMA:
+                continue
+            for version in (versions[0], versions[-1]):
+                try:
+                    validate.validate(one, ".".join(map(str, version[:2])), True)
+                except validate.ValidationError as error:
+                    sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: {error}")
+                checked += 1
+    if "base" in documents:
+        same_objects(documents["render"], documents["base"])
+    print(f"{commands_are_tried()} commands of the page are tried")
+    print(f"{checked} checks of objects, of {versions[0]} and {versions[-1]}")
+    if left_out:
+        print(f"skipped: {left_out} (there is no kubectl to run kustomize)")
+
+
+main()
