@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/file_kind.h"
 #include "common/mutant.h"
 #include "common/parallel.h"
 #include "common/status_macros.h"
@@ -307,15 +308,21 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(Files& fi
   ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, files.Open(path));
   const uint64_t size = file->size();
   std::string head(8, '\0');
+  std::string beginning(static_cast<size_t>(std::min<uint64_t>(size, kFileKindBytes)), '\0');
+  RETURN_IF_ERROR(file->ReadAt(0, beginning));
   if (size < 8) {
     return absl::DataLossError(absl::StrCat(path, ": is no safetensors file, of ", size, " bytes"));
   }
-  RETURN_IF_ERROR(file->ReadAt(0, head));
+  std::copy_n(beginning.begin(), head.size(), head.begin());
   uint64_t length = 0;
   for (size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
   if (length > kSafetensorsHeaderMax || length > size - 8) {
-    return absl::DataLossError(absl::StrCat(path, ": is no safetensors file: a header of ", length,
-                                            " bytes in a file of ", size, " bytes"));
+    const std::string hint = FileKindHint(beginning);
+    return absl::DataLossError(absl::StrCat(
+        path, ": is no safetensors file",
+        hint.empty()
+            ? absl::StrCat(": a header of ", length, " bytes in a file of ", size, " bytes")
+            : hint));
   }
   head.resize(8 + length);
   RETURN_IF_ERROR(file->ReadAt(8, std::span(head).subspan(8)));

@@ -1,0 +1,37 @@
+#include "common/file_kind.h"
+
+#include <catch2/catch.hpp>
+
+namespace paracord {
+namespace {
+
+using namespace std::string_literals;
+
+TEST_CASE("files are told by how they begin, and what to do is said") {
+  const std::pair<std::string, const char*> kinds[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"},
+      {"\x89HDF\r\n\x1a\n....", "HDF5"},
+      {"PK\x03\x04....", "zip archive"},
+      {"\x93NUMPY....", ".npy"},
+      {"\x1f\x8b\x08.", "gzip"},
+      {"PAR1\x15.", "Parquet"},
+      {"\x80\x02}q\x01.", "pickle"},
+      {"RIFF\x10\0\0\0WEBPVP8 "s, "WebP"},
+      {"BM\x10\0\0\0\0\0\0\0\x36\0\0\0\x28"s, "BMP"},
+      {"\n <!DOCTYPE html><html>", "HTML page"},
+      {"", "empty"},
+  };
+  for (const auto& [bytes, kind] : kinds) {
+    INFO(kind);
+    CHECK(FileKind(bytes).find(kind) != std::string::npos);
+  }
+  for (const std::string& text : {"a,b\n1,2\n"s, "BMI,age,weight of all\n"s, "PAR1,PAR2\n"s,
+                                  "ORC,x\n"s, "\x80\0\0\0\0\0\0\0{}"s}) {
+    CHECK(FileKind(text).empty());
+  }
+  CHECK(FileKindHint("%PDF-1.7") == "; it is a PDF file");
+  CHECK(FileKindHint("text").empty());
+}
+
+}  // namespace
+}  // namespace paracord
