@@ -111,6 +111,7 @@ absl::StatusOr<Batch> ReadBatch(Files& files, const nlohmann::json& model,
     column.values = std::move(tensor.values);
     column.text = !tensor.strings.empty();
     column.strings = std::move(tensor.strings);
+    column.exact = std::move(tensor.exact);
     if (tensor.name.starts_with("inputs/")) {
       column.name = tensor.name.substr(7);
       batch.inputs.push_back(std::move(column));

@@ -1,5 +1,6 @@
 // paracord convert: a job's data as a TFRecord file of tf.train.Example.
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,11 +19,14 @@ namespace paracord {
 namespace {
 
 absl::Status Write(Files& files, const DataSource& source, const std::string& path, bool gzip) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));
-  if (gzip) file = std::make_unique<GzipFile>(std::move(file));
-  TfRecordWriter writer(*file);
-  RETURN_IF_ERROR(WriteExamples(source, writer));
-  return file->Sync();
+  std::set<std::string> whole;
+  while (true) {
+    ASSIGN_OR_RETURN(std::unique_ptr<WriteFile> file, files.Create(path));
+    if (gzip) file = std::make_unique<GzipFile>(std::move(file));
+    TfRecordWriter writer(*file);
+    ASSIGN_OR_RETURN(const bool written, WriteExamples(source, whole, writer));
+    if (written) return file->Sync();
+  }
 }
 
 absl::Status Convert(const std::string& job_path, const std::string& which,

@@ -1,12 +1,13 @@
 #include "cli/tensor_file.h"
 
-#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/out_file.h"
 #include "common/status_macros.h"
+#include "data/element.h"
 #include "storage/safetensors.h"
 #include "storage/tensor_numbers.h"
 
@@ -25,14 +26,12 @@ absl::Status WriteAll(Files& files, const std::string& path, std::span<const Nam
   return writer->Finish();
 }
 
-// Decimal text of each integer.
-template <class T>
-void ConvertToText(const std::string& bytes, std::vector<std::string>& out) {
-  for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
-    T value;
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-    out.push_back(absl::StrCat(value));
-  }
+std::optional<ElementType> IntegerType(const std::string& dtype) {
+  if (dtype == "I64") return ElementType::kI64;
+  if (dtype == "I32") return ElementType::kI32;
+  if (dtype == "U64") return ElementType::kU64;
+  if (dtype == "U32") return ElementType::kU32;
+  return std::nullopt;
 }
 
 absl::Status ConvertStrings(const TensorInfo& info, const std::string& bytes, ReadTensor& tensor) {
@@ -56,18 +55,14 @@ absl::Status ConvertStrings(const TensorInfo& info, const std::string& bytes, Re
 absl::Status ConvertAs(TensorForm form, const TensorInfo& info, const std::string& bytes,
                        ReadTensor& tensor) {
   if (form == TensorForm::kText) return ConvertStrings(info, bytes, tensor);
+  const std::optional<ElementType> integer = IntegerType(info.dtype);
+  if (form == TensorForm::kWhole && integer.has_value()) {
+    AppendElements(*integer, bytes, /*big_endian=*/false, tensor.values, tensor.exact);
+    return absl::OkStatus();
+  }
   const uint64_t each = NumberBytes(info);
   tensor.values.resize(each == 0 ? 0 : bytes.size() / each);
-  absl::Status converted = ToFloats(info, bytes, tensor.values);
-  const bool wide = info.dtype == "I64" || info.dtype == "I32";
-  if (converted.ok() || form != TensorForm::kWhole || !wide) return converted;
-  tensor.values.clear();
-  if (info.dtype == "I64") {
-    ConvertToText<int64_t>(bytes, tensor.strings);
-  } else {
-    ConvertToText<int32_t>(bytes, tensor.strings);
-  }
-  return absl::OkStatus();
+  return ToFloats(info, bytes, tensor.values);
 }
 
 }  // namespace

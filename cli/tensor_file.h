@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/files.h"
+#include "data/data_source.h"
 
 namespace paracord {
 
@@ -31,10 +32,12 @@ struct ReadTensor {
   std::vector<uint64_t> shape;
   std::vector<float> values;
   std::vector<std::string> strings = {};  // in place of the values
+  std::vector<ExactInteger> exact = {};   // of kWhole: the large ones among the values
 };
 
 // How a tensor is read. kText: U8, of which the last axis is the bytes of a string, with zeros
-// behind it. kWhole: as kNumbers, but I64 and I32 that float32 does not have come as decimal text.
+// behind it. kWhole: as kNumbers, but integers that float32 does not have are there as exact ones,
+// too.
 enum class TensorForm { kNumbers, kWhole, kText };
 
 // All tensors of a file, in the order of the file, as storage/tensor_numbers.h has them. `form_of`

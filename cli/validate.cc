@@ -1,4 +1,5 @@
 // `paracord validate`: what a job comes to, or everything that is wrong with it.
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -87,6 +88,28 @@ void PrintData(const char* key, const DataSpec& spec, const DataSource& source, 
       << (more.empty() ? "" : ", ") << more << ")\n";
 }
 
+// Looks at the first records as training would.
+void CheckFirstBatches(const DataSource& source, GradientProgram& program, const std::string& where,
+                       Report& report) {
+  constexpr uint64_t kRecordsMax = 1000;
+  const size_t at_once = CheckedAtOnce(source.schema());
+  const uint64_t end = std::min(source.records(), kRecordsMax / 16 * at_once);
+  LookupCounts counts;
+  Batch batch;
+  for (uint64_t record = 0; record < end;) {
+    std::vector<uint64_t> some;
+    while (some.size() < at_once && record < end) some.push_back(record++);
+    if (!source.Read(some, batch).ok()) return;  // said before
+    if (!report.Take(where, program.LookAt(batch, counts))) return;
+  }
+  for (const auto& [layer, count] : counts) {
+    if (count.values == 0 || count.unknown < count.values) continue;
+    report.Warn(where, {absl::StrCat(layer, ": its vocabulary knows none of the ", count.values,
+                                     " values of the first records, as \"", count.example,
+                                     "\"; all are one unknown value to the model")});
+  }
+}
+
 // Null, and said, if it cannot be had.
 std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSpec& spec,
                                      const std::string& where, Report& report, std::ostream& out) {
@@ -95,6 +118,7 @@ std::unique_ptr<DataSource> OpenData(Files& files, const char* key, const DataSp
   if (!report.Take(absl::StrCat(where, ": data.", key), source)) return nullptr;
   PrintData(key, spec, **source, out);
   report.Take(absl::StrCat(where, ": data.", key), CheckFirstValues(**source));
+  report.Warn(absl::StrCat(where, ": data.", key), (*source)->Warnings());
   return *std::move(source);
 }
 
@@ -130,6 +154,8 @@ void CheckJob(Files& files, const Job& job, uint32_t ps_count, const std::string
   }
   const auto program = BuildKerasProgram(job, train->schema(), MakeCpuOps(/*threads=*/1));
   if (!report.Take(where, program)) return;
+  CheckFirstBatches(*train, **program, where + ": data.train", report);
+  if (test != nullptr) CheckFirstBatches(*test, **program, where + ": data.test", report);
   out << (*program)->Summary() << (*program)->Memory() << "\n";
   for (const auto& [key, source] : {std::pair("train", train.get()), {"test", test.get()}}) {
     const std::string doubt = source == nullptr ? "" : FirstDoubt(**program, *source);

@@ -29,4 +29,26 @@ size_t Utf8Prefix(std::string_view text) {
   return at;
 }
 
+void AppendUtf8(uint32_t code, std::string& out) {
+  if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
+  const auto tail = [&](int shift) {
+    out.push_back(static_cast<char>(0x80 | (code >> shift & 0x3f)));
+  };
+  if (code < 0x80) {
+    out.push_back(static_cast<char>(code));
+  } else if (code < 0x800) {
+    out.push_back(static_cast<char>(0xc0 | code >> 6));
+    tail(0);
+  } else if (code < 0x10000) {
+    out.push_back(static_cast<char>(0xe0 | code >> 12));
+    tail(6);
+    tail(0);
+  } else {
+    out.push_back(static_cast<char>(0xf0 | code >> 18));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
 }  // namespace paracord

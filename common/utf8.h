@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace paracord {
@@ -17,5 +18,8 @@ Utf8Char FirstUtf8(std::string_view text);
 
 // The number of bytes at the begin of `text` that are whole characters.
 size_t Utf8Prefix(std::string_view text);
+
+// Appends a character; of a code that is none, the replacement character U+FFFD.
+void AppendUtf8(uint32_t code, std::string& out);
 
 }  // namespace paracord

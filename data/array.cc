@@ -3,56 +3,19 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/half_float.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
+#include "common/utf8.h"
 #include "data/data_options.h"
 
 namespace paracord {
 namespace {
 
-constexpr uint64_t kChunkElements = 64 << 10;
+constexpr uint64_t kChunkElements = 64 << 10, kChunkBytes = 1 << 20;
 constexpr uint64_t kElementsMax = uint64_t{1} << 48;  // no file is larger: products stay exact
-constexpr double kExactMax = 16777216;                // integers beyond 2^24 skip values in float32
-
-size_t SizeOf(ElementType type) {
-  switch (type) {
-    case ElementType::kU8:
-    case ElementType::kI8:
-      return 1;
-    case ElementType::kU16:
-    case ElementType::kI16:
-    case ElementType::kF16:
-      return 2;
-    case ElementType::kU32:
-    case ElementType::kI32:
-    case ElementType::kF32:
-      return 4;
-    case ElementType::kU64:
-    case ElementType::kI64:
-    case ElementType::kF64:
-      return 8;
-  }
-  return 0;
-}
-
-static_assert(std::endian::native == std::endian::little);
-
-template <class T>
-T Load(const char* from, bool big_endian) {
-  char bytes[sizeof(T)];
-  std::memcpy(bytes, from, sizeof(T));
-  if (big_endian) std::reverse(bytes, bytes + sizeof(T));
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
 
 // Elements whose first axis runs fastest, into the order in which the last one does.
 template <class T>
@@ -74,54 +37,43 @@ void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<T>& elements) {
   elements = std::move(moved);
 }
 
-// Appends elements as float32. The index of the first integer that float32 cannot hold, or -1.
-template <class T>
-int64_t AppendAs(std::span<const char> bytes, bool big_endian, std::vector<float>& out) {
-  const size_t count = bytes.size() / sizeof(T);
-  int64_t inexact = -1;
-  for (size_t i = 0; i < count; ++i) {
-    const T value = Load<T>(bytes.data() + i * sizeof(T), big_endian);
-    if constexpr (std::is_integral_v<T>) {
-      if (inexact < 0 && std::abs(static_cast<double>(value)) > kExactMax) {
-        inexact = static_cast<int64_t>(i);
-      }
+// The same of large whole numbers, whose places change.
+void ToRowMajor(const std::vector<uint64_t>& shape, std::vector<ExactInteger>& exact) {
+  for (ExactInteger& each : exact) {
+    size_t from = each.element, to = 0;
+    std::vector<size_t> at;
+    for (const uint64_t dim : shape) {
+      at.push_back(from % dim);
+      from /= dim;
     }
-    out.push_back(static_cast<float>(value));
+    for (size_t axis = 0; axis < shape.size(); ++axis) to = to * shape[axis] + at[axis];
+    each.element = to;
   }
-  return inexact;
+  std::ranges::sort(exact, {}, &ExactInteger::element);
 }
 
-int64_t AppendFloats(ElementType type, std::span<const char> bytes, bool big_endian,
-                     std::vector<float>& out) {
-  switch (type) {
-    case ElementType::kU8:
-      return AppendAs<uint8_t>(bytes, big_endian, out);
-    case ElementType::kI8:
-      return AppendAs<int8_t>(bytes, big_endian, out);
-    case ElementType::kU16:
-      return AppendAs<uint16_t>(bytes, big_endian, out);
-    case ElementType::kI16:
-      return AppendAs<int16_t>(bytes, big_endian, out);
-    case ElementType::kU32:
-      return AppendAs<uint32_t>(bytes, big_endian, out);
-    case ElementType::kU64:
-      return AppendAs<uint64_t>(bytes, big_endian, out);
-    case ElementType::kF16:
-      for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
-        const auto half = Load<uint16_t>(bytes.data() + i, big_endian);
-        F16ToFloats({&half, 1}, {&out.emplace_back(), 1});
+// Appends strings as UTF-8, as far as they are such.
+void AppendTexts(const ArrayHeader& header, std::span<const char> bytes,
+                 std::vector<std::string>& out) {
+  const size_t each = header.element_bytes();
+  for (size_t at = 0; at + each <= bytes.size(); at += each) {
+    const std::span<const char> element = bytes.subspan(at, each);
+    std::string& text = out.emplace_back();
+    if (header.text == ArrayHeader::Text::kBytes) {
+      text.assign(element.begin(), element.end());
+    } else {
+      for (size_t i = 0; i + 4 <= each; i += 4) {
+        uint32_t code = 0;
+        for (size_t b = 0; b < 4; ++b) {
+          const auto byte =
+              static_cast<unsigned char>(element[i + (header.big_endian ? b : 3 - b)]);
+          code = code << 8 | byte;
+        }
+        AppendUtf8(code, text);
       }
-      return -1;
-    case ElementType::kI32:
-      return AppendAs<int32_t>(bytes, big_endian, out);
-    case ElementType::kI64:
-      return AppendAs<int64_t>(bytes, big_endian, out);
-    case ElementType::kF32:
-      return AppendAs<float>(bytes, big_endian, out);
-    case ElementType::kF64:
-      return AppendAs<double>(bytes, big_endian, out);
+    }
+    text.resize(text.find_last_not_of('\0') + 1);
   }
-  return -1;
 }
 
 }  // namespace
@@ -133,7 +85,8 @@ const Array::Part& Array::PartOf(uint64_t record) const {
   return *(after - 1);
 }
 
-absl::Status Array::Read(uint64_t record, float scale, float* out) const {
+absl::Status Array::Read(uint64_t record, float scale, float* out, size_t to,
+                         std::vector<ExactInteger>& exact) const {
   const Part& part = PartOf(record);
   const uint64_t first = (record - part.first_record) * record_size_;
   const auto size = static_cast<size_t>(record_size_);
@@ -145,15 +98,48 @@ absl::Status Array::Read(uint64_t record, float scale, float* out) const {
   if (part.file == nullptr) {
     const float* from = part.floats.data() + first;
     for (size_t i = 0; i < size; ++i) out[i] = scale * from[i];
+    if (part.exact.empty() || scale != 1) return absl::OkStatus();
+    auto each = std::ranges::lower_bound(part.exact, first, {}, &ExactInteger::element);
+    for (; each != part.exact.end() && each->element < first + size; ++each) {
+      exact.push_back({to + static_cast<size_t>(each->element - first), each->value});
+    }
     return absl::OkStatus();
   }
-  std::vector<char> raw(size * SizeOf(part.header.type));
+  std::vector<char> raw(size * ElementSize(part.header.type));
   RETURN_IF_ERROR(
-      part.file->ReadAt(part.file_offset + first * SizeOf(part.header.type), std::span(raw)));
+      part.file->ReadAt(part.file_offset + first * ElementSize(part.header.type), std::span(raw)));
   std::vector<float> values;
   values.reserve(size);
-  AppendFloats(part.header.type, raw, part.header.big_endian, values);
+  std::vector<ExactInteger> large;
+  AppendElements(part.header.type, raw, part.header.big_endian, values, large);
   for (size_t i = 0; i < size; ++i) out[i] = scale * values[i];
+  if (scale != 1) return absl::OkStatus();
+  for (const ExactInteger& each : large) exact.push_back({to + each.element, each.value});
+  return absl::OkStatus();
+}
+
+absl::Status Array::ReadTexts(uint64_t record, std::string* out) const {
+  const Part& part = PartOf(record);
+  const auto first = static_cast<size_t>((record - part.first_record) * record_size_);
+  const auto size = static_cast<size_t>(record_size_);
+  std::vector<std::string> read;
+  std::span<const std::string> texts(part.texts);
+  if (part.file == nullptr) {
+    texts = texts.subspan(first, size);
+  } else {
+    const size_t each = part.header.element_bytes();
+    std::vector<char> raw(size * each);
+    RETURN_IF_ERROR(part.file->ReadAt(part.file_offset + first * each, std::span(raw)));
+    AppendTexts(part.header, raw, read);
+    texts = read;
+  }
+  for (const std::string& text : texts) {
+    if (Utf8Prefix(text) != text.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Where(record), ": ", Quoted(text), " is not UTF-8; save the strings as numpy's str"));
+    }
+    *out++ = text;
+  }
   return absl::OkStatus();
 }
 
@@ -170,8 +156,8 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
         absl::StrCat(path, ": records of shape (", absl::StrJoin(shape, ", "), "), but those of ",
                      parts_.front().path, " are (", absl::StrJoin(shape_, ", "), ")"));
   }
-  const auto is_bytes = [](const ArrayHeader& each) { return each.type == ElementType::kU8; };
-  if (!parts_.empty() && is_bytes(header) != is_bytes(parts_.front().header)) {
+  if (!parts_.empty() && (header.is_bytes() != parts_.front().header.is_bytes() ||
+                          (header.text != ArrayHeader::Text::kNone) != text())) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": elements of another type than those of ", parts_.front().path));
   }
@@ -189,22 +175,37 @@ absl::Status Array::CheckHeader(const ArrayHeader& header, const std::string& pa
   return absl::OkStatus();
 }
 
-absl::Status Array::Convert(Part& part, std::span<const char> bytes, uint64_t first_element) const {
-  const ElementType type = part.header.type;
-  const bool on_disk = part.file_offset != 0;
-  if (type == ElementType::kU8) {
-    if (!on_disk) part.bytes.insert(part.bytes.end(), bytes.begin(), bytes.end());
-    return absl::OkStatus();
-  }
-  const int64_t inexact = AppendFloats(type, bytes, part.header.big_endian, part.floats);
-  if (on_disk) part.floats.clear();
-  if (inexact < 0) return absl::OkStatus();
-  const uint64_t element = first_element + static_cast<uint64_t>(inexact);
+// Takes elements in, and gives their checksum; those of a part on disk are only read through.
+absl::StatusOr<uint32_t> Array::TakeElements(Part& part, uint64_t elements,
+                                             ByteStream& stream) const {
   const ArrayHeader& header = part.header;
-  const uint64_t row = header.fortran_order ? element % header.shape[0] : element / record_size_;
-  return absl::InvalidArgumentError(
-      absl::StrCat(part.path, " row ", row,
-                   ": holds a whole number beyond 2^24, which float32 cannot tell apart"));
+  const size_t size = header.element_bytes();
+  const uint64_t begin = stream.position();
+  uint32_t crc = 0;
+  std::vector<char> chunk;
+  const uint64_t at_once = std::clamp<uint64_t>(kChunkBytes / size, 1, kChunkElements);
+  for (uint64_t at = 0; at < elements; at += at_once) {
+    chunk.resize(static_cast<size_t>(std::min(elements - at, at_once)) * size);
+    const absl::Status read = stream.Read(chunk);
+    if (!read.ok()) {
+      const uint64_t read_bytes = stream.position() - begin;
+      const uint64_t whole = header.fortran_order ? 0 : read_bytes / (record_size_ * size);
+      return absl::Status(read.code(), absl::StrCat(read.message(), "; row ", whole,
+                                                    " is the first one missing of the ",
+                                                    header.shape[0], " that its header announces"));
+    }
+    crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
+                      static_cast<int>(chunk.size()), crc);
+    if (part.file_offset != 0) continue;
+    if (header.text != ArrayHeader::Text::kNone) {
+      AppendTexts(header, chunk, part.texts);
+    } else if (header.is_bytes()) {
+      part.bytes.insert(part.bytes.end(), chunk.begin(), chunk.end());
+    } else {
+      AppendElements(header.type, chunk, header.big_endian, part.floats, part.exact);
+    }
+  }
+  return crc;
 }
 
 absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
@@ -217,9 +218,9 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
     for (const uint64_t dim : shape_) record_size_ *= dim;
   }
   const uint64_t elements = header.shape[0] * record_size_;
-  const size_t size = SizeOf(header.type);
-  const uint64_t begin = stream.position();
-  Part part{stream.path(), records_, header, {}, {}, nullptr, 0};
+  const bool strings = header.text != ArrayHeader::Text::kNone;
+  const size_t size = header.element_bytes() + (strings ? sizeof(std::string) : 0);
+  Part part{stream.path(), records_, header, {}, {}, {}, {}, nullptr, 0};
   // No header is empty, so that an offset of 0 says "in memory".
   if (!stream.packed() && elements > held_max_ / size) part.file_offset = stream.file_position();
   if (part.file_offset != 0 && header.fortran_order) {
@@ -230,28 +231,19 @@ absl::Status Array::Append(const ArrayHeader& header, ByteStream& stream) {
   // At once, or what it grows through stays with the process. A header that lies gets nothing.
   if (part.file_offset == 0 && elements <= std::min(held_max_, stream.left_max()) / size) {
     const auto count = static_cast<size_t>(elements);
-    header.type == ElementType::kU8 ? part.bytes.reserve(count) : part.floats.reserve(count);
-  }
-  uint32_t crc = 0;
-  std::vector<char> chunk;
-  for (uint64_t at = 0; at < elements; at += kChunkElements) {
-    chunk.resize(static_cast<size_t>(std::min(elements - at, kChunkElements)) * size);
-    const absl::Status read = stream.Read(chunk);
-    if (!read.ok()) {
-      const uint64_t read_bytes = stream.position() - begin;
-      const uint64_t whole = header.fortran_order ? 0 : read_bytes / (record_size_ * size);
-      return absl::Status(read.code(), absl::StrCat(read.message(), "; row ", whole,
-                                                    " is the first one missing of the ",
-                                                    header.shape[0], " that its header announces"));
+    if (strings) {
+      part.texts.reserve(count);
+    } else {
+      header.is_bytes() ? part.bytes.reserve(count) : part.floats.reserve(count);
     }
-    crc = crc32_iscsi(reinterpret_cast<unsigned char*>(chunk.data()),
-                      static_cast<int>(chunk.size()), crc);
-    RETURN_IF_ERROR(Convert(part, chunk, at));
   }
+  ASSIGN_OR_RETURN(const uint32_t crc, TakeElements(part, elements, stream));
   RETURN_IF_ERROR(stream.ExpectEnd());
   if (header.fortran_order) {
     ToRowMajor(header.shape, part.bytes);
     ToRowMajor(header.shape, part.floats);
+    ToRowMajor(header.shape, part.exact);
+    ToRowMajor(header.shape, part.texts);
   }
   fingerprint_ = Mix64(Mix64(Mix64(fingerprint_, stream.position()), header.shape[0]), crc);
   if (part.file_offset != 0) part.file = stream.TakeFile();

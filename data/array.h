@@ -1,5 +1,5 @@
 // An array of a file format that holds whole arrays (idx, npy, npz): records of one shape from one
-// or several files. Bytes stay bytes in memory, everything else becomes float32; files beyond a
+// or several files. Bytes stay bytes in memory, other numbers become float32; files beyond a
 // limit that are not packed stay on disk and are read record by record. Filled by one thread,
 // constant afterwards.
 #pragma once
@@ -13,16 +13,26 @@
 #include "absl/status/statusor.h"
 #include "common/files.h"
 #include "data/byte_stream.h"
+#include "data/data_source.h"
+#include "data/element.h"
 
 namespace paracord {
-
-enum class ElementType { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kF32, kF64 };
 
 struct ArrayHeader {
   ElementType type = ElementType::kU8;
   bool big_endian = false;
   std::vector<uint64_t> shape;  // records first
   bool fortran_order = false;   // the first axis runs fastest; such a file is held in memory
+  // Strings: so many bytes or code points each, with zeros behind. Then `type` says nothing.
+  enum class Text { kNone, kBytes, kCodePoints };
+  Text text = Text::kNone;
+  size_t text_width = 0;
+
+  size_t element_bytes() const {
+    if (text == Text::kNone) return ElementSize(type);
+    return text == Text::kBytes ? text_width : 4 * text_width;
+  }
+  bool is_bytes() const { return text == Text::kNone && type == ElementType::kU8; }
 };
 
 constexpr uint64_t kHeldBytesMax = uint64_t{1} << 30;
@@ -36,11 +46,17 @@ class Array {
   const std::vector<uint64_t>& shape() const { return shape_; }  // of a record
   // Floats of a record.
   uint64_t record_size() const { return record_size_; }
+  // Whether its elements are strings, which ReadTexts has, and no numbers.
+  bool text() const { return !parts_.empty() && parts_[0].header.text != ArrayHeader::Text::kNone; }
   // What it was read from: order, sizes, record counts and contents of the files.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Writes scale times the record's elements. Fails only where the file does.
-  absl::Status Read(uint64_t record, float scale, float* out) const;
+  // Writes scale times the record's elements; of scale 1 the large whole numbers are listed in
+  // `exact`, too, from element `first` on. Fails only where the file does.
+  absl::Status Read(uint64_t record, float scale, float* out, size_t first,
+                    std::vector<ExactInteger>& exact) const;
+  // Writes the record's strings. INVALID_ARGUMENT names the record whose bytes are no UTF-8.
+  absl::Status ReadTexts(uint64_t record, std::string* out) const;
   // "path row 17", counted from 0 in its own file.
   std::string Where(uint64_t record) const;
 
@@ -53,15 +69,16 @@ class Array {
     std::string path;
     uint64_t first_record;
     ArrayHeader header;
-    // One of the three is in use.
+    // One of the four is in use; the whole numbers that float32 may lack stand beside the floats.
     std::vector<uint8_t> bytes;
     std::vector<float> floats;
+    std::vector<ExactInteger> exact;
+    std::vector<std::string> texts;  // as the file has them
     std::unique_ptr<ReadFile> file;
     uint64_t file_offset = 0;  // of the first element
   };
   absl::Status CheckHeader(const ArrayHeader& header, const std::string& path) const;
-  // Takes elements in; those of a part on disk are only checked.
-  absl::Status Convert(Part& part, std::span<const char> bytes, uint64_t first_element) const;
+  absl::StatusOr<uint32_t> TakeElements(Part& part, uint64_t elements, ByteStream& stream) const;
   const Part& PartOf(uint64_t record) const;
 
   const uint64_t held_max_;

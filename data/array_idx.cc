@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/array.h"
 
@@ -35,10 +36,14 @@ absl::StatusOr<ArrayHeader> ReadIdxHeader(ByteStream& stream) {
     if (known.code == code) type = &known;
   }
   if (magic[0] != 0 || magic[1] != 0 || type == nullptr || axes < 1 || axes > kAxesMax) {
+    const std::string hint = FileKindHint(stream.beginning());
     return absl::InvalidArgumentError(absl::StrCat(
-        stream.path(), ": is not an IDX file: it begins with ",
-        absl::StrFormat("%02x %02x %02x %02x", static_cast<unsigned char>(magic[0]),
-                        static_cast<unsigned char>(magic[1]), code, static_cast<unsigned>(axes))));
+        stream.path(), ": is not an IDX file",
+        hint.empty()
+            ? absl::StrFormat(
+                  ": it begins with %02x %02x %02x %02x", static_cast<unsigned char>(magic[0]),
+                  static_cast<unsigned char>(magic[1]), code, static_cast<unsigned>(axes))
+            : hint));
   }
   ArrayHeader header{type->type, /*big_endian=*/true, {}};
   for (int axis = 0; axis < axes; ++axis) {

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/array.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr size_t kHeaderBytesMax = 1 << 16;
 constexpr size_t kAxesMax = 32;  // numpy's own limit
+constexpr size_t kTextWidthMax = 1 << 20;
 
 struct NpyType {
   std::string_view name;
@@ -127,6 +130,18 @@ std::optional<Dict> ReadDict(std::string_view text) {
   return dict;
 }
 
+// Of "S12", bytes, and "U12", code points.
+std::optional<ArrayHeader> TextHeader(const Dict& dict, std::string_view type) {
+  ArrayHeader header{ElementType::kU8, dict.descr[0] == '>', *dict.shape,
+                     *dict.fortran_order && dict.shape->size() > 1};
+  if (type.empty() || (type[0] != 'S' && type[0] != 'U')) return std::nullopt;
+  if (!absl::SimpleAtoi({type.data() + 1, type.size() - 1}, &header.text_width)) {
+    return std::nullopt;
+  }
+  header.text = type[0] == 'S' ? ArrayHeader::Text::kBytes : ArrayHeader::Text::kCodePoints;
+  return header;
+}
+
 }  // namespace
 
 absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
@@ -135,7 +150,9 @@ absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
   };
   std::array<char, 8> magic{};
   RETURN_IF_ERROR(stream.Read(magic));
-  if (std::string_view(magic.data(), 6) != "\x93NUMPY") return bad("is not a .npy file");
+  if (std::string_view(magic.data(), 6) != "\x93NUMPY") {
+    return bad("is not a .npy file" + FileKindHint(stream.beginning()));
+  }
   const int version = static_cast<unsigned char>(magic[6]);
   if (version < 1 || version > 3) {
     return bad(absl::StrCat("npy version ", version, " is not supported; supported: 1 to 3"));
@@ -156,7 +173,17 @@ absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
   const bool ordered = !dict->descr.empty() &&
                        std::string_view("<>|=").find(dict->descr[0]) != std::string_view::npos;
   const std::string_view wanted = std::string_view(dict->descr).substr(ordered ? 1 : 0);
-  std::string supported;
+  if (const auto strings = TextHeader(*dict, wanted)) {
+    if (strings->text_width > 0 && strings->text_width <= kTextWidthMax) return *strings;
+    return bad(absl::StrCat("has strings of ", strings->text_width, " characters; 1 to ",
+                            kTextWidthMax, " are supported"));
+  }
+  if (wanted == "O") {
+    return bad(
+        "holds objects of Python, which only Python reads; convert the array with astype(str) or "
+        "to numbers");
+  }
+  std::string supported = "strings";
   for (const NpyType& known : kNpyTypes) {
     if (known.name == wanted) {
       return ArrayHeader{known.type, dict->descr[0] == '>', *dict->shape,

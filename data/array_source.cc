@@ -40,7 +40,7 @@ class ArraySource : public DataSource {
          {std::pair(&features_, &schema_.inputs), std::pair(&labels_, &schema_.targets),
           std::pair(&weights_, &schema_.weights)}) {
       for (const NamedArray& each : *arrays) {
-        columns->push_back({each.name, each.array.shape(), {}});
+        columns->push_back({each.name, each.array.shape(), {}, each.array.text()});
         hash = hash == 0 ? each.array.fingerprint() : Mix64(hash, each.array.fingerprint());
       }
     }
@@ -82,11 +82,17 @@ class ArraySource : public DataSource {
       const Array& array = arrays[i].array;
       columns[i].name = arrays[i].name;
       columns[i].shape = array.shape();
-      columns[i].values.resize(records.size() * array.record_size());
-      float* to = columns[i].values.data();
+      columns[i].text = array.text();
+      columns[i].exact.clear();
+      const auto elements = static_cast<size_t>(records.size() * array.record_size());
+      columns[i].values.resize(array.text() ? 0 : elements);
+      columns[i].strings.resize(array.text() ? elements : 0);
+      size_t to = 0;
       for (const uint64_t record : records) {
-        RETURN_IF_ERROR(array.Read(record, scale, to));
-        to += array.record_size();
+        RETURN_IF_ERROR(array.text() ? array.ReadTexts(record, columns[i].strings.data() + to)
+                                     : array.Read(record, scale, columns[i].values.data() + to, to,
+                                                  columns[i].exact));
+        to += static_cast<size_t>(array.record_size());
       }
     }
     return absl::OkStatus();
@@ -157,6 +163,19 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& format, cons
   RETURN_IF_ERROR(ReadAll(of, options.labels, read_one, first_name, records, labels));
   RETURN_IF_ERROR(ReadAll(of, options.weights, read_one, first_name, records, weights));
   if (records == 0) return absl::InvalidArgumentError(of + first_name + ": has no records");
+  for (const auto& [key, arrays] : {std::pair("labels", &labels), std::pair("weights", &weights)}) {
+    for (const NamedArray& each : *arrays) {
+      if (!each.array.text()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(each.array.Where(0), ": `", key,
+                       "` are strings; give numbers (the place of each class)"));
+    }
+  }
+  for (const NamedArray& each : features) {
+    if (!each.array.text() || options.scale == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(each.array.Where(0), ": `scale` is for numbers, and these are strings"));
+  }
   return std::make_unique<ArraySource>(format, std::move(features), std::move(labels),
                                        std::move(weights), static_cast<float>(options.scale));
 }

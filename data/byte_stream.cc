@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/kept_open.h"
 
@@ -49,6 +50,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(Files& files, const
   if (stream->packed() && !stream->inflater_->ok) {
     return absl::ResourceExhaustedError("zlib: no memory");
   }
+  if (!stream->packed()) stream->beginning_ = stream->chunk_.substr(0, kFileKindBytes);
   return stream;
 }
 
@@ -93,6 +95,10 @@ absl::StatusOr<size_t> ByteStream::InflateSome(std::span<char> out) {
   z.avail_out = static_cast<uInt>(want);
   while (z.avail_out == want) {
     RETURN_IF_ERROR(Refill());
+    if (!inflater_->member_open && !has_crc_) {  // tapes fill up their last block
+      while (chunk_used_ < chunk_.size() && chunk_[chunk_used_] == '\0') ++chunk_used_;
+      if (chunk_used_ == chunk_.size() && file_offset_ < member_.end) continue;
+    }
     if (chunk_used_ == chunk_.size()) {
       if (inflater_->member_open)
         return Damaged(absl::StrCat("the ", packing_, " data ends too early"));

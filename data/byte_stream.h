@@ -32,6 +32,8 @@ class ByteStream {
   ~ByteStream();
 
   const std::string& path() const { return path_; }
+  // How the file begins; nothing if it is packed or part of an archive.
+  std::string_view beginning() const { return beginning_; }
   // Unpacked bytes so far.
   uint64_t position() const { return position_; }
   bool packed() const { return inflater_ != nullptr; }
@@ -65,6 +67,7 @@ class ByteStream {
   bool has_crc_ = false;
   uint32_t crc_ = 0;
   uint64_t position_ = 0;
+  std::string beginning_;
   std::string chunk_;
   size_t chunk_used_ = 0;
   std::unique_ptr<Inflater> inflater_;  // null: the file is not packed

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/charconv.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/fingerprint64.h"
 #include "common/status_macros.h"
@@ -21,7 +22,27 @@ absl::Status Wrong(const CsvColumnName& column, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("column ", NameOf(column), ": ", what));
 }
 
-absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, float& out) {
+// Of a number that is read as it stands there, without mean and deviation.
+void KeepLarge(const CsvSpec& spec, std::string_view text, double number,
+               std::vector<ExactInteger>* exact) {
+  if (exact == nullptr || spec.mean != 0 || spec.std != 1) return;
+  if (std::abs(number) < static_cast<double>(kExactBelow)) return;
+  int64_t whole = 0;
+  if (absl::SimpleAtoi({text.data(), text.size()}, &whole)) {
+    KeepExact(spec.offset, whole, *exact);
+  } else if (IsExactInteger(number)) {  // "20000001.0"
+    KeepExact(spec.offset, static_cast<int64_t>(number), *exact);
+  }
+}
+
+// An index of a category or bin.
+void PutIndex(const CsvSpec& spec, uint64_t index, float& out, std::vector<ExactInteger>* exact) {
+  out = static_cast<float>(index);
+  if (exact != nullptr) KeepExact(spec.offset, static_cast<int64_t>(index), *exact);
+}
+
+absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, float& out,
+                           std::vector<ExactInteger>* exact) {
   const std::string_view whole = text;
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -37,10 +58,12 @@ absl::Status ConvertNumber(const CsvSpec& spec, std::string_view text, float& ou
     return Wrong(spec.columns[0], absl::StrCat(Quoted(whole), " is not a finite number"));
   }
   out = value;
+  KeepLarge(spec, text, number, exact);
   return absl::OkStatus();
 }
 
-absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, float* out) {
+absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, float* out,
+                             std::vector<ExactInteger>* exact) {
   const auto known = spec.vocabulary.find(absl::string_view(text.data(), text.size()));
   uint32_t index = 0;
   if (known != spec.vocabulary.end()) {
@@ -51,7 +74,7 @@ absl::Status ConvertCategory(const CsvSpec& spec, std::string_view text, float* 
     index = static_cast<uint32_t>(Fingerprint64(text) % spec.oov);
   }
   if (!spec.one_hot) {
-    *out = static_cast<float>(index);
+    PutIndex(spec, index, *out, exact);
   } else {
     std::fill_n(out, spec.width(), 0.f);
     out[index] = 1;
@@ -109,17 +132,17 @@ absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
 }
 
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,
-                        const MissingTexts& missing, float* out) {
+                        const MissingTexts& missing, float* out, std::vector<ExactInteger>* exact) {
   uint64_t cross = kCrossKey;
   for (size_t i = 0; i < spec.fields.size(); ++i) {
     ASSIGN_OR_RETURN(const std::string_view text, CsvText(spec, i, fields, missing));
     switch (spec.kind) {
       case CsvSpec::Kind::kNumeric:
-        return ConvertNumber(spec, text, *out);
+        return ConvertNumber(spec, text, *out, exact);
       case CsvSpec::Kind::kCategorical:
-        return ConvertCategory(spec, text, out);
+        return ConvertCategory(spec, text, out, exact);
       case CsvSpec::Kind::kHashed:
-        *out = static_cast<float>(Fingerprint64(text) % spec.bins);
+        PutIndex(spec, Fingerprint64(text) % spec.bins, *out, exact);
         return absl::OkStatus();
       case CsvSpec::Kind::kCrossed:
         cross = FingerprintCat64(cross, Fingerprint64(text));
@@ -128,7 +151,7 @@ absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> f
         return absl::InternalError("a string is no number");
     }
   }
-  *out = static_cast<float>(cross % spec.bins);
+  PutIndex(spec, cross % spec.bins, *out, exact);
   return absl::OkStatus();
 }
 

@@ -31,6 +31,7 @@ struct CsvSpec {
   std::vector<CsvColumnName> columns;
   std::vector<size_t> fields;     // of a record, once bound
   size_t column = 0, offset = 0;  // of a batch, and in its row: set by CsvGroups
+  bool by_pattern = false;        // it is one of the columns that a name with a `*` matched
   std::optional<std::string> default_text;
   // kNumeric: (value - mean) / std.
   double mean = 0, std = 1;
@@ -53,9 +54,13 @@ std::vector<CsvSpec> ReadCsvSpecs(JsonFields& fields, const std::string& key,
                                   Problems& problems);
 
 // Reads vocabularies, finds the columns by `names` (of the header or the job) or number, and
-// replaces names with a `*` by the columns they match. Errors name the key, or the file.
+// replaces names with a `*` by the columns they match; "*" alone leaves out the columns that others
+// of the specs name. Errors name the key, or the file.
 absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, size_t fields,
                           const std::string& path, std::vector<CsvSpec>& specs);
+
+// Features that a pattern took in and that are the label or the weight, too, are left out again.
+void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features);
 
 // One column of a batch for each group, in order of their first spec. A group of one number has
 // shape () if `scalar`, otherwise (numbers). Every spec is told its place.
@@ -72,8 +77,9 @@ absl::StatusOr<std::string_view> CsvText(const CsvSpec& spec, size_t place,
                                          std::span<const std::string_view> fields,
                                          const MissingTexts& missing);
 
-// Writes spec.width() numbers. INVALID_ARGUMENT names the column, not the place.
+// Writes spec.width() numbers; a large whole number is listed in `exact`, too, unless that is null.
+// INVALID_ARGUMENT names the column, not the place.
 absl::Status ConvertCsv(const CsvSpec& spec, std::span<const std::string_view> fields,
-                        const MissingTexts& missing, float* out);
+                        const MissingTexts& missing, float* out, std::vector<ExactInteger>* exact);
 
 }  // namespace paracord

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/file_kind.h"
 #include "common/mix.h"
 #include "common/status_macros.h"
 #include "common/utf8.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr uint64_t kSkipLinesMax = 1000;
 constexpr size_t kHeaderBytes = 64 << 10;
+constexpr uint64_t kCountedMax = 1000;  // records that are looked at for warnings
 
 struct CsvOptions {
   std::vector<std::string> files;
@@ -32,13 +34,31 @@ struct CsvOptions {
   std::vector<CsvSpec> features, labels, weights;
 };
 
-void ReadDelimiter(JsonFields& fields, CsvDialect& dialect) {
+// A character, or none (null or "").
+void ReadMark(JsonFields& fields, const std::string& key, char& mark) {
+  const nlohmann::json* value = fields.FindValue(key);
+  std::string text;
+  if (value != nullptr && value->is_string()) text = value->get<std::string>();
+  if (value == nullptr && fields.Find(key) == nullptr) return;
+  const bool none = value == nullptr || value->is_null() || text.empty();
+  if ((value != nullptr && !value->is_null() && !value->is_string()) || text.size() > 1 ||
+      text == "\n" || text == "\r") {
+    return fields.Problem(key, "must be one character, or null for none");
+  }
+  mark = none ? '\0' : text[0];
+}
+
+void ReadDialect(JsonFields& fields, CsvDialect& dialect) {
+  ReadMark(fields, "quote", dialect.quote);
+  ReadMark(fields, "escape", dialect.escape);
   std::string text(1, dialect.delimiter);
   fields.String("delimiter", text);
-  if (text.size() != 1 || text == "\"" || text == "\n" || text == "\r") {
+  if (text.size() != 1 || text[0] == dialect.quote || text == "\n" || text == "\r") {
     return fields.Problem("delimiter", "must be one character, and no quote or end of line");
   }
   dialect.delimiter = text[0];
+  if (dialect.escape == dialect.delimiter) fields.Problem("escape", "is the delimiter, too");
+  fields.Bool("trim", dialect.trim);
 }
 
 absl::StatusOr<CsvOptions> ReadOptions(const DataSpec& spec) {
@@ -51,8 +71,7 @@ absl::StatusOr<CsvOptions> ReadOptions(const DataSpec& spec) {
   if (options.header && !options.columns.empty()) {
     fields.Problem("columns", "the header names them; say \"header\": false where there is none");
   }
-  ReadDelimiter(fields, options.dialect);
-  fields.Bool("trim", options.dialect.trim);
+  ReadDialect(fields, options.dialect);
   fields.Integer("skip_lines", 0, kSkipLinesMax, options.skip_lines);
   for (const std::string& text : ReadStrings(fields, "missing")) options.missing.push_back(text);
   options.features = ReadCsvSpecs(fields, "features", "input", /*oov_default=*/1, problems);
@@ -92,6 +111,9 @@ class CsvSource : public RowSource {
     index_.Recall(files, spec, paths);
     for (const std::string& path : paths) RETURN_IF_ERROR(AddFile(files, path));
     RETURN_IF_ERROR(index_.Keep());
+    if (options_.header && fields_ == 0) {
+      return absl::InvalidArgumentError(paths[0] + ": has no header");
+    }
     if (records() == 0) return absl::InvalidArgumentError(paths[0] + ": has no records");
     schema_.inputs = CsvGroups(options_.features, /*scalar=*/false);
     schema_.targets = CsvGroups(options_.labels, /*scalar=*/true);
@@ -111,6 +133,30 @@ class CsvSource : public RowSource {
   }
   std::string Where(uint64_t record) const override { return index_.Where(record); }
 
+  std::vector<std::string> Warnings() const override {
+    std::vector<std::string> warnings = RowSource::Warnings();
+    Count count;
+    count.known.resize(options_.features.size());
+    for (uint64_t record = 0; record < std::min(records(), kCountedMax); ++record) {
+      if (!CountOne(record, count)) break;
+    }
+    for (size_t i = 0; i < count.known.size(); ++i) {
+      const Known& known = count.known[i];
+      if (known.unknown == 0 || known.unknown < known.values) continue;
+      const CsvSpec& spec = options_.features[i];
+      warnings.push_back(absl::StrCat(spec.path, ": the vocabulary knows none of the first ",
+                                      known.values, " values, as ", Quoted(known.example),
+                                      "; all are one unknown word to the model"));
+    }
+    if (count.within > 0) {
+      warnings.push_back(absl::StrCat(
+          "quoted fields of the first records hold ", count.within, " ends of lines, first in ",
+          count.where, ", with what looks like records between them; where a quote is text, ",
+          "say \"quote\": null"));
+    }
+    return warnings;
+  }
+
  protected:
   absl::Status ReadRow(uint64_t record, const Row& row) const override {
     ASSIGN_OR_RETURN(FileCursor cursor, index_.Seek(record, cutter_));
@@ -118,17 +164,58 @@ class CsvSource : public RowSource {
     const absl::StatusOr<bool> more = cutter_.Next(cursor, fields);
     if (!more.ok()) return At(Where(record), more.status());
     if (!*more) return absl::DataLossError(Where(record) + ": the file has changed");
-    RETURN_IF_ERROR(Convert(record, options_.features, fields, row.inputs, row.strings));
-    RETURN_IF_ERROR(Convert(record, options_.labels, fields, row.targets, {}));
-    return Convert(record, options_.weights, fields, row.weights, {});
+    RETURN_IF_ERROR(Convert(record, options_.features, fields, row.inputs, &row));
+    RETURN_IF_ERROR(Convert(record, options_.labels, fields, row.targets, nullptr));
+    return Convert(record, options_.weights, fields, row.weights, nullptr);
   }
 
  private:
+  struct Known {
+    uint64_t values = 0, unknown = 0;
+    std::string example;
+  };
+  struct Count {
+    std::vector<Known> known;  // by feature
+    size_t within = 0;         // as LinesWithinFields has it
+    std::string where;
+  };
+
+  // False: the record cannot be read.
+  bool CountOne(uint64_t record, Count& count) const {
+    absl::StatusOr<FileCursor> cursor = index_.Seek(record, cutter_);
+    if (!cursor.ok()) return false;
+    CsvFields fields;
+    const absl::StatusOr<bool> more = cutter_.Next(*cursor, fields);
+    if (!more.ok() || !*more) return false;
+    const size_t within = LinesWithinFields(fields, options_.dialect.delimiter);
+    if (within > 0 && count.within == 0) count.where = Where(record);
+    count.within += within;
+    for (size_t i = 0; i < options_.features.size(); ++i) {
+      const CsvSpec& spec = options_.features[i];
+      if (spec.kind != CsvSpec::Kind::kCategorical) continue;
+      const auto text = CsvText(spec, 0, fields.values, options_.missing);
+      if (!text.ok()) continue;
+      Known& known = count.known[i];
+      ++known.values;
+      if (spec.vocabulary.contains(absl::string_view(text->data(), text->size()))) continue;
+      if (known.unknown++ == 0) known.example = std::string(*text);
+    }
+    return true;
+  }
+
   absl::Status AddFile(Files& files, const std::string& path) {
     ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
     const absl::StatusOr<uint64_t> start = TextBegin(*file);
     if (!start.ok()) return At(path, start.status());
     FileCursor cursor(*file, *start, file->size(), kHeaderBytes);
+    if (*start == file->size()) {
+      NoteFile(path, 0);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const std::string_view beginning, cursor.Peek(kFileKindBytes));
+    if (IsHtmlPage(beginning)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": is no CSV", FileKindHint(beginning)));
+    }
     const absl::Status skipped = SkipLines(cursor, options_.skip_lines);
     if (!skipped.ok()) return At(path, skipped);
     uint64_t begin = cursor.position();
@@ -138,8 +225,10 @@ class CsvSource : public RowSource {
     if (!found.ok()) {
       return At(path + (options_.header ? " header" : " row 0"), found.status());
     }
-    if (!*found && options_.header) return absl::InvalidArgumentError(path + ": has no header");
-    if (!*found) return absl::OkStatus();
+    if (!*found) {  // as systems write that make one file for each of their workers
+      NoteFile(path, 0);
+      return absl::OkStatus();
+    }
     for (const std::string_view name : first.values) {
       if (cursor.position() == file->size() && name.find('\r') != std::string_view::npos) {
         return absl::InvalidArgumentError(
@@ -153,7 +242,10 @@ class CsvSource : public RowSource {
     if (options_.header) begin = cursor.position();
     RETURN_IF_ERROR(BindOrCompare(files, path, first.values));
     cutter_.ExpectFields(fields_);
-    return index_.Add(path, std::move(file), begin, cutter_);
+    const uint64_t before = records();
+    RETURN_IF_ERROR(index_.Add(path, std::move(file), begin, cutter_));
+    NoteFile(path, records() - before);
+    return absl::OkStatus();
   }
 
   // The first file says which columns there are, the others must have the same.
@@ -180,7 +272,12 @@ class CsvSource : public RowSource {
       const absl::Status bound = BindCsvSpecs(files, options_.columns, fields_, path, *specs);
       if (!bound.ok()) problems.Add("", std::string(bound.message()));
     }
-    if (FieldsOf(options_.features) == FieldsOf(options_.labels)) return problems.ToStatus();
+    if (!problems.empty()) return problems.ToStatus();
+    if (FieldsOf(options_.features) == FieldsOf(options_.labels)) return absl::OkStatus();
+    const std::string pattern = options_.features[0].path;
+    LeaveOut(options_.labels, options_.features);
+    LeaveOut(options_.weights, options_.features);
+    if (options_.features.empty()) problems.Add(pattern, "matches no column but label and weight");
     for (const CsvSpec& label : options_.labels) {
       for (const CsvSpec& feature : options_.features) CheckApart(feature, label, problems);
     }
@@ -194,7 +291,7 @@ class CsvSource : public RowSource {
     return fields;
   }
 
-  // A pattern such as "*" takes the label in, too, and a model that is told it learns nothing.
+  // A model that is told the label learns nothing.
   static void CheckApart(const CsvSpec& feature, const CsvSpec& label, Problems& problems) {
     for (const size_t field : feature.fields) {
       if (std::find(label.fields.begin(), label.fields.end(), field) == label.fields.end())
@@ -205,17 +302,19 @@ class CsvSource : public RowSource {
     }
   }
 
+  // `inputs`: null where the specs are of no inputs, which alone have strings and exact numbers.
   absl::Status Convert(uint64_t record, const std::vector<CsvSpec>& specs, const CsvFields& fields,
-                       std::span<float* const> out, std::span<std::string* const> strings) const {
+                       std::span<float* const> out, const Row* inputs) const {
     for (const CsvSpec& spec : specs) {
       absl::Status converted;
       if (spec.kind == CsvSpec::Kind::kString) {
         const auto text = CsvText(spec, 0, fields.values, options_.missing);
-        if (text.ok()) strings[spec.column][spec.offset] = std::string(*text);
+        if (text.ok()) inputs->strings[spec.column][spec.offset] = std::string(*text);
         converted = text.status();
       } else {
-        float* const to = out[spec.column] + spec.offset;
-        converted = ConvertCsv(spec, fields.values, options_.missing, to);
+        converted =
+            ConvertCsv(spec, fields.values, options_.missing, out[spec.column] + spec.offset,
+                       inputs == nullptr ? nullptr : &inputs->exact[spec.column]);
       }
       if (!converted.ok()) return At(Where(record), converted);
     }

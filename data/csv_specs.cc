@@ -18,7 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr double kNumberMax = 1e300;
-constexpr uint64_t kBinsMax = uint64_t{1} << 24;  // indices are float32
+constexpr uint64_t kBinsMax = uint64_t{1} << 62;
+constexpr uint64_t kWordsMax = uint64_t{1} << 31;
+constexpr uint64_t kListedMax = uint64_t{1} << 24;  // words in the job itself
 constexpr size_t kCrossMax = 16;
 constexpr std::string_view kInputKey = "input";  // what features call their group
 
@@ -48,7 +50,7 @@ void ReadVocabulary(const json& list, const std::string& path, Problems& problem
       problems.Add(path, absl::StrCat("holds ", JsonExcerpt(word), " twice"));
     }
   };
-  if (!list.is_array() || list.empty() || list.size() > kBinsMax) {
+  if (!list.is_array() || list.empty() || list.size() > kListedMax) {
     return problems.Add(path, absl::StrCat("must be a list of words, is ", JsonExcerpt(list)));
   }
   for (const json& entry : list) {
@@ -146,10 +148,9 @@ class SpecReader {
 absl::Status LoadVocabulary(Files& files, CsvSpec& spec) {
   if (spec.vocabulary_file.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadWords(files, spec.vocabulary_file));
-  if (lines.size() > kBinsMax - spec.oov) {
+  if (lines.size() > kWordsMax) {
     return absl::InvalidArgumentError(absl::StrCat(spec.vocabulary_file, ": holds ", lines.size(),
-                                                   " words, more than ", kBinsMax - spec.oov,
-                                                   ", of which float32 can tell the numbers"));
+                                                   " words, more than ", kWordsMax));
   }
   for (const std::string& line : lines) {
     spec.vocabulary_fingerprint = Mix64(spec.vocabulary_fingerprint, line);
@@ -186,17 +187,32 @@ absl::StatusOr<size_t> FindColumn(const CsvColumnName& column,
       names.empty() ? "; its columns have no names, see `columns`" : NearestHint(name, known)));
 }
 
-// One numeric spec for each column that matches; the spec itself if it is no pattern.
-std::vector<CsvSpec> Expanded(const CsvSpec& spec, const std::vector<std::string>& names) {
+bool NamesColumn(const CsvColumnName& column, const std::string& name, size_t number) {
+  return column.number.has_value() ? *column.number == number : column.name == name;
+}
+
+// One spec for each column that matches; the spec itself if it is no pattern.
+std::vector<CsvSpec> Expanded(const CsvSpec& spec, const std::vector<CsvSpec>& all,
+                              const std::vector<std::string>& names, size_t fields) {
   const std::string& wanted = spec.columns[0].name;
   const bool pattern = spec.kind != CsvSpec::Kind::kCrossed && spec.columns.size() == 1 &&
                        wanted.find('*') != std::string::npos &&
                        std::find(names.begin(), names.end(), wanted) == names.end();
+  if (!pattern || (names.empty() && wanted != "*")) return {spec};
   std::vector<CsvSpec> specs;
-  for (const std::string& name : names) {
-    if (!pattern || fnmatch(wanted.c_str(), name.c_str(), 0) != 0) continue;
+  for (size_t i = 0; i < fields; ++i) {
+    const std::string name = names.empty() ? "" : names[i];
+    if (fnmatch(wanted.c_str(), name.c_str(), 0) != 0) continue;
+    const bool named =
+        wanted == "*" && std::ranges::any_of(all, [&](const CsvSpec& other) {
+          return std::ranges::any_of(other.columns, [&](const CsvColumnName& column) {
+            return NamesColumn(column, name, i);
+          });
+        });
+    if (named) continue;
     specs.push_back(spec);
-    specs.back().columns = {{name, std::nullopt}};
+    specs.back().by_pattern = true;
+    specs.back().columns = {names.empty() ? CsvColumnName{"", i} : CsvColumnName{name, {}}};
   }
   if (specs.empty()) specs.push_back(spec);
   return specs;
@@ -235,7 +251,7 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
   Problems problems;
   for (CsvSpec& spec : specs) {
     RETURN_IF_ERROR(LoadVocabulary(files, spec));
-    for (CsvSpec& each : Expanded(spec, names)) {
+    for (CsvSpec& each : Expanded(spec, specs, names, fields)) {
       for (const CsvColumnName& column : each.columns) {
         const auto at = FindColumn(column, names, fields, path, each.path);
         if (at.ok()) each.fields.push_back(*at);
@@ -246,6 +262,14 @@ absl::Status BindCsvSpecs(Files& files, const std::vector<std::string>& names, s
   }
   specs = std::move(bound);
   return problems.ToStatus();
+}
+
+void LeaveOut(const std::vector<CsvSpec>& others, std::vector<CsvSpec>& features) {
+  std::erase_if(features, [&](const CsvSpec& feature) {
+    return feature.by_pattern && std::ranges::any_of(others, [&](const CsvSpec& other) {
+             return std::ranges::find(other.fields, feature.fields[0]) != other.fields.end();
+           });
+  });
 }
 
 }  // namespace paracord

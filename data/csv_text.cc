@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kPeekBytes = 512;
 constexpr size_t kRecordBytesMax = 16 << 20;
 
+constexpr std::string_view kNull = "\\N";  // as databases write what is missing; no escaped N
+
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
 std::string_view Trimmed(std::string_view text) {
@@ -30,7 +32,7 @@ class Parser {
     fields_.owned.clear();
     while (true) {
       if (dialect_.trim) SkipBlanks();
-      if (at_ < text_.size() && text_[at_] == '"') {
+      if (dialect_.quote != 0 && at_ < text_.size() && text_[at_] == dialect_.quote) {
         RETURN_IF_ERROR(ReadQuoted());
       } else {
         ReadPlain();
@@ -48,34 +50,57 @@ class Parser {
   // Up to a delimiter, the end of the line or of the text.
   void ReadPlain() {
     const size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] != dialect_.delimiter && text_[at_] != '\n') ++at_;
+    bool escaped = false;
+    while (at_ < text_.size() && text_[at_] != dialect_.delimiter && text_[at_] != '\n') {
+      if (dialect_.escape != 0 && text_[at_] == dialect_.escape && at_ + 1 < text_.size()) {
+        escaped = true;
+        ++at_;
+      }
+      ++at_;
+    }
     std::string_view field = text_.substr(begin, at_ - begin);
     const bool ends_line = at_ == text_.size() ? at_end_ : text_[at_] == '\n';
     if (ends_line && field.ends_with('\r')) field.remove_suffix(1);
-    fields_.values.push_back(dialect_.trim ? Trimmed(field) : field);
+    if (dialect_.trim) field = Trimmed(field);
+    if (escaped && field != kNull) field = Unescaped(field, /*quoted=*/false);
+    fields_.values.push_back(field);
   }
 
   absl::Status ReadQuoted() {
-    size_t begin = ++at_;
-    std::string* owned = nullptr;
-    while (true) {
-      const size_t quote = text_.find('"', at_);
-      if (quote == std::string_view::npos) {
-        at_ = text_.size();
-        if (at_end_) return absl::InvalidArgumentError("a quote is not closed");
-        return absl::OkStatus();
+    const size_t begin = ++at_;
+    bool special = false;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (dialect_.escape != 0 && c == dialect_.escape && c != dialect_.quote) {
+        special = true;
+        at_ += 2;
+        continue;
       }
-      at_ = quote + 1;
-      if (at_ == text_.size() || text_[at_] != '"') break;
       ++at_;
-      if (owned == nullptr) owned = &fields_.owned.emplace_back();
-      owned->append(text_.substr(begin, at_ - 1 - begin));
-      begin = at_;
+      if (c != dialect_.quote) continue;
+      if (at_ == text_.size() || text_[at_] != dialect_.quote) {
+        const std::string_view field = text_.substr(begin, at_ - 1 - begin);
+        fields_.values.push_back(special ? Unescaped(field, /*quoted=*/true) : field);
+        return AfterQuote();
+      }
+      special = true;
+      ++at_;
     }
-    const std::string_view rest = text_.substr(begin, at_ - 1 - begin);
-    if (owned != nullptr) owned->append(rest);
-    fields_.values.push_back(owned != nullptr ? std::string_view(*owned) : rest);
-    return AfterQuote();
+    at_ = text_.size();
+    if (at_end_) return absl::InvalidArgumentError("a quote is not closed");
+    return absl::OkStatus();
+  }
+
+  // Without the characters that only say that the next one is text.
+  std::string_view Unescaped(std::string_view field, bool quoted) {
+    std::string& text = fields_.owned.emplace_back();
+    for (size_t i = 0; i < field.size(); ++i) {
+      const bool escape = dialect_.escape != 0 && field[i] == dialect_.escape;
+      const bool doubled = quoted && field[i] == dialect_.quote;
+      if ((escape || doubled) && i + 1 < field.size()) ++i;
+      text.push_back(field[i]);
+    }
+    return text;
   }
 
   absl::Status AfterQuote() {
@@ -109,6 +134,27 @@ class Parser {
 absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, bool at_end, CsvDialect dialect,
                                       CsvFields& fields) {
   return Parser(text, at_end, dialect, fields).Parse();
+}
+
+size_t LinesWithinFields(const CsvFields& fields, char delimiter) {
+  const size_t wanted = fields.values.size();
+  size_t found = 0;
+  for (size_t i = 0; i < wanted; ++i) {
+    const std::string_view field = fields.values[i];
+    if (field.find('\n') == std::string_view::npos) continue;
+    // The first line has the fields before this one, too, and the last line those behind it.
+    size_t columns = i, lines = 0;
+    bool records = true;
+    for (const char c : field) {
+      if (c == delimiter) ++columns;
+      if (c != '\n') continue;
+      records = records && columns + 1 == wanted;
+      columns = 0;
+      ++lines;
+    }
+    if (records && columns + wanted - i == wanted) found += lines;
+  }
+  return found;
 }
 
 absl::StatusOr<bool> CsvCutter::Next(FileCursor& cursor, CsvFields& fields) const {

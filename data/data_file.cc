@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/byte_stream.h"
 #include "data/kept_open.h"
@@ -13,12 +14,6 @@ namespace paracord {
 namespace {
 
 constexpr size_t kStepBytes = 1 << 20;
-
-// How files begin that no text is, and that only others can unpack.
-constexpr std::pair<std::string_view, const char*> kPacked[] = {{"PK\x03\x04", "zip"},
-                                                                {"\xfd\x37zXZ", "xz"},
-                                                                {"BZh91AY&", "bzip2"},
-                                                                {"\x28\xb5\x2f\xfd", "zstd"}};
 
 class UnpackedFile : public ReadFile {
  public:
@@ -70,17 +65,15 @@ absl::StatusOr<std::unique_ptr<ReadFile>> OpenDataFile(Files& files, const std::
 }
 
 absl::StatusOr<uint64_t> TextBegin(const ReadFile& file) {
-  char start[8] = {};
-  RETURN_IF_ERROR(
-      file.ReadAt(0, std::span(start).first(std::min<size_t>(file.size(), sizeof start))));
-  const std::string_view text(start, sizeof start);
+  std::string start(std::min<uint64_t>(file.size(), kFileKindBytes), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, start));
+  const std::string_view text = start;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
   }
-  for (const auto& [magic, packer] : kPacked) {
-    if (!text.starts_with(magic)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("is packed by ", packer, "; unpack it, or pack it with gzip instead"));
+  const std::string kind = text.empty() || IsHtmlPage(text) ? "" : FileKind(text);
+  if (!kind.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("is no text: it is ", kind));
   }
   return text.starts_with("\xef\xbb\xbf") ? 3 : 0;
 }

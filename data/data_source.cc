@@ -90,6 +90,22 @@ std::string Where(const Batch& batch, size_t example) {
              : absl::StrCat("example ", example, " of the batch");
 }
 
+std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& out) {
+  const std::vector<float>& values = column.values;
+  out.resize(values.size());
+  auto exact = column.exact.begin();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (exact != column.exact.end() && exact->element == i) {
+      out[i] = (exact++)->value;
+    } else if (std::abs(values[i]) < static_cast<float>(kExactBelow)) {
+      out[i] = static_cast<int64_t>(values[i]);
+    } else {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string FirstNotFinite(const Batch& batch) {
   for (const auto& [what, columns] :
        {std::pair("input", &batch.inputs), std::pair("target", &batch.targets),

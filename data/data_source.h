@@ -3,9 +3,11 @@
 // prepared on a thread of their own.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,16 +18,47 @@
 
 namespace paracord {
 
+// float32 tells all whole numbers below this one apart, and of larger ones only some.
+constexpr int64_t kExactBelow = int64_t{1} << 24;
+
+// A whole number of a column whose size is kExactBelow or more.
+struct ExactInteger {
+  size_t element = 0;  // of the column's values
+  int64_t value = 0;
+  bool operator==(const ExactInteger&) const = default;
+};
+
 // Some examples, row-major. Inputs and targets by name ("" when there is just one).
 struct Column {
   std::string name;
   std::vector<uint64_t> shape;  // of one example, without the batch
   std::vector<float> values;    // examples x shape
   // True: strings, not values, for inputs of preprocessing layers. An input of whole numbers may be
-  // given so too, as decimal text: float32 has them up to 2^24 only.
+  // given so too, as decimal text.
   bool text = false;
   std::vector<std::string> strings = {};  // examples x shape
+  // The large whole numbers among the values, by element, where the reader knows them to the last
+  // digit: ids go from a file to the layer that looks them up without becoming other ids. A large
+  // value that is not listed here was never exact (a float32 of the file).
+  std::vector<ExactInteger> exact = {};
 };
+
+// Lists `value` among the exact ones of a column if float32 may lack it. Elements are given in
+// ascending order.
+inline void KeepExact(size_t element, int64_t value, std::vector<ExactInteger>& exact) {
+  if (value >= kExactBelow || value <= -kExactBelow) exact.push_back({element, value});
+}
+
+// Whether a number of a file that has it as float64, or as decimal text read as such, is whole and
+// known to the last digit.
+inline bool IsExactInteger(double value) {
+  return std::abs(value) <= 9007199254740992.0 && value == std::trunc(value);
+}
+
+// The values of a column of numbers as whole numbers, cut off towards zero, and exact where
+// `exact` has them. The element of the first value that cannot be told, because it is large and no
+// exact number, or is not finite; nothing if all can.
+std::optional<size_t> WholeNumbers(const Column& column, std::vector<int64_t>& out);
 
 class DataSource;
 
@@ -67,6 +100,9 @@ class DataSource {
   virtual std::string Where(uint64_t record) const = 0;
   // What people want to know besides ("vocabulary of 67"); may be empty.
   virtual std::string Describe() const { return ""; }
+  // What is no error and still surely not what people expect, a line each: files that are left out,
+  // values that no vocabulary knows.
+  virtual std::vector<std::string> Warnings() const { return {}; }
 };
 
 // How many records of this schema to look at together: fewer where they are large, at least one.

@@ -1,6 +1,8 @@
 #include "data/example_writer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -38,13 +40,49 @@ uint64_t SizeOf(const Column& column) {
   return size;
 }
 
-void AddExample(const Batch& batch, size_t example, ExampleBuilder& builder) {
+// The inputs that are written as integers, by name: those that hold one that float32 lacks.
+using WholeInputs = std::set<std::string>;
+
+// Notes inputs that are not among `whole` and have to be.
+bool FindWhole(const Batch& batch, WholeInputs& whole) {
+  bool found = false;
+  for (const Column& column : batch.inputs) {
+    if (!column.exact.empty()) found = whole.insert(column.name).second || found;
+  }
+  return found;
+}
+
+absl::Status WholeColumns(const Batch& batch, const WholeInputs& whole,
+                          std::map<std::string, std::vector<int64_t>>& numbers) {
+  for (const Column& column : batch.inputs) {
+    if (!whole.contains(column.name)) continue;
+    const auto is_part = [](float value) { return value != std::trunc(value); };
+    auto bad = std::ranges::find_if(column.values, is_part) - column.values.begin();
+    if (const auto unknown = WholeNumbers(column, numbers[column.name])) {
+      bad = std::min(bad, static_cast<std::ptrdiff_t>(*unknown));
+    }
+    if (static_cast<size_t>(bad) == column.values.size()) continue;
+    const size_t example = static_cast<size_t>(bad) * batch.examples / column.values.size();
+    return absl::InvalidArgumentError(
+        absl::StrCat(Where(batch, example), ": input \"", column.name, "\" is ",
+                     column.values[static_cast<size_t>(bad)],
+                     " here, and elsewhere a whole number beyond 2^24; "
+                     "a list of an example holds either integers or floats"));
+  }
+  return absl::OkStatus();
+}
+
+void AddExample(const Batch& batch, size_t example,
+                const std::map<std::string, std::vector<int64_t>>& whole, ExampleBuilder& builder) {
   for (const Kind& kind : kKinds) {
     for (const Column& column : batch.*kind.columns) {
       const auto n = static_cast<size_t>(SizeOf(column));
       const std::string name = NameOf(kind, column);
+      const auto numbers = kind.columns == &Batch::inputs ? whole.find(column.name) : whole.end();
       if (column.text) {
         builder.Texts(name, std::span(column.strings).subspan(example * n, n));
+      } else if (numbers != whole.end()) {
+        builder.Ints(name, std::span(numbers->second).subspan(example * n, n));
       } else {
         builder.Floats(name, std::span(column.values).subspan(example * n, n));
       }
@@ -73,7 +111,8 @@ absl::StatusOr<json> ExamplesSpec(const Batch& schema, const std::string& path) 
   return spec;
 }
 
-absl::Status WriteExamples(const DataSource& source, TfRecordWriter& writer) {
+absl::StatusOr<bool> WriteExamples(const DataSource& source, WholeInputs& whole,
+                                   TfRecordWriter& writer) {
   uint64_t values = 1;
   for (const Kind& kind : kKinds) {
     for (const Column& column : source.schema().*kind.columns) values += SizeOf(column);
@@ -81,18 +120,21 @@ absl::Status WriteExamples(const DataSource& source, TfRecordWriter& writer) {
   const uint64_t at_once = std::clamp<uint64_t>(kValuesMax / values, 1, kRecordsMax);
   Batch batch;
   ExampleBuilder builder;
+  std::map<std::string, std::vector<int64_t>> numbers;
   for (uint64_t record = 0; record < source.records();) {
     std::vector<uint64_t> some;
     while (some.size() < at_once && record < source.records()) some.push_back(record++);
     RETURN_IF_ERROR(source.Read(some, batch));
     const std::string bad = FirstNotFinite(batch);
     if (!bad.empty()) return absl::InvalidArgumentError(bad);
+    if (FindWhole(batch, whole)) return false;
+    RETURN_IF_ERROR(WholeColumns(batch, whole, numbers));
     for (size_t example = 0; example < some.size(); ++example) {
-      AddExample(batch, example, builder);
+      AddExample(batch, example, numbers, builder);
       RETURN_IF_ERROR(writer.Append(builder.Take()));
     }
   }
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace paracord

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/image_jpeg.h"
 
@@ -109,7 +110,8 @@ absl::Status CheckPixels(uint64_t height, uint64_t width, uint64_t pixels_max) {
 }
 
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, uint32_t channels, uint64_t pixels_max) {
-  absl::StatusOr<Image> image = absl::InvalidArgumentError("is neither JPEG nor PNG");
+  absl::StatusOr<Image> image = absl::InvalidArgumentError(
+      absl::StrCat("is neither JPEG nor PNG", FileKindHint(bytes.substr(0, kFileKindBytes))));
   if (bytes.starts_with("\xff\xd8\xff")) {
     image = DecodeJpeg(bytes, channels, pixels_max);
   } else if (bytes.starts_with("\x89PNG\r\n\x1a\n")) {

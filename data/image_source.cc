@@ -1,6 +1,7 @@
 #include "data/image_source.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,12 @@ bool IsImageName(const std::string& name) {
          (lower.ends_with(".jpg") || lower.ends_with(".jpeg") || lower.ends_with(".png"));
 }
 
+// ".gif" of "a.GIF".
+std::string EndingOf(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "no ending" : absl::AsciiStrToLower(name.substr(dot));
+}
+
 class ImageSource : public RowSource {
  public:
   ImageSource(Files& files, ImageOptions options) : files_(files), options_(std::move(options)) {}
@@ -101,6 +108,19 @@ class ImageSource : public RowSource {
   }
   std::string Where(uint64_t record) const override { return entries_[record].path; }
   std::string Describe() const override { return absl::StrCat(classes_.size(), " classes"); }
+  std::vector<std::string> Warnings() const override {
+    if (left_out_.empty()) return {};
+    std::string kinds;
+    uint64_t all = 0;
+    for (const auto& [ending, count] : left_out_) {
+      absl::StrAppend(&kinds, kinds.empty() ? "" : ", ", count, " of ", ending);
+      all += count;
+    }
+    return {absl::StrCat(
+        all, all == 1 ? " file in the class folders is" : " files in the class folders are",
+        " left out (", kinds, "): .jpg, .jpeg and .png are read; save other ",
+        "images as one of these")};
+  }
 
  protected:
   absl::Status ReadRow(uint64_t record, const Row& row) const override {
@@ -141,7 +161,10 @@ class ImageSource : public RowSource {
       if (beside || name[0] == '.') continue;
       RETURN_IF_ERROR(names.status());
       for (const std::string& image : *names) {
-        if (!IsImageName(image)) continue;
+        if (!IsImageName(image)) {
+          if (image[0] != '.') ++left_out_[EndingOf(image)];
+          continue;
+        }
         entries_.push_back({absl::StrCat(folder, "/", image), static_cast<uint32_t>(found.size())});
       }
       found.push_back(name);
@@ -187,6 +210,7 @@ class ImageSource : public RowSource {
   const ImageOptions options_;
   std::vector<std::string> classes_;
   std::vector<Entry> entries_;
+  std::map<std::string, uint64_t> left_out_;  // files, by ending
   uint64_t fingerprint_ = 0;
 };
 

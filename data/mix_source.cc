@@ -50,6 +50,15 @@ class MixSource : public DataSource {
     const DataSource& source = *sources_[place.source].source;
     return source.Where(place.index % source.records());
   }
+  std::vector<std::string> Warnings() const override {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      for (const std::string& line : sources_[i].source->Warnings()) {
+        all.push_back(absl::StrCat("mix[", i, "]: ", line));
+      }
+    }
+    return all;
+  }
   std::string Describe() const override {
     std::string text = "of";
     for (size_t i = 0; i < sources_.size(); ++i) {
@@ -97,11 +106,15 @@ class MixSource : public DataSource {
     batch.source = this;
     batch.records.assign(records.begin(), records.end());
     Batch part;
+    for (Column& column : batch.inputs) column.exact.clear();
     for (const auto& [key, group] : groups) {
       RETURN_IF_ERROR(read(*sources_[key.first].source, group.records, key.second, part));
       Scatter(part.inputs, group.places, records.size(), batch.inputs);
       Scatter(part.targets, group.places, records.size(), batch.targets);
       Scatter(part.weights, group.places, records.size(), batch.weights);
+    }
+    for (Column& column : batch.inputs) {
+      std::ranges::sort(column.exact, {}, &ExactInteger::element);
     }
     return absl::OkStatus();
   }
@@ -126,6 +139,10 @@ class MixSource : public DataSource {
       to[i].text = from[i].text;
       ScatterOne(from[i].values, places, examples, size, to[i].values);
       ScatterOne(from[i].strings, places, examples, size, to[i].strings);
+      for (const ExactInteger& each : from[i].exact) {
+        const size_t element = places[each.element / size] * size + each.element % size;
+        to[i].exact.push_back({element, each.value});
+      }
     }
   }
 

@@ -31,6 +31,7 @@ class PartSource : public DataSource {
   const Batch& schema() const override { return whole_->schema(); }
   std::string Where(uint64_t record) const override { return whole_->Where(InWhole(record)); }
   std::string Describe() const override { return whole_->Describe(); }
+  std::vector<std::string> Warnings() const override { return whole_->Warnings(); }
 
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> in_whole, AllInWhole(records));

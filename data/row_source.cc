@@ -15,25 +15,33 @@ struct Walk {
   std::vector<float*> at;
   std::vector<std::string*> strings;
   std::vector<size_t> step;
+  std::vector<std::vector<ExactInteger>> exact;  // of the record
 
   Walk(const std::vector<Column>& schema, size_t examples, std::vector<Column>& columns) {
     columns.resize(schema.size());
+    exact.resize(schema.size());
     for (size_t i = 0; i < schema.size(); ++i) {
       columns[i].name = schema[i].name;
       columns[i].shape = schema[i].shape;
       step.push_back(std::accumulate(schema[i].shape.begin(), schema[i].shape.end(), size_t{1},
                                      std::multiplies<>()));
       columns[i].text = schema[i].text;
+      columns[i].exact.clear();
       columns[i].values.resize(schema[i].text ? 0 : examples * step.back());
       columns[i].strings.resize(schema[i].text ? examples * step.back() : 0);
       at.push_back(schema[i].text ? nullptr : columns[i].values.data());
       strings.push_back(schema[i].text ? columns[i].strings.data() : nullptr);
     }
   }
-  void Next() {
+  // Goes on to the record after number `record` of the batch.
+  void Next(size_t record, std::vector<Column>& columns) {
     for (size_t i = 0; i < at.size(); ++i) {
       if (at[i] != nullptr) at[i] += step[i];
       if (strings[i] != nullptr) strings[i] += step[i];
+      for (const ExactInteger& each : exact[i]) {
+        columns[i].exact.push_back({record * step[i] + each.element, each.value});
+      }
+      exact[i].clear();
     }
   }
 };
@@ -47,15 +55,17 @@ absl::Status RowSource::Read(std::span<const uint64_t> records, Batch& batch) co
   Walk inputs(schema_.inputs, records.size(), batch.inputs);
   Walk targets(schema_.targets, records.size(), batch.targets);
   Walk weights(schema_.weights, records.size(), batch.weights);
-  for (const uint64_t record : records) {
+  for (size_t i = 0; i < records.size(); ++i) {
+    const uint64_t record = records[i];
     if (record >= this->records()) {
       return absl::OutOfRangeError(
           absl::StrCat("record ", record, ": there are only ", this->records(), " records"));
     }
-    RETURN_IF_ERROR(ReadRow(record, {inputs.at, targets.at, weights.at, inputs.strings}));
-    inputs.Next();
-    targets.Next();
-    weights.Next();
+    RETURN_IF_ERROR(
+        ReadRow(record, {inputs.at, targets.at, weights.at, inputs.strings, inputs.exact}));
+    inputs.Next(i, batch.inputs);
+    targets.Next(i, batch.targets);
+    weights.Next(i, batch.weights);
   }
   return absl::OkStatus();
 }
@@ -72,6 +82,14 @@ absl::Status RowSource::CheckFirst(uint64_t count) const {
     some.clear();
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> RowSource::Warnings() const {
+  if (without_records_.empty()) return {};
+  const size_t count = without_records_.size();
+  return {absl::StrCat(count, count == 1 ? " file has" : " files have",
+                       " no records and add nothing: ", without_records_[0],
+                       count == 1 ? "" : ", ...")};
 }
 
 }  // namespace paracord

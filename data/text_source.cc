@@ -184,7 +184,9 @@ class TextSource : public RowSource {
       ASSIGN_OR_RETURN(std::unique_ptr<ReadFile> file, OpenDataFile(files, path));
       const absl::StatusOr<uint64_t> begin = TextBegin(*file);
       if (!begin.ok()) return At(path, begin.status());
+      const uint64_t before = records();
       RETURN_IF_ERROR(index_.Add(path, std::move(file), *begin, cutter()));
+      NoteFile(path, records() - before);
     }
     RETURN_IF_ERROR(index_.Keep());
     if (records() == 0) {

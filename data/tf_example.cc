@@ -11,7 +11,6 @@ namespace {
 
 // Of protobuf's encoding: a field is a varint tag, number << 3 | wire type, and a value.
 constexpr int kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5;
-constexpr int64_t kExactMax = 1 << 24;  // integers beyond skip values in float32
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("is not a tf.train.Example: ", what));
@@ -70,29 +69,19 @@ class Fields {
   std::string_view bytes_;
 };
 
-absl::Status WrongCount(size_t count, size_t wanted) {
-  return absl::InvalidArgumentError(absl::StrCat("has ", count, " values instead of ", wanted));
-}
-
 // Collects numbers, however many come.
 class Sink {
  public:
-  explicit Sink(std::span<float> out) : out_(out) {}
+  Sink(std::span<float> out, size_t first, std::vector<ExactInteger>& exact)
+      : out_(out), first_(first), exact_(exact) {}
 
   void Float(std::string_view bytes) { Put(LoadRaw<float>(bytes)); }
   void Int(uint64_t bits) {
     const auto value = static_cast<int64_t>(bits);
-    if (value > kExactMax || value < -kExactMax) inexact_ = true;
+    if (count_ < out_.size()) KeepExact(first_ + count_, value, exact_);
     Put(static_cast<float>(value));
   }
-  absl::Status Result() const {
-    if (count_ != out_.size()) return WrongCount(count_, out_.size());
-    if (inexact_) {
-      return absl::InvalidArgumentError(
-          "holds a whole number beyond 2^24, which float32 cannot tell apart");
-    }
-    return absl::OkStatus();
-  }
+  size_t count() const { return count_; }
 
  private:
   void Put(float value) {
@@ -100,27 +89,21 @@ class Sink {
     ++count_;
   }
   std::span<float> out_;
+  const size_t first_;
+  std::vector<ExactInteger>& exact_;
   size_t count_ = 0;
-  bool inexact_ = false;
 };
 
 // The same as text.
 class TextSink {
  public:
-  explicit TextSink(std::span<std::string> out) : out_(out) {}
+  explicit TextSink(std::vector<std::string>& out) : out_(out) {}
 
   void Int(uint64_t bits) { Text(std::to_string(static_cast<int64_t>(bits))); }
-  void Text(std::string_view text) {
-    if (count_ < out_.size()) out_[count_].assign(text);
-    ++count_;
-  }
-  absl::Status Result() const {
-    return count_ == out_.size() ? absl::OkStatus() : WrongCount(count_, out_.size());
-  }
+  void Text(std::string_view text) { out_.emplace_back(text); }
 
  private:
-  std::span<std::string> out_;
-  size_t count_ = 0;
+  std::vector<std::string>& out_;
 };
 
 absl::Status ReadFloats(const Fields::Field& field, Sink& sink) {
@@ -173,7 +156,46 @@ absl::Status ParseFeatures(std::string_view bytes, std::vector<ExampleFeature>& 
       if (field.number == 1) feature.name = field.bytes;
       if (field.number == 2) RETURN_IF_ERROR(ParseFeature(field.bytes, feature));
     }
-    out.push_back(feature);
+    out.push_back(std::move(feature));
+  }
+  return absl::OkStatus();
+}
+
+// message FeatureList { repeated Feature feature = 1; }, whose lists become one list.
+absl::Status ParseFeatureList(std::string_view bytes, ExampleFeature& out) {
+  out.joined = std::make_unique<std::string>();
+  Fields fields(bytes);
+  while (!fields.done()) {
+    ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
+    if (field.number != 1 || field.wire != kLength) continue;
+    ExampleFeature step;
+    RETURN_IF_ERROR(ParseFeature(field.bytes, step));
+    if (step.kind == ExampleFeature::Kind::kNone) continue;
+    if (out.kind != ExampleFeature::Kind::kNone && out.kind != step.kind) {
+      return Malformed("the steps of a feature list are of several types");
+    }
+    out.kind = step.kind;
+    out.joined->append(step.list);
+  }
+  out.list = *out.joined;
+  return absl::OkStatus();
+}
+
+// message FeatureLists { map<string, FeatureList> feature_list = 1; }
+absl::Status ParseFeatureLists(std::string_view bytes, std::vector<ExampleFeature>& out) {
+  Fields fields(bytes);
+  while (!fields.done()) {
+    ASSIGN_OR_RETURN(const Fields::Field entry, fields.Next());
+    if (entry.number != 1 || entry.wire != kLength) continue;
+    ExampleFeature feature;
+    Fields pair(entry.bytes);
+    while (!pair.done()) {
+      ASSIGN_OR_RETURN(const Fields::Field field, pair.Next());
+      if (field.wire != kLength) continue;
+      if (field.number == 1) feature.name = field.bytes;
+      if (field.number == 2) RETURN_IF_ERROR(ParseFeatureList(field.bytes, feature));
+    }
+    out.push_back(std::move(feature));
   }
   return absl::OkStatus();
 }
@@ -191,30 +213,32 @@ absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>&
   Fields fields(example);
   while (!fields.done()) {
     ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
-    if (field.number != 1 || field.wire != kLength) continue;
-    RETURN_IF_ERROR(ParseFeatures(field.bytes, features));
+    if (field.wire != kLength) continue;
+    if (field.number == 1) RETURN_IF_ERROR(ParseFeatures(field.bytes, features));
+    if (field.number == 2) RETURN_IF_ERROR(ParseFeatureLists(field.bytes, features));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadNumbers(const ExampleFeature& feature, std::span<float> out) {
+absl::StatusOr<size_t> ReadNumbers(const ExampleFeature& feature, std::span<float> out,
+                                   size_t first, std::vector<ExactInteger>& exact) {
   const bool floats = feature.kind == ExampleFeature::Kind::kFloat;
   if (!floats && feature.kind != ExampleFeature::Kind::kInt64) {
     return absl::InvalidArgumentError(feature.kind == ExampleFeature::Kind::kBytes
                                           ? "holds bytes; say which dtype they are"
                                           : "holds no values");
   }
-  Sink sink(out);
+  Sink sink(out, first, exact);
   Fields fields(feature.list);
   while (!fields.done()) {
     ASSIGN_OR_RETURN(const Fields::Field field, fields.Next());
     if (field.number != 1) continue;
     RETURN_IF_ERROR(floats ? ReadFloats(field, sink) : ReadInts(field, sink));
   }
-  return sink.Result();
+  return sink.count();
 }
 
-absl::Status ReadTexts(const ExampleFeature& feature, std::span<std::string> out) {
+absl::Status ReadTexts(const ExampleFeature& feature, std::vector<std::string>& out) {
   const bool ints = feature.kind == ExampleFeature::Kind::kInt64;
   if (!ints && feature.kind != ExampleFeature::Kind::kBytes) {
     return absl::InvalidArgumentError("holds neither strings nor integers");
@@ -230,7 +254,7 @@ absl::Status ReadTexts(const ExampleFeature& feature, std::span<std::string> out
       sink.Text(field.bytes);
     }
   }
-  return sink.Result();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string_view> ReadBytes(const ExampleFeature& feature) {

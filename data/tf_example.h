@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/data_source.h"
 
 namespace paracord {
 
@@ -18,18 +20,23 @@ struct ExampleFeature {
   std::string_view name;
   Kind kind = Kind::kNone;
   std::string_view list;  // the encoded BytesList, FloatList or Int64List
+  // Of a tf.train.SequenceExample's feature_lists: the lists of all steps, one after the other,
+  // which is what `list` points to.
+  std::unique_ptr<std::string> joined;
 };
 
-// Replaces `features`, whose views point into `example`. INVALID_ARGUMENT says what is wrong, not
+// Replaces `features`, whose views point into `example`; of a tf.train.SequenceExample these are
+// the features of its context and its feature_lists. INVALID_ARGUMENT says what is wrong, not
 // where.
 absl::Status ParseExample(std::string_view example, std::vector<ExampleFeature>& features);
 
-// The numbers of a float or int64 list; INVALID_ARGUMENT if there are not out.size() of them, or
-// one is an integer that float32 cannot hold.
-absl::Status ReadNumbers(const ExampleFeature& feature, std::span<float> out);
-// The strings of a bytes list, or the integers of an int64 list as decimal text; INVALID_ARGUMENT
-// if there are not out.size() of them.
-absl::Status ReadTexts(const ExampleFeature& feature, std::span<std::string> out);
+// How many numbers a float or int64 list has; the first of them go to `out`, as many as there is
+// room for. Large whole numbers of an int64 list are listed in `exact`, too, from element `first`
+// on.
+absl::StatusOr<size_t> ReadNumbers(const ExampleFeature& feature, std::span<float> out,
+                                   size_t first, std::vector<ExactInteger>& exact);
+// Appends the strings of a bytes list, or the integers of an int64 list as decimal text.
+absl::Status ReadTexts(const ExampleFeature& feature, std::vector<std::string>& out);
 // The only string of a bytes list.
 absl::StatusOr<std::string_view> ReadBytes(const ExampleFeature& feature);
 

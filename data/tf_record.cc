@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "storage/tf_record_writer.h"
 
@@ -46,7 +47,10 @@ absl::StatusOr<bool> TfRecordCutter::Next(FileCursor& cursor, std::string_view& 
   if (text.size() < kHeadBytes) return Damaged("the file ends inside the record's length");
   const auto length = LoadRaw<uint64_t>(text);
   if (!IsLength(text)) {
-    return Damaged("the checksum of the record's length is wrong");
+    ASSIGN_OR_RETURN(text, cursor.Peek(kFileKindBytes));
+    const bool first = cursor.position() == 0;
+    return Damaged("the checksum of the record's length is wrong" +
+                   (first ? FileKindHint(text) : ""));
   }
   if (length > kDataBytesMax) {
     return Damaged(

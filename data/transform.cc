@@ -92,6 +92,7 @@ class TransformedSource : public DataSource {
   const Batch& schema() const override { return schema_; }
   std::string Where(uint64_t record) const override { return source_->Where(record); }
   std::string Describe() const override { return source_->Describe(); }
+  std::vector<std::string> Warnings() const override { return source_->Warnings(); }
 
   absl::Status Read(std::span<const uint64_t> records, Batch& batch) const override {
     RETURN_IF_ERROR(source_->Read(records, batch));
@@ -109,6 +110,7 @@ class TransformedSource : public DataSource {
   void Apply(std::span<const uint64_t> records, Chance chance, Batch& batch) const {
     const uint64_t epoch_key = chance.key;
     Column& column = batch.inputs[0];
+    column.exact.clear();
     std::vector<float> to;
     for (size_t number = 0; number < steps_.size(); ++number) {
       const BoundStep& bound = steps_[number];

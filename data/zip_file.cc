@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
+#include "common/file_kind.h"
 #include "common/status_macros.h"
 #include "data/data_options.h"
 #include "data/kept_open.h"
@@ -60,7 +61,11 @@ absl::StatusOr<Directory> FindDirectory(const ReadFile& file, const std::string&
     return Directory{LoadRaw<uint64_t>(end64, 48), LoadRaw<uint64_t>(end64, 40),
                      LoadRaw<uint64_t>(end64, 32)};
   }
-  return Damaged(path, "is not a zip archive, or is cut off");
+  std::string beginning(static_cast<size_t>(std::min<uint64_t>(file.size(), kFileKindBytes)), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, beginning));
+  const bool zip = beginning.starts_with("PK\x03\x04");
+  return Damaged(path, zip ? "is a zip archive that is cut off"
+                           : "is not a zip archive" + FileKindHint(beginning));
 }
 
 // Sizes that do not fit 32 bits stand in the extra field of type 1, in this order.

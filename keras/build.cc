@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "config/unknown_name.h"
+#include "keras/id_inputs.h"
 #include "keras/job_precision.h"
 #include "keras/keras_program.h"
 #include "keras/model_summary.h"
@@ -26,6 +27,9 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
     if (!inputs_schema_[column].text) continue;
     problems.Add(absl::StrCat("data: input \"", inputs_schema_[column].name, "\""),
                  "is strings, which only preprocessing layers take");
+  }
+  for (const Endpoint& input : model.inputs) {
+    whole_inputs_.push_back(IsWhole(model.layers[model.nodes[input.node].layer]));
   }
   heads_ = MakeHeads(job_, model, *graph_, schema, problems);
   RETURN_IF_ERROR(problems.ToStatus());
@@ -78,7 +82,11 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
   ApplyPrecision(job.precision, *model);
   std::vector<std::optional<Shape>> shapes(model->inputs.size());
   std::vector<size_t> columns;
-  if (rest) columns = MatchInputs(*model, *rest).value();  // has been checked before
+  if (rest) {
+    columns = MatchInputs(*model, *rest).value();  // was looked at before
+    SplitIdInputs(*model, columns);
+    shapes.resize(columns.size());
+  }
   for (size_t i = 0; i < columns.size(); ++i) shapes[i] = ShapeOf(rest->inputs[columns[i]]);
   std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
   if (graph == nullptr || !rest) {
@@ -86,6 +94,8 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
     RETURN_IF_ERROR(problems.ToStatus());
     return Built{};
   }
+  const absl::Status tables = graph->CheckLargeTables();
+  if (!tables.ok()) problems.Add("", std::string(tables.message()));
   auto program = std::make_unique<KerasProgram>(
       job, std::move(ops), std::move(graph),
       preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), part);

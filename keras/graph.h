@@ -94,8 +94,12 @@ class Graph {
   // Keras finds them. With `of_sigmoid` only a sigmoid counts.
   std::optional<Value> LogitsOf(Value value, bool of_sigmoid) const;
   std::vector<LayerRow> Describe() const;
-  // Set if an input of the model is ids for an embedding; they must be below this.
+  // Set if an input of the model is ids for an embedding of so many rows. Beyond kPlainRowsMax
+  // they are to be given as RowToFloat (row_ids.h) makes them.
   std::optional<int64_t> ids_below(size_t input) const;
+  // The ids of embeddings beyond kPlainRowsMax are inputs that nothing else reads. An error names
+  // the layer.
+  absl::Status CheckLargeTables() const;
 
   // Called once, before the first Prepare: fixes the values that losses are computed on, which must
   // not share memory, and whether Backward will be asked to add. It plans the memory of gradients.

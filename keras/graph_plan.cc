@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/graph.h"
 #include "keras/layers/layers.h"
+#include "tensor/row_ids.h"
 
 namespace paracord {
 
@@ -107,6 +110,49 @@ std::optional<int64_t> Graph::ids_below(size_t input) const {
     least = std::min(least.value_or(*node.layer->ids_below()), *node.layer->ids_below());
   }
   return least;
+}
+
+absl::Status Graph::CheckLargeTables() const {
+  const auto is_large = [](const Node& node) {
+    return node.layer != nullptr && node.layer->ids_below().value_or(0) > kPlainRowsMax;
+  };
+  const auto refuse = [](const Node& node, const std::string& what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(LayerTitle(node.layer->class_name(), node.layer->name()), ": ", what));
+  };
+  std::set<size_t> ids;  // storages
+  for (const Node& node : nodes_) {
+    if (!is_large(node)) continue;
+    const int64_t rows = *node.layer->ids_below();
+    if (rows > kTableRowsMax) {
+      return refuse(node, absl::StrCat("has ", rows, " rows, more than ", kTableRowsMax));
+    }
+    const size_t storage = nodes_[node.inputs[0]].storage;
+    if (!storages_[storage].input.has_value()) {
+      return refuse(node,
+                    absl::StrCat("has ", rows,
+                                 " rows, and its ids are computed by the model in "
+                                 "float32, which tells 2^24 apart; its ids must be an input of the "
+                                 "model or what a preprocessing layer (Hashing, StringLookup, ...) "
+                                 "gives"));
+    }
+    ids.insert(storage);
+  }
+  for (const Node& node : nodes_) {
+    if (node.layer == nullptr || is_large(node) || node.layer->is_view()) continue;
+    for (const Value input : node.inputs) {
+      if (input == kNone || !ids.contains(nodes_[input].storage)) continue;
+      return refuse(node, absl::StrCat("reads the ids of an embedding of more than 2^24 rows, "
+                                       "which float32 does not tell apart; give it an input of "
+                                       "its own"));
+    }
+  }
+  for (const Value output : outputs_) {
+    if (!ids.contains(nodes_[output].storage)) continue;
+    return absl::InvalidArgumentError(
+        "an output of the model is the ids of an embedding of more than 2^24 rows");
+  }
+  return absl::OkStatus();
 }
 
 // The number of passes over the node in a training step: forward, for variables, for inputs.

@@ -130,23 +130,6 @@ absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) con
   return absl::OkStatus();
 }
 
-// Checks ids that go straight into an embedding.
-absl::Status KerasProgram::CheckIds(const Batch& batch) const {
-  for (size_t i = 0; i < input_columns_.size(); ++i) {
-    const std::optional<int64_t> below = graph_->ids_below(i);
-    if (!below.has_value()) continue;
-    const std::vector<float>& ids = batch.inputs[input_columns_[i]].values;
-    for (size_t k = 0; k < ids.size(); ++k) {
-      if (ids[k] >= 0 && ids[k] < static_cast<float>(*below)) continue;
-      const size_t example = k * batch.examples / ids.size();
-      return absl::InvalidArgumentError(absl::StrCat(Where(batch, example), ": id ", ids[k],
-                                                     " is not in the model's embedding, 0 to ",
-                                                     *below - 1));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status KerasProgram::BindParameters(ConstTensors values) {
   const std::vector<VariableSpec>& all = variables();
   parameters_.clear();
@@ -186,8 +169,8 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
 absl::Status KerasProgram::BindBatch(const Batch& batch, bool with_targets) {
   batch_inputs_.clear();
   for (size_t i = 0; i < input_columns_.size(); ++i) {
-    ASSIGN_OR_RETURN(const float* const values,
-                     input_copy_.Expect(i, batch.inputs[input_columns_[i]].values));
+    ASSIGN_OR_RETURN(const std::span<const float> given, InputValues(batch, i));
+    ASSIGN_OR_RETURN(const float* const values, input_copy_.Expect(i, given));
     input_copy_.Send(i);
     batch_inputs_.push_back(values);
   }

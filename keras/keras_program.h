@@ -99,6 +99,7 @@ class KerasProgram : public GradientProgram {
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
+  absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
   std::string Summary() const override {
     std::vector<LayerRow> rows = before_;
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
@@ -143,6 +144,7 @@ class KerasProgram : public GradientProgram {
                             std::vector<double>& divisors, PendingSum& loss);
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
   absl::Status CheckIds(const Batch& batch) const;
+  absl::StatusOr<std::span<const float>> InputValues(const Batch& batch, size_t input);
   absl::Status BindParameters(ConstTensors values);
   absl::Status BindGradients(MutableTensors gradients);
   absl::Status BindBatch(const Batch& batch, bool with_targets);
@@ -167,7 +169,8 @@ class KerasProgram : public GradientProgram {
   const std::unique_ptr<Graph> graph_;  // is destroyed before ops_
   const std::vector<LayerRow> before_;
   std::vector<Column> inputs_schema_;
-  std::vector<size_t> input_columns_;  // by input of the graph
+  std::vector<size_t> input_columns_;  // of each input of the graph
+  std::vector<bool> whole_inputs_;     // whose InputLayer says that they are whole numbers
   std::vector<ModelHead> heads_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_{"loss"};
@@ -185,6 +188,8 @@ class KerasProgram : public GradientProgram {
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
   std::vector<float> weights_, mask_, output_;
+  std::vector<std::vector<float>> row_ids_;  // by input of the graph, of large tables
+  std::vector<int64_t> whole_;
 };
 
 }  // namespace paracord

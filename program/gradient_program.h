@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,14 @@ namespace paracord {
 // One float32 array for each variable of variables(), in that order, each of the variable's size.
 using ConstTensors = std::span<const std::span<const float>>;
 using MutableTensors = std::span<const std::span<float>>;
+
+// Of the layers that look values up in a vocabulary, by layer: how many values there were, and how
+// many of them are not in it.
+struct LookupCount {
+  uint64_t values = 0, unknown = 0;
+  std::string example;  // an unknown value, for people
+};
+using LookupCounts = std::map<std::string, LookupCount>;
 
 class GradientProgram {
  public:
@@ -57,7 +66,13 @@ class GradientProgram {
   virtual absl::Status Evaluate(const Batch& batch, ConstTensors values,
                                 std::vector<MetricState>& states) = 0;
 
-  // The model's outputs in inference mode, row-major, with their names; for `paracord compute`.
+  // Looks at a batch as ComputeGradients does before it computes anything, for who checks a job:
+  // INVALID_ARGUMENT as there; adds to `counts`.
+  virtual absl::Status LookAt(const Batch& /*batch*/, LookupCounts& /*counts*/) {
+    return absl::OkStatus();
+  }
+
+  // Model outputs in inference mode, row-major and with their names; for `paracord compute`.
   virtual absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) = 0;
   // What is surely a mistake in a batch and yet no error, with file and record, for people; empty
   // where nothing is.

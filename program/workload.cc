@@ -105,10 +105,16 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   JobFacts& facts = workload.facts;
   facts.set_records(train->records());
   std::string fingerprint = train->fingerprint();
+  for (const std::string& line : train->Warnings()) {
+    workload.warnings.push_back("data.train: " + line);
+  }
   if (job.test.has_value()) {
     ASSIGN_OR_RETURN(workload.test, OpenDataSource(files, *job.test));
     RETURN_IF_ERROR(CheckSameColumns(train->schema(), workload.test->schema()));
     facts.set_test_records(workload.test->records());
+    for (const std::string& line : workload.test->Warnings()) {
+      workload.warnings.push_back("data.test: " + line);
+    }
     absl::StrAppend(&fingerprint, "+", workload.test->fingerprint());
   }
   facts.set_fingerprint(fingerprint);

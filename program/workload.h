@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/files.h"
@@ -36,6 +37,7 @@ struct Workload {
   std::unique_ptr<DataSource> test;  // null: the job has no test data
   GradientClip clip;
   std::string device;  // which computes, where that is known
+  std::vector<std::string> warnings;  // of the data, as DataSource has them
 };
 
 // Opens the data, builds the model: everything that can be wrong with a job on this machine.

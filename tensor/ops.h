@@ -394,7 +394,7 @@ class Ops : public Device {
                                  const float* offset, ConstTensor dy, Tensor dx, float* dscale,
                                  float* doffset) = 0;
 
-  // y[i, :] = table[ids[i], :]. An id outside of the table gives zeros.
+  // y[i, :] = table[ids[i], :], ids as in row_ids.h; one outside of the table gives zeros.
   virtual void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids,
                       const float* table, float* y) = 0;
   // dtable = 0, then dtable[ids[i], :] += dy[i, :].

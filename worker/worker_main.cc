@@ -60,6 +60,7 @@ OpenWorkloadFn Opener(Daemon& daemon, const Computer& computer, const std::strin
       return std::move(built.program);
     };
     ASSIGN_OR_RETURN(Workload workload, OpenWorkload(daemon.environment().files, job, build, keep));
+    for (const std::string& line : workload.warnings) Logger("data").Warn("{}", line);
     Logger("device").Info("{}: {}", device, workload.program->Memory());
     workload.device = device;
     workload.program = WatchDevice(std::move(workload.program), lost);

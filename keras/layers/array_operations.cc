@@ -10,6 +10,7 @@
 #include "keras/layers/copy_layer.h"
 #include "keras/layers/layers.h"
 #include "keras/layers/number_array.h"
+#include "tensor/row_ids.h"
 
 namespace paracord {
 namespace {
@@ -303,7 +304,7 @@ class TakeLayer : public Layer {
         return absl::InvalidArgumentError(
             absl::StrCat("index ", index, " is not within axis ", axis_, " of ", ShapeName(input)));
       }
-      ids.push_back(id);
+      ids.push_back(RowToFloat(static_cast<int64_t>(id), input[axis]));
     }
     return ids;
   }

@@ -27,7 +27,7 @@ class EmbeddingLayer : public Layer {
   }
   MaskRule mask_rule() const override { return mask_zero_ ? MaskRule::kCompute : MaskRule::kStop; }
   std::unique_ptr<Layer> MakeMaskLayer(std::span<const Shape>) const override {
-    return std::make_unique<NotZeroLayer>(*this);
+    return std::make_unique<NotZeroLayer>(*this, rows_);
   }
   std::optional<int64_t> ids_below() const override { return rows_; }
 
@@ -58,8 +58,9 @@ class EmbeddingLayer : public Layer {
   // The mask of an Embedding: 1 where the id is not zero.
   class NotZeroLayer : public Layer {
    public:
-    explicit NotZeroLayer(const Layer& of) : Layer(of) {}
+    NotZeroLayer(const Layer& of, int64_t rows) : Layer(of), rows_(rows) {}
     bool differentiable() const override { return false; }
+    std::optional<int64_t> ids_below() const override { return rows_; }
     absl::StatusOr<Shape> OutputShape(std::span<const Shape> inputs) override { return inputs[0]; }
     absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                        std::span<const Shape> inputs) override {
@@ -79,6 +80,8 @@ class EmbeddingLayer : public Layer {
       Ops& ops_;
       const int64_t n_;
     };
+
+    const int64_t rows_;
   };
 
   const int64_t rows_, width_;

@@ -61,6 +61,24 @@ class LookupStep : public PreprocessingStep {
     ReadVocabulary(config, oov_token);
   }
 
+  void CountUnknown(const RawView& input, LookupCount& count) const override {
+    const auto add = [&](const Token& token) {
+      if (mask_ && token == *mask_) return;
+      ++count.values;
+      if (index_.contains(token)) return;
+      if (count.unknown++ == 0) count.example = Text(token);
+    };
+    if constexpr (kText) {
+      for (const std::string& text : input.strings) add(text);
+    } else {
+      int64_t number = 0;
+      for (const int64_t value : input.integers) add(value);
+      for (const float value : input.floats) {
+        if (input.kind == RawKind::kFloat && TruncateToInteger(value, number)) add(number);
+      }
+    }
+  }
+
  protected:
   absl::Status CheckInputs(std::span<const RawType> inputs) const override {
     if (inputs.size() != 1) return absl::InvalidArgumentError("takes one input");

@@ -34,6 +34,11 @@ class PreprocessedProgram : public GradientProgram {
     RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
     return rest_->Evaluate(ready_, values, states);
   }
+  absl::Status LookAt(const Batch& batch, LookupCounts& counts) override {
+    RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
+    preprocessor_->CountUnknown(counts);
+    return rest_->LookAt(ready_, counts);
+  }
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
     RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
     return rest_->Predict(ready_, values);

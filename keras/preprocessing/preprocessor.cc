@@ -13,9 +13,6 @@
 namespace paracord {
 namespace {
 
-// Whole numbers from here on are not told apart by float32.
-constexpr int64_t kExactBelow = int64_t{1} << 24;
-
 absl::Status At(const LayerSpec& layer, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(LayerTitle(layer.class_name, layer.name), ": ",
                                                   status.message()));
@@ -59,6 +56,8 @@ absl::Status CheckColumn(const Column& column) {
 }
 
 }  // namespace
+
+bool IsWhole(const LayerSpec& input) { return DeclaredKind(input) == RawKind::kInteger; }
 
 bool CheckColumns(const Batch& schema, Problems& problems) {
   bool usable = true;
@@ -165,13 +164,25 @@ absl::Status Preprocessor::AddStep(const ModelSpec& model, size_t node) {
   return absl::OkStatus();
 }
 
-// A value that goes on into the graph is float32 there.
-absl::Status Preprocessor::CheckExported(const Value& value) const {
+// A value that goes on into the graph is float32 there, but for the ids of an Embedding.
+absl::Status Preprocessor::CheckExported(const ModelSpec& model, size_t node) const {
+  const Value& value = values_[values_of_.at(node)];
   if (value.step == nullptr || value.type.kind != RawKind::kInteger) return absl::OkStatus();
   if (value.type.below <= kExactBelow) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(LayerTitle(value.step->class_name(), value.step->name()), ": has ",
-                   value.type.below, " indices, and float32 tells 2^24 apart"));
+  const auto reads_as_float = [&](const NodeSpec& reader) {
+    const LayerSpec& layer = model.layers[reader.layer];
+    const bool embedding = !layer.operation && layer.class_name == "Embedding";
+    return !embedding && !IsStep(model, reader) &&
+           std::ranges::find(reader.inputs, node) != reader.inputs.end();
+  };
+  const auto is_output = [&](const Endpoint& output) { return output.node == node; };
+  if (std::ranges::none_of(model.nodes, reads_as_float) &&
+      std::ranges::none_of(model.outputs, is_output)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      LayerTitle(value.step->class_name(), value.step->name()), ": has ", value.type.below,
+      " indices, and float32 tells 2^24 apart; only an Embedding ", "takes more"));
 }
 
 absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
@@ -201,7 +212,7 @@ absl::Status Preprocessor::Rewrite(ModelSpec& model, Batch& schema) {
     for (auto& [name, mask] : node.masks) mask = moved[mask];
     if (raw[i]) {
       const Value& value = values_[values_of_.at(i)];
-      RETURN_IF_ERROR(CheckExported(value));
+      RETURN_IF_ERROR(CheckExported(model, i));
       exports_.push_back(values_of_.at(i));
       const size_t place = exports_.size() - 1;
       // Of a name that no layer has, since a layer may be called more than once.
@@ -304,6 +315,15 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
   value.view.kind = value.type.kind;
   value.view.strings = column.strings;
   value.view.floats = column.values;
+  if (value.type.kind == RawKind::kFloat && !column.exact.empty()) {
+    // Ids in an input that says nothing of whole numbers: layers that look them up get all digits.
+    const auto is_part = [](float number) { return number != std::trunc(number); };
+    if (std::ranges::any_of(column.values, is_part) || WholeNumbers(column, value.integers)) {
+      return absl::OkStatus();
+    }
+    value.view.kind = RawKind::kInteger;
+    value.view.integers = value.integers;
+  }
   if (value.type.kind != RawKind::kInteger) return absl::OkStatus();
   value.integers.resize(elements);
   for (size_t i = 0; i < elements; ++i) {
@@ -318,13 +338,16 @@ absl::Status Preprocessor::Bind(const Batch& batch, Value& value) const {
       continue;
     }
     const float number = column.values[i];
-    if (!(std::abs(number) < static_cast<float>(kExactBelow))) {
-      return refuse(absl::StrCat(number,
-                                 " is beyond 2^24, where float32 does not tell whole "
-                                 "numbers apart; give the column as strings"));
-    }
     if (number != std::trunc(number)) return refuse(absl::StrCat(number, " is no whole number"));
-    value.integers[i] = static_cast<int64_t>(number);
+  }
+  if (!column.text) {
+    const std::optional<size_t> bad = WholeNumbers(column, value.integers);
+    if (bad.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Where(batch, *bad * batch.examples / elements), ": ", column.values[*bad],
+          " is beyond 2^24, where float32 does not tell whole numbers apart; give the column as "
+          "integers or as strings"));
+    }
   }
   value.view.integers = value.integers;
   return absl::OkStatus();
@@ -373,6 +396,10 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
       column = batch.inputs[*value.column];
     } else if (value.type.kind == RawKind::kInteger) {
       column.values.assign(value.view.integers.begin(), value.view.integers.end());
+      column.exact.clear();
+      for (size_t k = 0; k < value.view.integers.size(); ++k) {
+        KeepExact(k, value.view.integers[k], column.exact);
+      }
     } else {
       column.values.assign(value.view.floats.begin(), value.view.floats.end());
     }
@@ -381,6 +408,15 @@ absl::Status Preprocessor::Run(const Batch& batch, Batch& ready) try {
 } catch (const std::bad_alloc&) {  // by sizes that the model file gives
   return absl::ResourceExhaustedError(absl::StrCat(
       "there is no memory for what preprocessing layers make of ", batch.examples, " examples"));
+}
+
+void Preprocessor::CountUnknown(LookupCounts& counts) const {
+  for (const Value& value : values_) {
+    if (value.step == nullptr || value.inputs.size() != 1) continue;
+    const RawView& input = values_[value.inputs[0]].view;
+    value.step->CountUnknown(input,
+                             counts[LayerTitle(value.step->class_name(), value.step->name())]);
+  }
 }
 
 }  // namespace paracord

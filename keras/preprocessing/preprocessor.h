@@ -16,6 +16,7 @@
 #include "keras/graph.h"
 #include "keras/json.h"
 #include "keras/preprocessing/step.h"
+#include "program/gradient_program.h"
 
 namespace paracord {
 
@@ -30,6 +31,9 @@ class Preprocessor {
   // `ready` gets the batch as the rest of the model takes it; its storage is reused.
   // INVALID_ARGUMENT names the record whose value no layer can take.
   absl::Status Run(const Batch& batch, Batch& ready);
+
+  // Of the batch that was run last.
+  void CountUnknown(LookupCounts& counts) const;
 
   // For people.
   const std::vector<LayerRow>& rows() const { return rows_; }
@@ -51,7 +55,7 @@ class Preprocessor {
   absl::Status AddStep(const ModelSpec& model, size_t node);
   void MarkUnknown(const std::vector<bool>& raw, bool has_data, ModelSpec& model) const;
   absl::Status Rewrite(ModelSpec& model, Batch& schema);
-  absl::Status CheckExported(const Value& value) const;
+  absl::Status CheckExported(const ModelSpec& model, size_t node) const;
   absl::Status Bind(const Batch& batch, Value& value) const;
 
   std::map<size_t, size_t> values_of_;  // by node of the model
@@ -68,6 +72,9 @@ bool CheckColumns(const Batch& schema, Problems& problems);
 
 // The data's columns in the order of the model's inputs.
 absl::StatusOr<std::vector<size_t>> MatchInputs(const ModelSpec& model, const Batch& schema);
+
+// Whether an InputLayer says that it takes whole numbers.
+bool IsWhole(const LayerSpec& input);
 
 // What each input of the model takes, by its names: for who makes batches of bytes.
 absl::StatusOr<std::map<std::string, RawKind>> InputKinds(const nlohmann::json& model);

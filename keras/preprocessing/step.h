@@ -17,6 +17,7 @@
 #include "keras/json.h"
 #include "keras/layers/layer.h"
 #include "keras/layers/layer_config.h"
+#include "program/gradient_program.h"
 
 namespace paracord {
 
@@ -71,6 +72,10 @@ class PreprocessingStep {
   // names the place of the element.
   virtual absl::Status Run(std::span<const RawView> inputs, size_t examples, const RawPlace& place,
                            RawValues& out) const;
+
+  // Adds how many values of a batch's input are looked up in a vocabulary, and how many of them
+  // are not in it.
+  virtual void CountUnknown(const RawView& /*input*/, LookupCount& /*count*/) const {}
 
  protected:
   explicit PreprocessingStep(const LayerConfig& config)

@@ -72,6 +72,16 @@ class TextVectorizationStep : public PreprocessingStep {
         [&](size_t token, size_t) { return place(token / length, texts.size()); }, out);
   }
 
+  void CountUnknown(const RawView& input, LookupCount& count) const override {
+    std::vector<std::string> tokens;
+    for (const std::string& text : input.strings) {
+      if (!Cut(text, tokens).ok()) continue;
+      const RawView view{.kind = RawKind::kString, .floats = {}, .integers = {}, .strings = tokens};
+      lookup_->CountUnknown(view, count);
+      tokens.clear();
+    }
+  }
+
  protected:
   absl::Status CheckInputs(std::span<const RawType> inputs) const override {
     if (inputs.size() != 1 || inputs[0].kind != RawKind::kString) {

@@ -9,6 +9,7 @@
 #include "tensor/binary_formulas.h"
 #include "tensor/cpu/cpu_ops_internal.h"
 #include "tensor/cpu/elements.h"
+#include "tensor/row_ids.h"
 
 namespace paracord::cpu {
 namespace {
@@ -235,19 +236,10 @@ void Binary(BinaryKind kind, const Walk& walk, ConstTensor a, ConstTensor b, Ten
           });
 }
 
-namespace {
-
-// The row of the table that `id` selects, or -1 if it lies outside of the table.
-int64_t RowOf(float id, int64_t rows) {
-  return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
-}
-
-}  // namespace
-
 void Gather(int64_t count, int64_t width, int64_t table_rows, const float* ids, const float* table,
             float* y) {
   for (int64_t i = 0; i < count; ++i, y += width) {
-    const int64_t row = RowOf(ids[i], table_rows);
+    const int64_t row = RowOfFloat(ids[i], table_rows);
     if (row < 0) {
       std::fill(y, y + width, 0.f);
     } else {
@@ -260,7 +252,7 @@ void ScatterAdd(int64_t count, int64_t width, int64_t table_rows, const float* i
                 float* dtable) {
   std::fill(dtable, dtable + table_rows * width, 0.f);
   for (int64_t i = 0; i < count; ++i, dy += width) {
-    const int64_t row = RowOf(ids[i], table_rows);
+    const int64_t row = RowOfFloat(ids[i], table_rows);
     if (row >= 0) Add(width, dy, dtable + row * width);
   }
 }

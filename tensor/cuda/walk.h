@@ -6,6 +6,7 @@
 #include "tensor/binary_formulas.h"
 #include "tensor/cuda/pointer.h"
 #include "tensor/ops.h"
+#include "tensor/row_ids.h"
 
 namespace paracord::cuda {
 
@@ -207,17 +208,12 @@ struct FlatBinaryBody {
   PARACORD_HD void Store(int64_t i, float v) const { y.Store(i, v); }
 };
 
-// The row of the table that `id` selects, or -1 if it lies outside of the table.
-PARACORD_HD inline int64_t RowOf(float id, int64_t rows) {
-  return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
-}
-
 struct GatherBody {
   int64_t width, rows;
   In ids, table;
   Out y;
   PARACORD_HD void operator()(int64_t i) const {
-    const int64_t row = RowOf(ids[i / width], rows);
+    const int64_t row = RowOfFloat(ids[i / width], rows);
     y[i] = row < 0 ? 0.f : static_cast<float>(table[row * width + i % width]);
   }
 };
@@ -229,7 +225,7 @@ struct ScatterKeyBody {
   In ids;
   Ptr<int64_t> keys;
   PARACORD_HD void operator()(int64_t i) const {
-    const int64_t row = RowOf(ids[i], rows);
+    const int64_t row = RowOfFloat(ids[i], rows);
     keys[i] = (row < 0 ? rows : row) * count + i;
   }
 };

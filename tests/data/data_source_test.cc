@@ -231,7 +231,6 @@ TEST_CASE("damaged idx files are refused by name") {
       {Idx(8, {3, 0}, ""), "/x: its records are empty"},
       {Idx(8, {0, 2}, ""), "/x has 0 records, but /y has 3"},
       {Idx(8, {2, 2}, Counting(4)), "/x has 2 records, but /y has 3"},
-      {Idx(12, {3, 1}, BigEndian(1) + BigEndian(1 << 25) + BigEndian(2)), "/x row 1"},
       {Gzip(good).substr(0, 20), "/x: the gzip data ends too early"},
       {Gzip(good.substr(0, good.size() - 3)), "row 1 is the first one missing of the 3"},
       {Gzip(good + "z"), "/x: goes on after"},
@@ -291,7 +290,7 @@ TEST_CASE("damaged npy files are refused by name") {
       {Npy("f", "(3, 2)", six), "/x: elements of type f are not supported"},
       {Npy("", "(3, 2)", six), "/x: elements of type  are not supported"},
       {Npy("<c8", "(3, 2)", six), "/x: elements of type <c8 are not supported"},
-      {Npy("|O", "(3, 2)", six), "/x: elements of type |O are not supported"},
+      {Npy("|O", "(3, 2)", six), "/x: holds objects of Python"},
       {Npy("[('a', '<f4'), ('b', '<f4')]", "(3,)", six), "/x: holds records of several fields"},
       {Npy("<f4", "()", six), "/x: has no axis of records"},
       {Npy("<f4", "(3, -2)", six), "/x: has a header that is not numpy's"},
@@ -303,7 +302,6 @@ TEST_CASE("damaged npy files are refused by name") {
       {good.substr(0, good.size() - 8), "; row 2 is the first one missing of the 3"},
       {good.substr(0, good.size() - 9), "; row 1 is the first one missing of the 3"},
       {good + "more", "/x: goes on after"},
-      {Npy("<i8", "(3,)", Elements<int64_t>({1, 2, int64_t{1} << 40})), "/x row 2"},
   };
   for (const auto& [bytes, message] : table) {
     MemoryFiles files;

@@ -119,6 +119,10 @@ TEST_CASE("a folder is a class, by name, and other files are left alone") {
   REQUIRE(source.ok());
   CHECK((*source)->records() == 3);
   CHECK((*source)->Describe() == "3 classes");  // also the one without an image
+  CHECK((*source)->Warnings() ==
+        std::vector<std::string>{
+            "2 files in the class folders are left out (1 of .gif, 1 of .txt): .jpg, .jpeg and "
+            ".png are read; save other images as one of these"});
   CHECK((*source)->schema().inputs[0].shape == std::vector<uint64_t>{4, 6, 1});
   Batch batch;
   REQUIRE((*source)->Read(std::vector<uint64_t>{0, 1, 2}, batch).ok());

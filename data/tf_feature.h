@@ -1,0 +1,69 @@
+// What a job makes of a feature of a tf.train.Example: numbers, raw bytes of a type, a picture, or
+// strings for a model that takes strings; of a fixed shape, or a list of varying length that is
+// filled up. Specs are read from the job, then constant: many threads fill.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "config/json_fields.h"
+#include "data/data_source.h"
+#include "data/element.h"
+#include "data/tf_example.h"
+
+namespace paracord {
+
+struct FeatureSpec {
+  enum class Kind {
+    kAny,     // float or int64, whichever is there
+    kFloat,   // a list of floats, or the raw bytes of such
+    kInt64,   // a list of int64, or the raw bytes of such
+    kRaw,     // the raw bytes of one string, of the type `element`
+    kImage,   // JPEG or PNG, resized to the shape
+    kString,  // for a model that takes strings; of int64 their decimal text
+  };
+  enum class Cut { kNone, kEnd, kStart };
+
+  std::string name;
+  std::string path;   // of the spec in the job, for errors
+  std::string group;  // the model's input or output
+  std::vector<uint64_t> shape;
+  size_t size = 1;
+  size_t column = 0, offset = 0;  // of a batch, and in its row: set by FeatureGroups
+  Kind kind = Kind::kAny;
+  std::string dtype;  // as the job says it
+  ElementType element = ElementType::kF32;
+  bool big_endian = false;
+  double scale = 1;
+  std::optional<double> default_value;
+  std::optional<std::string> default_text;
+  // Set: a list may have fewer rows than shape[0], and is filled up with this.
+  std::optional<double> pad_value;
+  std::optional<std::string> pad_text;
+  Cut cut = Cut::kNone;  // which end of a longer list is left out
+
+  bool text() const { return kind == Kind::kString; }
+  bool pads() const { return pad_value.has_value() || pad_text.has_value(); }
+};
+
+// The spec or the list of specs under `key`; nothing where it is missing. `group_key`: what the
+// objects call their input or output.
+std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string& key,
+                                          const std::string& group_key, Problems& problems);
+
+// One column for each group: of one feature as it is, of several as a vector of all their numbers.
+// Every feature is told its place.
+std::vector<Column> FeatureGroups(std::vector<FeatureSpec>& specs);
+
+// Fill spec.size values. `feature` null: the example has none. INVALID_ARGUMENT does not name the
+// feature. Large whole numbers are listed in `exact`, too.
+absl::Status FillNumbers(const FeatureSpec& spec, const ExampleFeature* feature,
+                         std::span<float> out, std::vector<ExactInteger>& exact);
+absl::Status FillTexts(const FeatureSpec& spec, const ExampleFeature* feature,
+                       std::span<std::string> out);
+
+}  // namespace paracord

@@ -1,0 +1,208 @@
+// The job's side of the features of a tf.train.Example.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "data/tf_feature.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kElementsMax = uint64_t{1} << 28;
+constexpr uint32_t kSideMax = 1 << 14;
+constexpr double kNumberMax = 1e30;
+
+struct DType {
+  std::string_view name;
+  FeatureSpec::Kind kind;
+  ElementType element = ElementType::kF32;  // of raw bytes
+};
+using Kind = FeatureSpec::Kind;
+constexpr std::array<DType, 15> kDTypes{{{"float", Kind::kFloat, ElementType::kF32},
+                                         {"float32", Kind::kFloat, ElementType::kF32},
+                                         {"int64", Kind::kInt64, ElementType::kI64},
+                                         {"uint8", Kind::kRaw, ElementType::kU8},
+                                         {"bool", Kind::kRaw, ElementType::kU8},
+                                         {"int8", Kind::kRaw, ElementType::kI8},
+                                         {"uint16", Kind::kRaw, ElementType::kU16},
+                                         {"int16", Kind::kRaw, ElementType::kI16},
+                                         {"uint32", Kind::kRaw, ElementType::kU32},
+                                         {"int32", Kind::kRaw, ElementType::kI32},
+                                         {"uint64", Kind::kRaw, ElementType::kU64},
+                                         {"float16", Kind::kRaw, ElementType::kF16},
+                                         {"float64", Kind::kRaw, ElementType::kF64},
+                                         {"image", Kind::kImage},
+                                         {"string", Kind::kString}}};
+
+class SpecReader {
+ public:
+  SpecReader(const json& value, const std::string& path, const std::string& group_key,
+             Problems& problems)
+      : value_(value), fields_(value, path, problems), group_key_(group_key) {
+    spec_.path = path;
+  }
+
+  FeatureSpec Read() {
+    if (value_.is_object() && fields_.Find("name") == nullptr) {
+      fields_.Problem("name", "is missing");
+    }
+    fields_.String("name", spec_.name);
+    fields_.String(group_key_, spec_.group);
+    ReadDType();
+    if (spec_.kind == Kind::kImage) {
+      ReadImage();
+    } else {
+      ReadShape();
+      ReadPadding();
+    }
+    if (spec_.text()) {
+      ReadText("default", spec_.default_text);
+    } else {
+      fields_.Number("scale", -kNumberMax, kNumberMax, spec_.scale);
+      if (spec_.kind != Kind::kImage) ReadNumber("default", spec_.default_value);
+    }
+    fields_.ReportUnknown();
+    return std::move(spec_);
+  }
+
+ private:
+  void ReadDType() {
+    std::array<std::string_view, kDTypes.size()> names;
+    std::ranges::transform(kDTypes, names.begin(), &DType::name);
+    fields_.OneOf("dtype", names, spec_.dtype);
+    for (const DType& dtype : kDTypes) {
+      if (dtype.name != spec_.dtype) continue;
+      spec_.kind = dtype.kind;
+      spec_.element = dtype.element;
+    }
+    if (spec_.text() && group_key_ != "input") {
+      fields_.Problem("dtype", "strings are for inputs alone");
+    }
+    const bool raw =
+        spec_.kind == Kind::kRaw || spec_.kind == Kind::kFloat || spec_.kind == Kind::kInt64;
+    if (raw) fields_.Bool("big_endian", spec_.big_endian);
+  }
+
+  void ReadShape() {
+    const json* value = fields_.FindValue("shape");
+    if (value == nullptr) return;
+    bool good = value->is_array() && value->size() <= 8;
+    for (size_t i = 0; good && i < value->size(); ++i) {
+      const json& dim = (*value)[i];
+      if (dim.is_null()) {
+        return fields_.Problem("shape",
+                               "has a length that is not known; give the largest one, and `pad` to "
+                               "fill up shorter lists");
+      }
+      good = dim.is_number_unsigned() && dim.get<uint64_t>() > 0 &&
+             dim.get<uint64_t>() <= kElementsMax / spec_.size;
+      if (!good) break;
+      spec_.shape.push_back(dim.get<uint64_t>());
+      spec_.size *= static_cast<size_t>(spec_.shape.back());
+    }
+    if (good) return;
+    fields_.Problem("shape", absl::StrCat("must be a list of sizes, of at most ", kElementsMax,
+                                          " values in all, is ", JsonExcerpt(*value)));
+  }
+
+  void ReadImage() {
+    const auto is_side = [](const json& side) {
+      return side.is_number_unsigned() && side.get<uint64_t>() > 0 &&
+             side.get<uint64_t>() <= kSideMax;
+    };
+    uint64_t channels = 3;
+    fields_.Integer("channels", 1, 3, channels);
+    if (channels == 2) fields_.Problem("channels", "must be 1 or 3");
+    const json* size = fields_.FindValue("size");
+    if (size == nullptr) return fields_.Problem("size", "is missing: [height, width] of an image");
+    if (!size->is_array() || size->size() != 2 || !is_side((*size)[0]) || !is_side((*size)[1])) {
+      return fields_.Problem("size", absl::StrCat("must be [height, width], each 1 to ", kSideMax,
+                                                  ", is ", JsonExcerpt(*size)));
+    }
+    spec_.shape = {(*size)[0].get<uint64_t>(), (*size)[1].get<uint64_t>(), channels};
+    spec_.size = static_cast<size_t>(spec_.shape[0] * spec_.shape[1] * channels);
+    if (spec_.size > kElementsMax) fields_.Problem("size", "is too large");
+  }
+
+  void ReadPadding() {
+    if (spec_.text()) {
+      ReadText("pad", spec_.pad_text);
+    } else {
+      ReadNumber("pad", spec_.pad_value);
+    }
+    static constexpr std::array<std::string_view, 2> kEnds = {"pre", "post"};
+    std::string cut;
+    fields_.OneOf("truncate", kEnds, cut);
+    if (cut == "pre") spec_.cut = FeatureSpec::Cut::kStart;
+    if (cut == "post") spec_.cut = FeatureSpec::Cut::kEnd;
+    if ((spec_.pads() || !cut.empty()) && spec_.shape.empty()) {
+      fields_.Problem("shape", "must give the largest length of a list that is padded or cut");
+    }
+  }
+
+  void ReadNumber(const std::string& key, std::optional<double>& out) {
+    if (fields_.FindValue(key) == nullptr) return;
+    fields_.Number(key, -kNumberMax, kNumberMax, out.emplace());
+  }
+  void ReadText(const std::string& key, std::optional<std::string>& out) {
+    const json* text = fields_.FindValue(key);
+    if (text == nullptr) return;
+    if (!text->is_string()) return fields_.Problem(key, "must be a string");
+    out = text->get<std::string>();
+  }
+
+  const json& value_;
+  JsonFields fields_;
+  const std::string group_key_;
+  FeatureSpec spec_;
+};
+
+}  // namespace
+
+std::vector<FeatureSpec> ReadFeatureSpecs(JsonFields& fields, const std::string& key,
+                                          const std::string& group_key, Problems& problems) {
+  std::vector<FeatureSpec> specs;
+  const json* value = fields.FindValue(key);
+  if (value == nullptr) return specs;
+  const auto read = [&](const json& entry, const std::string& path) {
+    if (!entry.is_string()) {
+      specs.push_back(SpecReader(entry, path, group_key, problems).Read());
+      return;
+    }
+    specs.emplace_back().name = entry.get<std::string>();
+    specs.back().path = path;
+  };
+  const std::string path = fields.PathOf(key);
+  if (!value->is_array()) {
+    read(*value, path);
+  } else if (value->empty()) {
+    fields.Problem(key, "names no feature");
+  } else {
+    for (size_t i = 0; i < value->size(); ++i) read((*value)[i], absl::StrCat(path, "[", i, "]"));
+  }
+  return specs;
+}
+
+std::vector<Column> FeatureGroups(std::vector<FeatureSpec>& specs) {
+  std::vector<Column> columns;
+  std::vector<size_t> sizes;
+  for (FeatureSpec& spec : specs) {
+    const auto at = std::find_if(columns.begin(), columns.end(),
+                                 [&](const Column& column) { return column.name == spec.group; });
+    spec.column = static_cast<size_t>(at - columns.begin());
+    if (at == columns.end()) {
+      columns.push_back({spec.group, spec.shape, {}, spec.text()});
+      sizes.push_back(spec.size);
+      continue;
+    }
+    spec.offset = sizes[spec.column];
+    sizes[spec.column] += spec.size;
+    at->shape = {sizes[spec.column]};
+  }
+  return columns;
+}
+
+}  // namespace paracord

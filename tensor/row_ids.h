@@ -1,0 +1,40 @@
+// Numbers of rows of a table as the float32 that Ops::Gather and Ops::ScatterAdd take. Up to 2^24
+// rows they are just the numbers. Of larger tables float32 lacks some, so that row k is the k-th of
+// the floats from 0 upwards that are normal: 0, then the smallest normal number, and so on. Such a
+// float can be copied like any other, is finite, is zero for row 0 alone, and denormals need not be
+// kept. Plain functions for host and device alike.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/host_device.h"
+
+namespace paracord {
+
+constexpr int64_t kPlainRowsMax = int64_t{1} << 24;
+// Up to the largest finite float.
+constexpr int64_t kTableRowsMax = 0x7f7fffff - 0x00800000 + 2;
+
+// `row` is in [0, rows).
+PARACORD_HD inline float RowToFloat(int64_t row, int64_t rows) {
+  if (rows <= kPlainRowsMax || row == 0) return static_cast<float>(row);
+  const auto bits = static_cast<uint32_t>(row - 1 + 0x00800000);
+  float id;
+  memcpy(&id, &bits, sizeof id);
+  return id;
+}
+
+// -1: outside of the table.
+PARACORD_HD inline int64_t RowOfFloat(float id, int64_t rows) {
+  if (rows <= kPlainRowsMax) {
+    return id >= 0 && id < static_cast<float>(rows) ? static_cast<int64_t>(id) : -1;
+  }
+  uint32_t bits;
+  memcpy(&bits, &id, sizeof bits);
+  if (bits == 0 || bits == 0x80000000u) return 0;
+  const int64_t row = static_cast<int64_t>(bits) - 0x00800000 + 1;
+  return row >= 1 && row < rows ? row : -1;
+}
+
+}  // namespace paracord

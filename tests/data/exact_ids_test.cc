@@ -1,0 +1,184 @@
+// Whole numbers that float32 does not tell apart go from every format to the batch as they are.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+
+#include "common/json_text.h"
+#include "data/example_writer.h"
+#include "data/memory_files.h"
+#include "data/packing.h"
+#include "data/tf_example.h"
+#include "tests/data/source_testing.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+using Exact = std::vector<ExactInteger>;
+
+constexpr int64_t kLarge = (int64_t{1} << 24) + 1, kHuge = (int64_t{1} << 62) + 3;
+
+OpenedSource Open(Files& files, const std::string& format, const json& options) {
+  return OpenDataSource(files, {format, JsonOf(TextOf(options))});
+}
+
+template <class T>
+std::string Npy(const std::string& descr, const std::string& shape, const std::vector<T>& values,
+                bool fortran = false) {
+  const std::string dict = "{'descr': '" + descr +
+                           "', 'fortran_order': " + (fortran ? "True" : "False") +
+                           ", 'shape': " + shape + ", }\n";
+  std::string file = "\x93NUMPY\x01";
+  file += '\0';
+  file += static_cast<char>(dict.size());
+  file += '\0';
+  std::string bytes(values.size() * sizeof(T), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return file + dict + bytes;
+}
+
+TEST_CASE("whole numbers are told of a column, or the first that cannot be") {
+  Column column{"", {2}, {1.5f, -3, 16777216, 0}};
+  column.exact = {{2, kLarge}};
+  std::vector<int64_t> whole;
+  CHECK_FALSE(WholeNumbers(column, whole).has_value());
+  CHECK(whole == std::vector<int64_t>{1, -3, kLarge, 0});
+  column.exact.clear();
+  CHECK(WholeNumbers(column, whole) == size_t{2});
+  column.values = {0, NAN};
+  CHECK(WholeNumbers(column, whole) == size_t{1});
+}
+
+TEST_CASE("csv has whole numbers exactly, however they are written") {
+  MemoryFiles files;
+  files.contents["/d"] =
+      "a,b,y\n16777217,5,1\n 4611686018427387907 ,+16777217,2\n-20000001.0,20000000.5,3\n"
+      "18446744073709551615,16777216,4\n";
+  const auto source =
+      Open(files, "csv", {{"files", "/d"}, {"features", {"a", "b"}}, {"label", "y"}});
+  const Batch batch = ReadAllRecords(source);
+  // A fraction is none, and what int64 does not hold is only near.
+  CHECK(batch.inputs[0].exact ==
+        Exact{{0, kLarge}, {2, kHuge}, {3, kLarge}, {4, -20000001}, {7, 16777216}});
+  CHECK(batch.inputs[0].values[0] == 16777216);
+  CHECK(batch.targets[0].exact.empty());
+  const auto scaled =
+      Open(files, "csv",
+           {{"files", "/d"}, {"features", {{{"column", "a"}, {"mean", 1}}}}, {"label", "y"}});
+  CHECK(ReadAllRecords(scaled).inputs[0].exact.empty());
+}
+
+TEST_CASE("csv has bins beyond 2^24") {
+  MemoryFiles files;
+  files.contents["/d"] = "a,b,y\nx,y,1\n";
+  const uint64_t bins = uint64_t{1} << 61;
+  const Batch batch =
+      ReadAllRecords(Open(files, "csv",
+                          {{"files", "/d"},
+                           {"features",
+                            {{{"column", "a"}, {"kind", "hashed"}, {"bins", bins}},
+                             {{"columns", {"a", "b"}}, {"kind", "crossed"}, {"bins", bins}}}},
+                           {"label", "y"}}));
+  REQUIRE(batch.inputs[0].exact.size() == 2);
+  CHECK(batch.inputs[0].exact[0].value > int64_t{1} << 24);
+  CHECK(static_cast<float>(batch.inputs[0].exact[1].value) == batch.inputs[0].values[1]);
+}
+
+TEST_CASE("arrays have whole numbers exactly, of every type and order, in any batch") {
+  const std::vector<int64_t> ids = {1, kLarge, -kLarge, kHuge, 16777216, 7};
+  MemoryFiles files;
+  files.contents["/x"] = Npy("<i8", "(3, 2)", ids);
+  files.contents["/fortran"] =
+      Npy("<i8", "(3, 2)", std::vector<int64_t>{1, -kLarge, 16777216, kLarge, kHuge, 7}, true);
+  files.contents["/y"] = Npy("<f4", "(3,)", std::vector<float>{0, 1, 2});
+  for (const std::string name : {"/x", "/fortran"}) {
+    INFO(name);
+    const auto source = Open(files, "npy", {{"features", name}, {"labels", "/y"}});
+    CHECK(ReadAllRecords(source).inputs[0].exact ==
+          Exact{{1, kLarge}, {2, -kLarge}, {3, kHuge}, {4, 16777216}});
+    Batch batch;
+    REQUIRE((*source)->Read(std::vector<uint64_t>{2, 1}, batch).ok());
+    CHECK(batch.inputs[0].exact == Exact{{0, 16777216}, {2, -kLarge}, {3, kHuge}});
+    REQUIRE((*source)->Read(std::vector<uint64_t>{0}, batch).ok());
+    CHECK(batch.inputs[0].exact == Exact{{1, kLarge}});
+  }
+  files.contents["/u8"] = Npy("<u8", "(3,)", std::vector<uint64_t>{UINT64_MAX, 1u << 31, 3});
+  files.contents["/f8"] = Npy("<f8", "(3,)", std::vector<double>{16777217, 16777217.5, 1e300});
+  files.contents["/f4"] = Npy("<f4", "(3,)", std::vector<float>{16777216, 3, 1e9f});
+  const auto exact = [&](const std::string& name) {
+    return ReadAllRecords(Open(files, "npy", {{"features", name}, {"labels", "/y"}}))
+        .inputs[0]
+        .exact;
+  };
+  CHECK(exact("/u8") == Exact{{1, int64_t{1} << 31}});
+  CHECK(exact("/f8") == Exact{{0, kLarge}});
+  CHECK(exact("/f4").empty());
+}
+
+std::string Example(const std::vector<int64_t>& ids) {
+  ExampleBuilder builder;
+  builder.Ints("id", ids);
+  builder.Floats("y", std::vector<float>{1});
+  return builder.Take();
+}
+
+TEST_CASE("tfrecords have whole numbers exactly, but for scaled ones, and mixes keep them") {
+  MemoryFiles files;
+  files.contents["/a"] = Container({Example({1, kLarge}), Example({kHuge, 2})});
+  files.contents["/b"] = Container({Example({3, 4}), Example({-kLarge, 5})});
+  const auto options = [](const std::string& path, double scale) -> json {
+    return {{"format", "tfrecord"},
+            {"files", path},
+            {"features", {{{"name", "id"}, {"shape", {2}}, {"scale", scale}}}},
+            {"label", "y"}};
+  };
+  json plain = options("/a", 1);
+  plain.erase("format");
+  CHECK(ReadAllRecords(Open(files, "tfrecord", plain)).inputs[0].exact ==
+        Exact{{1, kLarge}, {2, kHuge}});
+  json scaled = options("/a", 0.5);
+  scaled.erase("format");
+  CHECK(ReadAllRecords(Open(files, "tfrecord", scaled)).inputs[0].exact.empty());
+
+  const auto mix = Open(files, "mix", {{"mix", {options("/a", 1), options("/b", 1)}}});
+  const Batch batch = ReadAllRecords(mix);
+  std::vector<int64_t> whole;
+  REQUIRE_FALSE(WholeNumbers(batch.inputs[0], whole).has_value());
+  std::ranges::sort(whole);
+  CHECK(whole == std::vector<int64_t>{-kLarge, 1, 2, 3, 4, 5, kLarge, kHuge});
+}
+
+TEST_CASE("whole numbers that float32 lacks are written as integers, and then all of the column") {
+  MemoryFiles files;
+  files.contents["/d"] = "a,b,y\n1,0.5,1\n16777217,2,2\n";
+  const auto source =
+      Open(files, "csv",
+           {{"files", "/d"},
+            {"features", {{{"column", "a"}, {"input", "a"}}, {{"column", "b"}, {"input", "b"}}}},
+            {"label", "y"}});
+  REQUIRE(source.ok());
+  std::set<std::string> whole;
+  StringFile first, second;
+  TfRecordWriter first_writer(first), second_writer(second);
+  CHECK_FALSE(*WriteExamples(**source, whole, first_writer));
+  CHECK(whole == std::set<std::string>{"a"});
+  CHECK(*WriteExamples(**source, whole, second_writer));
+  files.contents["/t"] = second.bytes;
+  json spec = *ExamplesSpec((*source)->schema(), "/t");
+  spec.erase("format");
+  const Batch batch = ReadAllRecords(Open(files, "tfrecord", spec));
+  CHECK(batch.inputs[0].exact == Exact{{1, kLarge}});
+  CHECK(batch.inputs[1].values == std::vector<float>{0.5, 2});
+
+  files.contents["/d"] = "a,b,y\n16777217,1,1\n1.5,2,2\n";
+  const auto broken = Open(files, "csv", {{"files", "/d"}, {"features", "a"}, {"label", "y"}});
+  StringFile third;
+  TfRecordWriter third_writer(third);
+  whole = {""};
+  const auto refused = WriteExamples(**broken, whole, third_writer);
+  CHECK(refused.status().message().find("/d row 1: input \"\" is 1.5 here") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord
