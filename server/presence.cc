@@ -81,7 +81,7 @@ void ParameterServer::Impl::LeaveIfComplete(bool at_last, std::function<void()> 
 // The order of starts is anybody's: one that starts where the job is done waits for a coordinator
 // that may give it more to do. One that was there when the job ended does not.
 bool ParameterServer::Impl::WaitsForMore(const JobEnd& end) {
-  if (loaded_once_) return false;
+  if (loaded_once_ || options_.stay) return false;  // one that stays hears the coordinator anyway
   if (!std::exchange(looked_, true)) found_ended_ = end.checkpoint;
   const int64_t left_ms = started_ms_ + end.start_ms - environment_.loop.NowMs();
   if (found_ended_ != end.checkpoint || left_ms <= 0) return false;

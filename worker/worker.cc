@@ -128,13 +128,14 @@ void Worker::LookInDir() {
       [end, &files = environment_.files, dir = options_.dir] { *end = FindJobEnd(files, dir); },
       Guarded([this, end, since_ms = coordinator_seen_ms_] {
         if (!end->has_value() || !looked_in_dir_) return;
-        const int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
-        if (!coordinator_known_ && left_ms > 0) {
+        int64_t left_ms = since_ms + (*end)->start_ms - environment_.loop.NowMs();
+        // One that stays takes part again whenever a coordinator comes.
+        if (coordinator_known_ || options_.stay) left_ms = 0;
+        if (left_ms > 0) {
           log_.Info("the job is done: waits {} s for a coordinator that gives it more to do",
                     left_ms / 1000);
         }
-        environment_.loop.PostAfter(coordinator_known_ ? 0 : std::max<int64_t>(0, left_ms),
-                                    Guarded([this, since_ms] {
+        environment_.loop.PostAfter(std::max<int64_t>(0, left_ms), Guarded([this, since_ms] {
                                       if (since_ms == coordinator_seen_ms_) {
                                         End(ExitCode::kDone, "the newest checkpoint is complete");
                                       }

@@ -47,7 +47,8 @@ TEST_CASE("a job that is done takes more steps") {
 }
 
 TEST_CASE("every process that starts after the job is done leaves with 0") {
-  Cluster cluster({.job = {{"steps", 50}}});
+  // A ps or worker waits for start_s, in case a coordinator comes that extends the job.
+  Cluster cluster({.job = {{"steps", 50}, {"timeouts", {{"start_s", 5}}}}});
   cluster.StartAll();
   CHECK(cluster.Finish() == 0);
   REQUIRE(cluster.WaitAllGone(10000));
