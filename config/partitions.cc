@@ -24,6 +24,21 @@ bool IsNorm(const VariableSpec& variable) {
          norm.rate() >= 0 && norm.rate() <= 1;
 }
 
+// What a variable's table cannot be; empty: it is one that can be had, or none.
+std::string WrongTable(const VariableSpec& variable) {
+  const TableSpec& table = variable.table();
+  if (!variable.has_table()) return "";
+  if (table.kind() == TableSpec::GROWING) return "is a growing table, which is not supported yet";
+  if (table.kind() != TableSpec::FIXED) return "is a table of a kind that is not known";
+  if (variable.shape_size() == 0) return "is a table, and has no rows";
+  if (!table.lazy()) return "";
+  if (variable.moving_average() > 0) return "is a lazy table, and a moving average";
+  if (variable.norm().axes_size() > 0 && variable.norm().axes(0) == 0) {
+    return "is a lazy table, and its constraint is of a norm over all rows";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
@@ -78,6 +93,8 @@ absl::Status CheckVariables(std::span<const VariableSpec> variables) {
     if ((constraint == "norm") != variable.has_norm() || !IsNorm(variable)) {
       return refuse("has a norm that cannot be");
     }
+    const std::string wrong_table = WrongTable(variable);
+    if (!wrong_table.empty()) return refuse(wrong_table);
   }
   return absl::OkStatus();
 }

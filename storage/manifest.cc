@@ -66,6 +66,10 @@ ordered_json VariableToJson(const VariableSpec& variable) {
                       {"rate", norm.rate()},
                       {"axes", std::vector<uint32_t>(norm.axes().begin(), norm.axes().end())}};
   }
+  if (variable.has_table()) {
+    object["table"] = {{"kind", variable.table().kind() == TableSpec::FIXED ? "fixed" : "unknown"},
+                       {"lazy", variable.table().lazy()}};
+  }
   return object;
 }
 
@@ -86,6 +90,11 @@ VariableSpec VariableFromJson(const json& value) {
     for (const uint32_t axis : norm->at("axes").get<std::vector<uint32_t>>()) {
       variable.mutable_norm()->add_axes(axis);
     }
+  }
+  if (const auto table = value.find("table"); table != value.end()) {
+    variable.mutable_table()->set_kind(table->at("kind") == "fixed" ? TableSpec::FIXED
+                                                                    : TableSpec::KIND_UNSPECIFIED);
+    variable.mutable_table()->set_lazy(table->at("lazy").get<bool>());
   }
   const json& initializer = value.at("initializer");
   variable.mutable_initializer()->set_name(initializer.at("name").get<std::string>());

@@ -43,5 +43,27 @@ TEST_CASE("a constraint of a norm has axes of its variable and bounds that can b
   CHECK(refused([](VariableSpec& v) { v.mutable_norm()->add_axes(0); }) == no_norm);
 }
 
+TEST_CASE("a table has rows, and is of a kind that can be had") {
+  VariableSpec variable;
+  variable.set_name("v");
+  variable.set_dtype(FLOAT32);
+  variable.set_trainable(true);
+  variable.mutable_table()->set_kind(TableSpec::FIXED);
+  const auto check = [&] {
+    return std::string(CheckVariables(std::vector<VariableSpec>{variable}).message());
+  };
+  CHECK(check() == "variable \"v\" is a table, and has no rows");
+  variable.add_shape(5);
+  CHECK(check().empty());
+  variable.mutable_table()->set_lazy(true);
+  CHECK(check().empty());
+  variable.set_constraint("norm");
+  variable.mutable_norm()->set_most(1);
+  variable.mutable_norm()->add_axes(0);
+  CHECK(check() == "variable \"v\" is a lazy table, and its constraint is of a norm over all rows");
+  variable.mutable_table()->set_kind(TableSpec::GROWING);
+  CHECK(check() == "variable \"v\" is a growing table, which is not supported yet");
+}
+
 }  // namespace
 }  // namespace paracord

@@ -184,7 +184,9 @@ TEST_CASE("a manifest comes back from its text as it was") {
   manifest.variables[0].set_constraint("norm");
   manifest.variables[0].mutable_norm()->set_most(0.5);
   manifest.variables[0].mutable_norm()->set_rate(1);
-  manifest.variables[0].mutable_norm()->add_axes(0);
+  manifest.variables[0].mutable_norm()->add_axes(1);
+  manifest.variables[0].mutable_table()->set_kind(TableSpec::FIXED);
+  manifest.variables[0].mutable_table()->set_lazy(true);
   manifest.complete = true;
   manifest.summary = {{"loss", 0.1}, {"count", 3}};
   manifest.partitions[1].healthy = false;
