@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "common/trace.h"
 #include "config/data_plan.h"
 #include "exchange/encoding.h"
+#include "exchange/rows.h"
 #include "store/gradient.h"
 
 namespace paracord {
@@ -22,7 +24,7 @@ namespace {
 
 struct PartitionPushed {
   Partition* partition;
-  Gradient gradient;  // complete, or empty if there is none
+  PartitionUpdate update;  // complete
   bool rejected = false;
 };
 
@@ -55,18 +57,71 @@ absl::StatusOr<absl::Cord> Assemble(uint32_t id, std::vector<PieceView>& pieces,
   return Refuse(id, absl::StrCat("pieces for ", whole.size(), " of ", bytes, " bytes"));
 }
 
+// Decodes and checks the rows that a peer names.
+absl::StatusOr<RowIds> ReadRows(const Partition& partition, const RowSet& rows) {
+  const uint32_t id = partition.facts().id;
+  const RowLayout& layout = partition.rows();
+  if (layout.rows == 0) return Refuse(id, "rows of a variable that has no axis 0");
+  absl::StatusOr<RowIds> ids = DecodeRows(rows);
+  if (!ids.ok()) return Refuse(id, std::string(ids.status().message()));
+  const uint64_t end = layout.begin + layout.rows;
+  const auto refuse = [&](uint64_t row) {
+    return Refuse(
+        id, absl::StrCat("row ", row, " is not one of its rows [", layout.begin, ", ", end, ")"));
+  };
+  // They are ascending.
+  if (!ids->empty() && ids->front() < layout.begin) return refuse(ids->front());
+  if (!ids->empty() && ids->back() >= end) {
+    return refuse(*std::lower_bound(ids->begin(), ids->end(), end));
+  }
+  return ids;
+}
+
+// The elements that the gradient of a push has.
+uint64_t ElementsOf(const Partition& partition, const std::optional<RowIds>& rows) {
+  return rows.has_value() ? rows->size() * partition.rows().elements
+                          : partition.facts().bytes / sizeof(float);
+}
+
+std::string WhereNotFinite(const Partition& partition, const PartitionUpdate& update) {
+  if (!update.rows.has_value()) return "a gradient that is not finite";
+  const uint64_t element = update.gradient.FirstNotFinite();
+  return absl::StrCat("row ", (*update.rows)[element / partition.rows().elements],
+                      " has a gradient that is not finite");
+}
+
 absl::Status ReadGradient(const PartitionPush& push, std::vector<PieceView>& pieces,
                           PartitionPushed& pushed) {
-  const Partition::Facts& facts = pushed.partition->facts();
-  ASSIGN_OR_RETURN(absl::Cord bytes, Assemble(facts.id, pieces, push.bytes()));
+  const Partition& partition = *pushed.partition;
+  const uint32_t id = partition.facts().id;
+  PartitionUpdate& update = pushed.update;
+  ASSIGN_OR_RETURN(absl::Cord bytes, Assemble(id, pieces, push.bytes()));
   absl::StatusOr<Gradient> gradient =
-      Gradient::Read(push.encoding(), facts.bytes / sizeof(float), std::move(bytes));
-  if (!gradient.ok()) return Refuse(facts.id, std::string(gradient.status().message()));
-  pushed.gradient = *std::move(gradient);
-  if (!pushed.gradient.Finite()) {
+      Gradient::Read(push.encoding(), ElementsOf(partition, update.rows), std::move(bytes));
+  if (!gradient.ok()) return Refuse(id, std::string(gradient.status().message()));
+  update.gradient = *std::move(gradient);
+  if (!update.gradient.Finite()) {
     pushed.rejected = MUTANT("rejected_by_one_ps");  // a mutant: the worker does not check, either
-    if (!pushed.rejected) return Refuse(facts.id, "a gradient that is not finite");
+    if (!pushed.rejected) return Refuse(id, WhereNotFinite(partition, update));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(const PartitionPush& push, bool rejected, PartitionPushed& pushed) {
+  const Partition& partition = *pushed.partition;
+  const uint32_t id = partition.facts().id;
+  ASSIGN_OR_RETURN(RowIds rows, ReadRows(partition, push.rows()));
+  if (rejected && !rows.empty()) return Refuse(id, "rows in a rejected batch");
+  if (!partition.LeavesOtherRowsAlone()) {
+    return Refuse(id,
+                  "rows alone, where the job's optimizer or a constraint also changes the others; "
+                  "\"update\": \"lazy\" of the table has the others left alone");
+  }
+  if (!IsDense(push.encoding())) {
+    return Refuse(id, absl::StrCat("encoding ", static_cast<int>(push.encoding()),
+                                   " is not one of rows, which are float32, bf16 or f16"));
+  }
+  pushed.update.rows = std::move(rows);
   return absl::OkStatus();
 }
 
@@ -77,12 +132,20 @@ absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const Partiti
   const Partition::Facts& facts = partition->facts();
   if (!facts.trained) return Refuse(facts.id, "it is not trained");
   if (rejected && push.bytes() != 0) return Refuse(facts.id, "a gradient in a rejected batch");
-  if (push.bytes() != 0) {
+  PartitionPushed pushed{partition, {}, rejected};
+  if (push.has_rows()) RETURN_IF_ERROR(CheckRows(push, rejected, pushed));
+  const std::optional<RowIds>& rows = pushed.update.rows;
+  if (push.bytes() != 0 || (rows.has_value() && !rows->empty())) {
     const absl::Status fits =
-        Gradient::CheckBytes(push.encoding(), facts.bytes / sizeof(float), push.bytes());
-    if (!fits.ok()) return Refuse(facts.id, std::string(fits.message()));
+        Gradient::CheckBytes(push.encoding(), ElementsOf(*partition, rows), push.bytes());
+    if (!fits.ok()) {
+      return Refuse(
+          facts.id,
+          absl::StrCat(std::string(fits.message()),
+                       rows.has_value() ? absl::StrCat(" for ", rows->size(), " rows") : ""));
+    }
   }
-  return PartitionPushed{partition, {}, rejected};
+  return pushed;
 }
 
 // What is entered behind the job's end would be counted, and no coordinator could go on from it.
@@ -128,12 +191,24 @@ absl::StatusOr<Pushed> CheckPush(const Content& content, DecodedRequest& request
   return pushed;
 }
 
-absl::Status CheckPulls(const Content& content, const ExchangeRequest& header) {
+struct PartitionPulled {
+  const Partition* partition;
+  const PartitionPull* pull;
+  std::optional<RowIds> rows{};  // absent: all
+};
+
+struct Checked {
+  std::optional<Pushed> push;
+  std::vector<PartitionPulled> pulls;
+};
+
+absl::StatusOr<std::vector<PartitionPulled>> CheckPulls(const Content& content,
+                                                        const ExchangeRequest& header) {
+  std::vector<PartitionPulled> pulls;
   std::set<uint32_t> named;
   for (const PartitionPull& pull : header.pull()) {
-    if (content.Find(pull.partition()) == nullptr) {
-      return Refuse(pull.partition(), "it is not held here");
-    }
+    const Partition* const partition = content.Find(pull.partition());
+    if (partition == nullptr) return Refuse(pull.partition(), "it is not held here");
     if (!named.insert(pull.partition()).second) {
       return Refuse(pull.partition(), "pulled twice");
     }
@@ -141,20 +216,25 @@ absl::Status CheckPulls(const Content& content, const ExchangeRequest& header) {
       return Refuse(pull.partition(), absl::StrCat("encoding ", static_cast<int>(pull.encoding()),
                                                    " is not one of values"));
     }
+    PartitionPulled& pulled = pulls.emplace_back(PartitionPulled{partition, &pull});
+    if (pull.has_rows()) {
+      ASSIGN_OR_RETURN(pulled.rows, ReadRows(*partition, pull.rows()));
+    }
   }
-  return absl::OkStatus();
+  return pulls;
 }
 
-absl::StatusOr<std::optional<Pushed>> Check(const Content& content, DecodedRequest& request) {
-  RETURN_IF_ERROR(CheckPulls(content, request.header));
+// The header of the request must live as long.
+absl::StatusOr<Checked> Check(const Content& content, DecodedRequest& request) {
+  Checked checked;
+  ASSIGN_OR_RETURN(checked.pulls, CheckPulls(content, request.header));
   if (request.header.has_batch()) {
-    ASSIGN_OR_RETURN(Pushed pushed, CheckPush(content, request));
-    return std::optional<Pushed>(std::move(pushed));
-  }
-  if (request.header.push_size() != 0 || request.header.rejected() || !request.pieces.empty()) {
+    ASSIGN_OR_RETURN(checked.push, CheckPush(content, request));
+  } else if (request.header.push_size() != 0 || request.header.rejected() ||
+             !request.pieces.empty()) {
     return absl::InvalidArgumentError("a push without a batch");
   }
-  return std::optional<Pushed>();
+  return checked;
 }
 
 // A Cord that points to the values and keeps the reference to them.
@@ -169,8 +249,30 @@ absl::Cord CordOf(PulledCopy copy) {
   return absl::MakeCordFromExternal(bytes, [copy = std::move(copy)](absl::string_view) {});
 }
 
-void Pull(const Partition& partition, const PartitionPull& pull, PartitionState& state,
-          std::vector<PieceView>& pieces) {
+// The values of rows, copied while no push can change them.
+void PullRows(const PartitionPulled& pulled, PartitionState& state,
+              std::vector<PieceView>& pieces) {
+  const Partition& partition = *pulled.partition;
+  const Encoding encoding = pulled.pull->encoding();
+  const uint64_t elements = ElementsOf(partition, pulled.rows);
+  if (elements == 0) return state.set_updates(partition.PullRows({}, {}));
+  PulledCopy copy(elements * ElementBytes(encoding), partition.pinned());
+  state.set_bytes(copy.bytes());
+  if (encoding == ENCODING_FLOAT32) {
+    const std::span<float> values(reinterpret_cast<float*>(copy.data()), elements);
+    state.set_updates(partition.PullRows(*pulled.rows, values));
+  } else {
+    const auto values = std::make_unique_for_overwrite<float[]>(elements);
+    state.set_updates(partition.PullRows(*pulled.rows, {values.get(), elements}));
+    EncodeDense(encoding, {values.get(), elements}, copy.data());
+  }
+  pieces.push_back({partition.facts().id, 0, CordOf(std::move(copy))});
+}
+
+void Pull(const PartitionPulled& pulled, PartitionState& state, std::vector<PieceView>& pieces) {
+  if (pulled.rows.has_value()) return PullRows(pulled, state, pieces);
+  const Partition& partition = *pulled.partition;
+  const PartitionPull& pull = *pulled.pull;
   ChunkRefs values;
   const uint64_t updates = partition.Pull(values);
   state.set_updates(updates);
@@ -219,11 +321,11 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   std::optional<Pushing> pushing;
   if (request.header.has_batch()) pushing.emplace(content);
   const int64_t received = TraceBegin();
-  absl::StatusOr<std::optional<Pushed>> pushed = Check(content, request);
+  absl::StatusOr<Checked> checked = Check(content, request);
   TraceEnd("check", received);
-  if (!pushed.ok()) {
+  if (!checked.ok()) {
     if (request.header.has_batch()) ++counters.refused;
-    return pushed.status();
+    return checked.status();
   }
   FAILPOINT("ps.push.validated");
 
@@ -238,11 +340,11 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
     }
     return state;
   };
-  if (pushed->has_value()) {
+  if (const std::optional<Pushed>& pushed = checked->push) {
     const TraceSpan span("apply");
-    for (const PartitionPushed& entry : (*pushed)->partitions) {
+    for (const PartitionPushed& entry : pushed->partitions) {
       const Partition::PushResult result =
-          entry.partition->Push((*pushed)->batch, entry.rejected, entry.gradient, fence);
+          entry.partition->Push(pushed->batch, entry.rejected, entry.update, fence);
       if (result.outcome == PUSH_NONE) {
         return absl::AbortedError("a newer generation began while the push was under way");
       }
@@ -257,9 +359,8 @@ absl::StatusOr<Parts> RunExchange(const Content& content, DecodedRequest request
   pushing.reset();
   const TraceSpan span("pull");
   std::vector<PieceView> pieces;
-  for (const PartitionPull& pull : request.header.pull()) {
-    const Partition* partition = content.Find(pull.partition());
-    Pull(*partition, pull, *state_of(pull.partition()), pieces);
+  for (const PartitionPulled& pulled : checked->pulls) {
+    Pull(pulled, *state_of(pulled.partition->facts().id), pieces);
   }
   return EncodeExchange(reply, std::move(pieces));
 }

@@ -156,6 +156,18 @@ bool Gradient::Finite() const {
   return finite;
 }
 
+uint64_t Gradient::FirstNotFinite() const {
+  Reader reader(*this, 0, elements_);
+  std::array<float, kFloatsAtOnce> buffer;
+  for (uint64_t at = 0; at < elements_; at += kFloatsAtOnce) {
+    const size_t count = std::min<uint64_t>(kFloatsAtOnce, elements_ - at);
+    const std::span<const float> floats = reader.Next(std::span(buffer).first(count));
+    const auto found = std::ranges::find_if_not(floats, [](float x) { return std::isfinite(x); });
+    if (found != floats.end()) return at + static_cast<uint64_t>(found - floats.begin());
+  }
+  return 0;  // somebody changed it meanwhile
+}
+
 Gradient::Reader::Reader(const Gradient& gradient, uint64_t first, uint64_t count)
     : gradient_(gradient), at_(first) {
   switch (gradient.encoding_) {

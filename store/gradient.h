@@ -30,6 +30,8 @@ class Gradient {
   uint64_t elements() const { return elements_; }
   bool sparse() const { return encoding_ == ENCODING_TOP_K; }
   bool Finite() const;
+  // The first element of a dense encoding that is not finite; there must be one.
+  uint64_t FirstNotFinite() const;
 
   // The entries of a sparse gradient among `count` elements from `first` on.
   struct Entries {

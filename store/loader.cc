@@ -76,7 +76,8 @@ std::unique_ptr<Partition> MakePartition(const VariableSpec& variable, const Par
                          .name = spec.name(),
                          .shape = PartitionShape(variable, spec),
                          .trained = variable.trainable(),
-                         .bytes = contents.value.bytes()};
+                         .bytes = contents.value.bytes(),
+                         .row_begin = spec.row_begin()};
   return std::make_unique<Partition>(std::move(facts), OptimizerFor(variable, optimizer),
                                      std::move(contents), pinned);
 }

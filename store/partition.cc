@@ -31,11 +31,20 @@ void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
   block.Replace(i, std::move(chunk));
 }
 
+RowLayout LayoutOf(const Partition::Facts& facts) {
+  if (facts.shape.empty()) return {};
+  RowLayout layout{.begin = facts.row_begin, .rows = facts.shape[0], .elements = 1};
+  for (size_t i = 1; i < facts.shape.size(); ++i) layout.elements *= facts.shape[i];
+  return layout;
+}
+
 }  // namespace
 
 Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents contents,
                      std::shared_ptr<PinnedBytes> pinned)
     : facts_(std::move(facts)),
+      rows_(LayoutOf(facts_)),
+      leaves_rows_alone_(ZeroGradientChangesNothing(optimizer)),
       optimizer_(optimizer),
       pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()),
       contents_(std::move(contents)) {}
@@ -55,23 +64,29 @@ bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence
 }
 
 Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
-                                      const Gradient& gradient, const PushFence& fence) {
+                                      const PartitionUpdate& update, const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
   const PartitionLedger before =
       MUTANT("ledger_after_reply") ? contents_.ledger : PartitionLedger();
   const PartitionLedger::Entry entry = contents_.ledger.Enter(batch, rejected);
-  if (entry.outcome == PUSH_APPLIED && !rejected && !gradient.empty()) Apply(step, gradient);
+  if (entry.outcome == PUSH_APPLIED && !rejected && !update.none()) Apply(step, update);
   if (MUTANT("ledger_after_reply")) contents_.ledger = before;
   return {entry.outcome, entry.next, contents_.updates};
 }
 
-void Partition::Apply(uint64_t step, const Gradient& gradient) {
+void Partition::Apply(uint64_t step, const PartitionUpdate& update) {
   const UpdateScalars scalars = ScalarsAt(optimizer_, step);
-  const bool finite = gradient.sparse() && ZeroGradientChangesNothing(optimizer_)
-                          ? ApplySparse(scalars, gradient)
-                          : ApplyDense(scalars, gradient);
+  const Gradient& gradient = update.gradient;
+  bool finite = true;
+  if (update.rows.has_value()) {
+    finite = ApplyRows(step, *update.rows, gradient);
+  } else if (gradient.sparse() && ZeroGradientChangesNothing(optimizer_)) {
+    finite = ApplySparse(scalars, gradient);
+  } else {
+    finite = ApplyDense(scalars, gradient);
+  }
   if (optimizer_.norm.has_value()) Constrain();
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
@@ -181,9 +196,21 @@ bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
   return finite;
 }
 
+bool Partition::ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient) {
+  std::vector<Block*> blocks = {&contents_.value};
+  for (Block& slot : contents_.slots) blocks.push_back(&slot);
+  return UpdateRows(optimizer_, step, rows_, ids, gradient, blocks, *pinned_);
+}
+
 uint64_t Partition::Pull(ChunkRefs& values) const {
   MutexLock lock(mu_);
   values = contents_.value.chunks();
+  return contents_.updates;
+}
+
+uint64_t Partition::PullRows(std::span<const uint64_t> ids, std::span<float> values) const {
+  MutexLock lock(mu_);
+  GatherRows(contents_.value, rows_, ids, values);
   return contents_.updates;
 }
 

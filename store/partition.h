@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "store/ledger.h"
 #include "store/optimizer.h"
 #include "store/pinned_bytes.h"
+#include "store/row_update.h"
 
 namespace paracord {
 
@@ -50,6 +53,13 @@ class PushFence {
   uint64_t generation_ = 0;
 };
 
+// What a push brings for a partition.
+struct PartitionUpdate {
+  Gradient gradient;           // empty: there is none
+  std::optional<RowIds> rows;  // which the gradient has, in their order; absent: all
+  bool none() const { return gradient.empty() && !rows.has_value(); }
+};
+
 class Partition {
  public:
   struct Facts {
@@ -57,7 +67,8 @@ class Partition {
     std::string name;
     std::vector<uint64_t> shape;
     bool trained = false;
-    uint64_t bytes = 0;  // of the values
+    uint64_t bytes = 0;      // of the values
+    uint64_t row_begin = 0;  // the variable's row that is the first here
   };
   struct PushResult {
     PushOutcome outcome = PUSH_NONE;  // as it stays if its generation is over
@@ -81,27 +92,40 @@ class Partition {
 
   const Facts& facts() const { return facts_; }
   const std::shared_ptr<PinnedBytes>& pinned() const { return pinned_; }
+  // Where the rows lie; it has none if the variable has no axis 0.
+  const RowLayout& rows() const { return rows_; }
+  // Whether an update leaves rows that a push does not name as they are.
+  bool LeavesOtherRowsAlone() const { return leaves_rows_alone_; }
   size_t slots() const { return facts_.trained ? optimizer_.slots.size() : 0; }
   uint64_t resident_bytes() const;
 
-  // Enters the batch if it is next, and then applies `gradient` (of as many elements, finite)
-  // unless it is empty or the batch is rejected.
-  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
+  // Enters the batch if it is next, and then applies the update unless there is none or the batch
+  // is rejected. Its gradient is finite and has as many elements as the partition or its rows;
+  // rows are those of rows(), and are given only if others are left alone.
+  PushResult Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
                   const PushFence& fence = {});
+  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
+                  const PushFence& fence = {}) {
+    return Push(batch, rejected, PartitionUpdate{gradient, {}}, fence);
+  }
   // Of the updates to come. False: the generation that wants it is over.
   bool SetLearningRate(const LearningRate& rate, const PushFence& fence);
 
   // The count of updates, and into `values` the values it belongs to.
   uint64_t Pull(ChunkRefs& values) const;
+  // The same for some of its rows, which are copied to `values` in their order.
+  uint64_t PullRows(std::span<const uint64_t> ids, std::span<float> values) const;
   Image TakeImage() const;
   Counts GetCounts() const;
 
  private:
-  void Apply(uint64_t step, const Gradient& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Apply(uint64_t step, const PartitionUpdate& update) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // False: some result is not finite.
   bool ApplyDense(const UpdateScalars& scalars, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ApplySparse(const UpdateScalars& scalars, const Gradient& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ApplyRows(uint64_t step, std::span<const uint64_t> ids, const Gradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // As Keras' constraints of a norm do after an update.
   void Constrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -109,6 +133,8 @@ class Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Facts facts_;
+  const RowLayout rows_;
+  const bool leaves_rows_alone_;
   Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
   const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
 

@@ -1,0 +1,174 @@
+#include "store/row_update.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+#include "common/parallel.h"
+
+namespace paracord {
+namespace {
+
+// Elements that a thread takes at a time, at least.
+constexpr uint64_t kPartElementsMin = 4 * kFloatsAtOnce;
+// So many rows ahead memory is asked for, and at most so much of a row.
+constexpr size_t kAhead = 16;
+constexpr size_t kLineFloats = 64 / sizeof(float);
+constexpr size_t kAheadFloatsMax = 8 * kLineFloats;
+
+// The rows that a thread takes at a time. A gradient is read from multiples of kFloatsAtOnce on.
+uint64_t RowsOfPart(uint64_t row_elements) {
+  const uint64_t least = kFloatsAtOnce / std::gcd(row_elements, uint64_t{kFloatsAtOnce});
+  const uint64_t times = (kPartElementsMin + least * row_elements - 1) / (least * row_elements);
+  return least * times;
+}
+
+// Makes sure that nobody else references the chunks of `block` that have one of the rows.
+void Unshare(Block& block, const RowLayout& layout, std::span<const uint64_t> ids,
+             uint64_t row_elements, PinnedBytes& pinned) {
+  std::vector<size_t> shared;
+  size_t next = 0;  // the first chunk that has not been looked at
+  for (const uint64_t id : ids) {
+    const uint64_t first = (id - layout.begin) * row_elements;
+    const size_t last = (first + row_elements - 1) / kChunkElements;
+    for (next = std::max(next, first / kChunkElements); next <= last; ++next) {
+      if (!block.chunks()[next].unshared()) shared.push_back(next);
+    }
+  }
+  ParallelFor(shared.size(), [&](size_t i) {
+    const ChunkRef& old = block.chunks()[shared[i]];
+    ChunkRef fresh(old.values().size());
+    std::ranges::copy(old.values(), fresh.mutable_values().begin());
+    pinned.Replaced(old);
+    block.Replace(shared[i], std::move(fresh));
+  });
+}
+
+// Updates the rows of one part after another. Several threads may do so at once, each with its own.
+class RowUpdater {
+ public:
+  RowUpdater(const Optimizer& optimizer, uint64_t step, const RowLayout& layout,
+             std::span<const uint64_t> ids, const Gradient& gradient,
+             std::span<Block* const> blocks)
+      : optimizer_(optimizer),
+        layout_(layout),
+        ids_(ids),
+        gradient_(gradient),
+        blocks_(blocks),
+        scalars_(ScalarsAt(optimizer, step)) {}
+
+  // Returns false if a result is not finite.
+  bool Part(uint64_t first, uint64_t count) {
+    GradientAt at(gradient_, first * layout_.elements, count * layout_.elements);
+    bool finite = true;
+    for (uint64_t i = first; i < first + count;) {
+      if (i + kAhead < ids_.size()) Prefetch(ids_[i + kAhead]);
+      uint64_t run = 1;
+      while (i + run < first + count && ids_[i + run] == ids_[i] + run) ++run;
+      finite = Elements(ids_[i], run, scalars_, at) && finite;
+      i += run;
+    }
+    return finite;
+  }
+
+ private:
+  // The gradient of a part, in order.
+  struct GradientAt {
+    GradientAt(const Gradient& gradient, uint64_t first, uint64_t count)
+        : reader(gradient, first, count), left(count) {}
+    // At most `most` elements, and at least one.
+    std::span<const float> Take(uint64_t most) {
+      if (rest.empty()) {
+        rest = reader.Next(std::span(buffer).first(std::min<uint64_t>(kFloatsAtOnce, left)));
+        left -= rest.size();
+      }
+      const std::span<const float> taken = rest.first(std::min<uint64_t>(most, rest.size()));
+      rest = rest.subspan(taken.size());
+      return taken;
+    }
+    Gradient::Reader reader;
+    uint64_t left;
+    std::span<const float> rest;
+    alignas(64) std::array<float, kFloatsAtOnce> buffer;
+  };
+
+  static float* At(const Block& block, uint64_t element) {
+    return block.chunks()[element / kChunkElements].mutable_values().data() +
+           element % kChunkElements;
+  }
+
+  void Prefetch(uint64_t id) const {
+    const uint64_t first = (id - layout_.begin) * layout_.elements;
+    const uint64_t in_chunk = kChunkElements - first % kChunkElements;
+    const uint64_t count = std::min({layout_.elements, in_chunk, uint64_t{kAheadFloatsMax}});
+    for (const Block* block : blocks_) {
+      const float* const at = At(*block, first);
+      for (uint64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(at + i, 1);
+    }
+  }
+
+  // Updates `rows` rows that follow one another.
+  bool Elements(uint64_t id, uint64_t rows, const UpdateScalars& scalars, GradientAt& gradient) {
+    uint64_t at = (id - layout_.begin) * layout_.elements;
+    bool finite = true;
+    for (const uint64_t end = at + rows * layout_.elements; at < end;) {
+      const uint64_t most = std::min(end - at, kChunkElements - at % kChunkElements);
+      UpdateArrays arrays{.gradient = gradient.Take(most)};
+      arrays.value_in = arrays.value_out = At(*blocks_[0], at);
+      for (size_t s = 0; s + 1 < blocks_.size(); ++s) {
+        arrays.slots_in[s] = arrays.slots_out[s] = At(*blocks_[s + 1], at);
+      }
+      finite = Update(optimizer_, scalars, arrays) && finite;
+      at += arrays.gradient.size();
+    }
+    return finite;
+  }
+
+  const Optimizer& optimizer_;
+  const RowLayout& layout_;
+  const std::span<const uint64_t> ids_;
+  const Gradient& gradient_;
+  const std::span<Block* const> blocks_;
+  const UpdateScalars scalars_;
+};
+
+}  // namespace
+
+bool UpdateRows(const Optimizer& optimizer, uint64_t step, const RowLayout& layout,
+                std::span<const uint64_t> ids, const Gradient& gradient,
+                std::span<Block* const> blocks, PinnedBytes& pinned) {
+  for (Block* block : blocks) Unshare(*block, layout, ids, layout.elements, pinned);
+  const uint64_t rows = RowsOfPart(layout.elements);
+  std::atomic<bool> finite = true;
+  ParallelFor((ids.size() + rows - 1) / rows, [&](size_t part) {
+    RowUpdater updater(optimizer, step, layout, ids, gradient, blocks);
+    const uint64_t first = part * rows;
+    if (!updater.Part(first, std::min<uint64_t>(rows, ids.size() - first))) finite = false;
+  });
+  return finite;
+}
+
+void GatherRows(const Block& values, const RowLayout& layout, std::span<const uint64_t> ids,
+                std::span<float> out) {
+  float* to = out.data();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto at = [&](uint64_t element) {
+      return values.chunks()[element / kChunkElements].values().subspan(element % kChunkElements);
+    };
+    if (i + kAhead < ids.size()) {
+      __builtin_prefetch(at((ids[i + kAhead] - layout.begin) * layout.elements).data());
+    }
+    uint64_t element = (ids[i] - layout.begin) * layout.elements;
+    for (const uint64_t end = element + layout.elements; element < end;) {
+      const std::span<const float> rest = at(element);
+      const uint64_t count = std::min<uint64_t>(end - element, rest.size());
+      std::copy_n(rest.data(), count, to);
+      to += count;
+      element += count;
+    }
+  }
+}
+
+}  // namespace paracord
