@@ -200,13 +200,13 @@ class Store {
       for (const ChunkRef& chunk : chunks) out = std::ranges::copy(chunk.values(), out).out;
     }
   }
-  // Of use_ema, the last slot.
+  // Of use_ema, the optimizer's last slot.
   std::vector<std::vector<float>> Averages() const {
     std::vector<std::vector<float>> averages(partitions_.size());
     for (size_t i = 0; i < partitions_.size(); ++i) {
       const Partition::Image image = partitions_[i]->TakeImage();
       if (!optimizer_.use_ema || image.slots.empty()) continue;
-      for (const ChunkRef& chunk : image.slots.back()) {
+      for (const ChunkRef& chunk : image.slots[optimizer_.slots.size() - 1]) {
         averages[i].insert(averages[i].end(), chunk.values().begin(), chunk.values().end());
       }
     }

@@ -95,6 +95,7 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
   struct Found {
     const ManifestPartition* partition;
     bool value = false;
+    bool steps = false;
     std::set<std::string_view> slots{};
   };
   std::map<std::string, Found, std::less<>> found;
@@ -109,7 +110,10 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       return absl::DataLossError(absl::StrCat("tensor ", tensor.name, " ", what));
     };
     const PartitionSpec& spec = it->second.partition->spec;
-    const std::vector<uint64_t> shape = PartitionShape(manifest.variables[spec.variable()], spec);
+    const VariableSpec& variable = manifest.variables[spec.variable()];
+    const bool steps = key.slot == kStepsSlot && variable.table().lazy();
+    std::vector<uint64_t> shape = PartitionShape(variable, spec);
+    if (steps) shape.resize(1);
     if (tensor.dtype != "F32") return refuse(absl::StrCat("is ", tensor.dtype, ", not F32"));
     if (tensor.shape != shape) {
       return refuse(absl::StrCat("has the shape ", Dimensions(tensor.shape), ", the manifest says ",
@@ -119,6 +123,8 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
       it->second.value = true;
     } else if (key.slot.empty()) {
       return refuse("is of a slot without a name");
+    } else if (steps) {
+      it->second.steps = true;
     } else {
       it->second.slots.insert(key.slot);
     }
@@ -128,6 +134,9 @@ absl::Status CheckTensors(const SafetensorsHeader& header, const Manifest& manif
     if (!here.value) return absl::DataLossError(absl::StrCat("no tensor ", name));
     const VariableSpec& variable = manifest.variables[here.partition->spec.variable()];
     if (!variable.trainable() || variable.moving_average() > 0) continue;
+    if (variable.table().lazy() && !here.steps) {
+      return absl::DataLossError(absl::StrCat("no tensor ", SlotTensorName(name, kStepsSlot)));
+    }
     if (updated == nullptr) updated = &here;
     if (here.slots != updated->slots) {
       return absl::DataLossError(absl::StrCat("partition ", name, " has other slots than ",

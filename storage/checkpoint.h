@@ -156,6 +156,8 @@ absl::StatusOr<std::vector<StoredPartition>> ReadPartitions(Files& files,
 // Of a job that averages its values (use_ema of Keras): the slot with the averages, which Keras'
 // fit() leaves in the model.
 inline constexpr char kAverageSlot[] = "average";
+// Of a lazy table: how many times each row was updated, one number a row.
+inline constexpr char kStepsSlot[] = "steps";
 
 // All variables, whole, in the order of manifest.variables, their averages where there are some;
 // verified. For export and evaluation.

@@ -134,6 +134,9 @@ absl::StatusOr<PartitionPushed> CheckEntry(const Content& content, const Partiti
   if (rejected && push.bytes() != 0) return Refuse(facts.id, "a gradient in a rejected batch");
   PartitionPushed pushed{partition, {}, rejected};
   if (push.has_rows()) RETURN_IF_ERROR(CheckRows(push, rejected, pushed));
+  if (!push.has_rows() && push.bytes() != 0 && partition->lazy()) {
+    return Refuse(facts.id, "its rows are updated lazily, and the push does not name them");
+  }
   const std::optional<RowIds>& rows = pushed.update.rows;
   if (push.bytes() != 0 || (rows.has_value() && !rows->empty())) {
     const absl::Status fits =

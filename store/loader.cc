@@ -58,7 +58,7 @@ absl::StatusOr<PartitionContents> Create(const VariableSpec& variable, const Par
     }
   }
   if (variable.trainable()) {
-    FillSlots(OptimizerFor(variable, optimizer), contents);
+    FillSlots(OptimizerFor(variable, optimizer), contents, spec.row_end() - spec.row_begin());
   }
   return contents;
 }
@@ -135,15 +135,20 @@ absl::Status RestoreAll(Files& files, const std::string& directory, const LoadRe
     ids.push_back(spec.id());
     const VariableSpec& variable = request.variables(static_cast<int>(spec.variable()));
     Restored& partition = restored.emplace_back(Restored{variable, {}, {}});
-    if (variable.trainable()) partition.slots = OptimizerFor(variable, content.optimizer).slots;
+    if (variable.trainable()) {
+      partition.slots = StoredSlots(OptimizerFor(variable, content.optimizer));
+    }
     partition.contents.slots.resize(partition.slots.size(), Block(0));
   }
   const auto place = [&](size_t i, std::string_view slot) {
     auto& [variable, slots, contents] = restored[i];
-    const uint64_t elements = PartitionElements(variable, request.partitions(static_cast<int>(i)));
+    const PartitionSpec& spec = request.partitions(static_cast<int>(i));
+    const uint64_t elements = PartitionElements(variable, spec);
     if (slot.empty()) return PlaceOf(contents.value = Block(elements));
     for (size_t s = 0; s < slots.size(); ++s) {
-      if (slots[s].name == slot) return PlaceOf(contents.slots[s] = Block(elements));
+      if (slots[s].name != slot) continue;
+      const uint64_t own = slots[s].of_rows ? spec.row_end() - spec.row_begin() : elements;
+      return PlaceOf(contents.slots[s] = Block(own));
     }
     return TensorPlace();
   };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "storage/checkpoint.h"
+
 namespace paracord {
 namespace {
 
@@ -45,9 +47,19 @@ bool ZeroGradientChangesNothing(const Optimizer& optimizer) {
          optimizer.weight_decay.value_or(0) == 0;
 }
 
+std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer) {
+  std::vector<SlotSpec> slots = optimizer.slots;
+  if (optimizer.lazy) slots.push_back({.name = kStepsSlot, .of_rows = true});
+  return slots;
+}
+
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
+  return LazyScalarsAt(optimizer, step, step);
+}
+
+UpdateScalars LazyScalarsAt(const Optimizer& optimizer, uint64_t step, uint64_t row_steps) {
   const double rate = RateAt(optimizer.learning_rate, step);
-  const double t = static_cast<double>(step) + 1;
+  const double t = static_cast<double>(row_steps) + 1;
   UpdateScalars scalars;
   scalars.rate = static_cast<float>(rate);
   scalars.decay = static_cast<float>(rate * optimizer.weight_decay.value_or(0));
@@ -61,7 +73,7 @@ UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
       scalars.rate = static_cast<float>(rate / (1 - std::pow(optimizer.beta_1, t)));
       break;
     case Optimizer::Rule::kNadam:
-      NadamScalars(optimizer, rate, step + 1, scalars);
+      NadamScalars(optimizer, rate, row_steps + 1, scalars);
       break;
     case Optimizer::Rule::kFtrl:
       scalars.twice_l2 = static_cast<float>(2 * optimizer.l2 + optimizer.beta / rate);
@@ -71,9 +83,9 @@ UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step) {
   }
   if (optimizer.use_ema) {
     // Keras 3 starts the average with the values after the first step.
-    scalars.average_keep = step == 0 ? 0 : static_cast<float>(optimizer.ema_momentum);
+    scalars.average_keep = row_steps == 0 ? 0 : static_cast<float>(optimizer.ema_momentum);
     const uint64_t every = optimizer.ema_overwrite_frequency;
-    scalars.overwrite = every != 0 && (step + 1) % every == 0;
+    scalars.overwrite = every != 0 && (row_steps + 1) % every == 0;
   }
   return scalars;
 }

@@ -24,6 +24,7 @@ struct SlotSpec {
   std::string name;  // as Keras calls it: "velocity"
   float initial = 0;
   bool of_value = false;  // starts with the variable's value
+  bool of_rows = false;   // one number a row
 };
 
 struct Optimizer {
@@ -58,6 +59,7 @@ struct Optimizer {
   bool non_neg = false;                  // negative values become 0, after everything else
   std::optional<NormConstraint> norm;    // after everything else, which is Constrain's to do
   uint64_t ema_overwrite_frequency = 0;  // steps after which it becomes the values; 0: never
+  bool lazy = false;                     // a push updates its rows alone (see LazyScalarsAt)
   std::vector<SlotSpec> slots;           // at most kSlotsMax
 };
 
@@ -70,6 +72,9 @@ absl::StatusOr<Optimizer> ParseOptimizer(const NamedSpec& spec);
 // excluded variable: as in Keras 3, one of the expressions matches the variable's own name ("bias"
 // of "dense/bias"), or its whole name if the expression has a "/".
 Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer);
+
+// What is kept beside the values: Optimizer::slots, and if it is lazy the rows' counts of steps.
+std::vector<SlotSpec> StoredSlots(const Optimizer& optimizer);
 
 // True if an element without a gradient keeps its value and slots, so that it need not be touched.
 bool ZeroGradientChangesNothing(const Optimizer& optimizer);
@@ -86,6 +91,10 @@ struct UpdateScalars {
   bool overwrite = false;    // use_ema: the average becomes the value
 };
 UpdateScalars ScalarsAt(const Optimizer& optimizer, uint64_t step);
+// Those of a row of a lazy table that has been updated `row_steps` times. A schedule of learning
+// rates counts batches as ever; the corrections of biases, momenta and averages count the row's
+// own steps.
+UpdateScalars LazyScalarsAt(const Optimizer& optimizer, uint64_t step, uint64_t row_steps);
 
 struct UpdateArrays {
   std::span<const float> gradient;

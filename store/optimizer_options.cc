@@ -331,6 +331,7 @@ Optimizer OptimizerFor(const VariableSpec& variable, const Optimizer& optimizer)
   if (variable.moving_average() <= 0) {
     Optimizer own = optimizer;
     if (IsExcludedFromDecay(optimizer, variable.name())) own.weight_decay.reset();
+    own.lazy = variable.table().lazy();
     own.non_neg = variable.constraint() == "non_neg";
     if (variable.constraint() == "norm") own.norm = variable.norm();
     return own;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <utility>
 
 #include "common/mutant.h"
@@ -11,9 +12,9 @@
 
 namespace paracord {
 
-void FillSlots(const Optimizer& optimizer, PartitionContents& contents) {
-  for (const SlotSpec& slot : optimizer.slots) {
-    contents.slots.emplace_back(contents.value.elements());
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents, uint64_t rows) {
+  for (const SlotSpec& slot : StoredSlots(optimizer)) {
+    contents.slots.emplace_back(slot.of_rows ? rows : contents.value.elements());
     Block& block = contents.slots.back();
     block.Fill(slot.initial);
     for (size_t i = 0; slot.of_value && i < block.chunks().size(); ++i) {
@@ -33,7 +34,9 @@ void Replace(Block& block, size_t i, ChunkRef chunk, PinnedBytes& pinned) {
 
 RowLayout LayoutOf(const Partition::Facts& facts) {
   if (facts.shape.empty()) return {};
-  RowLayout layout{.begin = facts.row_begin, .rows = facts.shape[0], .elements = 1};
+  RowLayout layout{
+      .begin = facts.row_begin, .rows = facts.shape[0], .elements = 1, .one = facts.shape};
+  layout.one[0] = 1;
   for (size_t i = 1; i < facts.shape.size(); ++i) layout.elements *= facts.shape[i];
   return layout;
 }
@@ -44,7 +47,9 @@ Partition::Partition(Facts facts, const Optimizer& optimizer, PartitionContents 
                      std::shared_ptr<PinnedBytes> pinned)
     : facts_(std::move(facts)),
       rows_(LayoutOf(facts_)),
-      leaves_rows_alone_(ZeroGradientChangesNothing(optimizer)),
+      lazy_(optimizer.lazy),
+      leaves_rows_alone_(lazy_ || ZeroGradientChangesNothing(optimizer)),
+      slots_(facts_.trained ? StoredSlots(optimizer) : std::vector<SlotSpec>()),
       optimizer_(optimizer),
       pinned_(pinned != nullptr ? std::move(pinned) : std::make_shared<PinnedBytes>()),
       contents_(std::move(contents)) {}
@@ -54,7 +59,17 @@ Partition::~Partition() {
   for (const ChunkRef& chunk : contents_.value.chunks()) pinned_->Replaced(chunk);
 }
 
-uint64_t Partition::resident_bytes() const { return facts_.bytes * (1 + slots()); }
+std::vector<uint64_t> Partition::SlotShape(const SlotSpec& slot) const {
+  return slot.of_rows ? std::vector<uint64_t>{rows_.rows} : facts_.shape;
+}
+
+uint64_t Partition::resident_bytes() const {
+  uint64_t bytes = facts_.bytes;
+  for (const SlotSpec& slot : slots_) {
+    bytes += slot.of_rows ? rows_.rows * sizeof(float) : facts_.bytes;
+  }
+  return bytes;
+}
 
 bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence) {
   MutexLock lock(mu_);
@@ -82,12 +97,16 @@ void Partition::Apply(uint64_t step, const PartitionUpdate& update) {
   bool finite = true;
   if (update.rows.has_value()) {
     finite = ApplyRows(step, *update.rows, gradient);
+  } else if (lazy_) {
+    RowIds all(rows_.rows);
+    std::iota(all.begin(), all.end(), rows_.begin);
+    finite = ApplyRows(step, all, gradient);
   } else if (gradient.sparse() && ZeroGradientChangesNothing(optimizer_)) {
     finite = ApplySparse(scalars, gradient);
   } else {
     finite = ApplyDense(scalars, gradient);
   }
-  if (optimizer_.norm.has_value()) Constrain();
+  if (optimizer_.norm.has_value() && !lazy_) Constrain();
   if (!finite) contents_.healthy = false;
   ++contents_.updates;
 }

@@ -29,14 +29,14 @@ using ChunkRefs = std::vector<ChunkRef>;
 // What a partition holds; also how it is made, restored and written.
 struct PartitionContents {
   Block value{0};
-  std::vector<Block> slots;  // in the order of Optimizer::slots; none if not trained
+  std::vector<Block> slots;  // in the order of StoredSlots; none if not trained
   PartitionLedger ledger;
   uint64_t updates = 0;  // changes of the values
   bool healthy = true;   // false: some update gave a result that is not finite
 };
 
-// The slots of a partition that has its first values.
-void FillSlots(const Optimizer& optimizer, PartitionContents& contents);
+// The slots of a partition that has its first values; `rows` is for a lazy table.
+void FillSlots(const Optimizer& optimizer, PartitionContents& contents, uint64_t rows = 0);
 
 // The generation that a push belongs to. Once it is over, a newer one may have read the ledgers and
 // decided by them: what they did not show then must never be entered.
@@ -96,7 +96,12 @@ class Partition {
   const RowLayout& rows() const { return rows_; }
   // Whether an update leaves rows that a push does not name as they are.
   bool LeavesOtherRowsAlone() const { return leaves_rows_alone_; }
-  size_t slots() const { return facts_.trained ? optimizer_.slots.size() : 0; }
+  // Whether every push with a gradient has to name its rows.
+  bool lazy() const { return lazy_; }
+  // What is kept beside the values, in the order of PartitionContents::slots.
+  const std::vector<SlotSpec>& slots() const { return slots_; }
+  // The shape of a slot.
+  std::vector<uint64_t> SlotShape(const SlotSpec& slot) const;
   uint64_t resident_bytes() const;
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
@@ -134,7 +139,9 @@ class Partition {
 
   const Facts facts_;
   const RowLayout rows_;
+  const bool lazy_;
   const bool leaves_rows_alone_;
+  const std::vector<SlotSpec> slots_;
   Optimizer optimizer_;  // of which the learning rate alone changes, under mu_
   const std::shared_ptr<PinnedBytes> pinned_;  // shared with replies, which may outlive us
 

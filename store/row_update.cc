@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/parallel.h"
+#include "store/norm_constraint.h"
 
 namespace paracord {
 namespace {
@@ -53,10 +54,12 @@ class RowUpdater {
              std::span<const uint64_t> ids, const Gradient& gradient,
              std::span<Block* const> blocks)
       : optimizer_(optimizer),
+        step_(step),
         layout_(layout),
         ids_(ids),
         gradient_(gradient),
-        blocks_(blocks),
+        blocks_(blocks.first(1 + optimizer.slots.size())),
+        steps_(optimizer.lazy ? blocks.back() : nullptr),
         scalars_(ScalarsAt(optimizer, step)) {}
 
   // Returns false if a result is not finite.
@@ -66,8 +69,12 @@ class RowUpdater {
     for (uint64_t i = first; i < first + count;) {
       if (i + kAhead < ids_.size()) Prefetch(ids_[i + kAhead]);
       uint64_t run = 1;
-      while (i + run < first + count && ids_[i + run] == ids_[i] + run) ++run;
-      finite = Elements(ids_[i], run, scalars_, at) && finite;
+      if (steps_ == nullptr) {
+        while (i + run < first + count && ids_[i + run] == ids_[i] + run) ++run;
+        finite = Elements(ids_[i], run, scalars_, at) && finite;
+      } else {
+        finite = LazyRow(ids_[i], at) && finite;
+      }
       i += run;
     }
     return finite;
@@ -126,12 +133,45 @@ class RowUpdater {
     return finite;
   }
 
+  bool LazyRow(uint64_t id, GradientAt& gradient) {
+    float& steps = *At(*steps_, id - layout_.begin);
+    const bool finite = Elements(id, 1, LazyScalars(static_cast<uint64_t>(steps)), gradient);
+    if (steps < kStepsMax) ++steps;
+    if (optimizer_.norm.has_value()) Constrain(id);
+    return finite;
+  }
+
+  // Many rows of a push have the same count, and what it takes to have its scalars is slow.
+  const UpdateScalars& LazyScalars(uint64_t steps) {
+    Cached& cached = cached_[steps % cached_.size()];
+    if (cached.steps != steps) cached = {steps, LazyScalarsAt(optimizer_, step_, steps)};
+    return cached.scalars;
+  }
+
+  void Constrain(uint64_t id) const {
+    std::vector<std::span<float>> row;
+    uint64_t at = (id - layout_.begin) * layout_.elements;
+    for (const uint64_t end = at + layout_.elements; at < end; at += row.back().size()) {
+      const uint64_t count = std::min(end - at, kChunkElements - at % kChunkElements);
+      row.emplace_back(At(*blocks_[0], at), count);
+    }
+    ScaleToNorm(*optimizer_.norm, layout_.one, row);
+  }
+
+  struct Cached {
+    uint64_t steps = UINT64_MAX;
+    UpdateScalars scalars;
+  };
+
   const Optimizer& optimizer_;
+  const uint64_t step_;
   const RowLayout& layout_;
   const std::span<const uint64_t> ids_;
   const Gradient& gradient_;
   const std::span<Block* const> blocks_;
+  Block* const steps_;  // null: not lazy
   const UpdateScalars scalars_;
+  std::array<Cached, 256> cached_;
 };
 
 }  // namespace
@@ -139,7 +179,10 @@ class RowUpdater {
 bool UpdateRows(const Optimizer& optimizer, uint64_t step, const RowLayout& layout,
                 std::span<const uint64_t> ids, const Gradient& gradient,
                 std::span<Block* const> blocks, PinnedBytes& pinned) {
-  for (Block* block : blocks) Unshare(*block, layout, ids, layout.elements, pinned);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const bool of_rows = optimizer.lazy && b + 1 == blocks.size();
+    Unshare(*blocks[b], layout, ids, of_rows ? 1 : layout.elements, pinned);
+  }
   const uint64_t rows = RowsOfPart(layout.elements);
   std::atomic<bool> finite = true;
   ParallelFor((ids.size() + rows - 1) / rows, [&](size_t part) {

@@ -17,14 +17,18 @@ namespace paracord {
 
 // Where rows lie in a block.
 struct RowLayout {
-  uint64_t begin = 0;     // the id of the first row
-  uint64_t rows = 0;      // 0: there are no rows that could be named
-  uint64_t elements = 0;  // of a row
+  uint64_t begin = 0;         // the id of the first row
+  uint64_t rows = 0;          // 0: there are no rows that could be named
+  uint64_t elements = 0;      // of a row
+  std::vector<uint64_t> one;  // the shape of one row: the variable's with 1 for axis 0
 };
 
+// The counts of steps of the rows of a lazy table are float32, which counts so far exactly.
+inline constexpr float kStepsMax = 1 << 24;
+
 // Updates the rows `ids` with a gradient that has them in their order. `step` is the number of
-// batches applied before. `blocks` are the values, then Optimizer::slots. Returns false if a result
-// is not finite.
+// batches applied before. `blocks` are the values, then Optimizer::slots, and, if the optimizer is
+// lazy, the counts of the rows' steps. Returns false if a result is not finite.
 bool UpdateRows(const Optimizer& optimizer, uint64_t step, const RowLayout& layout,
                 std::span<const uint64_t> ids, const Gradient& gradient,
                 std::span<Block* const> blocks, PinnedBytes& pinned);

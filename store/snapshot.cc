@@ -24,7 +24,7 @@ constexpr int kGiveWaySteps = 50;       // at a time
 constexpr int kGiveWayStepsAll = 5000;  // in one snapshot
 
 struct Taken {
-  const Partition::Facts* facts;
+  const Partition* partition;
   Partition::Image image;
   std::string ledger{};  // in the file's format
 };
@@ -66,10 +66,10 @@ std::vector<Partition::Image> MakeRoom(const Content& content) {
     Partition::Image& copy = room.emplace_back();
     if (partition->resident_bytes() > left) continue;
     left -= partition->resident_bytes();
-    const Partition::Facts& facts = partition->facts();
-    copy.value = FreshChunks(facts.bytes / sizeof(float));
-    while (copy.slots.size() < partition->slots()) {
-      copy.slots.push_back(FreshChunks(facts.bytes / sizeof(float)));
+    const uint64_t elements = partition->facts().bytes / sizeof(float);
+    copy.value = FreshChunks(elements);
+    for (const SlotSpec& slot : partition->slots()) {
+      copy.slots.push_back(FreshChunks(slot.of_rows ? partition->rows().rows : elements));
     }
   }
   return room;
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give
     const bool copied = !room[i].value.empty();
     if (voided.load()) return Voided();
     if (copied) give_way();
-    taken.push_back({&partition.facts(), partition.TakeImage()});
+    taken.push_back({&partition, partition.TakeImage()});
     if (!copied) continue;
     Partition::Image& image = taken.back().image;
     MoveTo(room[i].value, image.value);
@@ -102,18 +102,18 @@ absl::StatusOr<std::vector<Taken>> TakeAll(const Content& content, GiveWay& give
   return taken;
 }
 
-absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Content& content,
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files,
                                                          const PsFileIdentity& identity,
                                                          const std::string& path,
                                                          std::vector<Taken>& taken) {
   std::vector<TensorInfo> tensors;
   std::map<std::string, PartitionMetadata> metadata;
   for (Taken& item : taken) {
-    const Partition::Facts& facts = *item.facts;
+    const Partition::Facts& facts = item.partition->facts();
     tensors.push_back({.name = facts.name, .shape = facts.shape});
-    for (size_t s = 0; s < item.image.slots.size(); ++s) {
-      tensors.push_back({.name = SlotTensorName(facts.name, content.optimizer.slots[s].name),
-                         .shape = facts.shape});
+    for (const SlotSpec& slot : item.partition->slots()) {
+      tensors.push_back({.name = SlotTensorName(facts.name, slot.name),
+                         .shape = item.partition->SlotShape(slot)});
     }
     const PartitionLedger& ledger =
         MUTANT("ledger_outside_snapshot") ? PartitionLedger() : item.image.ledger;
@@ -121,8 +121,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(Files& files, const Con
     metadata[facts.name] = {.updates = item.image.updates, .healthy = item.image.healthy};
   }
   for (const Taken& item : taken) {
-    tensors.push_back(
-        {.name = LedgerTensorName(item.facts->name), .dtype = "U8", .shape = {item.ledger.size()}});
+    tensors.push_back({.name = LedgerTensorName(item.partition->facts().name),
+                       .dtype = "U8",
+                       .shape = {item.ledger.size()}});
   }
   return SafetensorsWriter::Create(files, path, std::move(tensors),
                                    PsFileMetadata(identity, metadata));
@@ -166,8 +167,7 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   const TraceSpan span("snapshot");
   GiveWay give_way(content);
   ASSIGN_OR_RETURN(std::vector<Taken> taken, TakeAll(content, give_way, voided));
-  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun =
-      Begin(files, content, identity, path, taken);
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> begun = Begin(files, identity, path, taken);
   absl::Status written = begun.status();
   if (written.ok()) written = WriteAll(give_way, **begun, taken, voided);
   if (written.ok()) written = files.SyncDirectory(directory);
@@ -182,7 +182,8 @@ absl::StatusOr<SnapshotReply> WriteSnapshot(Files& files, const Content& content
   reply.set_bytes((*begun)->bytes());
   reply.set_crc32c((*begun)->crc32c());
   for (const Taken& item : taken) {
-    *reply.add_partitions() = DescribePartition(*item.facts, item.image, /*intervals=*/false);
+    *reply.add_partitions() =
+        DescribePartition(item.partition->facts(), item.image, /*intervals=*/false);
   }
   return reply;
 }

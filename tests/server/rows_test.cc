@@ -351,5 +351,25 @@ TEST_CASE("rows are refused where the job's optimizer changes the others, too") 
   CHECK(absl::StrContains(refused.message(), "partition 0: rows alone"));
 }
 
+TEST_CASE("a lazy table takes rows alone, whatever the optimizer") {
+  TestModel model = TableModel({"adam"});
+  model.variables[0].mutable_table()->set_kind(TableSpec::FIXED);
+  model.variables[0].mutable_table()->set_lazy(true);
+  TestPs ps(model);
+  ps.Ready();
+  const Floats before = ps.PullAll().values.at(0);
+  DecodedRequest request = EmptyPush(ps, 0);
+  SetRows(request, 0, {7}, Floats(kDim, 1.0f));
+  REQUIRE(ps.Exchange(request).ok());
+  const Floats after = ps.PullAll().values.at(0);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if ((after[i] != before[i]) != (i / kDim == 7)) FAIL("row " << i / kDim);
+  }
+  request = EmptyPush(ps, 1);
+  SetGradient(request, 1, ENCODING_FLOAT32, Floats(2500 * kDim, 1.0f));
+  CHECK(ps.Exchange(request).status().message() ==
+        "partition 1: its rows are updated lazily, and the push does not name them");
+}
+
 }  // namespace
 }  // namespace paracord

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "exchange/rows.h"
 #include "storage/safetensors.h"
 #include "tests/server/ps_fixture.h"
 
@@ -37,14 +38,16 @@ SnapshotReply TakeSnapshot(TestPs& ps, const SnapshotRequest& order) {
   return *reply;
 }
 
-// Twelve partitions over `count` ps, placed in turn from `first`.
+// Fourteen partitions, the last two of a lazy table, over `count` ps, placed in turn from `first`.
 TestModel Placed(uint32_t count, uint32_t first) {
   TestModel model;
   model.job.optimizer = {"adam", {{"amsgrad", true}}};
   model.variables = {TestVariable("embedding/embeddings", {9, 5}), TestVariable("dense/bias", {2}),
-                     TestVariable("norm/mean", {7}, /*trainable=*/false),
-                     TestVariable("scale", {})};
+                     TestVariable("norm/mean", {7}, /*trainable=*/false), TestVariable("scale", {}),
+                     TestVariable("table/embeddings", {6, 5})};
   model.variables[0].mutable_initializer()->set_name("random_normal");
+  model.variables[4].mutable_table()->set_kind(TableSpec::FIXED);
+  model.variables[4].mutable_table()->set_lazy(true);
   model.partitions.clear();
   for (uint32_t i = 0; i < 9; ++i) {
     model.partitions.push_back(
@@ -53,6 +56,8 @@ TestModel Placed(uint32_t count, uint32_t first) {
   model.partitions.push_back(TestPartition(9, 1, "dense/bias/part_0", 0, 2));
   model.partitions.push_back(TestPartition(10, 2, "norm/mean/part_0", 0, 7));
   model.partitions.push_back(TestPartition(11, 3, "scale/part_0", 0, 1));
+  model.partitions.push_back(TestPartition(12, 4, "table/embeddings/part_0", 0, 4));
+  model.partitions.push_back(TestPartition(13, 4, "table/embeddings/part_1", 4, 6));
   for (PartitionSpec& partition : model.partitions) {
     partition.set_ps((partition.id() + first) % count);
   }
@@ -109,10 +114,15 @@ struct Cluster {
       if (!whole.Trained(spec.id())) continue;
       SeededRandom random(spec.id() * 1000 + split * 100 + batch);
       Floats gradient(whole.Elements(spec.id()));
+      const VariableSpec& variable = whole.variables[spec.variable()];
+      RowIds rows = {spec.row_begin()};
+      if (batch % 2 == 0) rows.push_back(spec.row_end() - 1);
+      if (variable.has_table()) gradient.resize(rows.size() * RowElements(variable));
       for (float& g : gradient) g = static_cast<float>(random.Between(-1000, 1000)) / 500;
       PartitionPush* push = request.header.add_push();
       push->set_partition(spec.id());
       push->set_bytes(gradient.size() * sizeof(float));
+      if (variable.has_table()) *push->mutable_rows() = EncodeRows(rows);
       request.pieces.push_back({spec.id(), 0, CordOf(gradient)});
     }
     return request;
@@ -155,8 +165,9 @@ TEST_CASE("a restore into any number of ps is equal to the bit, and so is what f
     REQUIRE(VerifyCheckpoint(before.ps[0]->files, dir + "/checkpoints/" + first).ok());
     if (from == 1) at_seven = before.Read(first);
     CHECK(before.Read(first) == at_seven);
-    CHECK(at_seven.tensors.size() == 9 * 4 + 4 + 1 + 4 + 12);  // and the ledgers
-    before.Train(0, 9);                                        // the first six again: dropped
+    CHECK(at_seven.tensors.size() == 9 * 4 + 4 + 1 + 4 + 2 * 5 + 14);  // and the ledgers
+    CHECK(at_seven.tensors.at("table/embeddings/part_0/.slot/steps") == Floats{7, 0, 0, 4});
+    before.Train(0, 9);  // the first six again: dropped
     const std::string later = before.Snapshot(2);
     if (from == 1) at_ten = before.Read(later);
     CHECK(before.Read(later) == at_ten);
@@ -317,6 +328,10 @@ TEST_CASE("what does not fit the order is not restored, and the directory is nam
   });
   refused([](auto& model) { model.variables[1].set_trainable(false); });
   refused([](auto& model) { model.partitions[2].set_name("dense/bias/part_1"); });
+  refused([](auto& model) {
+    model.variables[0].mutable_table()->set_kind(TableSpec::FIXED);
+    model.variables[0].mutable_table()->set_lazy(true);
+  });
   refused([](auto& model) {
     model.partitions.push_back(TestPartition(4, 1, "dense/bias/part_1", 1, 2));
   });
