@@ -7,18 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/bytes.h"
 #include "common/status_macros.h"
+#include "exchange/wire_reader.h"
 #include "proto/protocol.h"
 
 namespace paracord {
 namespace {
 
-// Protobuf's encoding (protobuf.dev/programming-guides/encoding): a field is a varint tag, number
-// << 3 | wire type, followed by a value of that type.
-constexpr uint32_t kPiecesField = 15;
-constexpr uint64_t kPiecesTag = kPiecesField << 3 | 2;
-constexpr uint64_t kPartitionTag = 1 << 3 | 0;
-constexpr uint64_t kOffsetTag = 2 << 3 | 0;
-constexpr uint64_t kDataTag = 3 << 3 | 2;
+constexpr uint64_t kPiecesTag = WireTag(ExchangeRequest::kPiecesFieldNumber, kWireBytes);
+static_assert(+ExchangeRequest::kPiecesFieldNumber == +ExchangeReply::kPiecesFieldNumber);
 
 // All fields except the pieces are copied.
 constexpr size_t kHeaderBytesMax = 8 << 20;
@@ -30,46 +26,39 @@ absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed exchange: ", what));
 }
 
-// Reads a Cord front to back.
+// Reads a Cord front to back, of which nothing follows.
 class Reader {
  public:
-  explicit Reader(const absl::Cord& cord) : at_(cord.char_begin()), left_(cord.size()) {}
-  bool done() const { return left_ == 0; }
+  explicit Reader(const absl::Cord& cord) : wire_(cord.char_begin(), cord.size()) {}
+  bool done() const { return wire_.left() == 0; }
 
   absl::StatusOr<uint64_t> Varint() {
     uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (left_ == 0) return Malformed("it ends inside a number");
-      const uint8_t byte = static_cast<uint8_t>(*at_);
-      ++at_;
-      --left_;
-      if (shift == 63 && byte > 1) break;
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    return Malformed("a number has more than 64 bits");
+    RETURN_IF_ERROR(Check(wire_.Varint(value)));
+    return value;
   }
 
   absl::StatusOr<absl::Cord> Bytes(uint64_t size) {
-    if (size > left_) {
-      return Malformed(absl::StrCat("a field of ", size, " bytes where ", left_, " are left"));
+    if (size > wire_.left()) {
+      return Malformed(
+          absl::StrCat("a field of ", size, " bytes where ", wire_.left(), " are left"));
     }
-    left_ -= size;
-    return absl::Cord::AdvanceAndRead(&at_, size);
+    wire_.Took(size);
+    return absl::Cord::AdvanceAndRead(&wire_.at(), size);
   }
 
   // Reads the value that belongs to `tag`, including its length if it has one.
   absl::StatusOr<absl::Cord> Value(uint64_t tag) {
     switch (tag & 7) {
-      case 0: {
+      case kWireVarint: {
         ASSIGN_OR_RETURN(const uint64_t value, Varint());
         std::string bytes;
         AppendVarint(value, bytes);
         return absl::Cord(bytes);
       }
-      case 1:
+      case kWire64:
         return Bytes(8);
-      case 2: {
+      case kWireBytes: {
         ASSIGN_OR_RETURN(const uint64_t size, Varint());
         std::string length;
         AppendVarint(size, length);
@@ -78,38 +67,39 @@ class Reader {
         all.Append(value);
         return all;
       }
-      case 5:
+      case kWire32:
         return Bytes(4);
       default:
         return Malformed(absl::StrCat("wire type ", tag & 7));
     }
   }
 
- private:
-  absl::Cord::CharIterator at_;
-  uint64_t left_;
-};
-
-absl::StatusOr<PieceView> DecodePiece(const absl::Cord& bytes) {
-  PieceView piece;
-  Reader reader(bytes);
-  while (!reader.done()) {
-    ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
-    if (tag == kPartitionTag) {
-      ASSIGN_OR_RETURN(const uint64_t partition, reader.Varint());
-      piece.partition = static_cast<uint32_t>(partition);  // truncated as protobuf does
-    } else if (tag == kOffsetTag) {
-      ASSIGN_OR_RETURN(piece.offset, reader.Varint());
-    } else if (tag == kDataTag) {
-      ASSIGN_OR_RETURN(const uint64_t size, reader.Varint());
-      ASSIGN_OR_RETURN(piece.data, reader.Bytes(size));
-    } else {
-      if (tag >> 3 == 0 || tag >> 32 != 0) return Malformed("a field number in a piece");
-      RETURN_IF_ERROR(reader.Value(tag).status());
+  absl::StatusOr<PieceView> ReadPiece() {
+    PieceView piece;
+    while (!done()) {
+      PieceHead head{.partition = piece.partition, .offset = piece.offset};
+      uint64_t tag = 0;
+      RETURN_IF_ERROR(Check(ReadPieceField(wire_, head, tag)));
+      piece.partition = head.partition;
+      piece.offset = head.offset;
+      if (tag == kPieceDataTag) {
+        ASSIGN_OR_RETURN(piece.data, Bytes(head.data_bytes));
+      } else if (tag != kPiecePartitionTag && tag != kPieceOffsetTag) {
+        RETURN_IF_ERROR(Value(tag).status());
+      }
     }
+    return piece;
   }
-  return piece;
-}
+
+ private:
+  static absl::Status Check(WireRead read) {
+    if (read == WireRead::kOk) return absl::OkStatus();
+    return Malformed(read == WireRead::kCut ? "it ends inside a number"
+                                            : "a number that cannot be");
+  }
+
+  WireReader<absl::Cord::CharIterator> wire_;
+};
 
 template <class Header>
 absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceView>& pieces) {
@@ -120,7 +110,7 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
     if (tag == kPiecesTag) {
       ASSIGN_OR_RETURN(const uint64_t size, reader.Varint());
       ASSIGN_OR_RETURN(const absl::Cord piece_bytes, reader.Bytes(size));
-      ASSIGN_OR_RETURN(PieceView piece, DecodePiece(piece_bytes));
+      ASSIGN_OR_RETURN(PieceView piece, Reader(piece_bytes).ReadPiece());
       if (piece.data.empty()) return Malformed("an empty piece");
       if (pieces.size() == kPiecesMax) return Malformed("too many pieces");
       pieces.push_back(std::move(piece));
@@ -146,16 +136,16 @@ absl::Status Decode(const absl::Cord& bytes, Header& header, std::vector<PieceVi
 std::string PieceHead(const PieceView& piece, uint64_t data_bytes, size_t padding) {
   std::string fields;
   if (piece.partition != 0) {
-    AppendVarint(kPartitionTag, fields);
+    AppendVarint(kPiecePartitionTag, fields);
     AppendVarint(piece.partition, fields);
   }
-  AppendVarint(kOffsetTag, fields);
+  AppendVarint(kPieceOffsetTag, fields);
   AppendVarint(piece.offset, fields);
   for (; padding > 0; --padding) {
     fields.back() = static_cast<char>(fields.back() | '\x80');
     fields.push_back('\0');
   }
-  AppendVarint(kDataTag, fields);
+  AppendVarint(kPieceDataTag, fields);
   AppendVarint(data_bytes, fields);
   std::string head;
   AppendVarint(kPiecesTag, head);

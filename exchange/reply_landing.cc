@@ -4,14 +4,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/wire_format_lite.h"
-#include "proto/paracord.pb.h"
+#include "exchange/wire_reader.h"
 
 namespace paracord {
 namespace {
-
-using google::protobuf::internal::WireFormatLite;
 
 // A tag and a length take at most 20 bytes, and a piece has two of each before its data.
 constexpr size_t kHeadBytesMax = 64;
@@ -37,12 +33,13 @@ class ExchangeLanding : public Landing {
       if (head == Head::kCut && head_.size() < kHeadBytesMax) continue;
       head_.clear();
       if (head == Head::kField) continue;
-      next.at = head == Head::kPiece ? place_(partition_, offset_, data_) : nullptr;
+      next.at = head == Head::kPiece ? place_(piece_.partition, piece_.offset, piece_.data_bytes)
+                                     : nullptr;
       if (next.at == nullptr) {
         next.wanted = false;
         return next;
       }
-      next.bytes = data_;
+      next.bytes = piece_.data_bytes;
       return next;
     }
     return next;
@@ -50,28 +47,25 @@ class ExchangeLanding : public Landing {
 
  private:
   enum class Head { kCut, kField, kPiece, kWrong };
-  using Input = google::protobuf::io::CodedInputStream;
 
   // Reads a number, a field that is skipped, or a piece up to its data.
   Head ReadHead() {
-    Input input(reinterpret_cast<const uint8_t*>(head_.data()), static_cast<int>(head_.size()));
-    const uint32_t tag = input.ReadTag();
+    WireReader<const char*> reader(head_.data(), head_.size());
+    uint64_t tag = 0;
     uint64_t value = 0;
-    if (tag == 0) return Head::kCut;
-    switch (WireFormatLite::GetTagWireType(tag)) {
-      case WireFormatLite::WIRETYPE_VARINT:
-        return input.ReadVarint64(&value) ? Head::kField : Head::kCut;
-      case WireFormatLite::WIRETYPE_FIXED64:
+    if (const WireRead read = reader.Tag(tag); read != WireRead::kOk) return HeadOf(read);
+    switch (tag & 7) {
+      case kWireVarint:
+        return HeadOf(reader.Varint(value));
+      case kWire64:
         skip_ = 8;
         return Head::kField;
-      case WireFormatLite::WIRETYPE_FIXED32:
+      case kWire32:
         skip_ = 4;
         return Head::kField;
-      case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
-        if (!input.ReadVarint64(&value)) return Head::kCut;
-        if (WireFormatLite::GetTagFieldNumber(tag) == ExchangeReply::kPiecesFieldNumber) {
-          return ReadPiece(input, value);
-        }
+      case kWireBytes:
+        if (const WireRead read = reader.Varint(value); read != WireRead::kOk) return HeadOf(read);
+        if (tag >> 3 == ExchangeReply::kPiecesFieldNumber) return ReadPiece(reader, value);
         skip_ = value;
         return Head::kField;
       default:
@@ -79,40 +73,32 @@ class ExchangeLanding : public Landing {
     }
   }
 
-  // The data are the last of the piece's `bytes`, as our encoder writes it.
-  Head ReadPiece(Input& input, uint64_t bytes) {
-    const int begin = input.CurrentPosition();
-    partition_ = 0;
-    offset_ = 0;
-    while (true) {
-      const uint32_t tag = input.ReadTag();
-      uint64_t value = 0;
-      if (tag == 0 || !input.ReadVarint64(&value)) return Head::kCut;
-      if (tag == kPartitionTag) {
-        partition_ = static_cast<uint32_t>(value);
-      } else if (tag == kOffsetTag) {
-        offset_ = value;
-      } else if (tag == kDataTag && value > 0) {
-        data_ = value;
-        const auto before = static_cast<uint64_t>(input.CurrentPosition() - begin);
-        return bytes >= before && bytes - before == value ? Head::kPiece : Head::kWrong;
-      } else {
-        return Head::kWrong;
-      }
-    }
+  static Head HeadOf(WireRead read) {
+    return read == WireRead::kOk    ? Head::kField
+           : read == WireRead::kCut ? Head::kCut
+                                    : Head::kWrong;
   }
 
-  static constexpr uint32_t kPartitionTag = Piece::kPartitionFieldNumber << 3 | 0;
-  static constexpr uint32_t kOffsetTag = Piece::kOffsetFieldNumber << 3 | 0;
-  static constexpr uint32_t kDataTag = Piece::kDataFieldNumber << 3 | 2;
+  // The data are the last of the piece's `bytes`, as our encoder writes it.
+  Head ReadPiece(WireReader<const char*>& reader, uint64_t bytes) {
+    const uint64_t before = reader.left();
+    piece_ = {};
+    while (true) {
+      uint64_t tag = 0;
+      const WireRead read = ReadPieceField(reader, piece_, tag);
+      if (read != WireRead::kOk) return HeadOf(read);
+      if (tag == kPiecePartitionTag || tag == kPieceOffsetTag) continue;
+      if (tag != kPieceDataTag || piece_.data_bytes == 0) return Head::kWrong;
+      const uint64_t head = before - reader.left();
+      return bytes >= head && bytes - head == piece_.data_bytes ? Head::kPiece : Head::kWrong;
+    }
+  }
 
   const uint64_t bytes_max_;
   const PiecePlaceFn place_;
   std::string head_;   // bytes of a head that is not complete
   uint64_t skip_ = 0;  // bytes of a skipped field's value
-  uint32_t partition_ = 0;
-  uint64_t offset_ = 0;
-  uint64_t data_ = 0;
+  PieceHead piece_;
 };
 
 }  // namespace

@@ -1,0 +1,86 @@
+// The one reader of protobuf's encoding (protobuf.dev/programming-guides/encoding) for messages
+// whose payload must not be copied: a field is a varint tag, number << 3 | wire type, followed by a
+// value of that type. It reads from whatever has an iterator over bytes, and tells bytes that end
+// too early, which may be followed by others, from bytes that are wrong. Values; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+enum class WireRead { kOk, kCut, kWrong };
+
+enum WireType : uint32_t { kWireVarint = 0, kWire64 = 1, kWireBytes = 2, kWire32 = 5 };
+constexpr uint64_t WireTag(int field, WireType type) {
+  return static_cast<uint64_t>(field) << 3 | type;
+}
+
+template <class At>
+class WireReader {
+ public:
+  WireReader(At at, uint64_t bytes) : at_(at), left_(bytes) {}
+
+  uint64_t left() const { return left_; }
+  // The place of the next byte, for who takes bytes himself; he then calls Took.
+  At& at() { return at_; }
+  void Took(uint64_t bytes) { left_ -= bytes; }
+
+  WireRead Varint(uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (left_ == 0) return WireRead::kCut;
+      const uint8_t byte = static_cast<uint8_t>(*at_);
+      ++at_;
+      --left_;
+      if (shift == 63 && byte > 1) return WireRead::kWrong;
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return WireRead::kOk;
+    }
+    return WireRead::kWrong;
+  }
+
+  // Reads the tag of a field, whose number is one that can be.
+  WireRead Tag(uint64_t& tag) {
+    const WireRead read = Varint(tag);
+    return read == WireRead::kOk && (tag >> 3 == 0 || tag >> 32 != 0) ? WireRead::kWrong : read;
+  }
+
+ private:
+  At at_;
+  uint64_t left_;
+};
+
+// What stands in a piece (proto: Piece) before its data.
+struct PieceHead {
+  uint32_t partition = 0;
+  uint64_t offset = 0;
+  uint64_t data_bytes = 0;
+};
+inline constexpr uint64_t kPiecePartitionTag = WireTag(Piece::kPartitionFieldNumber, kWireVarint);
+inline constexpr uint64_t kPieceOffsetTag = WireTag(Piece::kOffsetFieldNumber, kWireVarint);
+inline constexpr uint64_t kPieceDataTag = WireTag(Piece::kDataFieldNumber, kWireBytes);
+
+// Reads one field of a piece into `head`, up to the data themselves where `tag` is kPieceDataTag.
+// Where it is none of a piece's, the value of the field is next.
+template <class At>
+WireRead ReadPieceField(WireReader<At>& reader, PieceHead& head, uint64_t& tag) {
+  uint64_t value = 0;
+  WireRead read = reader.Tag(tag);
+  if (read != WireRead::kOk) return read;
+  switch (tag) {
+    case kPiecePartitionTag:
+      read = reader.Varint(value);
+      head.partition = static_cast<uint32_t>(value);  // truncated as protobuf does
+      return read;
+    case kPieceOffsetTag:
+      return reader.Varint(head.offset);
+    case kPieceDataTag:
+      return reader.Varint(head.data_bytes);
+    default:
+      return WireRead::kOk;
+  }
+}
+
+}  // namespace paracord
