@@ -87,15 +87,15 @@ int Main(int argc, char** argv) {
       const std::string name =
           specs[i].options.empty() ? specs[i].name : absl::StrCat(specs[i].name, " momentum");
       const bool adam = name.starts_with("adam");
-      ways.push_back({absl::StrCat(name, ", ", threads, threads == 1 ? " thread" : " threads"),
-                      [&partition = *partitions.back(), &pushed, next = 0u]() mutable {
-                        const Partition::PushResult result =
-                            partition.Push({0, next++, kSplitBatches}, false, pushed);
-                        if (result.outcome != PUSH_APPLIED) std::abort();
-                      },
-                      adam ? ways[1].name : ways[0].name,
-                      absl::StrCat("apply_", absl::StrReplaceAll(name, {{" ", "_"}}), "_", mb,
-                                   "MB_", threads, "threads")});
+      ways.push_back(
+          {absl::StrCat(name, ", ", threads, threads == 1 ? " thread" : " threads"),
+           [&partition = *partitions.back(), &pushed, next = 0u]() mutable {
+             const Outcome result = partition.Push({0, next++, kSplitBatches}, false, pushed);
+             if (result.outcome != PUSH_APPLIED) std::abort();
+           },
+           adam ? ways[1].name : ways[0].name,
+           absl::StrCat("apply_", absl::StrReplaceAll(name, {{" ", "_"}}), "_", mb, "MB_", threads,
+                        "threads")});
     }
     PrintTurns(absl::StrCat("apply a push of ", mb, " MB, ", threads,
                             " threads (memcpy and the bare loop: one)"),

@@ -33,7 +33,7 @@
 #include "exchange/reply_landing.h"
 #include "measure.h"
 #include "net/grpc/daemon_process.h"
-#include "store/exchange.h"
+#include "store/store.h"
 
 namespace paracord::bench {
 namespace {
@@ -65,7 +65,9 @@ class Stores : public Service {
     absl::StatusOr<DecodedRequest> decoded = DecodeExchangeRequest(request);
     request.Clear();
     if (!decoded.ok()) return call->Reply(decoded.status());
-    call->Reply(RunExchange(*contents_.at(std::string(method)), *std::move(decoded), counters_));
+    const Store store(*contents_.at(std::string(method)), counters_);
+    store.Exchange(*std::move(decoded), {},
+                   [call](absl::StatusOr<Parts> reply) { call->Reply(std::move(reply)); });
   }
 
  private:
@@ -90,7 +92,7 @@ class Stores : public Service {
   }
 
   std::map<std::string, std::unique_ptr<Content>> contents_;
-  ExchangeCounters counters_;
+  StepCounters counters_;
 };
 
 void ReadFully(int fd, char* to, uint64_t bytes) {

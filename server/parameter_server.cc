@@ -205,8 +205,10 @@ void ParameterServer::Impl::Answer(const absl::Cord& request, const CallPtr& cal
     std::ranges::move(*staged, std::back_inserter(decoded->pieces));
   }
   const PushFence fence(generation_, decoded->header.fence().generation());
-  call->Reply(RunExchange(**content, *std::move(decoded), counters_,
-                          MUTANT("generation_not_checked") ? PushFence() : fence));
+  const Store store(**content, counters_);
+  store.Exchange(
+      *std::move(decoded), MUTANT("generation_not_checked") ? PushFence() : fence,
+      [call, held = *content](absl::StatusOr<Parts> reply) { call->Reply(std::move(reply)); });
   FAILPOINT("ps.push.replied");
 }
 

@@ -16,9 +16,9 @@
 #include "common/mutex.h"
 #include "server/parameter_server.h"
 #include "storage/checkpoint.h"
-#include "store/exchange.h"
 #include "store/partition_set.h"
 #include "store/staged_pushes.h"
+#include "store/store.h"
 
 namespace paracord {
 
@@ -141,7 +141,7 @@ class ParameterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<bool> forgets_{false};           // ForgetStaged will run
   std::atomic<bool> other_dir_said_{false};
 
-  ExchangeCounters counters_;  // thread-safe itself
+  StepCounters counters_;  // thread-safe itself
 
   // On the loop alone.
   bool exited_ = false;

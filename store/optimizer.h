@@ -105,10 +105,11 @@ struct UpdateArrays {
 };
 
 // Updates gradient.size() elements. Returns false if a result is not finite (it is stored anyway).
-bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays);
+bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
+                    const UpdateArrays& arrays);
 
 // The implementations for vector widths that this processor supports, which give the same bits;
-// Update uses the last one. For tests.
+// UpdateElements uses the last one. For tests.
 using UpdateFunction = bool (*)(const Optimizer&, const UpdateScalars&, const UpdateArrays&);
 std::vector<UpdateFunction> UpdatesOfAllWidths();
 

@@ -78,8 +78,8 @@ bool Partition::SetLearningRate(const LearningRate& rate, const PushFence& fence
   return true;
 }
 
-Partition::PushResult Partition::Push(const PlanBatch& batch, bool rejected,
-                                      const PartitionUpdate& update, const PushFence& fence) {
+Outcome Partition::Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+                        const PushFence& fence) {
   MutexLock lock(mu_);
   if (fence.over()) return {};
   const uint64_t step = contents_.ledger.applied();
@@ -140,7 +140,7 @@ bool Partition::ApplyDense(const UpdateScalars& scalars, const Gradient& gradien
         arrays.slots_in[s] = in(s + 1);
         arrays.slots_out[s] = to(s + 1);
       }
-      if (!Update(optimizer_, scalars, arrays)) finite = false;
+      if (!UpdateElements(optimizer_, scalars, arrays)) finite = false;
     }
   });
   for (size_t b = 0; b < blocks.size(); ++b) {
@@ -203,7 +203,7 @@ bool Partition::ApplyEntries(size_t index, const UpdateScalars& scalars,
       if (b == 0) continue;
       arrays.slots_in[b - 1] = arrays.slots_out[b - 1] = gathered[b].data();
     }
-    finite = Update(optimizer_, scalars, arrays) && finite;
+    finite = UpdateElements(optimizer_, scalars, arrays) && finite;
     for (size_t b = 0; b < blocks.size(); ++b) {
       const std::span<float> to = out[b].mutable_values();
       for (size_t i = 0; i < count; ++i) to[indices[i] - first] = gathered[b][i];

@@ -1,7 +1,7 @@
 // A partition of a variable: its values, its optimizer's slots and its ledger, under one lock. A
 // push is applied whole or not at all, and whoever reads gets references to chunks that never
 // change, so a reader neither waits for long nor sees half an update. Thread-safe. Does not check
-// what it is given: the door has (store/exchange.h).
+// what it is given: the door has (store/step_check.h).
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "exchange/step.h"
 #include "proto/paracord.pb.h"
 #include "store/block.h"
 #include "store/gradient.h"
@@ -55,8 +56,8 @@ class PushFence {
 
 // What a push brings for a partition.
 struct PartitionUpdate {
-  Gradient gradient;           // empty: there is none
-  std::optional<RowIds> rows;  // which the gradient has, in their order; absent: all
+  Gradient gradient;  // empty: there is none
+  Rows rows;          // that the gradient has
   bool none() const { return gradient.empty() && !rows.has_value(); }
 };
 
@@ -69,11 +70,6 @@ class Partition {
     bool trained = false;
     uint64_t bytes = 0;      // of the values
     uint64_t row_begin = 0;  // the variable's row that is the first here
-  };
-  struct PushResult {
-    PushOutcome outcome = PUSH_NONE;  // as it stays if its generation is over
-    uint32_t next = 0;
-    uint64_t updates = 0;  // after it
   };
   struct Counts {
     PartitionLedger ledger;
@@ -106,11 +102,12 @@ class Partition {
 
   // Enters the batch if it is next, and then applies the update unless there is none or the batch
   // is rejected. Its gradient is finite and has as many elements as the partition or its rows;
-  // rows are those of rows(), and are given only if others are left alone.
-  PushResult Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
-                  const PushFence& fence = {});
-  PushResult Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
-                  const PushFence& fence = {}) {
+  // rows are those of rows(), and are given only if others are left alone. PUSH_NONE: its
+  // generation is over.
+  Outcome Push(const PlanBatch& batch, bool rejected, const PartitionUpdate& update,
+               const PushFence& fence = {});
+  Outcome Push(const PlanBatch& batch, bool rejected, const Gradient& gradient,
+               const PushFence& fence = {}) {
     return Push(batch, rejected, PartitionUpdate{gradient, {}}, fence);
   }
   // Of the updates to come. False: the generation that wants it is over.

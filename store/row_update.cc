@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/parallel.h"
+#include "store/lazy_scalars.h"
 #include "store/norm_constraint.h"
 
 namespace paracord {
@@ -54,13 +55,13 @@ class RowUpdater {
              std::span<const uint64_t> ids, const Gradient& gradient,
              std::span<Block* const> blocks)
       : optimizer_(optimizer),
-        step_(step),
         layout_(layout),
         ids_(ids),
         gradient_(gradient),
         blocks_(blocks.first(1 + optimizer.slots.size())),
         steps_(optimizer.lazy ? blocks.back() : nullptr),
-        scalars_(ScalarsAt(optimizer, step)) {}
+        scalars_(ScalarsAt(optimizer, step)),
+        lazy_scalars_(optimizer, step) {}
 
   // Returns false if a result is not finite.
   bool Part(uint64_t first, uint64_t count) {
@@ -127,7 +128,7 @@ class RowUpdater {
       for (size_t s = 0; s + 1 < blocks_.size(); ++s) {
         arrays.slots_in[s] = arrays.slots_out[s] = At(*blocks_[s + 1], at);
       }
-      finite = Update(optimizer_, scalars, arrays) && finite;
+      finite = UpdateElements(optimizer_, scalars, arrays) && finite;
       at += arrays.gradient.size();
     }
     return finite;
@@ -135,17 +136,10 @@ class RowUpdater {
 
   bool LazyRow(uint64_t id, GradientAt& gradient) {
     float& steps = *At(*steps_, id - layout_.begin);
-    const bool finite = Elements(id, 1, LazyScalars(static_cast<uint64_t>(steps)), gradient);
+    const bool finite = Elements(id, 1, lazy_scalars_.At(static_cast<uint64_t>(steps)), gradient);
     if (steps < kStepsMax) ++steps;
     if (optimizer_.norm.has_value()) Constrain(id);
     return finite;
-  }
-
-  // Many rows of a push have the same count, and what it takes to have its scalars is slow.
-  const UpdateScalars& LazyScalars(uint64_t steps) {
-    Cached& cached = cached_[steps % cached_.size()];
-    if (cached.steps != steps) cached = {steps, LazyScalarsAt(optimizer_, step_, steps)};
-    return cached.scalars;
   }
 
   void Constrain(uint64_t id) const {
@@ -158,20 +152,14 @@ class RowUpdater {
     ScaleToNorm(*optimizer_.norm, layout_.one, row);
   }
 
-  struct Cached {
-    uint64_t steps = UINT64_MAX;
-    UpdateScalars scalars;
-  };
-
   const Optimizer& optimizer_;
-  const uint64_t step_;
   const RowLayout& layout_;
   const std::span<const uint64_t> ids_;
   const Gradient& gradient_;
   const std::span<Block* const> blocks_;
   Block* const steps_;  // null: not lazy
   const UpdateScalars scalars_;
-  std::array<Cached, 256> cached_;
+  LazyScalars lazy_scalars_;
 };
 
 }  // namespace

@@ -315,7 +315,8 @@ PARACORD_WIDTHS(bool, UpdateWide,
 
 }  // namespace
 
-bool Update(const Optimizer& optimizer, const UpdateScalars& scalars, const UpdateArrays& arrays) {
+bool UpdateElements(const Optimizer& optimizer, const UpdateScalars& scalars,
+                    const UpdateArrays& arrays) {
   static const auto update = PICK_WIDTH(UpdateWide);
   const FlushDenormals flush;
   return update(optimizer, scalars, arrays);

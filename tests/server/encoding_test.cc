@@ -7,8 +7,8 @@
 
 #include "common/finite.h"
 #include "exchange/compression.h"
-#include "store/exchange.h"
 #include "store/gradient.h"
+#include "store/store.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 

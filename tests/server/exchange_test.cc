@@ -1,9 +1,8 @@
-#include "store/exchange.h"
-
 #include <atomic>
 #include <limits>
 #include <thread>
 
+#include "store/store.h"
 #include "tests/server/ps_fixture.h"
 
 namespace paracord {
@@ -51,10 +50,13 @@ TEST_CASE("a push whose generation ends while it is under way enters nothing any
   ps.Ready();
   const auto content = ps.ps->content();
   std::atomic<uint64_t> newest = 1;
-  ExchangeCounters counters;
+  StepCounters counters;
   const auto run = [&](uint32_t batch) {
-    return RunExchange(*content, ps.PushOf(0, batch, 1.0f), counters, PushFence(newest, 1))
-        .status();
+    absl::Status status = absl::UnknownError("not answered");
+    const Store store(*content, counters);
+    store.Exchange(ps.PushOf(0, batch, 1.0f), PushFence(newest, 1),
+                   [&](const absl::StatusOr<Parts>& reply) { status = reply.status(); });
+    return status;
   };
   CHECK(run(0).ok());
   newest = 2;  // as Adopt has it, whose coordinator reads the ledgers next

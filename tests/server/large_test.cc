@@ -1,6 +1,6 @@
 // A partition that no 32-bit count of bytes can name, and one that no signed one can.
 #include "exchange/encoding.h"
-#include "store/exchange.h"
+#include "store/store.h"
 #include "tests/parts.h"
 #include "tests/server/ps_fixture.h"
 
@@ -42,7 +42,7 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
         std::make_unique<Partition>(facts, content.optimizer, std::move(values)));
     content.trained = 1;
 
-    ExchangeCounters counters;
+    StepCounters counters;
     // The last element alone has another gradient.
     absl::Cord gradient = Repeated(3.0f, elements - 1);
     gradient.Append(CordOf({5.0f}));
@@ -54,7 +54,10 @@ TEST_CASE("a variable of more than 4 GiB is pushed and pulled as any other", "[.
     CHECK(bytes.size() > elements * sizeof(float));
     absl::StatusOr<DecodedRequest> request = DecodeExchangeRequest(bytes);
     REQUIRE(request.ok());
-    const absl::StatusOr<Parts> reply = RunExchange(content, *std::move(request), counters);
+    absl::StatusOr<Parts> reply = absl::UnknownError("not answered");
+    Store(content, counters).Exchange(*std::move(request), {}, [&](absl::StatusOr<Parts> parts) {
+      reply = std::move(parts);
+    });
     REQUIRE(reply.ok());
     const absl::Cord answer = Joined(*reply);
     const absl::StatusOr<DecodedReply> decoded = DecodeExchangeReply(answer);

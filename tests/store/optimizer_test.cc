@@ -180,7 +180,7 @@ std::vector<Case> Cases() {
 void Run(const Optimizer& optimizer, bool in_place, std::vector<float>& value,
          std::vector<std::vector<float>>& slots, int steps,
          const std::function<void(int, const std::vector<float>&)>& after,
-         UpdateFunction update = Update) {
+         UpdateFunction update = UpdateElements) {
   SeededRandom random(7);
   const size_t n = value.size();
   for (int step = 0; step < steps; ++step) {
@@ -248,7 +248,7 @@ TEST_CASE("a moving average keeps its share and takes the rest from what is push
   arrays.gradient = observed;
   arrays.value_in = value.data();
   arrays.value_out = value.data();
-  CHECK(Update(average, ScalarsAt(average, 7), arrays));
+  CHECK(UpdateElements(average, ScalarsAt(average, 7), arrays));
   CHECK(value == std::vector<float>{5, 0});
 }
 
@@ -266,7 +266,7 @@ TEST_CASE("a constraint comes after the update, and the average does not see it"
   arrays.gradient = gradient;
   arrays.value_in = arrays.value_out = value.data();
   arrays.slots_in[0] = arrays.slots_out[0] = average.data();
-  CHECK(Update(own, ScalarsAt(own, 0), arrays));
+  CHECK(UpdateElements(own, ScalarsAt(own, 0), arrays));
   CHECK(value == std::vector<float>{0.5f, 0, 0});
   CHECK(average == std::vector<float>{0.5f, -2, -4});
   Optimizer plain;
@@ -482,9 +482,9 @@ TEST_CASE("a result that is not finite is reported, also in a slot") {
   UpdateArrays arrays{.gradient = gradient, .value_in = value.data(), .value_out = value.data()};
   arrays.slots_in = {m.data(), v.data()};
   arrays.slots_out = {m.data(), v.data()};
-  CHECK(Update(adam, ScalarsAt(adam, 0), arrays));
+  CHECK(UpdateElements(adam, ScalarsAt(adam, 0), arrays));
   gradient[66] = std::numeric_limits<float>::max();  // finite, its square is not
-  CHECK_FALSE(Update(adam, ScalarsAt(adam, 1), arrays));
+  CHECK_FALSE(UpdateElements(adam, ScalarsAt(adam, 1), arrays));
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+#include "store/step_check.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutant.h"
+#include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "exchange/encoding.h"
+#include "store/gradient.h"
+
+namespace paracord {
+namespace {
+
+// Ids are ascending and distinct.
+absl::Status CheckIds(const Partition& partition, const RowIds& ids) {
+  const uint32_t id = partition.facts().id;
+  const RowLayout& layout = partition.rows();
+  if (layout.rows == 0) return RefusePartition(id, "rows of a variable that has no axis 0");
+  const uint64_t end = layout.begin + layout.rows;
+  const auto refuse = [&](uint64_t row) {
+    return RefusePartition(
+        id, absl::StrCat("row ", row, " is not one of its rows [", layout.begin, ", ", end, ")"));
+  };
+  if (!ids.empty() && ids.front() < layout.begin) return refuse(ids.front());
+  if (!ids.empty() && ids.back() >= end) {
+    return refuse(*std::lower_bound(ids.begin(), ids.end(), end));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(const Partition& partition, const Update& update, bool rejected) {
+  const uint32_t id = partition.facts().id;
+  if (!update.rows.has_value()) {
+    if (update.gradient.empty() || !partition.lazy()) return absl::OkStatus();
+    return RefusePartition(id, "its rows are updated lazily, and the push does not name them");
+  }
+  RETURN_IF_ERROR(CheckIds(partition, *update.rows));
+  if (rejected && !update.rows->empty()) return RefusePartition(id, "rows in a rejected batch");
+  if (!partition.LeavesOtherRowsAlone()) {
+    return RefusePartition(
+        id,
+        "rows alone, where the job's optimizer or a constraint also changes the others; "
+        "\"update\": \"lazy\" of the table has the others left alone");
+  }
+  if (IsDense(update.encoding)) return absl::OkStatus();
+  return RefusePartition(id, absl::StrCat("encoding ", static_cast<int>(update.encoding),
+                                          " is not one of rows, which are float32, bf16 or f16"));
+}
+
+std::string WhereNotFinite(const Partition& partition, const PartitionUpdate& update) {
+  if (!update.rows.has_value()) return "a gradient that is not finite";
+  const uint64_t element = update.gradient.FirstNotFinite();
+  return absl::StrCat("row ", (*update.rows)[element / partition.rows().elements],
+                      " has a gradient that is not finite");
+}
+
+absl::StatusOr<CheckedUpdate> CheckUpdate(const Content& content, Update update, bool rejected) {
+  Partition* const partition = content.Find(update.partition);
+  const auto refuse = [&](const std::string& why) {
+    return RefusePartition(update.partition, why);
+  };
+  if (partition == nullptr) return refuse("it is not held here");
+  if (!partition->facts().trained) return refuse("it is not trained");
+  if (rejected && !update.gradient.empty()) return refuse("a gradient in a rejected batch");
+  RETURN_IF_ERROR(CheckRows(*partition, update, rejected));
+  CheckedUpdate checked{partition, {}, rejected};
+  checked.update.rows = std::move(update.rows);
+  const Rows& rows = checked.update.rows;
+  const bool some_rows = rows.has_value() && !rows->empty();
+  if (update.gradient.empty() && !some_rows) return checked;
+  absl::StatusOr<Gradient> gradient =
+      Gradient::Read(update.encoding, ElementsOf(*partition, rows), std::move(update.gradient));
+  if (!gradient.ok()) {
+    const std::string why(gradient.status().message());
+    return refuse(rows.has_value() ? absl::StrCat(why, " for ", rows->size(), " rows") : why);
+  }
+  checked.update.gradient = *std::move(gradient);
+  if (!checked.update.gradient.Finite()) {
+    // A mutant: the worker does not check, either.
+    checked.rejected = MUTANT("rejected_by_one_ps");
+    if (!checked.rejected) return refuse(WhereNotFinite(*partition, checked.update));
+  }
+  return checked;
+}
+
+// What is entered behind the job's end would be counted, and no coordinator could go on from it.
+absl::Status CheckBeforeEnd(const Content& content, const BatchId& batch) {
+  uint64_t place = 0;
+  const bool far = __builtin_mul_overflow(batch.epoch(), BatchesPerEpoch(content.plan), &place) ||
+                   __builtin_add_overflow(
+                       place, BatchInEpoch(content.plan, batch.split(), batch.batch()), &place);
+  if (!far && place < content.batches_end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch ", batch.batch(), " of split ", batch.split(), " of epoch ", batch.epoch() + 1,
+      " is behind the end of the job, which has ", content.batches_end.load(), " batches"));
+}
+
+absl::Status CheckUpdates(const Content& content, const Step& step, std::vector<Update> updates,
+                          CheckedStep& checked) {
+  ASSIGN_OR_RETURN(checked.batch, FindBatch(content.plan, step.batch));
+  RETURN_IF_ERROR(CheckBeforeEnd(content, step.batch));
+  std::set<uint32_t> named;
+  for (Update& update : updates) {
+    named.insert(update.partition);
+    ASSIGN_OR_RETURN(CheckedUpdate one, CheckUpdate(content, std::move(update), step.rejected));
+    checked.updates.push_back(std::move(one));
+  }
+  if (named.size() == content.trained) return absl::OkStatus();
+  for (const auto& partition : content.partitions) {
+    if (partition->facts().trained && !named.contains(partition->facts().id)) {
+      return RefusePartition(partition->facts().id, "the push leaves it out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckedWant> CheckWant(const Content& content, Want want) {
+  const Partition* const partition = content.Find(want.partition);
+  if (partition == nullptr) return RefusePartition(want.partition, "it is not held here");
+  if (!IsDense(want.encoding)) {
+    return RefusePartition(
+        want.partition,
+        absl::StrCat("encoding ", static_cast<int>(want.encoding), " is not one of values"));
+  }
+  if (want.rows.has_value()) RETURN_IF_ERROR(CheckIds(*partition, *want.rows));
+  return CheckedWant{partition, std::move(want)};
+}
+
+}  // namespace
+
+uint64_t ElementsOf(const Partition& partition, const Rows& rows) {
+  return rows.has_value() ? rows->size() * partition.rows().elements
+                          : partition.facts().bytes / sizeof(float);
+}
+
+absl::StatusOr<CheckedStep> CheckStep(const Content& content, StepRequest request) {
+  CheckedStep checked;
+  for (Want& want : request.wants) {
+    ASSIGN_OR_RETURN(CheckedWant one, CheckWant(content, std::move(want)));
+    checked.wants.push_back(std::move(one));
+  }
+  if (request.step.has_value()) {
+    RETURN_IF_ERROR(CheckUpdates(content, *request.step, std::move(request.updates), checked));
+  }
+  return checked;
+}
+
+}  // namespace paracord

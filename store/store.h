@@ -1,0 +1,49 @@
+// A store keeps the values of one run and applies steps of training to them. A ps has one, and any
+// process may have one without a daemon around it. A step is validated completely before any byte
+// changes, applied partition by partition, and answered with references to the values. It is not
+// atomic over partitions, which is harmless because each has its own ledger. Any thread. Fences are
+// checked by whoever lets steps in (server/).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "exchange/codec.h"
+#include "exchange/step.h"
+#include "store/partition_set.h"
+
+namespace paracord {
+
+struct StepCounters {
+  std::atomic<uint64_t> duplicates{0};  // updates of a partition dropped by its ledger
+  std::atomic<uint64_t> refused{0};     // steps refused whole
+};
+
+class Store {
+ public:
+  using Reply = std::function<void(absl::StatusOr<DecodedReply>)>;
+
+  // Both must live longer than the store, the content until all steps are answered.
+  Store(const Content& content, StepCounters& counters) : content_(content), counters_(counters) {}
+
+  // Applies a step and reads what is wanted after it. `reply` is called once, perhaps later and on
+  // another thread. INVALID_ARGUMENT names the partition and the reason, and nothing has changed.
+  // ABORTED: the step's generation ended before all partitions were updated.
+  void Apply(StepRequest request, const PushFence& fence, const Reply& reply) const;
+
+  // The same for a request as it travels.
+  using EncodedReply = std::function<void(absl::StatusOr<Parts>)>;
+  void Exchange(DecodedRequest request, const PushFence& fence, const EncodedReply& reply) const;
+
+ private:
+  absl::StatusOr<DecodedReply> Run(StepRequest request, const PushFence& fence) const;
+
+  const Content& content_;
+  StepCounters& counters_;
+};
+
+}  // namespace paracord
