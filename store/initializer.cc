@@ -243,4 +243,18 @@ absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t be
   return absl::OkStatus();
 }
 
+absl::StatusOr<RowInitializer> MakeRowInitializer(const VariableSpec& variable, uint64_t seed) {
+  ASSIGN_OR_RETURN(const Checked checked, Check(variable));
+  const Distribution& distribution = checked.distribution;
+  if (distribution.shape == Shape::kOrthogonal || distribution.shape == Shape::kIdentity ||
+      checked.unit_forget) {
+    return Options(variable).Error("use for a table that grows, because it needs all rows");
+  }
+  const uint64_t key = DeriveKey(seed, variable.name());
+  return RowInitializer([distribution, key](uint64_t id, std::span<float> row) {
+    const uint64_t row_key = RandomBits(key, id);
+    for (size_t i = 0; i < row.size(); ++i) row[i] = Element(distribution, row_key, row.size(), i);
+  });
+}
+
 }  // namespace paracord

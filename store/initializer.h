@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/paracord.pb.h"
 
 namespace paracord {
@@ -21,6 +23,11 @@ namespace paracord {
 // a number beyond float32 is refused.
 absl::Status Initialize(const VariableSpec& variable, uint64_t seed, uint64_t begin,
                         std::span<float> out);
+
+// Writes the first values of the row of any 64-bit id of a table without a size. Thread-safe.
+using RowInitializer = std::function<void(uint64_t id, std::span<float> row)>;
+// INVALID_ARGUMENT as Initialize, and for identity and orthogonal, which need all rows.
+absl::StatusOr<RowInitializer> MakeRowInitializer(const VariableSpec& variable, uint64_t seed);
 
 // Returns the error that Initialize would return, without drawing a number.
 absl::Status CheckInitializer(const VariableSpec& variable);

@@ -41,6 +41,7 @@ void CheckRuns(const std::string& command, const std::string& prints) {
   CHECK(output.text.find(prints) != std::string::npos);
 }
 
+TEST_CASE("bench_rows runs") { CheckRuns("bench_rows --keys 20000 --rounds 1", "growing"); }
 TEST_CASE("bench_store runs") { CheckRuns("bench_store --mb 1 --rounds 1", "adamw"); }
 
 TEST_CASE("bench_wire runs") { CheckRuns("bench_wire --mb-max 1 --rounds 1", "shared memory"); }

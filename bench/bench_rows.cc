@@ -1,0 +1,161 @@
+// How fast rows are read and updated, without network: those of a growing table by 64-bit ids, and
+// those of a partition of a fixed table.   bench_rows [--keys N] [--dim N] [--rounds N]
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/counter_random.h"
+#include "common/mix.h"
+#include "common/parallel.h"
+#include "config/flags.h"
+#include "measure.h"
+#include "store/growing_table.h"
+#include "store/partition.h"
+
+namespace paracord::bench {
+namespace {
+
+constexpr size_t kBatch = 4096;  // ids of a call
+constexpr size_t kCallsOfRun = 64;
+constexpr uint32_t kSplitBatches = 1u << 30;
+
+Optimizer Adagrad() { return ParseOptimizer({"adagrad", nlohmann::json::object()}).value(); }
+
+// The n-th id of those that the table has.
+uint64_t IdOf(uint64_t n) { return Mix64(n); }
+
+// Distinct numbers below `keys`, in no order.
+std::vector<uint64_t> Draw(uint64_t keys, uint64_t& counter) {
+  std::vector<uint64_t> numbers;
+  while (numbers.size() < std::min<uint64_t>(kBatch, keys / 2)) {
+    while (numbers.size() < std::min<uint64_t>(kBatch, keys / 2)) {
+      numbers.push_back(RandomBits(1, counter++) % keys);
+    }
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  }
+  std::ranges::sort(numbers, {}, [](uint64_t n) { return Mix64(n); });
+  return numbers;
+}
+
+struct Batches {
+  explicit Batches(uint64_t keys) {
+    uint64_t counter = 0;
+    for (size_t i = 0; i < 4 * kCallsOfRun; ++i) all.push_back(Draw(keys, counter));
+  }
+  const std::vector<uint64_t>& Next() { return all[next++ % all.size()]; }
+  std::vector<std::vector<uint64_t>> all;
+  size_t next = 0;
+};
+
+double MillionsASecond(const Timing& timing) {
+  return static_cast<double>(kBatch * kCallsOfRun) / timing.median / 1e6;
+}
+
+void Growing(uint64_t keys, uint64_t dim, int rounds) {
+  GrowingTableOptions options;
+  options.variable.set_name("table");
+  options.variable.add_shape(1);
+  options.variable.add_shape(dim);
+  options.variable.mutable_initializer()->set_name("random_uniform");
+  options.optimizer = Adagrad();
+  const auto table = GrowingTable::Make(options).value();
+  std::vector<float> gradients(kBatch * dim, 0.01f);
+  uint64_t step = 0;
+  const double begin = Seconds();
+  for (uint64_t n = 0; n < keys;) {
+    std::vector<uint64_t> ids;
+    for (; n < keys && ids.size() < kBatch; ++n) ids.push_back(IdOf(n));
+    table->Update(step++, ids, gradients);
+  }
+  std::printf(
+      "%.1f M rows created, %.2f M/s; %.1f bytes a row beside values and slots\n",
+      static_cast<double>(keys) / 1e6, static_cast<double>(keys) / (Seconds() - begin) / 1e6,
+      static_cast<double>(table->bytes() - table->value_bytes()) / static_cast<double>(keys));
+  Batches batches(keys);
+  for (auto& batch : batches.all) {
+    for (uint64_t& id : batch) id = IdOf(id);
+  }
+  std::vector<float> rows(kBatch * dim);
+  const std::vector<Way> ways = {{"lookup",
+                                  [&] {
+                                    for (size_t i = 0; i < kCallsOfRun; ++i) {
+                                      table->Lookup(batches.Next(), rows);
+                                    }
+                                  }},
+                                 {"update", [&] {
+                                    for (size_t i = 0; i < kCallsOfRun; ++i) {
+                                      table->Update(step++, batches.Next(), gradients);
+                                    }
+                                  }}};
+  const std::vector<Timing> timings = TakeTurns(ways, rounds);
+  PrintGoal("lookups of a growing table", MillionsASecond(timings[0]), Bound::kAtLeast, 15, "M/s");
+  PrintGoal("Adagrad updates of a growing table", MillionsASecond(timings[1]), Bound::kAtLeast, 12,
+            "M/s");
+  PrintResult({.name = "growing_lookup", .value = MillionsASecond(timings[0]), .unit = "M rows/s"});
+  PrintResult({.name = "growing_update", .value = MillionsASecond(timings[1]), .unit = "M rows/s"});
+}
+
+void Fixed(uint64_t rows, uint64_t dim, int rounds) {
+  const Optimizer optimizer = Adagrad();
+  Partition::Facts facts{.id = 0,
+                         .name = "v",
+                         .shape = {rows, dim},
+                         .trained = true,
+                         .bytes = rows * dim * sizeof(float)};
+  PartitionContents contents{.value = Block(rows * dim), .slots = {}, .ledger = {}};
+  contents.value.Fill(0.5f);
+  FillSlots(optimizer, contents);
+  Partition partition(std::move(facts), optimizer, std::move(contents));
+  Batches batches(rows);
+  for (auto& batch : batches.all) std::ranges::sort(batch);
+  const std::vector<float> gradients(kBatch * dim, 0.01f);
+  std::vector<float> values(kBatch * dim);
+  uint32_t next = 0;
+  const auto push = [&] {
+    for (size_t i = 0; i < kCallsOfRun; ++i) {
+      PartitionUpdate update;
+      update.rows = batches.Next();
+      update.gradient = Gradient(absl::MakeCordFromExternal(
+          absl::string_view(reinterpret_cast<const char*>(gradients.data()),
+                            update.rows->size() * dim * sizeof(float)),
+          [](absl::string_view) {}));
+      if (partition.Push({0, next++, kSplitBatches}, false, update).outcome != PUSH_APPLIED) {
+        std::abort();
+      }
+    }
+  };
+  const auto pull = [&] {
+    for (size_t i = 0; i < kCallsOfRun; ++i) partition.PullRows(batches.Next(), values);
+  };
+  const std::vector<Timing> timings = TakeTurns({{"pull", pull}, {"push", push}}, rounds);
+  PrintGoal("rows pulled of a fixed table", MillionsASecond(timings[0]), Bound::kAtLeast, 10,
+            "M/s");
+  PrintGoal("rows pushed with Adagrad", MillionsASecond(timings[1]), Bound::kAtLeast, 10, "M/s");
+  PrintResult({.name = "fixed_pull", .value = MillionsASecond(timings[0]), .unit = "M rows/s"});
+  PrintResult({.name = "fixed_push", .value = MillionsASecond(timings[1]), .unit = "M rows/s"});
+}
+
+int Main(int argc, char** argv) {
+  int64_t keys = 10000000;
+  int64_t dim = 32;
+  int64_t rounds = 9;
+  Flags flags("bench_rows", "Reads and updates rows without network.");
+  flags.Integer("keys", "N", "rows of the tables", 10000, 1000000000, &keys);
+  flags.Integer("dim", "N", "elements of a row", 1, 4096, &dim);
+  flags.Integer("rounds", "N", "repetitions", 1, 1000, &rounds);
+  if (const std::optional<int> code = ParseBench(flags, argc, argv)) return *code;
+  PrintMachine();
+  SetParallelThreads(static_cast<int>(std::min(2u, std::thread::hardware_concurrency())));
+  Growing(static_cast<uint64_t>(keys), static_cast<uint64_t>(dim), static_cast<int>(rounds));
+  Fixed(static_cast<uint64_t>(keys), static_cast<uint64_t>(dim), static_cast<int>(rounds));
+  return 0;
+}
+
+}  // namespace
+}  // namespace paracord::bench
+
+int main(int argc, char** argv) { return paracord::bench::Main(argc, argv); }

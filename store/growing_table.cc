@@ -1,0 +1,263 @@
+#include "store/growing_table.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mix.h"
+#include "common/parallel.h"
+#include "common/status_macros.h"
+#include "config/partitions.h"
+#include "store/lazy_scalars.h"
+#include "store/norm_constraint.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kGroup = 32;     // ids whose memory is asked for together
+constexpr size_t kPartIds = 512;  // that a thread takes at a time
+// How many rows a sweep looks at for each id of an update, and at least.
+constexpr size_t kSweptOfId = 4;
+constexpr size_t kSweptMin = 64;
+
+}  // namespace
+
+struct GrowingTable::Work {
+  std::span<const uint64_t> ids;
+  std::span<const float> gradients;
+  uint64_t step = 0;
+  UpdateScalars scalars{};  // without counts of steps
+  struct Missing {
+    size_t i = 0;
+    uint32_t stale = 0;  // its row, which has expired; kNone: it has none
+  };
+  std::vector<std::vector<Missing>> missing{};  // by part
+  std::atomic<bool> finite = true;
+};
+
+absl::StatusOr<std::unique_ptr<GrowingTable>> GrowingTable::Make(GrowingTableOptions options) {
+  const std::string& name = options.variable.name();
+  if (options.variable.shape_size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("table ", name, " has no rows"));
+  }
+  if (options.expire_batches > kExpireMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", name, ": rows expire after at most ", kExpireMax, " batches"));
+  }
+  if (options.admit_after > Admission::kAfterMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", name, ": ids are admitted after at most ", Admission::kAfterMax, " appearances"));
+  }
+  constexpr uint64_t kRowsMax = IdIndex::kNone - 1;
+  if (options.rows_max == 0) options.rows_max = kRowsMax;
+  options.rows_max = std::min(options.rows_max, kRowsMax);
+  ASSIGN_OR_RETURN(RowInitializer initializer, MakeRowInitializer(options.variable, options.seed));
+  return std::unique_ptr<GrowingTable>(
+      new GrowingTable(std::move(options), std::move(initializer)));
+}
+
+GrowingTable::GrowingTable(GrowingTableOptions options, RowInitializer initializer)
+    : options_(std::move(options)),
+      initializer_(std::move(initializer)),
+      row_elements_(RowElements(options_.variable)),
+      records_(row_elements_ * (1 + options_.optimizer.slots.size()),
+               !ZeroGradientChangesNothing(options_.optimizer)),
+      index_(Mix64(options_.seed, options_.variable.name())),
+      admission_(options_.admit_after, options_.admit_probability, options_.candidates,
+                 Mix64(options_.seed, options_.variable.name() + "/admit")) {}
+
+bool GrowingTable::Stale(const RowRecords::Record& row) const {
+  return options_.expire_batches != 0 &&
+         ((now_ - row.touched()) & kTouchedMask) > options_.expire_batches;
+}
+
+template <class Use>
+void GrowingTable::Locate(std::span<const uint64_t> ids, uint64_t elements, const Use& use) const {
+  std::array<IdIndex::Place, kGroup> places;
+  std::array<uint32_t, kGroup> rows;
+  for (size_t first = 0; first < ids.size(); first += kGroup) {
+    const size_t count = std::min(kGroup, ids.size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      places[i] = index_.PlaceOf(ids[first + i]);
+      index_.Prefetch(places[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      // The row of another id with the same 32 bits is rare.
+      rows[i] = index_.Find(places[i], [](uint32_t) { return true; });
+      if (rows[i] != IdIndex::kNone) records_.Prefetch(rows[i], elements);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t id = ids[first + i];
+      if (rows[i] != IdIndex::kNone && records_.At(rows[i]).id() != id) {
+        rows[i] = index_.Find(places[i], [&](uint32_t row) { return records_.At(row).id() == id; });
+      }
+      use(first + i, rows[i]);
+    }
+  }
+}
+
+void GrowingTable::Lookup(std::span<const uint64_t> ids, std::span<float> out) const {
+  ParallelFor((ids.size() + kPartIds - 1) / kPartIds, [&](size_t part) {
+    const size_t first = part * kPartIds;
+    const auto own = ids.subspan(first, std::min(kPartIds, ids.size() - first));
+    Locate(own, row_elements_, [&](size_t i, uint32_t row) {
+      const std::span<float> to = out.subspan((first + i) * row_elements_, row_elements_);
+      if (row == IdIndex::kNone || Stale(records_.At(row))) return initializer_(own[i], to);
+      std::copy_n(records_.At(row).values(), row_elements_, to.data());
+    });
+  });
+}
+
+bool GrowingTable::Update(uint64_t step, std::span<const uint64_t> ids,
+                          std::span<const float> gradients) {
+  now_ = static_cast<uint32_t>(step) & kTouchedMask;
+  Work work{.ids = ids, .gradients = gradients, .step = step};
+  work.scalars = LazyScalarsAt(options_.optimizer, step, 0);
+  const size_t parts = (ids.size() + kPartIds - 1) / kPartIds;
+  if (records_.memory().has_image()) {
+    std::vector<uint32_t> rows;
+    Locate(ids, 0, [&](size_t, uint32_t row) {
+      if (row != IdIndex::kNone) rows.push_back(row);
+    });
+    records_.memory().BeforeWrite(rows);
+  }
+  work.missing.resize(parts);
+  ParallelFor(parts, [&](size_t part) { UpdatePart(work, part); });
+  LazyScalars scalars(options_.optimizer, step);
+  for (const auto& missing : work.missing) {
+    for (const Work::Missing& one : missing) Create(work, scalars, one.i, one.stale);
+  }
+  if (options_.expire_batches != 0) Sweep(kSweptMin + kSweptOfId * ids.size());
+  return work.finite;
+}
+
+void GrowingTable::UpdatePart(Work& work, size_t part) const {
+  const size_t first = part * kPartIds;
+  const auto ids = work.ids.subspan(first, std::min(kPartIds, work.ids.size() - first));
+  LazyScalars scalars(options_.optimizer, work.step);
+  bool finite = true;
+  Locate(ids, records_.elements(), [&](size_t i, uint32_t row) {
+    if (row == IdIndex::kNone || Stale(records_.At(row))) {
+      work.missing[part].push_back({first + i, row});
+    } else {
+      finite = UpdateRow(work, scalars, first + i, row) && finite;
+    }
+  });
+  if (!finite) work.finite = false;
+}
+
+bool GrowingTable::UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_t row) const {
+  const Optimizer& optimizer = options_.optimizer;
+  const RowRecords::Record record = records_.At(row);
+  float* const values = record.values();
+  UpdateArrays arrays{.gradient = work.gradients.subspan(i * row_elements_, row_elements_),
+                      .value_in = values,
+                      .value_out = values};
+  for (size_t s = 0; s < optimizer.slots.size(); ++s) {
+    arrays.slots_in[s] = arrays.slots_out[s] = values + (s + 1) * row_elements_;
+  }
+  record.Touch(now_);
+  if (!record.counts_steps()) return UpdateElements(optimizer, work.scalars, arrays);
+  const uint32_t steps = record.steps();
+  const bool finite = UpdateElements(optimizer, scalars.At(steps), arrays);
+  if (steps != UINT32_MAX) record.SetSteps(steps + 1);
+  if (optimizer.norm.has_value()) {
+    std::vector<uint64_t> one(options_.variable.shape().begin(), options_.variable.shape().end());
+    one[0] = 1;
+    const std::array<std::span<float>, 1> chunks = {std::span(values, row_elements_)};
+    ScaleToNorm(*optimizer.norm, one, chunks);
+  }
+  return finite;
+}
+
+void GrowingTable::Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale) {
+  const uint64_t id = work.ids[i];
+  // Its row may have made room for another meanwhile.
+  if (stale != IdIndex::kNone && records_.At(stale).live() && records_.At(stale).id() == id) {
+    Remove(stale);
+    ++counts_.expired;
+  }
+  if (!admission_.Admit(id, work.step)) {
+    ++counts_.dropped;
+    return;
+  }
+  if (index_.size() >= options_.rows_max) {
+    // As many rows as there may be: all memory is of rows.
+    Remove(oldest_.Take(records_, now_));
+    ++counts_.evicted;
+  }
+  const uint32_t row = records_.Add();
+  FirstValues(row, id);
+  index_.Insert(index_.PlaceOf(id), row);
+  ++counts_.created;
+  if (!UpdateRow(work, scalars, i, row)) work.finite = false;
+}
+
+void GrowingTable::FirstValues(uint32_t row, uint64_t id) {
+  records_.At(row).Begin(id, now_, 0);
+  float* const values = records_.At(row).values();
+  initializer_(id, {values, row_elements_});
+  float* to = values;
+  for (const SlotSpec& slot : options_.optimizer.slots) {
+    to += row_elements_;
+    if (slot.of_value) {
+      std::copy_n(values, row_elements_, to);
+    } else {
+      std::fill_n(to, row_elements_, slot.initial);
+    }
+  }
+}
+
+void GrowingTable::Remove(uint32_t row) {
+  index_.Erase(index_.PlaceOf(records_.At(row).id()), row);
+  records_.Remove(row);
+}
+
+void GrowingTable::Sweep(size_t rows) {
+  const uint64_t count = std::min<uint64_t>(rows, records_.rows());
+  for (uint64_t i = 0; i < count; ++i) {
+    if (hand_ >= records_.rows()) hand_ = 0;
+    const auto row = static_cast<uint32_t>(hand_++);
+    if (!records_.At(row).live() || !Stale(records_.At(row))) continue;
+    Remove(row);
+    ++counts_.expired;
+  }
+}
+
+GrowingTable::Counts GrowingTable::counts() const {
+  Counts counts = counts_;
+  counts.rows = index_.size();
+  return counts;
+}
+
+uint64_t GrowingTable::value_bytes() const {
+  return index_.size() * records_.elements() * sizeof(float);
+}
+
+uint64_t GrowingTable::bytes() const {
+  return records_.bytes() + index_.bytes() + admission_.bytes();
+}
+
+std::vector<GrowingTable::ImageRow> GrowingTable::ReadImage(uint64_t part) {
+  std::vector<float> words = records_.memory().ReadImage(part);
+  std::vector<ImageRow> rows;
+  for (const RowRecords::Record& record : records_.RecordsOf(words)) {
+    rows.push_back({.id = record.id(),
+                    .touched = record.touched(),
+                    .steps = record.steps(),
+                    .values = {record.values(), record.values() + records_.elements()}});
+  }
+  return rows;
+}
+
+void GrowingTable::Restore(uint64_t now, const ImageRow& row) {
+  now_ = static_cast<uint32_t>(now) & kTouchedMask;
+  const uint32_t place = records_.Add();
+  records_.At(place).Begin(row.id, row.touched & kTouchedMask, row.steps);
+  std::ranges::copy(row.values, records_.At(place).values());
+  index_.Insert(index_.PlaceOf(row.id), place);
+}
+
+}  // namespace paracord

@@ -1,0 +1,111 @@
+// A table of rows by 64-bit ids. A row comes into being when its first gradient is applied, or when
+// it is admitted; until then, and after it was removed, it reads as its initial values, which are a
+// pure function of seed, table and id: reading creates nothing. Rows that are not touched for long
+// expire, and where there may be no more rows one of those makes room that were not touched for
+// longest, of some hundred rows that are looked at. An update's work is bounded by its ids, also
+// for rows that it removes, whose memory is used again. A row takes its values and slots, 12 bytes
+// beside them and at most 11.5 bytes of the index.
+//
+// Several threads work on one call (common/parallel.h), but a table has one caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/paracord.pb.h"
+#include "store/admission.h"
+#include "store/id_index.h"
+#include "store/initializer.h"
+#include "store/optimizer.h"
+#include "store/row_records.h"
+
+namespace paracord {
+
+class LazyScalars;
+
+struct GrowingTableOptions {
+  VariableSpec variable;  // shape[0] says nothing
+  uint64_t seed = 0;
+  Optimizer optimizer;
+  uint32_t admit_after = 0;
+  double admit_probability = 1;
+  uint64_t candidates = uint64_t{1} << 20;  // that admit_after counts
+  uint64_t expire_batches = 0;              // since a row was touched; 0: never
+  uint64_t rows_max = 0;                    // 0: as many as there can be, 2^32 - 2
+};
+
+class GrowingTable {
+ public:
+  static constexpr uint64_t kExpireMax = uint64_t{1} << 30;
+
+  // INVALID_ARGUMENT names the variable, whose initializer may need a table's size, or the option.
+  static absl::StatusOr<std::unique_ptr<GrowingTable>> Make(GrowingTableOptions options);
+
+  uint64_t row_elements() const { return row_elements_; }
+
+  // Copies the rows `ids` to `out`, in their order.
+  void Lookup(std::span<const uint64_t> ids, std::span<float> out) const;
+  // Updates the rows `ids`, which are distinct, by the optimizer, each with its own count of steps.
+  // `step` is the number of batches applied before. Returns false if a result is not finite.
+  bool Update(uint64_t step, std::span<const uint64_t> ids, std::span<const float> gradients);
+
+  struct Counts {
+    uint64_t rows = 0;     // now
+    uint64_t created = 0;  // ever
+    uint64_t expired = 0;
+    uint64_t evicted = 0;  // by rows_max
+    uint64_t dropped = 0;  // gradients of ids that were not admitted
+  };
+  Counts counts() const;
+  uint64_t value_bytes() const;  // of the rows' values and slots
+  uint64_t bytes() const;        // of everything
+
+  // A row as an image has it.
+  struct ImageRow {
+    uint64_t id = 0;
+    uint32_t touched = 0;         // batch, modulo 2^31
+    uint32_t steps = 0;           // of its own
+    std::vector<float> values{};  // and slots, one after another
+  };
+  // Begins an image of this moment, in place of any before it, and returns the number of its parts,
+  // each of which is read once, between updates. Beginning it takes a bit for each few KiB.
+  uint64_t BeginImage() { return records_.memory().BeginImage(); }
+  std::vector<ImageRow> ReadImage(uint64_t part);
+  void EndImage() { records_.memory().EndImage(); }
+  // Restores a row into a table that lacks it. `now`: the batches applied.
+  void Restore(uint64_t now, const ImageRow& row);
+
+ private:
+  // Of an update that several threads apply.
+  struct Work;
+
+  GrowingTable(GrowingTableOptions options, RowInitializer initializer);
+
+  bool Stale(const RowRecords::Record& row) const;
+  // Calls use(i, row) for each id, with row kNone if it has none; memory of the row's first
+  // `elements` is asked for some time before.
+  template <class Use>
+  void Locate(std::span<const uint64_t> ids, uint64_t elements, const Use& use) const;
+  void UpdatePart(Work& work, size_t part) const;
+  bool UpdateRow(Work& work, LazyScalars& scalars, size_t i, uint32_t row) const;
+  void Create(Work& work, LazyScalars& scalars, size_t i, uint32_t stale);
+  void FirstValues(uint32_t row, uint64_t id);
+  void Remove(uint32_t row);
+  void Sweep(size_t rows);
+
+  const GrowingTableOptions options_;
+  const RowInitializer initializer_;
+  const uint64_t row_elements_;
+  RowRecords records_;
+  IdIndex index_;
+  Admission admission_;
+  OldestRows oldest_;
+  uint32_t now_ = 0;   // the last update, modulo 2^31
+  uint64_t hand_ = 0;  // the next row that a sweep looks at
+  Counts counts_;
+};
+
+}  // namespace paracord

@@ -1,0 +1,309 @@
+// A table of rows by 64-bit ids that grows, and forgets.
+#include "store/growing_table.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/counter_random.h"
+#include "common/parallel.h"
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kDim = 5;
+using Floats = std::vector<float>;
+using Ids = std::vector<uint64_t>;
+
+GrowingTableOptions Options(const NamedSpec& optimizer = {"sgd", {{"learning_rate", 0.5}}}) {
+  GrowingTableOptions options;
+  options.variable.set_name("user/embeddings");
+  options.variable.add_shape(1);
+  options.variable.add_shape(kDim);
+  options.variable.mutable_initializer()->set_name("random_uniform");
+  options.seed = 3;
+  options.optimizer = ParseOptimizer(optimizer).value();
+  return options;
+}
+
+std::unique_ptr<GrowingTable> Make(GrowingTableOptions options) {
+  return GrowingTable::Make(std::move(options)).value();
+}
+
+Floats RowOf(const GrowingTable& table, uint64_t id) {
+  Floats row(kDim);
+  table.Lookup(Ids{id}, row);
+  return row;
+}
+
+void Touch(GrowingTable& table, uint64_t step, const Ids& ids, float gradient = 1) {
+  REQUIRE(table.Update(step, ids, Floats(ids.size() * kDim, gradient)));
+}
+
+Floats Moved(Floats row, float by) {
+  for (float& value : row) value += by;
+  return row;
+}
+
+TEST_CASE("a row that is not there reads as its initial values, and reading creates nothing") {
+  const auto table = Make(Options());
+  const Floats first = RowOf(*table, 7);
+  CHECK(first != Floats(kDim, 0.0f));
+  for (const float value : first) CHECK(std::abs(value) <= 0.05f);
+  CHECK(RowOf(*table, 8) != first);
+  CHECK(RowOf(*table, UINT64_MAX) != first);
+  CHECK(RowOf(*Make(Options()), 7) == first);
+  GrowingTableOptions other = Options();
+  other.seed = 4;
+  CHECK(RowOf(*Make(other), 7) != first);
+  other = Options();
+  other.variable.set_name("film/embeddings");
+  CHECK(RowOf(*Make(other), 7) != first);
+  CHECK(table->counts().rows == 0);
+  Touch(*table, 0, {7});
+  CHECK(RowOf(*table, 7) == Moved(first, -0.5f));
+  CHECK(table->counts().rows == 1);
+}
+
+TEST_CASE("rows of many ids are those of a plain map, whatever is removed meanwhile") {
+  SetParallelThreads(2);
+  GrowingTableOptions options = Options();
+  options.expire_batches = 20;
+  const auto table = Make(options);
+  struct Row {
+    Floats values;
+    uint64_t touched = 0;
+  };
+  std::map<uint64_t, Row> expected;
+  const auto initial = Make(Options());
+  uint64_t draw = 0;
+  uint64_t now = 0;
+  for (; now < 120; ++now) {
+    std::set<uint64_t> chosen;
+    while (chosen.size() < 700) {
+      const uint64_t x = RandomBits(1, draw++);
+      chosen.insert(x % 5 == 0 ? x % 500 : x % 20000 << 44);
+    }
+    const Ids ids(chosen.begin(), chosen.end());
+    Touch(*table, now, ids);
+    for (const uint64_t id : ids) {
+      const auto [row, made] = expected.try_emplace(id);
+      if (made || now - row->second.touched > 20) row->second.values = RowOf(*initial, id);
+      row->second.values = Moved(row->second.values, -0.5f);
+      row->second.touched = now;
+    }
+  }
+  --now;
+  size_t live = 0;
+  for (const auto& [id, row] : expected) {
+    const bool stale = now - row.touched > 20;
+    if (!stale) ++live;
+    if (RowOf(*table, id) != (stale ? RowOf(*initial, id) : row.values)) FAIL("id " << id);
+  }
+  CHECK(live < expected.size());
+  CHECK(table->counts().rows >= live);
+  CHECK(table->counts().expired == table->counts().created - table->counts().rows);
+  SetParallelThreads(1);
+}
+
+TEST_CASE("a row counts its own steps where the optimizer needs it") {
+  const NamedSpec spec{"adam", {{"learning_rate", 0.1}, {"use_ema", true}}};
+  const auto table = Make(Options(spec));
+  const Floats first = RowOf(*table, 9);
+  for (uint64_t step = 0; step < 9; ++step) Touch(*table, step, {1, 2});
+  Touch(*table, 9, {9});
+  // The first step of Adam is by the whole rate.
+  const Floats after = RowOf(*table, 9);
+  for (size_t i = 0; i < kDim; ++i) CHECK(after[i] == Approx(first[i] - 0.1f).margin(1e-5));
+}
+
+TEST_CASE("an id is admitted when it has appeared often enough") {
+  GrowingTableOptions options = Options();
+  options.admit_after = 3;
+  const auto table = Make(options);
+  const Floats first = RowOf(*table, 7);
+  Touch(*table, 0, {7, 8});
+  Touch(*table, 1, {7});
+  CHECK(table->counts().rows == 0);
+  CHECK(table->counts().dropped == 3);
+  CHECK(RowOf(*table, 7) == first);
+  Touch(*table, 2, {7, 8});
+  CHECK(table->counts().rows == 1);
+  CHECK(RowOf(*table, 7) == Moved(first, -0.5f));
+  Touch(*table, 3, {8});
+  CHECK(table->counts().rows == 2);
+}
+
+TEST_CASE("candidates take memory that does not grow, and frequent ids stay among them") {
+  GrowingTableOptions options = Options();
+  options.admit_after = 4;
+  options.candidates = 1024;
+  const auto table = Make(options);
+  const uint64_t bytes = table->bytes();
+  uint64_t next = 1000;
+  for (uint64_t step = 0; step < 200; ++step) {
+    Ids ids;
+    if (step % 5 == 0) ids = {1, 2, 3};
+    for (int i = 0; i < 50; ++i) ids.push_back(next++);
+    Touch(*table, step, ids);
+  }
+  CHECK(table->counts().rows == 3);
+  CHECK(table->bytes() < bytes + 10000);
+}
+
+TEST_CASE("ids are admitted by chance, which is a function of the seed") {
+  GrowingTableOptions options = Options();
+  options.admit_probability = 0.25;
+  const auto table = Make(options);
+  const auto other = Make(options);
+  Ids ids;
+  for (uint64_t id = 0; id < 4000; ++id) ids.push_back(id * 17);
+  Touch(*table, 0, ids);
+  Touch(*other, 0, ids);
+  CHECK(table->counts().rows > 900);
+  CHECK(table->counts().rows < 1100);
+  CHECK(table->counts().rows == other->counts().rows);
+  Touch(*table, 1, ids);
+  CHECK(table->counts().rows > 1600);
+}
+
+TEST_CASE("where there may be no more rows, the longest untouched go") {
+  GrowingTableOptions options = Options();
+  options.rows_max = 100;
+  const auto table = Make(options);
+  for (uint64_t id = 0; id < 100; ++id) Touch(*table, id, {id});
+  Touch(*table, 100, {0, 1, 2});
+  Ids fresh;
+  for (uint64_t id = 0; id < 10; ++id) fresh.push_back(1000 + id);
+  for (uint64_t i = 0; i < fresh.size(); ++i) Touch(*table, 101 + i, {fresh[i]});
+  CHECK(table->counts().rows == 100);
+  CHECK(table->counts().evicted == 10);
+  const auto initial = Make(Options());
+  for (uint64_t id = 0; id < 100; ++id) {
+    INFO(id);
+    CHECK((RowOf(*table, id) == RowOf(*initial, id)) == (id >= 3 && id < 13));
+  }
+  // A batch of more ids than there may be rows.
+  Ids many;
+  for (uint64_t id = 0; id < 300; ++id) many.push_back(5000 + id);
+  Touch(*table, 200, many);
+  CHECK(table->counts().rows == 100);
+}
+
+TEST_CASE("rows that expire and rows that make room are counted once each") {
+  GrowingTableOptions options = Options({"adam"});
+  options.expire_batches = 3;
+  options.rows_max = 150;
+  options.admit_after = 2;
+  const auto table = Make(options);
+  uint64_t draw = 0;
+  for (uint64_t step = 0; step < 500; ++step) {
+    std::set<uint64_t> ids;
+    const uint64_t count = RandomBits(5, draw++) % 120;
+    while (ids.size() < count) ids.insert(RandomBits(6, draw++) % 400);
+    Touch(*table, step, Ids(ids.begin(), ids.end()));
+    const GrowingTable::Counts counts = table->counts();
+    REQUIRE(counts.rows <= 150);
+    REQUIRE(counts.created == counts.rows + counts.expired + counts.evicted);
+  }
+  CHECK(table->counts().expired > 100);
+  CHECK(table->counts().evicted > 100);
+  CHECK(table->counts().dropped > 100);
+}
+
+TEST_CASE("memory of removed rows is used again") {
+  GrowingTableOptions options = Options();
+  options.expire_batches = 4;
+  const auto table = Make(options);
+  const auto grow = [&](uint64_t from, uint64_t batches) {
+    for (uint64_t step = from; step < from + batches; ++step) {
+      Ids ids;
+      for (uint64_t i = 0; i < 1000; ++i) ids.push_back(step * 1000 + i);
+      Touch(*table, step, ids);
+    }
+  };
+  grow(0, 40);
+  const uint64_t bytes = table->bytes();
+  CHECK(table->counts().rows < 10000);
+  grow(40, 200);
+  CHECK(table->counts().created == 240000);
+  CHECK(table->bytes() < bytes + bytes / 10);
+}
+
+TEST_CASE("a row takes at most 24 bytes beside values and slots, at any size") {
+  const auto table = Make(Options({"adagrad"}));
+  uint64_t id = 0;
+  for (uint64_t step = 0; step < 400; ++step) {
+    Ids ids;
+    for (int i = 0; i < 1000; ++i) ids.push_back(Mix64(id++));
+    Touch(*table, step, ids);
+    const auto rows = static_cast<double>(table->counts().rows);
+    const auto beside = static_cast<double>(table->bytes() - table->value_bytes()) / rows;
+    if (rows > 50000 && beside > 24) FAIL(beside << " bytes a row of " << rows);
+  }
+}
+
+TEST_CASE("an image is of one moment while rows change, and a table is restored from it") {
+  GrowingTableOptions options = Options({"adam"});
+  options.expire_batches = 30;
+  const auto table = Make(options);
+  const auto step = [](GrowingTable& to, uint64_t batch) {
+    Ids ids;
+    for (uint64_t i = 0; i < 500; ++i) ids.push_back((batch * 131 + i * 7) % 9000 << 20);
+    std::ranges::sort(ids);
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    Touch(to, batch, ids, static_cast<float>(batch % 7) - 2.5f);
+  };
+  uint64_t batch = 0;
+  for (; batch < 40; ++batch) step(*table, batch);
+  absl::flat_hash_map<uint64_t, Floats> then;
+  for (uint64_t id = 0; id < 9000; ++id) then[id << 20] = RowOf(*table, id << 20);
+  const uint64_t live = table->counts().rows;
+
+  const uint64_t parts = table->BeginImage();
+  REQUIRE(parts > 10);
+  const auto restored = Make(options);
+  uint64_t rows = 0;
+  for (uint64_t part = 0; part < parts; ++part) {
+    if (part % 4 == 0) step(*table, batch + part / 4);  // rows change, expire and come meanwhile
+    for (const GrowingTable::ImageRow& row : table->ReadImage(part)) {
+      restored->Restore(batch - 1, row);
+      ++rows;
+    }
+  }
+  table->EndImage();
+  CHECK(rows == live);
+  for (const auto& [id, values] : then) {
+    if (RowOf(*restored, id) != values) FAIL("id " << id);
+  }
+  // And goes on as the first did.
+  const auto again = Make(options);
+  for (uint64_t b = 0; b < batch + 5; ++b) step(*again, b);
+  for (uint64_t b = batch; b < batch + 5; ++b) step(*restored, b);
+  for (uint64_t id = 0; id < 9000; ++id) {
+    if (RowOf(*restored, id << 20) != RowOf(*again, id << 20)) FAIL("later, id " << (id << 20));
+  }
+}
+
+TEST_CASE("a table that cannot be is refused, and the reason is named") {
+  const auto refused = [](GrowingTableOptions options) {
+    return std::string(GrowingTable::Make(std::move(options)).status().message());
+  };
+  GrowingTableOptions options = Options();
+  options.variable.mutable_initializer()->set_name("orthogonal");
+  CHECK(refused(options) ==
+        "variable \"user/embeddings\": initializer orthogonal: no use for a table that grows, "
+        "because it needs all rows");
+  options = Options();
+  options.admit_after = 256;
+  CHECK(refused(options) ==
+        "table user/embeddings: ids are admitted after at most 255 appearances");
+  options = Options();
+  options.expire_batches = GrowingTable::kExpireMax + 1;
+  CHECK(refused(options) == "table user/embeddings: rows expire after at most 1073741824 batches");
+}
+
+}  // namespace
+}  // namespace paracord
