@@ -111,6 +111,25 @@ def main():
     halves = b"".join(p.data for p in sorted(reply.pieces, key=lambda p: p.offset))
     assert struct.unpack_from("<H", halves, 2)[0] == 0xBF80, halves[:8]  # -1
     assert len(halves) == 2 * elements
+
+    # Rows 3 and 5 alone, and what they and row 4 are then. Ids are the first, then how many are
+    # left out before each next one.
+    width = load.variables[0].shape[1]
+    rows = request(fence=load.fence, worker="worker:python")
+    rows.batch.batch = 1
+    some = struct.pack("<%df" % (2 * width), *([0.5] * 2 * width))
+    push = rows.push.add(partition=0, bytes=len(some))
+    push.rows.count, push.rows.ids = 2, bytes([3, 1])
+    pull = rows.pull.add(partition=0, have_updates=2)
+    pull.rows.count, pull.rows.ids = 3, bytes([3, 0, 0])
+    rows.pieces.add(partition=0, offset=0, data=some)
+    reply = exchange([rows])
+    assert reply.partitions[0].updates == 2 and reply.partitions[0].bytes == 3 * 4 * width
+    got = b"".join(p.data for p in sorted(reply.pieces, key=lambda p: p.offset))
+    got = struct.unpack("<%df" % (3 * width), got)
+    for i, value in enumerate(got):
+        before = pulled[3 * width + i]
+        assert value == before - (0.5 if i // width != 1 else 0), (i, value, before)
     print("ok: %d elements" % elements)
 
 
