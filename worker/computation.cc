@@ -15,23 +15,23 @@ template <class Good>
 void Check(Computation& computation, const Workload& workload, const Good& good) {
   const std::vector<VariableSpec>& variables = workload.program->variables();
   for (size_t v = 0; v < variables.size() && computation.nonfinite == nullptr; ++v) {
-    if (computation.early != nullptr && computation.early->added(v)) continue;
+    if (computation.step->added(v)) continue;
     if (!good(v)) computation.nonfinite = &variables[v];
   }
 }
 
 absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& batch,
-                                        GradientProgram& program, ParameterCopy& copy,
-                                        uint64_t key) {
-  if (computation.early != nullptr) {
+                                        GradientProgram& program, uint64_t key) {
+  StepArrays& step = *computation.step;
+  if (step.wants_early()) {
     program.OnGradient([&](size_t variable) {
-      if (computation.nonfinite != nullptr || computation.early->Add(variable)) return;
+      if (computation.nonfinite != nullptr || step.Add(variable)) return;
       computation.nonfinite = &program.variables()[variable];
     });
   }
   absl::StatusOr<double> loss =
-      program.ComputeGradients(batch, key, copy.values(), copy.gradients(computation.buffer));
-  if (computation.early != nullptr) program.OnGradient(nullptr);
+      program.ComputeGradients(batch, key, step.values(), step.gradients());
+  if (step.wants_early()) program.OnGradient(nullptr);
   return loss;
 }
 
@@ -58,8 +58,7 @@ Problem Computation::problem(std::string& message) const {
   return PROBLEM_NONE;
 }
 
-void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
-                    uint64_t key) {
+void RunComputation(Computation& computation, Workload& workload, uint64_t key) {
   const BatchId& id = computation.batch;
   FAILPOINT("worker.computing");
   FAILPOINT(absl::StrCat("worker.batch.", id.epoch(), ".", id.split(), ".", id.batch()).c_str());
@@ -69,26 +68,26 @@ void RunComputation(Computation& computation, Workload& workload, ParameterCopy&
   computation.data = batch.status();
   if (!batch.ok()) return;
   computation.examples = (*batch)->examples;
-  copy.PrepareGradients(computation.buffer);
+  StepArrays& step = *computation.step;
+  step.Prepare();
   const absl::StatusOr<double> loss =
-      ComputeGradients(computation, **batch, *workload.program, copy, key);
+      ComputeGradients(computation, **batch, *workload.program, key);
   computation.model = loss.status();
   if (!loss.ok()) return;
   computation.loss = *loss;
   if (!MUTANT("rejected_by_one_ps")) {
-    Check(computation, workload,
-          [&](size_t v) { return copy.GradientFinite(computation.buffer, v); });
+    Check(computation, workload, [&](size_t v) { return step.GradientFinite(v); });
   }
   // A ReLU may have lost a NaN on its way to the loss.
   if (!std::isfinite(*loss) || computation.nonfinite != nullptr) {
     computation.bad_input = FirstNotFinite(**batch);
   }
-  workload.clip.Apply(copy.gradients(computation.buffer));
-  if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload, copy);
+  workload.clip.Apply(step.gradients());
+  if (computation.encodes && std::isfinite(*loss)) EncodeComputation(computation, workload);
 }
 
-void EncodeComputation(Computation& computation, const Workload& workload, ParameterCopy& copy) {
-  Check(computation, workload, [&](size_t v) { return copy.Encode(computation.buffer, v); });
+void EncodeComputation(Computation& computation, const Workload& workload) {
+  Check(computation, workload, [&](size_t v) { return computation.step->Encode(v); });
 }
 
 }  // namespace paracord

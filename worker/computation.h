@@ -1,5 +1,5 @@
-// A batch and what came of it: its data, its loss, and its gradients in a buffer of the worker's
-// copy, looked at and encoded. Made on the loop, run on the executor, read on the loop again.
+// A batch and what came of it: its data, its loss, and its gradients in the arrays of a step,
+// looked at and encoded. Made on the loop, run on the executor, read on the loop again.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,15 @@
 #include "absl/status/status.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
-#include "worker/early_push.h"
-#include "worker/parameter_copy.h"
+#include "worker/parameter_session.h"
 
 namespace paracord {
 
 struct Computation {
   BatchId batch;
   uint32_t end_batch = 0;  // of its lease
-  uint32_t buffer = 0;
-  std::shared_ptr<EarlyPush> early;  // or nullptr
-  bool encodes = true;               // else that is done later
+  std::shared_ptr<StepArrays> step;
+  bool encodes = true;  // else that is done later
 
   absl::Status data;   // reading the batch
   absl::Status model;  // computing with it
@@ -33,9 +31,8 @@ struct Computation {
 };
 
 // On the executor. `key` is the batch's (data/batch_plan.h).
-void RunComputation(Computation& computation, Workload& workload, ParameterCopy& copy,
-                    uint64_t key);
+void RunComputation(Computation& computation, Workload& workload, uint64_t key);
 // What was left for later of it.
-void EncodeComputation(Computation& computation, const Workload& workload, ParameterCopy& copy);
+void EncodeComputation(Computation& computation, const Workload& workload);
 
 }  // namespace paracord

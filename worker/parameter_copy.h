@@ -24,6 +24,7 @@
 #include "config/job.h"
 #include "exchange/codec.h"
 #include "proto/paracord.pb.h"
+#include "worker/parameter_session.h"
 
 namespace paracord {
 
@@ -39,27 +40,11 @@ struct TransferOptions {
 // device_copy.h); the processor may have the rest in large pages.
 enum class ValuesIn { kOrdinary, kShared };
 
-// What one exchange is for.
-struct ExchangeOrder {
-  std::optional<BatchId> batch;  // of a push; none: a pull alone
-  bool rejected = false;
-  bool exact = false;   // the values as float32 whatever the wire is, for an evaluation
-  uint32_t buffer = 0;  // whose gradients are sent
-};
-
 // What has been sent of a push before its exchange.
 struct StagedGradients {
   std::string id;
   std::vector<bool> variables;
   std::vector<uint32_t> calls;  // by ps
-};
-
-// What a ps said of one exchange.
-struct ExchangeOutcome {
-  uint32_t next = 0;       // least over its partitions; UINT32_MAX where it has none
-  bool applied = false;    // by at least one partition
-  bool gap = false;        // for at least one
-  uint64_t staleness = 0;  // most updates since the values were read, but for this one
 };
 
 class ParameterCopy {

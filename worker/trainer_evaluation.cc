@@ -15,17 +15,17 @@ void Trainer::StartEvaluation() {
   if (evaluated_epoch_ == lease.epoch()) return RunEvaluation();
   ExchangeOrder order;
   order.exact = true;
-  StartExchange(order, [this, epoch = lease.epoch()] {
-    if (exchange_.error.ok()) {
+  Exchange(order, nullptr, [this, epoch = lease.epoch()](const ExchangeResult& result) {
+    if (result.error.ok()) {
       evaluated_epoch_ = epoch;
       // Training goes on with values as they travel, not with exact ones.
-      if (options_.transfer.wire != ENCODING_FLOAT32) pulled_ = false;
+      if (!options_.exact_values) pulled_ = false;
       return RunEvaluation();
     }
     EvaluationReport report;
     report.set_lease(evaluations_.front().id());
     report.set_problem(PROBLEM_UNREACHABLE);
-    report.set_message(Sendable(exchange_.error));
+    report.set_message(Sendable(result.error));
     evaluations_.pop_front();
     busy_ = false;
     callbacks_.evaluated(report);
@@ -37,9 +37,9 @@ void Trainer::RunEvaluation() {
   const auto report = std::make_shared<EvaluationReport>();
   report->set_lease(evaluations_.front().id());
   environment_.executor.Run(
-      [report, workload = workload_, copy = copy_, lease = evaluations_.front(),
-       batch = uint64_t{session_.plan().batch()}] {
-        const absl::Status scored = Evaluate(*workload, copy->values(), lease.first_record(),
+      [report, workload = workload_, values = parameters_->values(), lease = evaluations_.front(),
+       batch = uint64_t{plan_.batch()}] {
+        const absl::Status scored = Evaluate(*workload, values.tensors, lease.first_record(),
                                              lease.end_record(), batch, *report);
         if (scored.ok()) return;
         report->set_problem(PROBLEM_DATA);

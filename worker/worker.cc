@@ -269,7 +269,7 @@ void Worker::StartSession(const Session& session) {
     SendWork();
   };
   // Posted, since they end the trainer that calls them.
-  callbacks.stale = [this, id = session_](std::string why) {
+  const auto stale = [this, id = session_](std::string why) {
     environment_.loop.Post(Guarded([this, id, why = std::move(why)] {
       if (id != session_ || trainer_ == nullptr) return;
       EndSession(why);
@@ -278,17 +278,21 @@ void Worker::StartSession(const Session& session) {
     }));
   };
   callbacks.wants_task = [this] { SendWork(); };
-  TrainerOptions options;
-  options.task = options_.task;
-  options.exchange_ms = job_->timeouts.ps_ms;
-  options.transfer = {EncodingOfWire(job_->wire), job_->compression};
-  options.overlap = job_->overlap;
-  options.early_push_bytes = options_.early_push_bytes;
+  PsSessionOptions options{.task = options_.task,
+                           .exchange_ms = job_->timeouts.ps_ms,
+                           .transfer = {EncodingOfWire(job_->wire), job_->compression},
+                           .overlap = job_->overlap,
+                           .early_push_bytes = options_.early_push_bytes};
+  const TrainerOptions how{.overlap = job_->overlap,
+                           .keeps_residuals = options.transfer.keeps_residuals(),
+                           .exact_values = options.transfer.wire == ENCODING_FLOAT32};
   log_.Info("joined: session {}, generation {}, {} ps", session.id(), session.generation(),
             links.size());
   environment_.executor.Run(
       [workload = workload_, plan = session.plan()] { workload->feed->Start(plan); }, [] {});
-  trainer_ = std::make_unique<Trainer>(std::move(options), session, workload_, std::move(links),
+  auto parameters = std::make_unique<PsSession>(std::move(options), session, workload_,
+                                                std::move(links), environment_, stale);
+  trainer_ = std::make_unique<Trainer>(how, session.plan(), workload_, std::move(parameters),
                                        environment_, std::move(callbacks));
   CheckSameDir(session);
   if (draining_) return Drain(signal_);

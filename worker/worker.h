@@ -17,6 +17,7 @@
 #include "net/health.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
+#include "worker/ps_session.h"
 #include "worker/trainer.h"
 
 namespace paracord {

@@ -8,6 +8,7 @@
 #include "proto/protocol.h"
 #include "tests/fakes.h"
 #include "tests/parts.h"
+#include "worker/ps_session.h"
 
 namespace paracord {
 namespace {
@@ -120,14 +121,17 @@ struct Fixture {
     callbacks.report = [this](const LeaseReport& report) { reports.push_back(report); };
     callbacks.wants_task = [] {};
     callbacks.evaluated = [](const EvaluationReport&) {};
-    callbacks.stale = [](const std::string& why) { FAIL(why); };
-    trainer.emplace(TrainerOptions{.task = "worker:0",
-                                   .exchange_ms = kExchangeMs,
-                                   .transfer = {},
-                                   .overlap = overlap,
-                                   .early_push_bytes = 1},
-                    session, workload, std::vector<Link*>{&link},
-                    Environment{loop, network, files, executor, random}, std::move(callbacks));
+    const Environment environment{loop, network, files, executor, random};
+    auto parameters =
+        std::make_unique<PsSession>(PsSessionOptions{.task = "worker:0",
+                                                     .exchange_ms = kExchangeMs,
+                                                     .transfer = {},
+                                                     .overlap = overlap,
+                                                     .early_push_bytes = 1},
+                                    session, workload, std::vector<Link*>{&link}, environment,
+                                    [](const std::string& why) { FAIL(why); });
+    trainer.emplace(TrainerOptions{.overlap = overlap}, session.plan(), workload,
+                    std::move(parameters), environment, std::move(callbacks));
     Lease lease;
     lease.set_id(1);
     lease.set_end_batch(batches);

@@ -1,0 +1,89 @@
+// All that a trainer knows of who keeps the parameters: it begins a step, whose values it computes
+// with and whose gradients it fills in, and exchanges the step for newer values. One session has at
+// most one exchange under way and one step that is computed. Used on the loop, but for StepArrays.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "program/gradient_program.h"
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+// What a batch is computed with, and where its gradients go. Used on the executor, while the
+// trainer has begun the step and not ended it.
+class StepArrays {
+ public:
+  virtual ~StepArrays() = default;
+  // Makes the memory of the gradients, which takes long where there is much of it.
+  virtual void Prepare() = 0;
+  virtual ConstTensors values() const = 0;
+  virtual MutableTensors gradients() const = 0;
+  virtual bool GradientFinite(size_t variable) const = 0;
+  // Makes of a variable's gradient what is sent; false if that is not finite.
+  virtual bool Encode(size_t variable) = 0;
+  // True if gradients may leave while others are still computed: Add says that a variable's is
+  // complete. It returns false if that gradient is not finite, and nothing more is to be added.
+  virtual bool wants_early() const { return false; }
+  virtual bool Add(size_t /*variable*/) { return true; }
+  virtual bool added(size_t /*variable*/) const { return false; }
+};
+
+// What an exchange is for.
+struct ExchangeOrder {
+  std::optional<BatchId> batch;  // of a push; none: a pull alone
+  bool rejected = false;
+  bool exact = false;   // the values as float32 whatever the wire is, for an evaluation
+  uint32_t buffer = 0;  // whose gradients are sent; set by the session
+};
+
+struct ExchangeOutcome {
+  uint32_t next = 0;       // least over the partitions; UINT32_MAX where there are none
+  bool applied = false;    // by at least one partition
+  bool gap = false;        // for at least one
+  uint64_t staleness = 0;  // most updates since the values were read, but for this one
+};
+
+// Values, and what keeps them in memory though the session may end.
+struct HeldValues {
+  ConstTensors tensors;
+  std::shared_ptr<const void> keep;
+};
+
+struct ExchangeResult {
+  // OK, INVALID_ARGUMENT if the push was refused whole, or why some values are not there.
+  absl::Status error;
+  ExchangeOutcome outcome;
+};
+
+class ParameterSession {
+ public:
+  using DoneFn = std::function<void(const ExchangeResult&)>;
+  virtual ~ParameterSession() = default;
+
+  // Makes the memory of the values on the executor, and then calls `done` on the loop.
+  virtual void Open(std::function<void()> done) = 0;
+
+  // Begins a step: until End, the values are not written.
+  virtual std::shared_ptr<StepArrays> Begin() = 0;
+  virtual void End() = 0;
+  // The step will not be exchanged.
+  virtual void GiveUp(const StepArrays& step) = 0;
+
+  // Sends the step's gradients if `order` is a push that is not rejected, and brings newer values.
+  // Calls `done` on the loop, but not between Begin and End.
+  virtual void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
+                        DoneFn done) = 0;
+
+  // The values as they are, for an evaluation. No exchange may be under way while they are read.
+  virtual HeldValues values() const = 0;
+  // Whom the exchange under way waits for, if that takes long; else "".
+  virtual std::string WaitsFor() const = 0;
+};
+
+}  // namespace paracord

@@ -1,0 +1,278 @@
+#include "worker/ps_session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
+#include "common/mutant.h"
+#include "common/probe.h"
+#include "common/status_text.h"
+#include "exchange/reply_landing.h"
+#include "proto/protocol.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kRetryMs = 100;
+constexpr int64_t kSlowMs = 1500;         // of an exchange, until it is said whom it waits for
+constexpr int64_t kTracks = 1000;         // of the trace: a line for each ps, because they overlap
+constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
+
+}  // namespace
+
+// The values of the copy and the gradients of one of its buffers.
+class PsSession::Step : public StepArrays {
+ public:
+  Step(std::shared_ptr<ParameterCopy> copy, uint32_t buffer, std::shared_ptr<EarlyPush> early)
+      : copy_(std::move(copy)), buffer_(buffer), early_(std::move(early)) {}
+
+  void Prepare() override { copy_->PrepareGradients(buffer_); }
+  ConstTensors values() const override { return copy_->values(); }
+  MutableTensors gradients() const override { return copy_->gradients(buffer_); }
+  bool GradientFinite(size_t variable) const override {
+    return copy_->GradientFinite(buffer_, variable);
+  }
+  bool Encode(size_t variable) override { return copy_->Encode(buffer_, variable); }
+  bool wants_early() const override { return early_ != nullptr; }
+  bool Add(size_t variable) override { return early_->Add(variable); }
+  bool added(size_t variable) const override {
+    return early_ != nullptr && early_->added(variable);
+  }
+
+  uint32_t buffer() const { return buffer_; }
+  const std::shared_ptr<EarlyPush>& early() const { return early_; }
+
+ private:
+  const std::shared_ptr<ParameterCopy> copy_;
+  const uint32_t buffer_;
+  const std::shared_ptr<EarlyPush> early_;  // or nullptr
+};
+
+PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
+                     std::vector<Link*> links, Environment environment,
+                     std::function<void(std::string why)> stale)
+    : options_(std::move(options)),
+      session_(std::move(session)),
+      workload_(std::move(workload)),
+      links_(std::move(links)),
+      environment_(environment),
+      stale_(std::move(stale)),
+      alive_(std::make_shared<bool>(true)),
+      // A norm needs all gradients, a residual the exchange before; with overlap a push keeps
+      // nobody waiting.
+      pushes_early_(!options_.overlap && !options_.transfer.keeps_residuals() &&
+                    !workload_->clip.on() && !MUTANT("rejected_by_one_ps")),
+      early_pauses_(std::make_shared<EarlyPushPauses>(links_.size())) {}
+
+PsSession::~PsSession() { *alive_ = false; }
+
+// Its pages come into being: where there are many that takes longer than the loop may be silent.
+void PsSession::Open(std::function<void()> done) {
+  const auto made = std::make_shared<std::shared_ptr<ParameterCopy>>();
+  environment_.executor.Run(
+      [made, session = session_, workload = workload_, transfer = options_.transfer] {
+        const GradientProgram& program = *workload->program;
+        const ValuesIn memory = program.host_memory() ? ValuesIn::kOrdinary : ValuesIn::kShared;
+        *made = std::make_shared<ParameterCopy>(session, program.variables(), transfer, memory);
+        (*made)->PrepareGradients(0);  // the other one's come with the first batch
+      },
+      [this, alive = alive_, made, done = std::move(done)] {
+        if (!*alive) return;
+        copy_ = std::move(*made);
+        done();
+      });
+}
+
+std::shared_ptr<StepArrays> PsSession::Begin() {
+  const uint32_t buffer = calls_.done == nullptr ? 0 : 1 - calls_.order.buffer;
+  copy_->BeginBatch(buffer);
+  std::shared_ptr<EarlyPush> early;
+  if (pushes_early_) {
+    early = std::make_shared<EarlyPush>(
+        EarlyPushOptions{options_.task, options_.exchange_ms, options_.early_push_bytes}, copy_,
+        buffer, links_, environment_, alive_, early_pauses_);
+  }
+  reading_ = true;
+  return std::make_shared<Step>(copy_, buffer, std::move(early));
+}
+
+// Nobody reads the values now: what came back meanwhile takes their place.
+void PsSession::End() {
+  reading_ = false;
+  if (calls_.done == nullptr) return;
+  const bool over = calls_.open == 0;
+  if (over) return Finish();
+  for (auto& [ps, reply] : std::exchange(calls_.parked, {})) Answered(ps, std::move(reply));
+}
+
+void PsSession::GiveUp(const StepArrays& step) {
+  const Step& own = static_cast<const Step&>(step);
+  // Of what was sent early some may be under way.
+  if (own.early() == nullptr || !own.early()->any_sent()) return;
+  PROBE("worker.early_push.given_up");
+  copy_->GiveUpGradients(own.buffer());
+}
+
+void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
+                         DoneFn done) {
+  calls_ = Calls();
+  ++exchange_id_;
+  calls_.order = std::move(order);
+  if (step != nullptr) {
+    calls_.order.buffer = static_cast<const Step&>(*step).buffer();
+    calls_.early = static_cast<const Step&>(*step).early();
+  }
+  calls_.result.outcome.next = std::numeric_limits<uint32_t>::max();
+  calls_.open = static_cast<uint32_t>(links_.size());
+  calls_.tries.resize(links_.size());
+  calls_.done = std::move(done);
+  for (uint32_t ps = 0; ps < links_.size(); ++ps) {
+    calls_.tries[ps].first_sent_ms = environment_.loop.NowMs();
+    Send(ps);
+  }
+}
+
+std::string PsSession::WaitsFor() const {
+  std::string text;
+  for (size_t ps = 0; calls_.open > 0 && ps < calls_.tries.size(); ++ps) {
+    const PsTries& tries = calls_.tries[ps];
+    const int64_t waited_ms = environment_.loop.NowMs() - tries.first_sent_ms;
+    if (tries.answered || waited_ms < kSlowMs) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "ps:", ps, " for ", waited_ms / 1000, " s (",
+                    tries.problem.empty() ? "no answer yet" : tries.problem, ")");
+  }
+  return text;
+}
+
+void PsSession::Send(uint32_t ps) {
+  PsTries& tries = calls_.tries[ps];
+  // Repeated, it carries all itself: what was sent early is used once, if it ever came.
+  const bool first = tries.sent++ == 0;
+  const StagedGradients* const staged =
+      first && calls_.early != nullptr ? calls_.early->For(ps) : nullptr;
+  tries.staged = staged != nullptr;
+  tries.mapped = links_[ps]->maps();
+  tries.begun = TraceBegin();
+  const auto answering = std::make_shared<std::atomic<int64_t>>(kTraceOff);
+  tries.answering = answering;
+  const auto answers = [answering] {
+    int64_t never = kTraceOff;
+    answering->compare_exchange_strong(never, TraceBegin());
+  };
+  // With overlap the values may be read while they come.
+  std::shared_ptr<Landing> landing = MakeExchangeLanding(
+      copy_->ReplyBytesMax(ps, calls_.order),
+      [copy = copy_, ps, order = calls_.order, overlap = options_.overlap, answers](
+          uint32_t partition, uint64_t offset, uint64_t bytes) {
+        answers();
+        return overlap ? nullptr : copy->PlaceOf(ps, order, partition, offset, bytes);
+      });
+  links_[ps]->CallInto(method::kExchange, copy_->Request(ps, options_.task, calls_.order, staged),
+                       options_.exchange_ms, std::move(landing),
+                       [this, alive = alive_, &loop = environment_.loop, ps, id = exchange_id_,
+                        answers](absl::StatusOr<absl::Cord> reply) {
+                         answers();
+                         loop.Post([this, alive, ps, id, reply = std::move(reply)]() mutable {
+                           if (*alive && id == exchange_id_) Answered(ps, std::move(reply));
+                         });
+                       });
+}
+
+// Takes the values over; the error is that of TakeReply.
+absl::Status PsSession::Take(uint32_t ps, const absl::Cord& reply) {
+  FAILPOINT("worker.exchanged");
+  const PsTries& tries = calls_.tries[ps];
+  const absl::StatusOr<ExchangeOutcome> outcome =
+      copy_->TakeReply(ps, calls_.order, tries.sent > 1, reply,
+                       [&] { return !tries.mapped || links_[ps]->intact(); });
+  TracePull(ps);
+  if (!outcome.ok()) return outcome.status();
+  ExchangeOutcome& all = calls_.result.outcome;
+  all.next = std::min(all.next, outcome->next);
+  all.applied |= outcome->applied;
+  all.gap |= outcome->gap;
+  all.staleness = std::max(all.staleness, outcome->staleness);
+  return absl::OkStatus();
+}
+
+void PsSession::Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply) {
+  if (reply.ok() && reading_) {
+    calls_.parked.emplace_back(ps, *std::move(reply));
+    return;
+  }
+  absl::Status error = reply.status();
+  TracePush(ps);
+  if (reply.ok()) {
+    error = Take(ps, *reply);
+    if (!error.ok() && !absl::IsUnavailable(error)) return stale_(Text(error));
+  }
+  PsTries& tries = calls_.tries[ps];
+  if (absl::IsNotFound(error) && tries.staged) {
+    // Nothing has changed there, and this was no try.
+    calls_.early->Refused(ps);
+    --tries.sent;
+    return Send(ps);
+  }
+  if (absl::IsAborted(error) || absl::IsFailedPrecondition(error)) return stale_(Text(error));
+  if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) copy_->ForgetValues(ps);
+  if (SendAgain(ps, error)) return;
+  tries.answered = true;
+  if (!error.ok() && calls_.result.error.ok()) calls_.result.error = error;
+  // Refused whole, it has changed nothing there; otherwise nobody knows.
+  const bool pushed = calls_.order.batch.has_value();
+  if (!error.ok() && pushed && !absl::IsInvalidArgument(error)) copy_->ForgetResiduals(ps);
+  if (--calls_.open == 0 && !reading_) Finish();
+}
+
+bool PsSession::SendAgain(uint32_t ps, const absl::Status& error) {
+  const bool again = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) ||
+                     absl::IsResourceExhausted(error);
+  if (!again) return false;
+  calls_.repeated = true;
+  calls_.tries[ps].problem = Text(error);
+  const std::optional<int64_t> after_ms = RetryAfter(calls_.tries[ps], error);
+  if (!after_ms.has_value()) return false;
+  environment_.loop.PostAfter(*after_ms, [this, alive = alive_, ps, id = exchange_id_] {
+    if (*alive && id == exchange_id_) Send(ps);
+  });
+  return true;
+}
+
+void PsSession::TracePush(uint32_t ps) const {
+  const PsTries& tries = calls_.tries[ps];
+  if (!calls_.order.batch.has_value() || tries.begun == kTraceOff) return;
+  TraceDone("push", tries.begun, *tries.answering, kTracks + ps);
+}
+
+void PsSession::TracePull(uint32_t ps) const {
+  const PsTries& tries = calls_.tries[ps];
+  if (tries.begun == kTraceOff) return;
+  const bool pushed = calls_.order.batch.has_value();
+  TraceEnd("pull", pushed ? tries.answering->load() : tries.begun, kTracks + ps);
+}
+
+// Nothing: it was tried often enough. A ps without room is well, and says so at once, so that tries
+// would be over in no time: it is asked for as long as tries that are not answered would take.
+std::optional<int64_t> PsSession::RetryAfter(PsTries& tries, const absl::Status& error) const {
+  if (!absl::IsResourceExhausted(error)) {
+    if (tries.sent - tries.no_room < options_.tries) return kRetryMs;
+    return std::nullopt;
+  }
+  const int64_t now_ms = environment_.loop.NowMs();
+  if (tries.no_room++ == 0) tries.no_room_since_ms = now_ms;
+  if (now_ms - tries.no_room_since_ms >= options_.exchange_ms * options_.tries) return std::nullopt;
+  return kRetryMs << std::min<uint32_t>(tries.no_room - 1, kNoRoomDoublings);
+}
+
+void PsSession::Finish() {
+  const DoneFn done = std::exchange(calls_.done, nullptr);
+  const bool refused_early = calls_.early != nullptr && calls_.early->any_refused();
+  if (calls_.order.batch.has_value() && (calls_.repeated || refused_early)) {
+    copy_->GiveUpGradients(calls_.order.buffer);
+  }
+  done(calls_.result);
+}
+
+}  // namespace paracord

@@ -1,0 +1,103 @@
+// A ParameterSession with the ps of a cluster: a copy of the parameters (parameter_copy.h), calls
+// that are repeated until they are answered or were tried often enough, and gradients that leave
+// early (early_push.h). Owned by the trainer, used on the loop.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/rpc.h"
+#include "common/trace.h"
+#include "program/workload.h"
+#include "proto/paracord.pb.h"
+#include "worker/early_push.h"
+#include "worker/parameter_copy.h"
+#include "worker/parameter_session.h"
+
+namespace paracord {
+
+struct PsSessionOptions {
+  std::string task;
+  int64_t exchange_ms = 10000;  // deadline of one try
+  uint32_t tries = 3;           // of one exchange
+  TransferOptions transfer;
+  bool overlap = false;  // values may be read while an exchange is under way
+  uint64_t early_push_bytes = kEarlyPushBytes;
+};
+
+class PsSession : public ParameterSession {
+ public:
+  // `stale`: a ps is not the one of the session any more, or answers what cannot be; the session is
+  // over, and may be destroyed in the call. The links, one for each ps, must outlive it.
+  PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
+            std::vector<Link*> links, Environment environment,
+            std::function<void(std::string why)> stale);
+  ~PsSession() override;
+
+  void Open(std::function<void()> done) override;
+  std::shared_ptr<StepArrays> Begin() override;
+  void End() override;
+  void GiveUp(const StepArrays& step) override;
+  void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step, DoneFn done) override;
+  HeldValues values() const override { return {copy_->values(), copy_}; }
+  std::string WaitsFor() const override;
+
+ private:
+  class Step;
+  struct PsTries {
+    uint32_t sent = 0;
+    uint32_t no_room = 0;  // of these the ps had no room for; they cost no try
+    int64_t no_room_since_ms = 0;
+    bool answered = false;
+    int64_t first_sent_ms = 0;
+    std::string problem;        // of the last that failed
+    bool staged = false;        // the last named what was sent early
+    bool mapped = false;        // the last may be answered in memory of the ps
+    int64_t begun = kTraceOff;  // the last
+    // When the ps began to answer the last: the end of "push" and the beginning of "pull".
+    std::shared_ptr<std::atomic<int64_t>> answering;
+  };
+  struct Calls {
+    ExchangeOrder order;
+    std::shared_ptr<EarlyPush> early;  // what was sent before
+    uint32_t open = 0;                 // ps that have not answered
+    std::vector<PsTries> tries;        // by ps
+    ExchangeResult result;
+    bool repeated = false;                                // some call may still be sending
+    DoneFn done;                                          // null: no exchange is under way
+    std::vector<std::pair<uint32_t, absl::Cord>> parked;  // replies of ps
+  };
+
+  void Send(uint32_t ps);
+  void TracePush(uint32_t ps) const;
+  void TracePull(uint32_t ps) const;
+  void Answered(uint32_t ps, absl::StatusOr<absl::Cord> reply);
+  absl::Status Take(uint32_t ps, const absl::Cord& reply);
+  bool SendAgain(uint32_t ps, const absl::Status& error);
+  std::optional<int64_t> RetryAfter(PsTries& tries, const absl::Status& error) const;
+  void Finish();
+
+  const PsSessionOptions options_;
+  const Session session_;
+  const std::shared_ptr<Workload> workload_;
+  const std::vector<Link*> links_;
+  const Environment environment_;
+  const std::function<void(std::string)> stale_;
+  const std::shared_ptr<bool> alive_;
+  const bool pushes_early_;
+  const std::shared_ptr<EarlyPushPauses> early_pauses_;
+
+  std::shared_ptr<ParameterCopy> copy_;  // shared with the executor, which makes it
+  bool reading_ = false;                 // between Begin and End
+  uint64_t exchange_id_ = 0;
+  Calls calls_;
+};
+
+}  // namespace paracord
