@@ -49,6 +49,16 @@ absl::StatusOr<const Batch*> BatchLoader::Next() {
   }();
 }
 
+const Batch* BatchLoader::Peek(size_t ahead) {
+  std::unique_lock lock(mu_.native());
+  return [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> const Batch* {
+    changed_.wait(lock,
+                  [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return over_ || ready_.size() > ahead; });
+    if (ready_.size() <= ahead || !ready_[ahead]->status.ok()) return nullptr;
+    return &ready_[ahead]->batch;
+  }();
+}
+
 void BatchLoader::Loop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock lock(mu_.native());
   std::vector<uint64_t> records;

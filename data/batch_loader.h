@@ -32,6 +32,9 @@ class BatchLoader {
   // Start. Null: the sequence is over, or was never started. An error belongs to the batch that it
   // stands for: the one after it may be asked for.
   absl::StatusOr<const Batch*> Next();
+  // Waits for the batch that `ahead` further calls of Next come before, at most the depth less one.
+  // It stays valid until the next call of Next or Start. Null: there is none, or it is an error.
+  const Batch* Peek(size_t ahead);
 
  private:
   struct Slot {

@@ -19,9 +19,18 @@
 
 namespace paracord {
 
-// One float32 array for each variable of variables(), in that order, each of the variable's size.
+// One float32 array for each variable of variables(), in that order, each of the variable's size,
+// or of the size of some of its rows (TableRows).
 using ConstTensors = std::span<const std::span<const float>>;
 using MutableTensors = std::span<const std::span<float>>;
+
+// The rows that a batch reads of each table (VariableSpec.table). A program may add to it what it
+// computes with them.
+struct TableRows {
+  virtual ~TableRows() = default;
+  // By variable: ascending and distinct; empty where the variable is no table.
+  std::vector<std::vector<uint64_t>> ids;
+};
 
 // Of the layers that look values up in a vocabulary, by layer: how many values there were, and how
 // many of them are not in it.
@@ -60,6 +69,15 @@ class GradientProgram {
   // other gradients are complete when ComputeGradients returns, with or without a call. If
   // ComputeGradients fails, the gradients reported before are void, too.
   virtual void OnGradient(std::function<void(size_t variable)> there) { (void)there; }
+
+  // The rows that a batch reads, or null if the model has no tables. INVALID_ARGUMENT names the
+  // record whose id is not in its table.
+  virtual absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& /*batch*/) {
+    return nullptr;
+  }
+  // From now on, until it is set to something else, batches are those that `rows` are of, and the
+  // arrays of tables have these rows alone. Null, as at first: they have all rows.
+  virtual void UseRows(std::shared_ptr<const TableRows> /*rows*/) {}
 
   // Adds the state of every metric over the batch, in inference mode, to `states`; states[i]
   // belongs to metric_names()[i], and states of batches merge by addition.

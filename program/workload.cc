@@ -1,5 +1,6 @@
 #include "program/workload.h"
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -15,15 +16,15 @@
 namespace paracord {
 namespace {
 
-// Batches that are ready before they are asked for.
-constexpr size_t kPrepared = 2;
+// Batches that are ready before they are asked for; with tables these are looked at, too.
+constexpr size_t kPrepared = 2, kPreparedWithTables = 3;
 
 // Reads ahead as long as batches are asked for in order. After the last batch of a split it goes on
 // with the next split, which is what an undisturbed worker alone would be given.
 class PreparedBatches : public BatchFeed {
  public:
-  explicit PreparedBatches(std::unique_ptr<DataSource> source)
-      : source_(std::move(source)), loader_(*source_, kPrepared) {}
+  PreparedBatches(std::unique_ptr<DataSource> source, size_t depth)
+      : source_(std::move(source)), depth_(depth), loader_(*source_, depth) {}
 
   void Start(const DataPlan& plan) override {
     plan_ = plan;
@@ -48,6 +49,13 @@ class PreparedBatches : public BatchFeed {
     return batch;
   }
 
+  const Batch* Peek(const BatchId& id) override {
+    for (size_t ahead = 0; expected_.has_value() && ahead < depth_; ++ahead) {
+      if (SameBatch(After(plan_, *expected_, ahead), id)) return loader_.Peek(ahead);
+    }
+    return nullptr;
+  }
+
  private:
   // `steps` batches later in the epoch; batch numbers past the epoch's end have no records.
   static BatchId After(const DataPlan& plan, BatchId id, uint64_t steps) {
@@ -58,6 +66,7 @@ class PreparedBatches : public BatchFeed {
   }
 
   const std::unique_ptr<DataSource> source_;
+  const size_t depth_;
   BatchLoader loader_;
   DataPlan plan_;
   std::optional<BatchId> expected_;
@@ -123,7 +132,11 @@ absl::StatusOr<Workload> OpenWorkload(Files& files, Job job, const BuildProgramF
   }
   for (const std::string& name : workload.program->metric_names()) facts.add_metric_names(name);
   workload.clip = ReadGradientClip(job.optimizer, workload.program->variables());
-  workload.feed = std::make_unique<PreparedBatches>(std::move(train));
+  const bool tables =
+      std::ranges::any_of(workload.program->variables(),
+                          [](const VariableSpec& variable) { return variable.has_table(); });
+  workload.feed =
+      std::make_unique<PreparedBatches>(std::move(train), tables ? kPreparedWithTables : kPrepared);
   return workload;
 }
 

@@ -28,6 +28,9 @@ class BatchFeed {
   // usually follow, so that an implementation may prepare them meanwhile. An error names file and
   // record.
   virtual absl::StatusOr<const Batch*> Get(const BatchId& id, uint32_t end_batch) = 0;
+  // A batch that is about to be asked for, if it is prepared without disturbing others; else null.
+  // It stays valid until the next Get, as does the batch of the last Get.
+  virtual const Batch* Peek(const BatchId& /*id*/) { return nullptr; }
 };
 
 struct Workload {
@@ -36,7 +39,7 @@ struct Workload {
   std::unique_ptr<BatchFeed> feed;
   std::unique_ptr<DataSource> test;  // null: the job has no test data
   GradientClip clip;
-  std::string device;  // which computes, where that is known
+  std::string device;                 // which computes, where that is known
   std::vector<std::string> warnings;  // of the data, as DataSource has them
 };
 

@@ -35,6 +35,12 @@ absl::StatusOr<double> ComputeGradients(Computation& computation, const Batch& b
   return loss;
 }
 
+// The batch, which LookAtRows may have read already.
+absl::StatusOr<const Batch*> Read(const Computation& computation, Workload& workload) {
+  if (computation.batch_read != nullptr) return computation.batch_read;
+  return workload.feed->Get(computation.batch, computation.end_batch);
+}
+
 }  // namespace
 
 Problem Computation::problem(std::string& message) const {
@@ -58,18 +64,39 @@ Problem Computation::problem(std::string& message) const {
   return PROBLEM_NONE;
 }
 
+void LookAtRows(Computation& computation, Workload& workload) {
+  const absl::StatusOr<const Batch*> batch = Read(computation, workload);
+  computation.data = batch.status();
+  if (!batch.ok()) return;
+  computation.batch_read = *batch;
+  absl::StatusOr<SharedRows> rows = workload.program->RowsOf(**batch);
+  computation.model = rows.status();
+  if (!rows.ok()) return;
+  computation.rows = *std::move(rows);
+  LookAtNext(computation, workload);
+}
+
+void LookAtNext(Computation& computation, Workload& workload) {
+  for (const BatchId& id : computation.next) {
+    SharedRows& rows = computation.next_rows.emplace_back();
+    const Batch* const batch = workload.feed->Peek(id);
+    if (batch != nullptr) rows = workload.program->RowsOf(*batch).value_or(nullptr);
+  }
+}
+
 void RunComputation(Computation& computation, Workload& workload, uint64_t key) {
   const BatchId& id = computation.batch;
   FAILPOINT("worker.computing");
   FAILPOINT(absl::StrCat("worker.batch.", id.epoch(), ".", id.split(), ".", id.batch()).c_str());
   const int64_t asked = TraceBegin();
-  const absl::StatusOr<const Batch*> batch = workload.feed->Get(id, computation.end_batch);
+  const absl::StatusOr<const Batch*> batch = Read(computation, workload);
   TraceEnd("wait for data", asked);
   computation.data = batch.status();
   if (!batch.ok()) return;
   computation.examples = (*batch)->examples;
   StepArrays& step = *computation.step;
   step.Prepare();
+  workload.program->UseRows(computation.rows);
   const absl::StatusOr<double> loss =
       ComputeGradients(computation, **batch, *workload.program, key);
   computation.model = loss.status();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "program/workload.h"
@@ -18,18 +19,26 @@ struct Computation {
   uint32_t end_batch = 0;  // of its lease
   std::shared_ptr<StepArrays> step;
   bool encodes = true;  // else that is done later
+  SharedRows rows;      // of tables, that it reads; null: there are no tables, or it is not known
+  const Batch* batch_read = nullptr;  // by LookAtRows, and valid until another batch is read
+  std::vector<BatchId> next;          // whose rows are looked at, too
 
   absl::Status data;   // reading the batch
   absl::Status model;  // computing with it
   uint32_t examples = 0;
   double loss = 0;
   const VariableSpec* nonfinite = nullptr;  // of its gradient, or of what is to be sent of that
+  std::vector<SharedRows> next_rows;        // by `next`; null: not known yet
   std::string bad_input;  // where the batch holds what is not finite, if loss or gradient is not
 
   // Whether it can be pushed: PROBLEM_NONE, or why not.
   Problem problem(std::string& message) const;
 };
 
+// On the executor, before the computation: which rows of tables it reads, and the next ones.
+void LookAtRows(Computation& computation, Workload& workload);
+// The next ones alone; what cannot be said of a batch is said when that is computed.
+void LookAtNext(Computation& computation, Workload& workload);
 // On the executor. `key` is the batch's (data/batch_plan.h).
 void RunComputation(Computation& computation, Workload& workload, uint64_t key);
 // What was left for later of it.

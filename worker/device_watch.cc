@@ -18,6 +18,12 @@ class WatchedProgram : public GradientProgram {
   int64_t MultiplyAdds() const override { return program_->MultiplyAdds(); }
   bool host_memory() const override { return program_->host_memory(); }
 
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
+    return program_->RowsOf(batch);
+  }
+  void UseRows(std::shared_ptr<const TableRows> rows) override {
+    program_->UseRows(std::move(rows));
+  }
   void OnGradient(std::function<void(size_t)> there) override {
     program_->OnGradient(std::move(there));
   }

@@ -42,7 +42,7 @@ bool EarlyPush::Add(size_t variable) {
   const uint64_t bytes = copy_->gradients(buffer_)[variable].size_bytes();
   waiting_.push_back(variable);
   waiting_bytes_ += bytes;
-  left_bytes_ -= bytes;
+  left_bytes_ -= std::min(left_bytes_, bytes);  // a table's was that of the batch before
   // The exchange follows at once where hardly anything is left.
   if (enough_ == 0 || waiting_bytes_ < enough_ || left_bytes_ * 16 < options_.bytes) return true;
   waiting_bytes_ = 0;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
+#include "worker/table_rows.h"
 
 namespace paracord {
 
@@ -14,5 +16,19 @@ namespace paracord {
 // names file and record, or what the model has against them.
 absl::Status Evaluate(Workload& workload, ConstTensors values, uint64_t first, uint64_t end,
                       uint64_t batch, EvaluationReport& report);
+
+// The same a batch at a time, for who brings of tables the rows that each batch reads.
+struct ScoredPiece {
+  uint64_t next = 0, end = 0;  // records
+  uint64_t batch = 0;
+  Batch examples;   // of the batch at hand
+  SharedRows rows;  // that it reads
+  std::vector<MetricState> states;
+  EvaluationReport report;  // complete once `next` is `end`
+};
+// Reads the batch at `next`, and which rows it reads.
+absl::Status ReadForScore(Workload& workload, ScoredPiece& piece);
+// Scores it with the values of these rows.
+absl::Status ScoreWithRows(Workload& workload, ConstTensors values, ScoredPiece& piece);
 
 }  // namespace paracord

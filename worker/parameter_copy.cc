@@ -14,6 +14,7 @@
 #include "exchange/codec.h"
 #include "exchange/compression.h"
 #include "exchange/encoding.h"
+#include "exchange/rows.h"
 #include "proto/protocol.h"
 #include "storage/checkpoint.h"
 
@@ -35,11 +36,13 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
       transfer_(transfer),
       parts_(static_cast<size_t>(session.ps_size())),
       part_of_id_(parts_.size()),
-      parts_of_(variables.size()) {
-  std::pmr::memory_resource* const resource =
-      memory == ValuesIn::kShared ? SharedMemoryResource() : std::pmr::new_delete_resource();
+      parts_of_(variables.size()),
+      resource_(memory == ValuesIn::kShared ? SharedMemoryResource()
+                                            : std::pmr::new_delete_resource()) {
   for (const VariableSpec& variable : variables_) {
-    value_spans_.emplace_back(values_.emplace_back(Elements(variable), resource));
+    has_tables_ = has_tables_ || variable.has_table();
+    value_spans_.emplace_back(
+        values_.emplace_back(variable.has_table() ? 0 : Elements(variable), resource_));
   }
   for (const PartitionSpec& partition : session.partitions()) {
     if (partition.variable() >= variables_.size() || partition.ps() >= parts_.size()) continue;
@@ -55,30 +58,84 @@ ParameterCopy::ParameterCopy(const Session& session, std::span<const VariableSpe
 
 ParameterCopy::Part ParameterCopy::MakePart(const PartitionSpec& partition) {
   const VariableSpec& variable = variables_[partition.variable()];
-  const uint64_t row = RowElements(variable);
   Part part;
   part.id = partition.id();
   part.variable = partition.variable();
-  part.first = partition.row_begin() * row;
-  part.elements = (partition.row_end() - partition.row_begin()) * row;
+  part.row_begin = partition.row_begin();
+  part.row_end = partition.row_end();
+  part.row = RowElements(variable);
+  part.table = variable.has_table();
   part.trained = variable.trainable();
   part.place = places_++;
   // A moving statistic is pushed as it was observed, and may be of any size.
   if (variable.moving_average() > 0) return part;
   part.push = part.pull = transfer_.wire;
+  if (part.table) return part;
   constexpr uint64_t kIndices = uint64_t{1} << 32;
   const auto kind = transfer_.compression.kind;
   if (kind == CompressionSpec::Kind::kInt8) part.push = ENCODING_INT8;
-  if (kind == CompressionSpec::Kind::kTopK && part.elements <= kIndices) part.push = ENCODING_TOP_K;
+  if (kind == CompressionSpec::Kind::kTopK && RangeOf(part, nullptr).elements <= kIndices)
+    part.push = ENCODING_TOP_K;
   return part;
 }
 
-uint64_t ParameterCopy::PushBytes(const Part& part) const {
-  if (part.push == ENCODING_INT8) return Int8Bytes(part.elements);
+uint64_t ParameterCopy::PushBytes(const Part& part, uint64_t elements) const {
+  if (part.push == ENCODING_INT8) return Int8Bytes(elements);
   if (part.push == ENCODING_TOP_K) {
-    return TopKCount(part.elements, transfer_.compression.ratio) * kTopKEntryBytes;
+    return TopKCount(elements, transfer_.compression.ratio) * kTopKEntryBytes;
   }
-  return part.elements * ElementBytes(part.push);
+  return elements * ElementBytes(part.push);
+}
+
+// The ids of a table that are the partition's.
+std::span<const uint64_t> ParameterCopy::IdsOf(const Part& part, const TableRows* rows) {
+  if (!part.table || rows == nullptr) return {};
+  const std::vector<uint64_t>& ids = rows->ids[part.variable];
+  const auto begin = std::ranges::lower_bound(ids, part.row_begin);
+  return {begin, std::lower_bound(begin, ids.end(), part.row_end)};
+}
+
+// What is the partition's of an array that has these rows of a table, or all of another variable.
+ParameterCopy::Range ParameterCopy::RangeOf(const Part& part, const TableRows* rows) {
+  if (!part.table) return {part.row_begin * part.row, (part.row_end - part.row_begin) * part.row};
+  const std::span<const uint64_t> own = IdsOf(part, rows);
+  if (own.empty()) return {};
+  const uint64_t* const all = rows->ids[part.variable].data();
+  return {static_cast<uint64_t>(own.data() - all) * part.row, own.size() * part.row};
+}
+
+ParameterCopy::Range ParameterCopy::PulledRange(const Part& part, const ExchangeOrder& order) {
+  return RangeOf(part, order.incoming == nullptr ? nullptr : order.incoming->rows.get());
+}
+
+// Where the values of the partition's variable go.
+std::span<float> ParameterCopy::PulledArray(const Part& part, const ExchangeOrder& order) {
+  if (!part.table) return values_[part.variable];
+  return order.incoming->values[part.variable];
+}
+
+std::shared_ptr<PulledRows> ParameterCopy::Expect(const std::vector<SharedRows>& batches) {
+  if (!has_tables_) return nullptr;
+  // The memory of the exchange before the last is used again, unless a late call still has it.
+  std::shared_ptr<PulledRows> incoming = std::exchange(spare_, nullptr);
+  if (incoming == nullptr || incoming.use_count() > 1) incoming = std::make_shared<PulledRows>();
+  incoming->batches = batches;
+  incoming->rows = RowsOfAll(batches);
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (v == incoming->values.size()) incoming->values.emplace_back(resource_);
+    const uint64_t rows = incoming->rows == nullptr ? 0 : incoming->rows->ids[v].size();
+    incoming->values[v].resize(rows * RowElements(variables_[v]));
+  }
+  return incoming;
+}
+
+void ParameterCopy::TakeRows(std::shared_ptr<PulledRows> incoming) {
+  if (!has_tables_) return;
+  spare_ = std::exchange(pulled_, std::move(incoming));
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (!variables_[v].has_table()) continue;
+    value_spans_[v] = pulled_ == nullptr ? std::span<const float>() : pulled_->values[v];
+  }
 }
 
 void ParameterCopy::BeginBatch(uint32_t buffer) {
@@ -87,26 +144,35 @@ void ParameterCopy::BeginBatch(uint32_t buffer) {
   }
 }
 
-void ParameterCopy::PrepareGradients(uint32_t buffer) {
-  auto& [sent, spans, usable] = buffers_[buffer];
-  if (std::exchange(usable, true)) return;
-  sent = std::make_shared<Sent>();
-  spans.clear();
-  for (const VariableSpec& variable : variables_) {
-    sent->gradients.emplace_back(variable.trainable() ? Elements(variable) : 0);
+void ParameterCopy::PrepareGradients(uint32_t buffer, SharedRows rows) {
+  auto& [sent, spans, of_tables, usable] = buffers_[buffer];
+  if (!std::exchange(usable, true)) {
+    sent = std::make_shared<Sent>();
+    spans.clear();
+    for (const VariableSpec& variable : variables_) {
+      const bool whole = variable.trainable() && !variable.has_table();
+      sent->gradients.emplace_back(whole ? Elements(variable) : 0);
+    }
+    for (Floats& array : sent->gradients) spans.emplace_back(array);
+    sent->parts.resize(places_);
   }
-  for (Floats& array : sent->gradients) spans.emplace_back(array);
-  sent->parts.resize(places_);
+  of_tables = std::move(rows);
+  for (size_t v = 0; v < variables_.size() && of_tables != nullptr; ++v) {
+    if (!variables_[v].has_table() || !variables_[v].trainable()) continue;
+    sent->gradients[v].resize(of_tables->ids[v].size() * RowElements(variables_[v]));
+    spans[v] = sent->gradients[v];
+  }
 }
 
 bool ParameterCopy::GradientFinite(uint32_t buffer, size_t variable) const {
   return AllFinite(buffers_[buffer].spans[variable]);
 }
 
-// Elements [first, first + count); of ENCODING_TOP_K, all.
-bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const {
+// Elements [first, first + count) of those that begin at `start`; of ENCODING_TOP_K, all.
+bool ParameterCopy::EncodePart(Part& part, Sent& sent, uint64_t start, uint64_t first,
+                               uint64_t count) const {
   const std::span<const float> gradient =
-      std::span<const float>(sent.gradients[part.variable]).subspan(part.first + first, count);
+      std::span<const float>(sent.gradients[part.variable]).subspan(start + first, count);
   Bytes& out = sent.parts[part.place];
   if (IsDense(part.push)) {
     char* const to = out.data() + first * ElementBytes(part.push);
@@ -125,27 +191,29 @@ bool ParameterCopy::Encode(uint32_t buffer, size_t variable) {
   static_assert(kAtOnce % kInt8Block == 0);
   struct Work {
     Part* part;
+    uint64_t start;
     uint64_t first;
     uint64_t count;
   };
   Sent& sent = *buffers_[buffer].sent;
   std::vector<Work> works;
   for (Part* const part : parts_of_[variable]) {
-    if (!part->trained || part->push == ENCODING_FLOAT32 || part->elements == 0) continue;
-    sent.parts[part->place].resize(PushBytes(*part));
+    const auto [start, elements] = RangeOf(*part, buffers_[buffer].rows.get());
+    if (!part->trained || part->push == ENCODING_FLOAT32 || elements == 0) continue;
+    sent.parts[part->place].resize(PushBytes(*part, elements));
     if (!IsDense(part->push)) {
-      part->residual.resize(part->elements);
-      part->rest.resize(part->elements);
+      part->residual.resize(elements);
+      part->rest.resize(elements);
     }
-    const uint64_t step = part->push == ENCODING_TOP_K ? part->elements : kAtOnce;
-    for (uint64_t first = 0; first < part->elements; first += step) {
-      works.push_back({part, first, std::min(step, part->elements - first)});
+    const uint64_t step = part->push == ENCODING_TOP_K ? elements : kAtOnce;
+    for (uint64_t first = 0; first < elements; first += step) {
+      works.push_back({part, start, first, std::min(step, elements - first)});
     }
   }
   std::atomic<bool> finite = true;
   ParallelFor(works.size(), [&](size_t i) {
     const Work& work = works[i];
-    if (!EncodePart(*work.part, sent, work.first, work.count)) finite = false;
+    if (!EncodePart(*work.part, sent, work.start, work.first, work.count)) finite = false;
   });
   return finite;
 }
@@ -164,19 +232,31 @@ ExchangeRequest ParameterCopy::Header(uint32_t ps, const std::string& worker) co
 // The whole of it, where it lies.
 PieceView ParameterCopy::PieceOf(const Part& part, uint32_t buffer) const {
   const std::shared_ptr<Sent>& sent = buffers_[buffer].sent;
-  const char* const bytes =
+  const auto [first, elements] = RangeOf(part, buffers_[buffer].rows.get());
+  const char* const at =
       part.push == ENCODING_FLOAT32
-          ? reinterpret_cast<const char*>(sent->gradients[part.variable].data() + part.first)
+          ? reinterpret_cast<const char*>(sent->gradients[part.variable].data() + first)
           : sent->parts[part.place].data();
-  return {part.id, 0,
-          absl::MakeCordFromExternal(absl::string_view(bytes, PushBytes(part)), [held = sent] {})};
+  const absl::string_view bytes(at, PushBytes(part, elements));
+  return {part.id, 0, absl::MakeCordFromExternal(bytes, [held = sent] {})};
+}
+
+PartitionPush ParameterCopy::PushOf(const Part& part, const ExchangeOrder& order) const {
+  PartitionPush push;
+  push.set_partition(part.id);
+  if (order.rejected) return push;
+  const TableRows* const rows = buffers_[order.buffer].rows.get();
+  push.set_bytes(PushBytes(part, RangeOf(part, rows).elements));
+  push.set_encoding(part.push);
+  if (part.table) *push.mutable_rows() = EncodeRows(IdsOf(part, rows));
+  return push;
 }
 
 Parts ParameterCopy::StageRequest(uint32_t ps, const std::string& worker, const std::string& id,
                                   uint32_t buffer, std::span<const size_t> variables) const {
   std::vector<PieceView> pieces;
   for (const Part& part : parts_[ps]) {
-    if (!part.trained || part.elements == 0) continue;
+    if (!part.trained || RangeOf(part, buffers_[buffer].rows.get()).elements == 0) continue;
     if (std::ranges::find(variables, part.variable) == variables.end()) continue;
     pieces.push_back(PieceOf(part, buffer));
   }
@@ -202,13 +282,16 @@ Parts ParameterCopy::Request(uint32_t ps, const std::string& worker, const Excha
     PartitionPull& pull = *header.add_pull();
     pull.set_partition(part.id);
     pull.set_encoding(wanted);
-    if (part.have == wanted) pull.set_have_updates(part.updates);
+    if (part.table) {
+      const TableRows* const rows =
+          order.incoming == nullptr ? nullptr : order.incoming->rows.get();
+      *pull.mutable_rows() = EncodeRows(IdsOf(part, rows));
+    } else if (part.have == wanted) {
+      pull.set_have_updates(part.updates);
+    }
     if (!order.batch.has_value() || !part.trained) continue;
-    PartitionPush& push = *header.add_push();
-    push.set_partition(part.id);
-    if (order.rejected) continue;
-    push.set_bytes(PushBytes(part));
-    push.set_encoding(part.push);
+    const PartitionPush& push = *header.add_push() = PushOf(part, order);
+    if (order.rejected || (part.table && push.bytes() == 0)) continue;
     if (staged != nullptr && staged->variables[part.variable]) continue;
     pieces.push_back(PieceOf(part, order.buffer));
   }
@@ -228,16 +311,17 @@ char* ParameterCopy::PlaceOf(uint32_t ps, const ExchangeOrder& order, uint32_t p
                              uint64_t offset, uint64_t bytes) {
   const Part* const part = FindPart(ps, partition);
   if (part == nullptr || PullOf(*part, order) != ENCODING_FLOAT32) return nullptr;
-  const uint64_t all = part->elements * sizeof(float);
-  if (offset > all || bytes > all - offset) return nullptr;
-  return reinterpret_cast<char*>(values_[part->variable].data() + part->first) + offset;
+  const auto [first, elements] = PulledRange(*part, order);
+  const uint64_t all = elements * sizeof(float);
+  if (offset > all || bytes > all - offset || all == 0) return nullptr;
+  return reinterpret_cast<char*>(PulledArray(*part, order).data() + first) + offset;
 }
 
 uint64_t ParameterCopy::ReplyBytesMax(uint32_t ps, const ExchangeOrder& order) const {
   constexpr uint64_t kAround = 256;  // what says of which partition and place it is, with room
   uint64_t bytes = 64 << 10;
   for (const Part& part : parts_[ps]) {
-    const uint64_t values = part.elements * ElementBytes(PullOf(part, order));
+    const uint64_t values = PulledRange(part, order).elements * ElementBytes(PullOf(part, order));
     bytes += values + kAround * (2 + values / kPieceBytes);
   }
   return bytes;
@@ -250,16 +334,19 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
   std::vector<bool> answered(parts_[ps].size(), false);  // the same
   for (const PartitionState& state : reply.header.partitions()) {
     const Part* const part = FindPart(ps, state.partition());
-    if (part == nullptr || (state.bytes() != 0 &&
-                            state.bytes() != part->elements * ElementBytes(PullOf(*part, order)))) {
+    const uint64_t whole =
+        part == nullptr ? 0
+                        : PulledRange(*part, order).elements * ElementBytes(PullOf(*part, order));
+    if (part == nullptr || (state.bytes() != 0 && state.bytes() != whole)) {
       return absl::InternalError(absl::StrCat("ps:", ps, " answers for partition ",
                                               state.partition(), " with ", state.bytes(),
                                               " bytes, which it was not asked for"));
     }
     const auto place = static_cast<size_t>(part - parts_[ps].data());
     // Nothing else is current.
-    answered[place] = state.bytes() != 0 || part->elements == 0 ||
-                      (part->have == PullOf(*part, order) && part->updates == state.updates());
+    answered[place] =
+        state.bytes() == whole ||
+        (!part->table && part->have == PullOf(*part, order) && part->updates == state.updates());
     missing[place] = state.bytes();
   }
   const auto silent = std::find(answered.begin(), answered.end(), false);
@@ -278,15 +365,15 @@ absl::StatusOr<ExchangeReply> ParameterCopy::TakeValues(uint32_t ps, const Excha
     const uint64_t element = ElementBytes(PullOf(*part, order));
     uint64_t& left = missing[static_cast<size_t>(part - parts_[ps].data())];
     // One after another: no two of them are written to one place at once.
-    if (piece.data.size() > left || piece.offset != part->elements * element - left ||
+    const auto [first, elements] = PulledRange(*part, order);
+    if (piece.data.size() > left || piece.offset != elements * element - left ||
         piece.data.size() % element != 0) {
       return absl::InternalError(
           absl::StrCat("ps:", ps, " sends bytes out of place of partition ", part->id));
     }
     left -= piece.data.size();
-    places.push_back(
-        std::span(values_[part->variable])
-            .subspan(part->first + piece.offset / element, piece.data.size() / element));
+    places.push_back(PulledArray(*part, order)
+                         .subspan(first + piece.offset / element, piece.data.size() / element));
   }
   const bool whole = std::all_of(missing.begin(), missing.end(), [](uint64_t m) { return m == 0; });
   if (!whole) return absl::InternalError(absl::StrCat("ps:", ps, " sent only part of its values"));
@@ -324,7 +411,7 @@ absl::StatusOr<ExchangeOutcome> ParameterCopy::TakeReply(uint32_t ps, const Exch
         part->residual.clear();
       }
     }
-    if (state.bytes() == 0) continue;
+    if (state.bytes() == 0 && !part->table) continue;
     part->have = PullOf(*part, order);
     part->updates = state.updates();
   }

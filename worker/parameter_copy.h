@@ -1,7 +1,11 @@
-// A worker's copy of the parameters and the gradients of a batch, and how they travel: what each
-// ps is sent and what its answer changes. Belongs to one session, since versions are of one life of
+// A worker's copy of the parameters and the gradients of a batch, and how they travel: what each ps
+// is sent and what its answer changes. Belongs to one session, since versions are of one life of
 // each ps. Used on the loop; the arrays are read and written by the executor while no exchange that
 // uses them is under way. No I/O.
+//
+// Of tables it has the rows alone that steps need: those of the last exchange, whose values lie one
+// after another by their ids, and gradients of the rows that the step reads. They travel in the
+// wire's dense encoding, whatever the compression is.
 //
 // With compression, what is not sent of a gradient is kept here, for each partition (its residual),
 // and goes with the next one. What was sent is taken out of it only when the ps says that it was
@@ -55,7 +59,14 @@ class ParameterCopy {
   ParameterCopy(const Session& session, std::span<const VariableSpec> variables,
                 const TransferOptions& transfer = {}, ValuesIn memory = ValuesIn::kOrdinary);
 
+  bool has_tables() const { return has_tables_; }
   std::span<const std::span<const float>> values() const { return value_spans_; }
+  // The rows of tables that the values have; null: none.
+  const std::shared_ptr<PulledRows>& pulled() const { return pulled_; }
+  // What an exchange that wants the rows of these batches fills, and what makes its rows those of
+  // the values. Null if there are no tables.
+  std::shared_ptr<PulledRows> Expect(const std::vector<SharedRows>& batches);
+  void TakeRows(std::shared_ptr<PulledRows> incoming);
   // The values are about to be read for this buffer's gradients.
   void BeginBatch(uint32_t buffer);
   std::span<const std::span<float>> gradients(uint32_t buffer) const {
@@ -67,8 +78,8 @@ class ParameterCopy {
   // Gradients that a call may still be sending must not be overwritten: there have to be new ones.
   void GiveUpGradients(uint32_t buffer) { buffers_[buffer].usable = false; }
   // Makes them, which takes long where there are many, if there are none or they were given up. On
-  // the executor, before they are computed.
-  void PrepareGradients(uint32_t buffer);
+  // the executor, before they are computed. `rows`: of tables, that the step reads.
+  void PrepareGradients(uint32_t buffer, SharedRows rows = nullptr);
 
   // Without what is staged there; nullptr: all.
   Parts Request(uint32_t ps, const std::string& worker, const ExchangeOrder& order,
@@ -101,8 +112,9 @@ class ParameterCopy {
   struct Part {
     uint32_t id = 0;
     uint32_t variable = 0;
-    uint64_t first = 0;  // element of the variable
-    uint64_t elements = 0;
+    uint64_t row_begin = 0, row_end = 0;
+    uint64_t row = 0;  // its elements
+    bool table = false;
     bool trained = false;
     Encoding push = ENCODING_FLOAT32;
     Encoding pull = ENCODING_FLOAT32;
@@ -121,14 +133,24 @@ class ParameterCopy {
   struct Buffer {
     std::shared_ptr<Sent> sent;
     std::vector<std::span<float>> spans;
+    SharedRows rows;  // of tables
     bool usable = false;
+  };
+  // Elements of a variable's array.
+  struct Range {
+    uint64_t first = 0, elements = 0;
   };
 
   Part MakePart(const PartitionSpec& partition);
   ExchangeRequest Header(uint32_t ps, const std::string& worker) const;
+  static std::span<const uint64_t> IdsOf(const Part& part, const TableRows* rows);
+  static Range RangeOf(const Part& part, const TableRows* rows);
+  static Range PulledRange(const Part& part, const ExchangeOrder& order);
+  std::span<float> PulledArray(const Part& part, const ExchangeOrder& order);
   PieceView PieceOf(const Part& part, uint32_t buffer) const;
-  uint64_t PushBytes(const Part& part) const;
-  bool EncodePart(Part& part, Sent& sent, uint64_t first, uint64_t count) const;
+  PartitionPush PushOf(const Part& part, const ExchangeOrder& order) const;
+  uint64_t PushBytes(const Part& part, uint64_t elements) const;
+  bool EncodePart(Part& part, Sent& sent, uint64_t start, uint64_t first, uint64_t count) const;
   Part* FindPart(uint32_t ps, uint32_t id);
   // The values, and nothing else of the copy.
   absl::StatusOr<ExchangeReply> TakeValues(uint32_t ps, const ExchangeOrder& order,
@@ -142,7 +164,10 @@ class ParameterCopy {
   std::vector<absl::flat_hash_map<uint32_t, size_t>> part_of_id_;  // by ps: its index in parts_
   std::vector<std::vector<Part*>> parts_of_;                       // by variable
   size_t places_ = 0;
-  std::vector<std::pmr::vector<float>> values_;  // by variable
+  std::pmr::memory_resource* const resource_;
+  bool has_tables_ = false;
+  std::vector<std::pmr::vector<float>> values_;  // by variable; empty for tables
+  std::shared_ptr<PulledRows> pulled_, spare_;
   std::vector<std::span<const float>> value_spans_;
   Buffer buffers_[kBuffers];
 };

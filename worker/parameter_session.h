@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "program/gradient_program.h"
 #include "proto/paracord.pb.h"
+#include "worker/table_rows.h"
 
 namespace paracord {
 
@@ -38,8 +40,13 @@ class StepArrays {
 struct ExchangeOrder {
   std::optional<BatchId> batch;  // of a push; none: a pull alone
   bool rejected = false;
-  bool exact = false;   // the values as float32 whatever the wire is, for an evaluation
-  uint32_t buffer = 0;  // whose gradients are sent; set by the session
+  bool exact = false;  // the values as float32 whatever the wire is, for an evaluation
+  // Of tables, the rows of these batches are brought, and no others; none: no rows.
+  std::vector<SharedRows> rows = {};
+
+  // Set by the session.
+  uint32_t buffer = 0;  // whose gradients are sent
+  std::shared_ptr<PulledRows> incoming = {};
 };
 
 struct ExchangeOutcome {
@@ -69,8 +76,12 @@ class ParameterSession {
   // Makes the memory of the values on the executor, and then calls `done` on the loop.
   virtual void Open(std::function<void()> done) = 0;
 
-  // Begins a step: until End, the values are not written.
-  virtual std::shared_ptr<StepArrays> Begin() = 0;
+  // Whether the values have these rows of tables as the last exchange brought them. Null: the model
+  // has no tables.
+  virtual bool Has(const SharedRows& rows) const = 0;
+  // Begins a step of a batch that reads these rows of tables, which must be there: until End, the
+  // values are not written.
+  virtual std::shared_ptr<StepArrays> Begin(const SharedRows& rows) = 0;
   virtual void End() = 0;
   // The step will not be exchanged.
   virtual void GiveUp(const StepArrays& step) = 0;
@@ -80,7 +91,8 @@ class ParameterSession {
   virtual void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                         DoneFn done) = 0;
 
-  // The values as they are, for an evaluation. No exchange may be under way while they are read.
+  // The values as they are, for an evaluation; of tables, the rows that the last exchange brought.
+  // No exchange may be under way while they are read.
   virtual HeldValues values() const = 0;
   // Whom the exchange under way waits for, if that takes long; else "".
   virtual std::string WaitsFor() const = 0;

@@ -22,14 +22,29 @@ constexpr uint32_t kNoRoomDoublings = 4;  // of kRetryMs, while a ps has no room
 
 }  // namespace
 
-// The values of the copy and the gradients of one of its buffers.
+// The values of the copy and the gradients of one of its buffers; of tables, the step's rows.
 class PsSession::Step : public StepArrays {
  public:
-  Step(std::shared_ptr<ParameterCopy> copy, uint32_t buffer, std::shared_ptr<EarlyPush> early)
-      : copy_(std::move(copy)), buffer_(buffer), early_(std::move(early)) {}
+  Step(std::shared_ptr<ParameterCopy> copy, uint32_t buffer, SharedRows rows,
+       std::shared_ptr<EarlyPush> early)
+      : copy_(std::move(copy)),
+        pulled_(copy_->pulled()),
+        buffer_(buffer),
+        rows_(std::move(rows)),
+        values_(copy_->values().begin(), copy_->values().end()),
+        early_(std::move(early)) {}
 
-  void Prepare() override { copy_->PrepareGradients(buffer_); }
-  ConstTensors values() const override { return copy_->values(); }
+  void Prepare() override {
+    copy_->PrepareGradients(buffer_, rows_);
+    if (rows_ == nullptr || rows_ == pulled_->rows) return;
+    gathered_.resize(values_.size());
+    for (size_t v = 0; v < values_.size(); ++v) {
+      if (rows_->ids[v].empty()) continue;
+      GatherRows(pulled_->rows->ids[v], values_[v], rows_->ids[v], gathered_[v]);
+      values_[v] = gathered_[v];
+    }
+  }
+  ConstTensors values() const override { return values_; }
   MutableTensors gradients() const override { return copy_->gradients(buffer_); }
   bool GradientFinite(size_t variable) const override {
     return copy_->GradientFinite(buffer_, variable);
@@ -46,8 +61,12 @@ class PsSession::Step : public StepArrays {
 
  private:
   const std::shared_ptr<ParameterCopy> copy_;
+  const std::shared_ptr<PulledRows> pulled_;  // which values_ point to
   const uint32_t buffer_;
-  const std::shared_ptr<EarlyPush> early_;  // or nullptr
+  const SharedRows rows_;
+  std::vector<std::span<const float>> values_;
+  std::vector<std::vector<float>> gathered_;  // by variable
+  const std::shared_ptr<EarlyPush> early_;    // or nullptr
 };
 
 PsSession::PsSession(PsSessionOptions options, Session session, std::shared_ptr<Workload> workload,
@@ -85,7 +104,13 @@ void PsSession::Open(std::function<void()> done) {
       });
 }
 
-std::shared_ptr<StepArrays> PsSession::Begin() {
+bool PsSession::Has(const SharedRows& rows) const {
+  if (!copy_->has_tables()) return true;
+  const std::shared_ptr<PulledRows>& pulled = copy_->pulled();
+  return pulled != nullptr && std::ranges::find(pulled->batches, rows) != pulled->batches.end();
+}
+
+std::shared_ptr<StepArrays> PsSession::Begin(const SharedRows& rows) {
   const uint32_t buffer = calls_.done == nullptr ? 0 : 1 - calls_.order.buffer;
   copy_->BeginBatch(buffer);
   std::shared_ptr<EarlyPush> early;
@@ -95,7 +120,7 @@ std::shared_ptr<StepArrays> PsSession::Begin() {
         buffer, links_, environment_, alive_, early_pauses_);
   }
   reading_ = true;
-  return std::make_shared<Step>(copy_, buffer, std::move(early));
+  return std::make_shared<Step>(copy_, buffer, rows, std::move(early));
 }
 
 // Nobody reads the values now: what came back meanwhile takes their place.
@@ -120,6 +145,7 @@ void PsSession::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>&
   calls_ = Calls();
   ++exchange_id_;
   calls_.order = std::move(order);
+  calls_.order.incoming = copy_->Expect(calls_.order.rows);
   if (step != nullptr) {
     calls_.order.buffer = static_cast<const Step&>(*step).buffer();
     calls_.early = static_cast<const Step&>(*step).early();
@@ -272,6 +298,8 @@ void PsSession::Finish() {
   if (calls_.order.batch.has_value() && (calls_.repeated || refused_early)) {
     copy_->GiveUpGradients(calls_.order.buffer);
   }
+  copy_->TakeRows(calls_.result.error.ok() ? std::exchange(calls_.order.incoming, nullptr)
+                                           : nullptr);
   done(calls_.result);
 }
 

@@ -42,7 +42,8 @@ class PsSession : public ParameterSession {
   ~PsSession() override;
 
   void Open(std::function<void()> done) override;
-  std::shared_ptr<StepArrays> Begin() override;
+  bool Has(const SharedRows& rows) const override;
+  std::shared_ptr<StepArrays> Begin(const SharedRows& rows) override;
   void End() override;
   void GiveUp(const StepArrays& step) override;
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step, DoneFn done) override;

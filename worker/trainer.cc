@@ -1,6 +1,7 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/failpoint.h"
@@ -35,7 +36,9 @@ Trainer::Trainer(TrainerOptions options, DataPlan plan, std::shared_ptr<Workload
       parameters_(std::move(parameters)),
       environment_(environment),
       callbacks_(std::move(callbacks)),
-      alive_(std::make_shared<bool>(true)) {
+      alive_(std::make_shared<bool>(true)),
+      tables_(std::ranges::any_of(workload_->program->variables(),
+                                  [](const VariableSpec& v) { return v.has_table(); })) {
   busy_ = true;
   parameters_->Open([this] {
     busy_ = false;
@@ -62,8 +65,11 @@ bool Trainer::WantsTask() const {
   if (drained_) return false;
   if (leases_.empty() && evaluations_.empty()) return true;
   // One lease ahead, asked for with the last batch, keeps a fast worker busy and costs a slow one
-  // no more than the end of its split.
-  return leases_.size() == 1 && evaluations_.empty() && next_batch_ + 1 >= leases_[0].end_batch();
+  // no more than the end of its split. With tables it is asked for a batch earlier, so that the
+  // rows of its first batch come with the exchange of the last one.
+  const uint32_t left = tables_ ? 2 : 1;
+  return leases_.size() == 1 && evaluations_.empty() &&
+         next_batch_ + left >= leases_[0].end_batch();
 }
 
 void Trainer::Drain(std::function<void()> drained) {
@@ -111,11 +117,58 @@ void Trainer::StepLease() {
   const auto computation = std::make_shared<Computation>();
   computation->batch = batch;
   computation->end_batch = lease.end_batch();
+  computation->rows = rows_ahead_.Find(batch);
+  tables_ && computation->rows == nullptr ? Look(computation) : PullAndCompute(computation);
+}
+
+// Which rows it reads: of the first batch, and after a gap, nobody has looked before.
+void Trainer::Look(const std::shared_ptr<Computation>& computation) {
+  computation->next = Following(computation->batch, batches_ahead());
+  environment_.executor.Run(
+      [computation, workload = workload_] { LookAtRows(*computation, *workload); },
+      [this, alive = alive_, computation] {
+        if (!*alive) return;
+        std::string message;
+        const Problem problem = computation->problem(message);
+        if (problem != PROBLEM_NONE) return GiveUp(*computation, problem, message);
+        rows_ahead_.Add(computation->batch, computation->rows);
+        Learn(*computation);
+        PullAndCompute(computation);
+      });
+}
+
+// While the exchange is under way: which rows the batches after the next one read. It is known when
+// the next one is computed.
+void Trainer::LookAhead(const BatchId& batch) {
+  const auto look = std::make_shared<Computation>();
+  for (const BatchId& next : Following(batch, batches_ahead() + 1)) {
+    if (rows_ahead_.Find(next) == nullptr) look->next.push_back(next);
+  }
+  if (look->next.empty()) return;
+  environment_.executor.Run([look, workload = workload_] { LookAtNext(*look, *workload); },
+                            [this, alive = alive_, look] {
+                              if (*alive) Learn(*look);
+                            });
+}
+
+void Trainer::Learn(const Computation& computation) {
+  for (size_t i = 0; i < computation.next_rows.size(); ++i) {
+    if (computation.next_rows[i] == nullptr) continue;
+    rows_ahead_.Add(computation.next[i], computation.next_rows[i]);
+  }
+}
+
+// What it needs is pulled, unless it is there.
+void Trainer::PullAndCompute(const std::shared_ptr<Computation>& computation) {
   const auto compute = [this, computation] {
     Compute(computation, [this, computation] { Computed(computation); });
   };
-  if (pulled_) return compute();
-  Exchange({}, nullptr, [this, compute](const ExchangeResult& result) {
+  if (pulled_ && parameters_->Has(computation->rows)) return compute();
+  ExchangeOrder order;
+  std::vector<BatchId> batches{computation->batch};
+  if (options_.overlap) std::ranges::copy(Following(batches[0], 1), std::back_inserter(batches));
+  order.rows = RowsFor(batches);
+  Exchange(std::move(order), nullptr, [this, compute](const ExchangeResult& result) {
     if (!result.error.ok()) {
       busy_ = false;
       return EndLease(PROBLEM_UNREACHABLE, Text(result.error));
@@ -126,7 +179,7 @@ void Trainer::StepLease() {
 }
 
 void Trainer::Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done) {
-  computation->step = parameters_->Begin();
+  computation->step = parameters_->Begin(computation->rows);
   // What was not sent of the gradient before is only known when its exchange is over.
   computation->encodes = !(options_.overlap && options_.keeps_residuals);
   environment_.executor.Run(
@@ -150,7 +203,7 @@ void Trainer::Computed(const std::shared_ptr<Computation>& computation) {
 }
 
 void Trainer::GiveUp(const Computation& computation, Problem problem, const std::string& message) {
-  parameters_->GiveUp(*computation.step);
+  if (computation.step != nullptr) parameters_->GiveUp(*computation.step);
   busy_ = false;
   EndLease(problem, message);
 }
@@ -182,10 +235,16 @@ void Trainer::Ready(const Computation& computation) {
 // A batch without a step is rejected.
 void Trainer::Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step) {
   const bool rejected = step == nullptr;
-  Exchange(
-      {.batch = batch, .rejected = rejected}, step,
-      [this, batch, rejected](const ExchangeResult& result) { Pushed(batch, rejected, result); });
-  if (options_.overlap && !rejected) ComputeAhead(batch);
+  const std::vector<BatchId> following = Following(batch, batches_ahead());
+  const bool ahead = !rejected && MayComputeAhead(following);
+  ExchangeOrder order{.batch = batch, .rejected = rejected};
+  // Those of a batch that is computed meanwhile are there.
+  order.rows = RowsFor({following.begin() + (ahead && tables_ ? 1 : 0), following.end()});
+  Exchange(std::move(order), step, [this, batch, rejected](const ExchangeResult& result) {
+    Pushed(batch, rejected, result);
+  });
+  if (tables_) LookAhead(batch);
+  if (ahead) ComputeAhead(following[0]);
 }
 
 void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
@@ -202,20 +261,46 @@ void Trainer::Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& s
 
 // Of the same lease, or the first of the next one; none if it is not to be computed.
 std::optional<BatchId> Trainer::BatchAfter(const BatchId& batch) const {
-  const bool last = batch.batch() + 1 >= leases_.front().end_batch();
-  if (last && leases_.size() < 2) return std::nullopt;
-  const Lease& lease = last ? leases_[1] : leases_.front();
-  const uint32_t number = last ? lease.first_batch() : batch.batch() + 1;
-  if (number >= lease.end_batch() || IsRejected(lease, number)) return std::nullopt;
-  return BatchOf(lease, number);
+  auto lease = std::ranges::find_if(leases_, [&](const Lease& each) {
+    return each.epoch() == batch.epoch() && each.split() == batch.split();
+  });
+  if (lease == leases_.end()) return std::nullopt;
+  const bool last = batch.batch() + 1 >= lease->end_batch();
+  if (last && ++lease == leases_.end()) return std::nullopt;
+  const uint32_t number = last ? lease->first_batch() : batch.batch() + 1;
+  if (number >= lease->end_batch() || IsRejected(*lease, number)) return std::nullopt;
+  return BatchOf(*lease, number);
+}
+
+// At most so many, in their order.
+std::vector<BatchId> Trainer::Following(const BatchId& batch, size_t count) const {
+  std::vector<BatchId> following;
+  std::optional<BatchId> next = batch;
+  while (following.size() < count && (next = BatchAfter(*next)).has_value()) {
+    following.push_back(*next);
+  }
+  return following;
+}
+
+std::vector<SharedRows> Trainer::RowsFor(const std::vector<BatchId>& batches) const {
+  std::vector<SharedRows> rows;
+  for (const BatchId& batch : batches) {
+    if (SharedRows known = rows_ahead_.Find(batch); known != nullptr) rows.push_back(known);
+  }
+  return rows;
+}
+
+bool Trainer::MayComputeAhead(const std::vector<BatchId>& following) const {
+  if (!options_.overlap || following.empty() || drained_) return false;
+  const SharedRows rows = rows_ahead_.Find(following[0]);
+  return !tables_ || (rows != nullptr && parameters_->Has(rows));
 }
 
 void Trainer::ComputeAhead(const BatchId& batch) {
-  const std::optional<BatchId> next = BatchAfter(batch);
-  if (!next.has_value() || drained_) return;
-  const bool same_lease = next->split() == leases_.front().split();
   ahead_ = std::make_shared<Computation>();
-  ahead_->batch = *next;
+  ahead_->batch = batch;
+  ahead_->rows = rows_ahead_.Find(batch);
+  const bool same_lease = batch.split() == leases_.front().split();
   ahead_->end_batch = (same_lease ? leases_.front() : leases_[1]).end_batch();
   PROBE("worker.ahead");
   Compute(ahead_, nullptr);

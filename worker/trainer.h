@@ -18,7 +18,9 @@
 #include "program/workload.h"
 #include "proto/paracord.pb.h"
 #include "worker/computation.h"
+#include "worker/evaluate.h"
 #include "worker/parameter_session.h"
+#include "worker/table_rows.h"
 
 namespace paracord {
 
@@ -66,12 +68,21 @@ class Trainer {
  private:
   void Next();
   void StepLease();
+  void Look(const std::shared_ptr<Computation>& computation);
+  void PullAndCompute(const std::shared_ptr<Computation>& computation);
+  void Learn(const Computation& computation);
+  void LookAhead(const BatchId& batch);
+  // For which an exchange brings rows: with overlap the next one is computed before it is over.
+  size_t batches_ahead() const { return options_.overlap ? 2 : 1; }
+  std::vector<BatchId> Following(const BatchId& batch, size_t count) const;
+  std::vector<SharedRows> RowsFor(const std::vector<BatchId>& batches) const;
   void Compute(const std::shared_ptr<Computation>& computation, std::function<void()> done);
   void Computed(const std::shared_ptr<Computation>& computation);
   void GiveUp(const Computation& computation, Problem problem, const std::string& message);
   void Encode(const std::shared_ptr<Computation>& computation);
   void Ready(const Computation& computation);
   void Push(const BatchId& batch, const std::shared_ptr<StepArrays>& step);
+  bool MayComputeAhead(const std::vector<BatchId>& following) const;
   void ComputeAhead(const BatchId& batch);
   void DropAhead();
   std::optional<BatchId> BatchAfter(const BatchId& batch) const;
@@ -80,6 +91,8 @@ class Trainer {
   void Report(bool ended, Problem problem, const std::string& message);
   void StartEvaluation();
   void RunEvaluation();
+  void ScoreRows(const std::shared_ptr<ScoredPiece>& piece);
+  void Scored(const EvaluationReport& report);
   void Exchange(ExchangeOrder order, const std::shared_ptr<StepArrays>& step,
                 ParameterSession::DoneFn done);
 
@@ -90,6 +103,7 @@ class Trainer {
   const Environment environment_;
   const TrainerCallbacks callbacks_;
   const std::shared_ptr<bool> alive_;
+  const bool tables_;  // the model has some
 
   std::deque<Lease> leases_;  // the first is worked on
   uint32_t next_batch_ = 0;
@@ -100,6 +114,7 @@ class Trainer {
   std::optional<uint64_t> evaluated_epoch_;  // the epoch whose parameters the values are
   std::shared_ptr<Computation> ahead_;       // of the batch after the one that is exchanged
   std::function<void()> drained_;
+  RowsAhead rows_ahead_;
   StepCounters counters_;
 };
 

@@ -1,5 +1,5 @@
 // Scoring a piece of the test data: the values are pulled exactly, once an epoch, and the program
-// runs over the piece on the executor.
+// runs over the piece on the executor. Of a model with tables the rows of each batch are pulled.
 #include <memory>
 #include <utility>
 
@@ -12,6 +12,15 @@ namespace paracord {
 
 void Trainer::StartEvaluation() {
   const EvaluationLease& lease = evaluations_.front();
+  if (tables_) {
+    const auto piece = std::make_shared<ScoredPiece>();
+    piece->next = lease.first_record();
+    piece->end = lease.end_record();
+    piece->batch = plan_.batch();
+    piece->states.resize(workload_->program->metric_names().size());
+    piece->report.set_lease(lease.id());
+    return ScoreRows(piece);
+  }
   if (evaluated_epoch_ == lease.epoch()) return RunEvaluation();
   ExchangeOrder order;
   order.exact = true;
@@ -26,10 +35,53 @@ void Trainer::StartEvaluation() {
     report.set_lease(evaluations_.front().id());
     report.set_problem(PROBLEM_UNREACHABLE);
     report.set_message(Sendable(result.error));
-    evaluations_.pop_front();
-    busy_ = false;
-    callbacks_.evaluated(report);
-    Next();
+    Scored(report);
+  });
+}
+
+void Trainer::Scored(const EvaluationReport& report) {
+  evaluations_.pop_front();
+  busy_ = false;
+  callbacks_.evaluated(report);
+  Next();
+}
+
+// A batch after the other: its data, its rows, its score.
+void Trainer::ScoreRows(const std::shared_ptr<ScoredPiece>& piece) {
+  const auto run = [this, piece](auto work, std::function<void()> then) {
+    const auto status = std::make_shared<absl::Status>();
+    environment_.executor.Run(
+        [status, piece, workload = workload_, work] { *status = work(*workload, *piece); },
+        [this, alive = alive_, status, piece, then = std::move(then)] {
+          if (!*alive) return;
+          if (status->ok()) return then();
+          piece->report.set_problem(PROBLEM_DATA);
+          piece->report.set_message(Sendable(*status));
+          Scored(piece->report);
+        });
+  };
+  const auto score = [this, piece, run](const ExchangeResult& pulled) {
+    if (!pulled.error.ok()) {
+      piece->report.set_problem(PROBLEM_UNREACHABLE);
+      piece->report.set_message(Sendable(pulled.error));
+      return Scored(piece->report);
+    }
+    pulled_ = false;  // training goes on with rows of its own
+    run(
+        [values = parameters_->values()](Workload& workload, ScoredPiece& of) {
+          return ScoreWithRows(workload, values.tensors, of);
+        },
+        [this, piece] {
+          if (piece->next < piece->end) return ScoreRows(piece);
+          FAILPOINT("worker.evaluated");
+          Scored(piece->report);
+        });
+  };
+  run(ReadForScore, [this, piece, score] {
+    ExchangeOrder order;
+    order.exact = true;
+    order.rows = {piece->rows};
+    Exchange(std::move(order), nullptr, score);
   });
 }
 
@@ -48,10 +100,7 @@ void Trainer::RunEvaluation() {
       [this, alive = alive_, report] {
         if (!*alive) return;
         FAILPOINT("worker.evaluated");
-        evaluations_.pop_front();
-        busy_ = false;
-        callbacks_.evaluated(*report);
-        Next();
+        Scored(*report);
       });
 }
 

@@ -54,6 +54,26 @@ TEST_CASE("batches come in the order of the sequence and end with it") {
   }
 }
 
+TEST_CASE("batches can be looked at before their turn") {
+  CountingSource source;
+  source.bad = 16;
+  BatchLoader loader(source, 2);
+  CHECK(loader.Peek(0) == nullptr);  // nothing was started
+  loader.Start(Count(10, 5));
+  const Batch* const second = loader.Peek(1);
+  CHECK(FirstValue(second) == Approx(12));
+  CHECK(FirstValue(loader.Peek(0)) == Approx(10));
+  CHECK(FirstValue(loader.Next()) == Approx(10));
+  CHECK(loader.Peek(0) == second);
+  CHECK(FirstValue(loader.Peek(1)) == Approx(14));
+  CHECK(*loader.Next() == second);
+  CHECK(loader.Peek(1) == nullptr);  // it cannot be read
+  CHECK(FirstValue(loader.Next()) == Approx(14));
+  CHECK_FALSE(loader.Next().ok());
+  CHECK(FirstValue(loader.Peek(0)) == Approx(18));
+  CHECK(loader.Peek(1) == nullptr);  // the sequence is over
+}
+
 TEST_CASE("a restart drops what was prepared") {
   CountingSource source;
   BatchLoader loader(source, 3);

@@ -392,17 +392,19 @@ bool SimCluster::Run() {
   return RunUntilOver(plan_.fault_ms + 2 * kHealedMs);
 }
 
-std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps) {
+std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, bool tables) {
   SimWorld world(seed);
   ClusterPlan plan = ClusterPlan::Draw(world.Fork(8));
   plan.DrawWire(world.Fork(9));
+  if (tables) plan.MakeTables();
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat("PARACORD_SIM_SEED=", seed, " bin/sim_test \"one seed of the cluster\"\n",
-                      plan.ToString(), "\n", world.Report());
+  return absl::StrCat(tables ? "PARACORD_SIM_TABLES=1 " : "", "PARACORD_SIM_SEED=", seed,
+                      " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n",
+                      world.Report());
 }
 
 }  // namespace paracord

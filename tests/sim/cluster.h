@@ -38,6 +38,8 @@ struct ClusterPlan {
   static ClusterPlan Draw(SimRandom random);
   void DrawVariant(SimRandom& random);
   void DrawWire(SimRandom random);
+  // Lets rows travel, where the optimizer allows it.
+  void MakeTables();
   std::string ToString() const;
 };
 
@@ -88,6 +90,8 @@ class SimCluster {
 };
 
 // One seed from its draw to its end. Empty, or what was found and how to see it again.
-std::string RunSeed(uint64_t seed, uint64_t* trace_hash = nullptr, uint64_t* steps = nullptr);
+// `tables`: with tables, where the optimizer allows it.
+std::string RunSeed(uint64_t seed, uint64_t* trace_hash = nullptr, uint64_t* steps = nullptr,
+                    bool tables = false);
 
 }  // namespace paracord

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/json_text.h"
+#include "config/tables.h"
 #include "sim/cluster.h"
 
 namespace paracord {
@@ -114,6 +115,8 @@ void ClusterPlan::DrawWire(SimRandom random) {
   early_push = random.Chance(0.5);
 }
 
+void ClusterPlan::MakeTables() { counting.tables = LeavesUntouchedAlone(job.optimizer, {}); }
+
 std::string ClusterPlan::ToString() const {
   return absl::StrCat(ps, " ps, ", workers, "+", late_workers, " workers",
                       second_coordinator ? ", a second coordinator" : "", damage ? ", damage" : "",
@@ -122,8 +125,9 @@ std::string ClusterPlan::ToString() const {
                       ", batches=", counting.batches, ", epochs=", job.epochs, ", wire=", job.wire,
                       job.compression.kind == CompressionSpec::Kind::kTopK ? " top_k" : "",
                       job.overlap ? " overlapped" : "", early_push ? ", early push" : "",
-                      ", test_records=", counting.test_records, ", optimizer=", job.optimizer.name,
-                      TextOf(job.optimizer.options), ", done after ", epochs, " epochs",
+                      counting.tables ? ", tables" : "", ", test_records=", counting.test_records,
+                      ", optimizer=", job.optimizer.name, TextOf(job.optimizer.options),
+                      ", done after ", epochs, " epochs",
                       resume_ps > 0 ? absl::StrCat(", resumed with ", resume_ps, " ps") : "");
 }
 

@@ -3,6 +3,7 @@
 // with, or to search for).
 #include "sim/cluster.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -66,6 +67,16 @@ TEST_CASE("no batch is lost or doubled and every job ends: seeds 4k+2") { RunQua
 TEST_CASE("no batch is lost or doubled and every job ends: seeds 4k+3") { RunQuarter(2); }
 TEST_CASE("no batch is lost or doubled and every job ends: seeds 4k+4") { RunQuarter(3); }
 
+TEST_CASE("no row's update is lost or doubled") {
+  spdlog::set_level(spdlog::level::off);
+  const uint64_t seeds = std::min<uint64_t>(Setting("PARACORD_SIM_SEEDS", 1500), 10000);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const std::string found = RunSeed(seed, nullptr, nullptr, /*tables=*/true);
+    INFO(found);
+    REQUIRE(found.empty());
+  }
+}
+
 TEST_CASE("a cluster's seed always gives the same trace") {
   spdlog::set_level(spdlog::level::off);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -127,7 +138,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
 #ifdef PARACORD_FAILPOINTS
   if (const char* mutant = std::getenv("PARACORD_MUTANT")) ChosenMutant() = mutant;
 #endif
-  const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1));
+  const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1), nullptr, nullptr,
+                                    Setting("PARACORD_SIM_TABLES", 0) > 0);
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

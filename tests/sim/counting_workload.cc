@@ -25,18 +25,30 @@ class CountingFeed : public BatchFeed {
     if (options_.unreadable.contains(place)) {
       return absl::DataLossError(absl::StrCat("batch ", place, " cannot be read"));
     }
-    batch_.examples = BatchExamples(plan_, id.split(), id.batch());
-    const auto amount = static_cast<float>(uint64_t{1} << (3 * id.epoch()));
-    const float bad =
-        options_.nonfinite.contains(place) ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
-    batch_.inputs = {{"", {}, {static_cast<float>(place), amount, bad}}};
-    return &batch_;
+    return &Make(id, batch_);
+  }
+
+  // Now and then nothing is known of it before its turn.
+  const Batch* Peek(const BatchId& id) override {
+    const uint64_t place = BatchInEpoch(plan_, id.split(), id.batch());
+    const bool there = !options_.unreadable.contains(place) && place % 5 != 3;
+    return there ? &Make(id, next_) : nullptr;
   }
 
  private:
+  const Batch& Make(const BatchId& id, Batch& batch) const {
+    const uint64_t place = BatchInEpoch(plan_, id.split(), id.batch());
+    batch.examples = BatchExamples(plan_, id.split(), id.batch());
+    const auto amount = static_cast<float>(uint64_t{1} << (3 * id.epoch()));
+    const float bad =
+        options_.nonfinite.contains(place) ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+    batch.inputs = {{"", {}, {static_cast<float>(place), amount, bad}}};
+    return batch;
+  }
+
   const CountingOptions options_;
   DataPlan plan_;
-  Batch batch_;
+  Batch batch_, next_;
 };
 
 class CountingTest : public DataSource {
@@ -71,6 +83,9 @@ class CountingProgram : public GradientProgram {
       variable.set_dtype(FLOAT32);
       variable.mutable_initializer()->set_name("zeros");
       variable.set_trainable(i < options.trained);
+      if (options.tables && i < options.trained) {
+        variable.mutable_table()->set_kind(TableSpec::FIXED);
+      }
       variables_.push_back(std::move(variable));
     }
   }
@@ -91,6 +106,16 @@ class CountingProgram : public GradientProgram {
       if (there_ && !gradients[v].empty()) there_(v);
     }
     return static_cast<double>(amount);
+  }
+
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch&) override {
+    if (!options_.tables) return nullptr;
+    auto rows = std::make_shared<TableRows>();
+    for (const VariableSpec& variable : variables_) {
+      std::vector<uint64_t>& ids = rows->ids.emplace_back();
+      for (uint64_t id = 0; variable.has_table() && id < options_.rows; ++id) ids.push_back(id);
+    }
+    return rows;
   }
 
   void OnGradient(std::function<void(size_t)> there) override { there_ = std::move(there); }

@@ -26,6 +26,7 @@ struct CountingOptions {
   uint64_t rows = 2;     // of each variable
   uint32_t trained = 1;  // variables "counter:<i>"
   bool frozen = false;   // and one that is never trained
+  bool tables = false;   // the trained ones are tables, and each batch reads all of their rows
   // Places in the epoch, counted in batches, at which every worker fails.
   std::set<uint64_t> unreadable;
   std::set<uint64_t> nonfinite;

@@ -20,6 +20,10 @@ class FailingProgram : public GradientProgram {
   absl::StatusOr<std::vector<Column>> Predict(const Batch&, ConstTensors) override {
     return status_;
   }
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch&) override { return status_; }
+  void UseRows(std::shared_ptr<const TableRows> rows) override { used = std::move(rows); }
+
+  std::shared_ptr<const TableRows> used;
 
  private:
   const absl::Status status_;
@@ -42,6 +46,16 @@ TEST_CASE("a lost device is told once, another error never") {
     CHECK(program->Predict({}, {}).status() == status);
     CHECK(told == (lost ? 1 : 0));
   }
+}
+
+TEST_CASE("the rows of tables are those of the program that is watched") {
+  auto own = std::make_unique<FailingProgram>(absl::InternalError("odd"));
+  FailingProgram& watched = *own;
+  const auto program = WatchDevice(std::move(own), nullptr);
+  const auto rows = std::make_shared<const TableRows>();
+  program->UseRows(rows);
+  CHECK(watched.used == rows);
+  CHECK(program->RowsOf({}).status().message() == "odd");
 }
 
 }  // namespace

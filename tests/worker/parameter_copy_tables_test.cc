@@ -1,0 +1,169 @@
+// The rows of tables in a worker's copy, and how they travel.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+
+#include "exchange/codec.h"
+#include "exchange/rows.h"
+#include "tests/parts.h"
+#include "worker/parameter_copy.h"
+
+namespace paracord {
+namespace {
+
+// A table of ten rows of two on two ps, and a bias on the first.
+struct Fixture {
+  Fixture() {
+    for (const char* boot : {"a", "b"}) session.add_ps()->set_boot_id(boot);
+    VariableSpec& table = variables.emplace_back();
+    table.add_shape(10);
+    table.add_shape(2);
+    table.set_trainable(true);
+    table.mutable_table()->set_kind(TableSpec::FIXED);
+    VariableSpec& bias = variables.emplace_back();
+    bias.add_shape(1);
+    bias.set_trainable(true);
+    Add(0, 0, 6, 0);
+    Add(0, 6, 10, 1);
+    Add(1, 0, 1, 0);
+  }
+  void Add(uint32_t variable, uint64_t begin, uint64_t end, uint32_t ps) {
+    PartitionSpec& partition = *session.add_partitions();
+    partition.set_id(static_cast<uint32_t>(session.partitions_size()) - 1);
+    partition.set_variable(variable);
+    partition.set_row_begin(begin);
+    partition.set_row_end(end);
+    partition.set_ps(ps);
+  }
+  Session session;
+  std::vector<VariableSpec> variables;
+};
+
+SharedRows Rows(std::vector<uint64_t> ids) {
+  const auto rows = std::make_shared<TableRows>();
+  rows->ids = {std::move(ids), {}};
+  return rows;
+}
+
+struct Sent {
+  ExchangeRequest header;
+  std::map<uint32_t, std::string> bytes;  // by partition
+};
+
+Sent RequestOf(const ParameterCopy& copy, uint32_t ps, const ExchangeOrder& order) {
+  const absl::Cord whole = Joined(copy.Request(ps, "worker:0", order));
+  const DecodedRequest decoded = DecodeExchangeRequest(whole).value();
+  Sent sent{.header = decoded.header, .bytes = {}};
+  for (const PieceView& piece : decoded.pieces) {
+    sent.bytes[piece.partition] += std::string(piece.data);
+  }
+  return sent;
+}
+
+std::string BytesOf(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+absl::Cord Reply(const std::vector<std::pair<uint32_t, std::vector<float>>>& partitions) {
+  ExchangeReply reply;
+  std::vector<PieceView> pieces;
+  for (const auto& [id, values] : partitions) {
+    PartitionState& state = *reply.add_partitions();
+    state.set_partition(id);
+    state.set_bytes(values.size() * sizeof(float));
+    state.set_updates(3);
+    if (!values.empty()) pieces.push_back({id, 0, absl::Cord(BytesOf(values))});
+  }
+  return Joined(EncodeExchange(reply, std::move(pieces)));
+}
+
+TEST_CASE(
+    "the gradient's rows are pushed and the next batch's are pulled, by "
+    "partition") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables);
+  CHECK(copy.values()[0].empty());  // nothing of the table is here before it is asked for
+  copy.PrepareGradients(0, Rows({1, 7, 9}));
+  REQUIRE(copy.gradients(0)[0].size() == 6);
+  for (size_t i = 0; i < 6; ++i) copy.gradients(0)[0][i] = static_cast<float>(i);
+  copy.gradients(0)[1][0] = 8;
+  ExchangeOrder order{.batch = BatchId()};
+  order.rows = {Rows({0, 5, 6})};
+  order.incoming = copy.Expect(order.rows);
+
+  const Sent first = RequestOf(copy, 0, order);
+  REQUIRE(first.header.push_size() == 2);
+  CHECK(DecodeRows(first.header.push(0).rows()).value() == RowIds{1});
+  CHECK(first.header.push(0).bytes() == 8);
+  CHECK(first.bytes.at(0) == BytesOf({0, 1}));
+  CHECK_FALSE(first.header.push(1).has_rows());
+  CHECK(first.bytes.at(2) == BytesOf({8}));
+  CHECK(DecodeRows(first.header.pull(0).rows()).value() == RowIds{0, 5});
+  const Sent second = RequestOf(copy, 1, order);
+  CHECK(DecodeRows(second.header.push(0).rows()).value() == RowIds{7, 9});
+  CHECK(second.bytes.at(1) == BytesOf({2, 3, 4, 5}));
+  CHECK(DecodeRows(second.header.pull(0).rows()).value() == RowIds{6});
+
+  float* const place = reinterpret_cast<float*>(copy.PlaceOf(1, order, 1, 4, 4));
+  REQUIRE(place != nullptr);
+  CHECK(copy.PlaceOf(1, order, 1, 4, 8) == nullptr);  // beyond the rows
+  REQUIRE(copy.TakeReply(0, order, false, Reply({{0, {10, 11, 50, 51}}, {2, {9}}})).ok());
+  REQUIRE(copy.TakeReply(1, order, false, Reply({{1, {60, 61}}})).ok());
+  CHECK(*place == 61);
+  CHECK(copy.values()[0].empty());  // until the exchange is over
+  copy.TakeRows(order.incoming);
+  const auto values = copy.values()[0];
+  CHECK(std::vector<float>(values.begin(), values.end()) ==
+        std::vector<float>{10, 11, 50, 51, 60, 61});
+}
+
+TEST_CASE("partitions without a row of the batch are pushed all the same") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables,
+                     {.wire = ENCODING_BF16, .compression = {}});
+  copy.PrepareGradients(0, Rows({2}));
+  std::ranges::fill(copy.gradients(0)[0], 1.f);
+  REQUIRE((copy.Encode(0, 0) && copy.Encode(0, 1)));
+  ExchangeOrder order{.batch = BatchId()};
+  order.incoming = copy.Expect({});
+  const Sent first = RequestOf(copy, 0, order);
+  CHECK(first.header.push(0).encoding() == ENCODING_BF16);
+  CHECK(first.bytes.at(0) == std::string("\x80\x3f\x80\x3f", 4));
+  CHECK(first.header.pull(0).has_rows());
+  CHECK(first.header.pull(0).rows().count() == 0);
+  const Sent second = RequestOf(copy, 1, order);
+  REQUIRE(second.header.push_size() == 1);
+  CHECK(second.header.push(0).has_rows());
+  CHECK(second.header.push(0).bytes() == 0);
+  CHECK(second.bytes.empty());
+  order.rejected = true;
+  CHECK_FALSE(RequestOf(copy, 0, order).header.push(0).has_rows());
+}
+
+TEST_CASE("a reply has all rows that were asked for, and no others") {
+  Fixture fixture;
+  ParameterCopy copy(fixture.session, fixture.variables);
+  ExchangeOrder order;
+  order.rows = {Rows({6, 8})};
+  order.incoming = copy.Expect(order.rows);
+  for (const std::vector<float>& values :
+       {std::vector<float>{}, std::vector<float>{1, 2}, std::vector<float>{1, 2, 3, 4, 5, 6}}) {
+    CHECK(absl::IsInternal(copy.TakeReply(1, order, false, Reply({{1, values}})).status()));
+  }
+  CHECK(copy.TakeReply(1, order, false, Reply({{1, {1, 2, 3, 4}}})).ok());
+}
+
+TEST_CASE("rows of two batches come as one, and each batch finds its own") {
+  const SharedRows a = Rows({1, 4, 9}), b = Rows({0, 4, 5});
+  const SharedRows both = RowsOfAll(std::vector<SharedRows>{a, b});
+  CHECK(both->ids[0] == std::vector<uint64_t>{0, 1, 4, 5, 9});
+  CHECK(RowsOfAll(std::vector<SharedRows>{a}) == a);
+  CHECK(RowsOfAll({}) == nullptr);
+  std::vector<float> own;
+  GatherRows(both->ids[0], std::vector<float>{0, 0.5f, 1, 1.5f, 4, 4.5f, 5, 5.5f, 9, 9.5f},
+             b->ids[0], own);
+  CHECK(own == std::vector<float>{0, 0.5f, 4, 4.5f, 5, 5.5f});
+}
+
+}  // namespace
+}  // namespace paracord
