@@ -13,6 +13,7 @@
 #include "common/utf8.h"
 #include "config/job_data.h"
 #include "config/job_settings.h"
+#include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/limits.h"
 #include "config/named_spec.h"
@@ -249,6 +250,8 @@ void JobReader::ReadModes() {
       {"bfp16", "bf16"},  {"f32", "float32"}, {"fp32", "float32"}, {"single", "float32"}};
   fields_.OneOf("wire", kWire, job_.wire, kOtherWires);
   fields_.Bool("overlap", job_.overlap);
+  const json* const tables = fields_.FindValue("tables");
+  if (tables != nullptr) job_.tables = ReadTables(*tables, problems_);
 }
 
 void JobReader::ReadCompression() {

@@ -87,6 +87,17 @@ struct CompressionSpec {
   double ratio = 0.01;  // top_k: share of the elements that is sent
 };
 
+// Which embeddings are tables, of which a step moves the rows that it reads alone (JOB.md).
+struct TablesSpec {
+  struct Table {
+    bool dense = false;  // it moves whole
+    bool lazy = false;   // any optimizer acts on the rows of a batch alone
+    bool operator==(const Table&) const = default;
+  };
+  bool automatic = true;                  // for layers that are not named
+  std::map<std::string, Table> by_layer;  // by the name of the Embedding
+};
+
 struct CheckpointSpec {
   double every_seconds = 30;  // 0: only at the end and when drained
   uint32_t keep = 3;
@@ -124,6 +135,7 @@ struct Job {
   bool overlap = false;  // computes the next batch while the exchange of this one is under way
   FailuresSpec failures;
   TimeoutsSpec timeouts;
+  TablesSpec tables;
   PartitionerSpec partitioner;
   std::string placement = "greedy";  // or "round_robin"
   CheckpointSpec checkpoint;

@@ -5,6 +5,7 @@
 #include "common/json_text.h"
 #include "config/job.h"
 #include "config/job_data.h"
+#include "config/job_tables.h"
 #include "config/json_fields.h"
 #include "config/named_spec.h"
 
@@ -115,6 +116,7 @@ json ToJson(const Job& job) {
         {"ps_return_s", timeouts.ps_return_s},
         {"orphan_ms", timeouts.orphan_ms},
         {"drain_ms", timeouts.drain_ms}}},
+      {"tables", TablesToJson(job.tables)},
       {"partitioner", PartitionerToJson(job.partitioner)},
       {"placement", job.placement},
       {"checkpoint",
@@ -151,6 +153,12 @@ void EraseWhatMayDiffer(json& job) {
     job.erase(key);
   }
   job["optimizer"].erase("learning_rate");
+  // Neither is whether rows travel alone; lazy rows have numbers of their own.
+  json lazy = json::object();
+  for (const auto& [layer, table] : job["tables"].items()) {
+    if (table.is_object() && table["update"] == "lazy") lazy[layer] = table;
+  }
+  job["tables"] = lazy;
   for (json& source : job["data"]) {
     if (source.is_object()) ErasePaths(source);
   }

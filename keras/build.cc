@@ -47,7 +47,12 @@ absl::Status KerasProgram::Init(const ModelSpec& model, const Batch& schema,
     return problems.ToStatus();
   }
   for (const Endpoint& output : model.outputs) output_names_.push_back(output.name());
+  table_ids_ = std::make_unique<TableIds>(*graph_, input_columns_, int64_t{job_.batch});
+  std::vector<int64_t> rows;
+  for (size_t v = 0; v < variables().size(); ++v) rows.push_back(table_ids_->rows_max(v));
+  graph_->UseRows(rows);
   graph_->PlanTraining(loss_values, accumulate_ > 1);
+  graph_->UseRows({});
   RETURN_IF_ERROR(PlanMemory(schema));
   return graph_->Prepare(SliceExamples());
 }
@@ -81,10 +86,11 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
       Preprocessor::TakeOut(*model, rest ? &*rest : nullptr, problems);
   ApplyPrecision(job.precision, *model);
   std::vector<std::optional<Shape>> shapes(model->inputs.size());
+  const TableLayers tables = ChooseTables(job, *model, problems);
   std::vector<size_t> columns;
   if (rest) {
     columns = MatchInputs(*model, *rest).value();  // was looked at before
-    SplitIdInputs(*model, columns);
+    SplitIdInputs(*model, tables, columns);
     shapes.resize(columns.size());
   }
   for (size_t i = 0; i < columns.size(); ++i) shapes[i] = ShapeOf(rest->inputs[columns[i]]);
@@ -94,8 +100,9 @@ absl::StatusOr<Built> Build(const Job& job, const Batch* schema, std::unique_ptr
     RETURN_IF_ERROR(problems.ToStatus());
     return Built{};
   }
-  const absl::Status tables = graph->CheckLargeTables();
-  if (!tables.ok()) problems.Add("", std::string(tables.message()));
+  const absl::Status large = graph->CheckLargeTables();
+  if (!large.ok()) problems.Add("", std::string(large.message()));
+  for (const auto& [layer, table] : tables) graph->SetTable(model->layers[layer].name, table);
   auto program = std::make_unique<KerasProgram>(
       job, std::move(ops), std::move(graph),
       preprocessor == nullptr ? std::vector<LayerRow>() : preprocessor->rows(), part);
@@ -147,7 +154,11 @@ std::vector<VariableSpec> DeclaredVariables(const Job& job, std::unique_ptr<Ops>
   Preprocessor::TakeOut(*model, nullptr, problems);
   const std::vector<std::optional<Shape>> shapes(model->inputs.size());
   const std::unique_ptr<Graph> graph = Graph::Build(*ops, *model, shapes, problems);
-  return graph == nullptr ? std::vector<VariableSpec>() : graph->variables();
+  if (graph == nullptr) return {};
+  for (const auto& [layer, table] : ChooseTables(job, *model, problems)) {
+    graph->SetTable(model->layers[layer].name, table);
+  }
+  return graph->variables();
 }
 
 absl::Status CheckKerasModel(const Job& job, std::unique_ptr<Ops> ops) {

@@ -234,7 +234,7 @@ void Graph::Need(size_t variable, const GraphCall& call) {
   if (call.callbacks != nullptr && call.callbacks->needed) call.callbacks->needed(variable);
   if (rounded_.empty() || rounded_[variable] == nullptr) return;
   auto* const rounded = reinterpret_cast<uint16_t*>(rounded_[variable].get());
-  ops_.Convert(VariableElements(variables_[variable]), call.parameters[variable], Tensor(rounded));
+  ops_.Convert(FloatsOf(variable), call.parameters[variable], Tensor(rounded));
   operands_[variable] = rounded;
 }
 
@@ -256,7 +256,7 @@ void Graph::Backward(const GraphCall& call, std::span<float* const> d_parameters
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (last_writer_[v] != kNone) continue;
     if (!variable_written_[v] && d_parameters[v] != nullptr) {
-      ops_.Fill(VariableElements(variables_[v]), 0, d_parameters[v]);
+      ops_.Fill(FloatsOf(v), 0, d_parameters[v]);
     }
     EndVariable(v, call, d_parameters, loss);
   }
@@ -268,7 +268,7 @@ void Graph::EndVariable(size_t variable, const GraphCall& call,
   if (!call.last) return;
   for (const PenaltyOn& on : penalties_) {
     if (on.variable != variable || !call.regularizes) continue;
-    ops_.Penalty(VariableElements(variables_[variable]), on.l1, on.l2, call.parameters[variable], 1,
+    ops_.Penalty(FloatsOf(variable), on.l1, on.l2, call.parameters[variable], 1,
                  d_parameters[variable], loss.Add(1));
   }
   if (d_parameters[variable] == nullptr || call.callbacks == nullptr) return;
@@ -299,8 +299,8 @@ void Graph::AddActivityGradients(size_t index, const GraphCall& call) {
 
 void Graph::Penalties(const GraphCall& call, PendingSum& loss) {
   for (const PenaltyOn& on : penalties_) {
-    ops_.Penalty(VariableElements(variables_[on.variable]), on.l1, on.l2,
-                 call.parameters[on.variable], 0, nullptr, loss.Add(1));
+    ops_.Penalty(FloatsOf(on.variable), on.l1, on.l2, call.parameters[on.variable], 0, nullptr,
+                 loss.Add(1));
   }
 }
 
@@ -340,8 +340,7 @@ void Graph::BackwardNode(size_t index, const GraphCall& call,
   const size_t count = node.layer->variables().size();
   call_d_parameters_.clear();
   for (size_t v = node.first_variable; v < node.first_variable + count; ++v) {
-    call_d_parameters_.push_back(
-        target(VariableElements(variables_[v]), d_parameters[v], variable_written_, v));
+    call_d_parameters_.push_back(target(FloatsOf(v), d_parameters[v], variable_written_, v));
   }
   current_->nodes[index]->Backward({.inputs = call_inputs_,
                                     .parameters = Of(parameters_, node),

@@ -97,12 +97,28 @@ class Graph {
   // Set if an input of the model is ids for an embedding of so many rows. Beyond kPlainRowsMax
   // they are to be given as RowToFloat (row_ids.h) makes them.
   std::optional<int64_t> ids_below(size_t input) const;
+  // Makes the Embedding's variable a table, if it is trained: runs may have some of its rows alone.
+  void SetTable(const std::string& layer, const TableSpec& table);
+  // The inputs of the graph that have a table's ids, ascending, and how many ids these are of one
+  // example.
+  struct TableInputs {
+    std::vector<size_t> inputs;
+    int64_t ids = 0;
+  };
+  TableInputs InputsOfTable(size_t variable) const;
+  // The following runs have so many rows of each table, by variable; empty: all rows.
+  void UseRows(std::vector<int64_t> rows);
+  // Training has all rows, which takes more memory. Called after PlanTraining.
+  absl::Status ReserveAllRows();
+  // The floats of a variable in these runs.
+  int64_t FloatsOf(size_t variable) const;
   // The ids of embeddings beyond kPlainRowsMax are inputs that nothing else reads. An error names
   // the layer.
   absl::Status CheckLargeTables() const;
 
   // Called once, before the first Prepare: fixes the values that losses are computed on, which must
-  // not share memory, and whether Backward will be asked to add. It plans the memory of gradients.
+  // not share memory, and whether Backward will be asked to add. It plans the memory of gradients,
+  // for runs that have at most the rows of UseRows.
   void PlanTraining(std::span<const Value> loss_values, bool add);
   // True if two values share memory, so that only one of them can be a loss value.
   bool SameMemory(Value a, Value b) const { return nodes_[a].storage == nodes_[b].storage; }
@@ -208,7 +224,7 @@ class Graph {
   void DropKernels(int64_t but);
   absl::Status NoMemory(const absl::Status& status, size_t storage, int64_t batch) const;
   std::string StorageTitle(size_t storage, int64_t batch) const;
-  void PlanScratch(bool add);
+  void PlanScratch();
   int64_t PassesOver(const Node& node) const;
   size_t TakeSlot(int64_t size, std::vector<size_t>& free);
   ConstTensor Data(Value value) const;
@@ -238,6 +254,7 @@ class Graph {
   std::vector<Storage> storages_;
   std::vector<Slot> slots_;
   std::vector<VariableSpec> variables_;
+  std::vector<int64_t> rows_there_;  // by variable; empty: all
   std::map<const Layer*, size_t> first_variable_;
   std::vector<PenaltyOn> penalties_;
   std::vector<PenaltyOnValue> activities_;
@@ -265,6 +282,7 @@ class Graph {
   // Scratch memory for gradients that must be added to others: of inputs (floats for one example),
   // then of variables (floats).
   int64_t scratch_inputs_ = 0, scratch_parameters_ = 0;
+  bool adds_ = false;  // as PlanTraining was told
   DeviceArray scratch_;
 };
 

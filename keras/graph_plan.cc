@@ -217,9 +217,9 @@ size_t Graph::TakeSlot(int64_t size, std::vector<size_t>& free) {
 
 // Finds how much scratch memory Backward needs: for gradients of one node that others have written
 // before.
-void Graph::PlanScratch(bool add) {
+void Graph::PlanScratch() {
   std::vector<bool> storage_written(storages_.size(), false);
-  std::vector<bool> variable_written(variables_.size(), add);
+  std::vector<bool> variable_written(variables_.size(), adds_);
   for (const Value value : loss_values_) storage_written[nodes_[value].storage] = true;
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
@@ -236,7 +236,7 @@ void Graph::PlanScratch(bool add) {
     }
     for (size_t v = 0; v < node.layer->variables().size(); ++v) {
       const size_t at = node.first_variable + v;
-      if (variable_written[at]) parameters += RoundUp(VariableElements(variables_[at]));
+      if (variable_written[at]) parameters += RoundUp(FloatsOf(at));
       variable_written[at] = true;
     }
     scratch_inputs_ = std::max(scratch_inputs_, inputs);
@@ -319,7 +319,8 @@ void Graph::PlanTraining(std::span<const Value> loss_values, bool add) {
       free.push_back(*own.gradient_slot);
     }
   }
-  PlanScratch(add);
+  adds_ = add;
+  PlanScratch();
   last_writer_.assign(variables_.size(), kNone);
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];

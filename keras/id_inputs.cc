@@ -2,40 +2,71 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "tensor/row_ids.h"
 
 namespace paracord {
 namespace {
 
-struct Readers {
-  bool tables = false, others = false;
-};
+// What numbers a reader takes: the ids themselves, those of an embedding of very many rows, or from
+// kTables on those of a group of tables that read the same inputs.
+constexpr size_t kIds = 0, kLarge = 1, kTables = 2;
 
-Readers ReadersOf(const ModelSpec& model, size_t input) {
-  Readers readers;
-  for (const NodeSpec& node : model.nodes) {
-    const bool reads = std::ranges::find(node.inputs, input) != node.inputs.end();
-    const bool masked =
-        std::ranges::any_of(node.masks, [&](const auto& mask) { return mask.second == input; });
-    const bool table = IsLargeTable(model, node);
-    readers.tables = readers.tables || (reads && table);
-    readers.others = readers.others || (reads && !table) || masked;
-  }
-  for (const Endpoint& output : model.outputs) {
-    readers.others = readers.others || output.node == input;
-  }
-  return readers;
+bool IsLargeLayer(const LayerSpec& layer) {
+  if (layer.operation || layer.class_name != "Embedding") return false;
+  const auto rows = layer.config.find("input_dim");
+  return rows != layer.config.end() && rows->is_number_integer() &&
+         rows->get<int64_t>() > kPlainRowsMax;
 }
 
-// Puts a copy of the input behind it, for the large tables.
-void Split(ModelSpec& model, size_t input) {
+// By layer.
+using Kinds = std::map<size_t, size_t>;
+
+Kinds KindsOf(const ModelSpec& model, const TableLayers& tables) {
+  std::map<size_t, std::set<size_t>> inputs;  // by table
+  for (const NodeSpec& node : model.nodes) {
+    if (IsInput(node) || node.constant.has_value() || !tables.contains(node.layer)) continue;
+    inputs[node.layer].insert(node.inputs.begin(), node.inputs.end());
+  }
+  Kinds kinds;
+  // With all rows there, ids of very many rows come as other numbers than those of few.
+  std::map<std::pair<std::set<size_t>, bool>, size_t> groups;
+  for (const auto& [layer, read] : inputs) {
+    const std::pair group(read, IsLargeLayer(model.layers[layer]));
+    kinds[layer] = groups.emplace(group, kTables + groups.size()).first->second;
+  }
+  return kinds;
+}
+
+size_t KindOf(const ModelSpec& model, const NodeSpec& node, const Kinds& kinds) {
+  if (const auto table = kinds.find(node.layer); table != kinds.end()) return table->second;
+  return IsLargeTable(model, node) ? kLarge : kIds;
+}
+
+std::set<size_t> KindsReading(const ModelSpec& model, size_t input, const Kinds& kinds) {
+  std::set<size_t> found;
+  for (const NodeSpec& node : model.nodes) {
+    const bool reads = std::ranges::find(node.inputs, input) != node.inputs.end();
+    if (reads) found.insert(KindOf(model, node, kinds));
+    const auto masks = [&](const auto& mask) { return mask.second == input; };
+    if (std::ranges::any_of(node.masks, masks)) found.insert(kIds);
+  }
+  const auto gives = [&](const Endpoint& output) { return output.node == input; };
+  if (std::ranges::any_of(model.outputs, gives)) found.insert(kIds);
+  return found;
+}
+
+// Puts a copy of the input behind it, for the readers of a kind.
+void Split(ModelSpec& model, size_t input, size_t kind, const Kinds& kinds) {
   const size_t copy = input + 1;
   const auto move = [&](size_t& node) { node += node >= copy ? 1 : 0; };
   for (NodeSpec& node : model.nodes) {
-    const bool table = IsLargeTable(model, node);
+    const bool moves = KindOf(model, node, kinds) == kind;
     for (size_t& from : node.inputs) {
-      if (from == input && table) {
+      if (from == input && moves) {
         from = copy;
       } else {
         move(from);
@@ -51,22 +82,22 @@ void Split(ModelSpec& model, size_t input) {
 }  // namespace
 
 bool IsLargeTable(const ModelSpec& model, const NodeSpec& node) {
-  const LayerSpec& layer = model.layers[node.layer];
-  if (node.constant.has_value() || layer.operation || layer.class_name != "Embedding") return false;
-  const auto rows = layer.config.find("input_dim");
-  return rows != layer.config.end() && rows->is_number_integer() &&
-         rows->get<int64_t>() > kPlainRowsMax;
+  return !node.constant.has_value() && IsLargeLayer(model.layers[node.layer]);
 }
 
-void SplitIdInputs(ModelSpec& model, std::vector<size_t>& columns) {
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const Endpoint input = model.inputs[i];
-    const Readers readers = ReadersOf(model, input.node);
-    if (!readers.tables || !readers.others) continue;
-    Split(model, input.node);
-    model.inputs.push_back(input);
-    model.inputs.back().node = input.node + 1;
-    columns.push_back(columns[i]);
+void SplitIdInputs(ModelSpec& model, const TableLayers& tables, std::vector<size_t>& columns) {
+  const Kinds kinds = KindsOf(model, tables);
+  const size_t given = columns.size();
+  for (size_t i = 0; i < given; ++i) {
+    std::set<size_t> reading = KindsReading(model, model.inputs[i].node, kinds);
+    if (!reading.empty()) reading.erase(reading.begin());  // they keep the input itself
+    for (const size_t kind : reading) {
+      const Endpoint input = model.inputs[i];
+      Split(model, input.node, kind, kinds);
+      model.inputs.push_back(input);
+      model.inputs.back().node = input.node + 1;
+      columns.push_back(columns[i]);
+    }
   }
 }
 

@@ -96,7 +96,7 @@ KerasProgram::Slices KerasProgram::OwnSlices(const Batch& batch) const {
   return {all, all * index / count, all * (index + 1) / count};
 }
 
-absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
+absl::Status KerasProgram::CheckShapes(const Batch& batch) const {
   if (batch.examples == 0) return absl::InvalidArgumentError("the batch has no examples");
   if (batch.inputs.size() != inputs_schema_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.inputs.size(),
@@ -112,6 +112,11 @@ absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) con
           ", the model was built for ", ShapeName(ShapeOf(inputs_schema_[i]))));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status KerasProgram::CheckBatch(const Batch& batch, bool with_targets) const {
+  RETURN_IF_ERROR(CheckShapes(batch));
   RETURN_IF_ERROR(CheckIds(batch));
   if (!with_targets) return absl::OkStatus();
   if (const std::string doubt = doubted_ ? "" : Doubt(batch); !doubt.empty()) {
@@ -134,7 +139,7 @@ absl::Status KerasProgram::BindParameters(ConstTensors values) {
   const std::vector<VariableSpec>& all = variables();
   parameters_.clear();
   for (size_t i = 0; i < values.size() && i < all.size(); ++i) {
-    if (values[i].size() != static_cast<size_t>(VariableElements(all[i]))) break;
+    if (values[i].size() != static_cast<size_t>(graph_->FloatsOf(i))) break;
     ASSIGN_OR_RETURN(const float* const parameter, parameter_copy_.Expect(i, values[i]));
     parameters_.push_back(parameter);
   }
@@ -147,7 +152,7 @@ absl::Status KerasProgram::BindGradients(MutableTensors gradients) {
   const std::vector<VariableSpec>& all = variables();
   gradients_.clear();
   for (size_t i = 0; i < gradients.size() && i < all.size(); ++i) {
-    const size_t size = all[i].trainable() ? static_cast<size_t>(VariableElements(all[i])) : 0;
+    const size_t size = all[i].trainable() ? static_cast<size_t>(graph_->FloatsOf(i)) : 0;
     if (gradients[i].size() != size) break;
     gradients_.push_back(nullptr);
     if (size == 0) continue;
@@ -331,6 +336,7 @@ absl::StatusOr<double> KerasProgram::ComputeGradients(const Batch& batch, uint64
   PendingSum loss;
   const Run run(*ops_);
   PartRun part(*this);
+  if (table_ids_->any() && rows_ == nullptr) RETURN_IF_ERROR(graph_->ReserveAllRows());
   RETURN_IF_ERROR(CheckBatch(batch, /*with_targets=*/true));
   RETURN_IF_ERROR(BindParameters(values));
   RETURN_IF_ERROR(BindGradients(gradients));

@@ -18,6 +18,7 @@
 #include "keras/model_head.h"
 #include "keras/model_summary.h"
 #include "keras/part_sum.h"
+#include "keras/table_ids.h"
 #include "program/gradient_program.h"
 #include "tensor/ops.h"
 
@@ -100,6 +101,8 @@ class KerasProgram : public GradientProgram {
                         std::vector<MetricState>& states) override;
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override;
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override;
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override;
+  void UseRows(std::shared_ptr<const TableRows> rows) override;
   std::string Summary() const override {
     std::vector<LayerRow> rows = before_;
     for (LayerRow& row : graph_->Describe()) rows.push_back(std::move(row));
@@ -127,6 +130,8 @@ class KerasProgram : public GradientProgram {
   absl::Status PlanMemory(const Batch& schema);
   absl::Status Rehearse(const Batch& schema);
   absl::Status PrepareAnother();
+  // Of a variable, in the largest batch of training.
+  int64_t FloatsMost(size_t variable) const;
   std::vector<MemoryRow> MemoryRows() const;
   // A batch is computed in `all` slices, of which this program computes [begin, end).
   struct Slices {
@@ -142,6 +147,7 @@ class KerasProgram : public GradientProgram {
   }
   absl::Status ComputeSlice(const Batch& batch, uint64_t key, const Slices& slices, int64_t slice,
                             std::vector<double>& divisors, PendingSum& loss);
+  absl::Status CheckShapes(const Batch& batch) const;
   absl::Status CheckBatch(const Batch& batch, bool with_targets) const;
   absl::Status CheckIds(const Batch& batch) const;
   absl::StatusOr<std::span<const float>> InputValues(const Batch& batch, size_t input);
@@ -188,7 +194,9 @@ class KerasProgram : public GradientProgram {
   std::vector<const float*> inputs_, parameters_;
   std::vector<float*> gradients_;
   std::vector<float> weights_, mask_, output_;
-  std::vector<std::vector<float>> row_ids_;  // by input of the graph, of large tables
+  std::unique_ptr<const TableIds> table_ids_;
+  std::shared_ptr<const NumberedRows> rows_;  // of tables, that the batch reads; null: all
+  std::vector<std::vector<float>> row_ids_;   // by input of the graph, of large tables
   std::vector<int64_t> whole_;
 };
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/human_bytes.h"
 #include "common/status_macros.h"
@@ -47,6 +48,13 @@ const char* NameOf(MemoryRow::Kind kind) {
 
 }  // namespace
 
+int64_t KerasProgram::FloatsMost(size_t variable) const {
+  const VariableSpec& spec = variables()[variable];
+  const int64_t all = VariableElements(spec);
+  if (!spec.has_table()) return all;
+  return all / static_cast<int64_t>(spec.shape(0)) * table_ids_->rows_max(variable);
+}
+
 // Rehearses the steps for a batch of zeros; the numbers do not matter.
 absl::Status KerasProgram::Rehearse(const Batch& schema) {
   Batch batch = schema;
@@ -56,17 +64,17 @@ absl::Status KerasProgram::Rehearse(const Batch& schema) {
     FillZero(*columns, batch.examples);
   }
   int64_t largest = 0;
-  for (const VariableSpec& variable : variables()) {
-    largest = std::max(largest, VariableElements(variable));
-  }
+  for (size_t v = 0; v < variables().size(); ++v) largest = std::max(largest, FloatsMost(v));
   std::vector<float> any(static_cast<size_t>(largest));
   std::vector<std::span<const float>> values;
   std::vector<std::span<float>> gradients;
-  for (const VariableSpec& variable : variables()) {
-    const auto n = static_cast<size_t>(VariableElements(variable));
+  for (size_t v = 0; v < variables().size(); ++v) {
+    const auto n = static_cast<size_t>(FloatsMost(v));
     values.push_back(std::span(any).first(n));
-    gradients.push_back(std::span(any).first(variable.trainable() ? n : 0));
+    gradients.push_back(std::span(any).first(variables()[v].trainable() ? n : 0));
   }
+  if (table_ids_->any()) UseRows(table_ids_->Widest(batch));
+  const absl::Cleanup whole = [this] { UseRows(nullptr); };
   RETURN_IF_ERROR(ComputeGradients(batch, 0, values, gradients).status());
   RETURN_IF_ERROR(PrepareAnother());
   if (gradient_sum_) gradient_sum_->Learn();
@@ -129,11 +137,11 @@ std::vector<MemoryRow> KerasProgram::MemoryRows() const {
     batch = job_.batch * each * int64_t{sizeof(float)};
   }
   rows.push_back({MemoryRow::Kind::kBatch, "the batch", batch});
-  for (const VariableSpec& variable : variables()) {
-    const int64_t arrays = variable.trainable() ? 2 : 1;
+  for (size_t v = 0; v < variables().size(); ++v) {
+    const int64_t arrays = variables()[v].trainable() ? 2 : 1;
     rows.push_back({MemoryRow::Kind::kParameters,
-                    variable.name() + (arrays == 2 ? " and its gradient" : ""),
-                    arrays * VariableElements(variable) * int64_t{sizeof(float)}});
+                    variables()[v].name() + (arrays == 2 ? " and its gradient" : ""),
+                    arrays * FloatsMost(v) * int64_t{sizeof(float)}});
   }
   return rows;
 }

@@ -22,6 +22,7 @@ absl::Status KerasProgram::CheckIds(const Batch& batch) const {
       return absl::InvalidArgumentError(
           absl::StrCat(Where(batch, element * batch.examples / ids.size()), ": id ", number, what));
     };
+    if (rows_ != nullptr && !rows_->numbers[i].empty()) continue;  // RowsOf looked at them
     const std::optional<int64_t> below = graph_->ids_below(i);
     if (below.value_or(0) > kPlainRowsMax) continue;  // InputValues looks at them
     if (below.has_value()) {
@@ -49,6 +50,10 @@ absl::Status KerasProgram::CheckIds(const Batch& batch) const {
 // The values of an input of the graph, as it takes them.
 absl::StatusOr<std::span<const float>> KerasProgram::InputValues(const Batch& batch, size_t input) {
   const Column& column = batch.inputs[input_columns_[input]];
+  if (rows_ != nullptr && !rows_->numbers[input].empty()) {
+    if (rows_->numbers[input].size() == column.values.size()) return rows_->numbers[input];
+    return absl::InternalError("the rows of tables are those of another batch");
+  }
   const int64_t rows = graph_->ids_below(input).value_or(0);
   if (rows <= kPlainRowsMax) return column.values;
   const auto where = [&](size_t element) {
@@ -70,6 +75,22 @@ absl::StatusOr<std::span<const float>> KerasProgram::InputValues(const Batch& ba
     ids[k] = RowToFloat(whole_[k], rows);
   }
   return ids;
+}
+
+absl::StatusOr<std::shared_ptr<const TableRows>> KerasProgram::RowsOf(const Batch& batch) {
+  if (!table_ids_->any()) return nullptr;
+  RETURN_IF_ERROR(CheckShapes(batch));
+  ASSIGN_OR_RETURN(std::shared_ptr<const NumberedRows> rows, table_ids_->RowsOf(batch));
+  return rows;
+}
+
+void KerasProgram::UseRows(std::shared_ptr<const TableRows> rows) {
+  rows_ = std::dynamic_pointer_cast<const NumberedRows>(rows);
+  std::vector<int64_t> counts;
+  for (size_t v = 0; rows_ != nullptr && v < rows_->ids.size(); ++v) {
+    counts.push_back(static_cast<int64_t>(rows_->ids[v].size()));
+  }
+  graph_->UseRows(std::move(counts));
 }
 
 absl::Status KerasProgram::LookAt(const Batch& batch, LookupCounts& /*counts*/) {

@@ -40,6 +40,12 @@ class Replicas : public GradientProgram {
                         "an update is ", batch_, " examples; on each, ", first().Memory());
   }
 
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
+    return first().RowsOf(batch);
+  }
+  void UseRows(std::shared_ptr<const TableRows> rows) override {
+    for (const ReplicaPart& part : parts_) part.program->UseRows(rows);
+  }
   void OnGradient(std::function<void(size_t)> there) override {
     first().OnGradient(std::move(there));
   }

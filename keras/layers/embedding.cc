@@ -2,12 +2,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "keras/layers/layers.h"
+#include "keras/layers/table_layer.h"
 #include "keras/layers/walks.h"
 
 namespace paracord {
 namespace {
 
-class EmbeddingLayer : public Layer {
+class EmbeddingLayer : public Layer, public TableLayer {
  public:
   explicit EmbeddingLayer(LayerConfig& config)
       : Layer(config),
@@ -33,27 +34,31 @@ class EmbeddingLayer : public Layer {
 
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(Ops& ops, int64_t batch,
                                                      std::span<const Shape> inputs) override {
-    return std::make_unique<EmbeddingKernel>(ops, batch * Elements(inputs[0]), width_, rows_);
+    return std::make_unique<EmbeddingKernel>(ops, batch * Elements(inputs[0]), *this);
   }
 
  private:
   class EmbeddingKernel : public Kernel {
    public:
-    EmbeddingKernel(Ops& ops, int64_t count, int64_t width, int64_t rows)
-        : ops_(ops), count_(count), width_(width), rows_(rows) {}
+    EmbeddingKernel(Ops& ops, int64_t count, const EmbeddingLayer& layer)
+        : ops_(ops), count_(count), width_(layer.width_), layer_(layer) {}
     void Forward(const ForwardCall& call) override {
-      ops_.Gather(count_, width_, rows_, call.inputs[0], call.parameters[0], call.output);
+      ops_.Gather(count_, width_, layer_.RowsThere(), call.inputs[0], call.parameters[0],
+                  call.output);
     }
     void Backward(const BackwardCall& call) override {
       if (call.d_inputs[0] != nullptr) ops_.Fill(count_, 0, call.d_inputs[0]);
       if (call.d_parameters[0] == nullptr) return;
-      ops_.ScatterAdd(count_, width_, rows_, call.inputs[0], call.d_output, call.d_parameters[0]);
+      ops_.ScatterAdd(count_, width_, layer_.RowsThere(), call.inputs[0], call.d_output,
+                      call.d_parameters[0]);
     }
 
    private:
     Ops& ops_;
-    const int64_t count_, width_, rows_;
+    const int64_t count_, width_;
+    const EmbeddingLayer& layer_;
   };
+  int64_t RowsThere() const { return rows_there_ > 0 ? rows_there_ : rows_; }
 
   // The mask of an Embedding: 1 where the id is not zero.
   class NotZeroLayer : public Layer {

@@ -1,5 +1,6 @@
 #include "keras/preprocessing/preprocessed_program.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -7,11 +8,20 @@
 namespace paracord {
 namespace {
 
+// The batch as the rest of the model takes it, and the rows that it reads.
+struct PreprocessedRows : TableRows {
+  Batch ready;
+  std::shared_ptr<const TableRows> of_rest;
+};
+
 class PreprocessedProgram : public GradientProgram {
  public:
   PreprocessedProgram(std::unique_ptr<Preprocessor> preprocessor,
                       std::unique_ptr<GradientProgram> rest)
-      : preprocessor_(std::move(preprocessor)), rest_(std::move(rest)) {}
+      : preprocessor_(std::move(preprocessor)),
+        rest_(std::move(rest)),
+        has_tables_(std::ranges::any_of(rest_->variables(),
+                                        [](const VariableSpec& v) { return v.has_table(); })) {}
 
   const std::vector<VariableSpec>& variables() const override { return rest_->variables(); }
   const std::vector<std::string>& metric_names() const override { return rest_->metric_names(); }
@@ -26,13 +36,25 @@ class PreprocessedProgram : public GradientProgram {
   }
   absl::StatusOr<double> ComputeGradients(const Batch& batch, uint64_t batch_key,
                                           ConstTensors values, MutableTensors gradients) override {
-    RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
-    return rest_->ComputeGradients(ready_, batch_key, values, gradients);
+    ASSIGN_OR_RETURN(const Batch* const ready, Ready(batch));
+    return rest_->ComputeGradients(*ready, batch_key, values, gradients);
   }
   absl::Status Evaluate(const Batch& batch, ConstTensors values,
                         std::vector<MetricState>& states) override {
-    RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
-    return rest_->Evaluate(ready_, values, states);
+    ASSIGN_OR_RETURN(const Batch* const ready, Ready(batch));
+    return rest_->Evaluate(*ready, values, states);
+  }
+  absl::StatusOr<std::shared_ptr<const TableRows>> RowsOf(const Batch& batch) override {
+    if (!has_tables_) return nullptr;
+    auto rows = std::make_shared<PreprocessedRows>();
+    RETURN_IF_ERROR(preprocessor_->Run(batch, rows->ready));
+    ASSIGN_OR_RETURN(rows->of_rest, rest_->RowsOf(rows->ready));
+    rows->ids = rows->of_rest->ids;
+    return rows;
+  }
+  void UseRows(std::shared_ptr<const TableRows> rows) override {
+    rows_ = std::dynamic_pointer_cast<const PreprocessedRows>(rows);
+    rest_->UseRows(rows_ == nullptr ? nullptr : rows_->of_rest);
   }
   absl::Status LookAt(const Batch& batch, LookupCounts& counts) override {
     RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
@@ -40,13 +62,22 @@ class PreprocessedProgram : public GradientProgram {
     return rest_->LookAt(ready_, counts);
   }
   absl::StatusOr<std::vector<Column>> Predict(const Batch& batch, ConstTensors values) override {
-    RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
-    return rest_->Predict(ready_, values);
+    ASSIGN_OR_RETURN(const Batch* const ready, Ready(batch));
+    return rest_->Predict(*ready, values);
   }
 
  private:
+  // Who looked at its rows has computed it.
+  absl::StatusOr<const Batch*> Ready(const Batch& batch) {
+    if (rows_ != nullptr) return &rows_->ready;
+    RETURN_IF_ERROR(preprocessor_->Run(batch, ready_));
+    return &ready_;
+  }
+
   const std::unique_ptr<Preprocessor> preprocessor_;
   const std::unique_ptr<GradientProgram> rest_;
+  const bool has_tables_;
+  std::shared_ptr<const PreprocessedRows> rows_;
   Batch ready_;  // its storage is kept from batch to batch
 };
 

@@ -1,0 +1,58 @@
+// The ids that a batch has for the tables of a model: which rows these are, and the number of each
+// id among them, as the graph takes it. Owned by the program, used by its thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/data_source.h"
+#include "keras/graph.h"
+#include "program/gradient_program.h"
+
+namespace paracord {
+
+struct NumberedRows : TableRows {
+  // By input of the graph; empty for one that no table reads. Row 0 of these is given as 1/2 if its
+  // id is not 0, so that zero is the id 0 alone, which masks hide.
+  std::vector<std::vector<float>> numbers;
+};
+
+// Replaces `unique` by the distinct ids in ascending order, and `places` by the place there of each
+// of `ids`.
+void NumberIds(std::span<const uint64_t> ids, std::vector<uint64_t>& unique,
+               std::vector<uint32_t>& places);
+
+class TableIds {
+ public:
+  // `columns`: of the data, for each input of the graph. `batch`: examples of the largest batch of
+  // training.
+  TableIds(const Graph& graph, std::vector<size_t> columns, int64_t batch);
+
+  bool any() const { return !groups_.empty(); }
+  // The most rows that a batch of training reads of the variable; 0 if it is no table.
+  int64_t rows_max(size_t variable) const { return rows_max_[variable]; }
+
+  absl::StatusOr<std::shared_ptr<const NumberedRows>> RowsOf(const Batch& batch) const;
+  // As many rows as a batch can read, for who plans memory.
+  std::shared_ptr<const NumberedRows> Widest(const Batch& batch) const;
+
+ private:
+  // Tables that read the same inputs.
+  struct Group {
+    std::vector<size_t> inputs;
+    std::vector<size_t> variables;
+    size_t smallest = 0;  // the variable with the fewest rows
+    int64_t rows = 0;     // of that
+  };
+  absl::Status ReadIds(const Batch& batch, const Group& group, std::vector<uint64_t>& ids) const;
+
+  const std::vector<size_t> columns_;
+  std::vector<VariableSpec> variables_;
+  std::vector<Group> groups_;
+  std::vector<int64_t> rows_max_;  // by variable
+};
+
+}  // namespace paracord

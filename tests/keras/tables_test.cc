@@ -1,0 +1,296 @@
+// Tables of a model: chosen as the job says, and computed with the rows of a batch alone, to the
+// bit as with all rows.
+#include "keras/tables.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "keras/build.h"
+#include "keras/table_ids.h"
+#include "tensor/ops.h"
+#include "tests/keras/graph_json.h"
+
+namespace paracord {
+namespace {
+
+using nlohmann::json;
+
+json InputJson(const std::string& name, int64_t width, const std::string& dtype = "int64") {
+  return Named("InputLayer", name, {{"dtype", dtype}, {"batch_shape", {nullptr, width}}},
+               json::array());
+}
+
+json EmbeddingJson(const std::string& name, int64_t rows, const std::vector<std::string>& of,
+                   const json& more = json::object()) {
+  json config = {{"input_dim", rows}, {"output_dim", 3}};
+  config.update(more);
+  json calls = json::array();
+  for (const std::string& input : of) calls.push_back(Call(input));
+  return Named("Embedding", name, config, calls);
+}
+
+json ModelJson(json layers, const std::vector<std::string>& inputs, const std::string& output) {
+  json in = json::array();
+  for (const std::string& name : inputs) in.push_back({name, 0, 0});
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"name", "model"},
+            {"layers", std::move(layers)},
+            {"input_layers", in},
+            {"output_layers", {{output, 0, 0}}}}}};
+}
+
+// Two inputs of ids; `shared` reads both and `own` the first alone, which a small embedding that is
+// none reads too.
+json ThreeTables(bool mask = false) {
+  const json flat = {{"units", 1}};
+  return ModelJson(
+      json::array(
+          {InputJson("a", 4), InputJson("b", 4),
+           EmbeddingJson("shared", 1000, {"a", "b"}, {{"mask_zero", mask}}),
+           EmbeddingJson("own", 500, {"a"}), EmbeddingJson("small", 400, {"a"}),
+           Named("GlobalAveragePooling1D", "pa", json::object(), {Call("shared")}),
+           Named("GlobalAveragePooling1D", "pb", json::object(), {Call("shared", 1)}),
+           Named("Flatten", "fo", json::object(), {Call("own")}),
+           Named("Flatten", "fs", json::object(), {Call("small")}),
+           Named("Concatenate", "all", json::object(), {CallWith({"pa", "pb", "fo", "fs"})}),
+           Named("Dense", "out", flat, {Call("all")})}),
+      {"a", "b"}, "out");
+}
+
+Batch IdsBatch(std::vector<float> a, std::vector<float> b) {
+  Batch batch;
+  batch.examples = static_cast<uint32_t>(a.size() / 4);
+  batch.inputs.push_back({"a", {4}, std::move(a)});
+  batch.inputs.push_back({"b", {4}, std::move(b)});
+  batch.targets.push_back({"", {1}, std::vector<float>(batch.examples, 0.7f)});
+  return batch;
+}
+
+Batch WithoutValues(Batch batch) {
+  for (auto* columns : {&batch.inputs, &batch.targets}) {
+    for (Column& column : *columns) {
+      column.values.clear();
+      column.strings.clear();
+    }
+  }
+  batch.examples = 0;
+  return batch;
+}
+
+Job TablesJob(const json& model, TablesSpec tables, uint32_t batch = 4) {
+  Job job = JobFor(model, "mean_squared_error", batch);
+  job.optimizer.name = "sgd";
+  job.tables = std::move(tables);
+  return job;
+}
+
+TablesSpec Fixed(std::initializer_list<const char*> layers) {
+  TablesSpec tables;
+  for (const char* layer : layers) tables.by_layer[layer] = {};
+  return tables;
+}
+
+// The arrays of `all` with the rows of tables alone.
+struct Rows {
+  Rows(const GradientProgram& program, const TableRows& rows, const Variables& all) {
+    for (size_t v = 0; v < program.variables().size(); ++v) {
+      const VariableSpec& variable = program.variables()[v];
+      values.push_back(all.values[v]);
+      if (variable.has_table()) values[v].clear();
+      const size_t width = all.values[v].size() / variable.shape(0);
+      for (const uint64_t id : rows.ids[v]) {
+        const auto row = all.values[v].begin() + static_cast<std::ptrdiff_t>(id * width);
+        values[v].insert(values[v].end(), row, row + static_cast<std::ptrdiff_t>(width));
+      }
+      gradients.emplace_back(values[v].size(), 9.f);
+    }
+    for (auto& each : values) value_spans.emplace_back(each);
+    for (auto& each : gradients) gradient_spans.emplace_back(each);
+  }
+  std::vector<std::vector<float>> values, gradients;
+  std::vector<std::span<const float>> value_spans;
+  std::vector<std::span<float>> gradient_spans;
+};
+
+// Loss, gradients, metrics and predictions with tables are those without, bit for bit.
+void CheckSame(Job job, const Batch& batch, const std::vector<std::string>& tables) {
+  auto with = BuildKerasProgram(job, WithoutValues(batch), TestOps());
+  job.tables = {.automatic = false, .by_layer = {}};
+  auto without = BuildKerasProgram(job, WithoutValues(batch), TestOps());
+  INFO(with.status() << without.status());
+  REQUIRE((with.ok() && without.ok()));
+  Variables all(**without);
+  all.Randomise(3);
+  const double loss =
+      (*without)->ComputeGradients(batch, 5, all.value_spans(), all.gradient_spans()).value();
+
+  const auto rows = (*with)->RowsOf(batch).value();
+  REQUIRE(rows != nullptr);
+  Rows some(**with, *rows, all);
+  (*with)->UseRows(rows);
+  CHECK((*with)->ComputeGradients(batch, 5, some.value_spans, some.gradient_spans).value() == loss);
+  std::vector<std::string> found;
+  for (size_t v = 0; v < all.values.size(); ++v) {
+    const VariableSpec& variable = (*with)->variables()[v];
+    INFO(variable.name());
+    if (!variable.has_table()) {
+      CHECK(some.gradients[v] == all.gradients[v]);
+      continue;
+    }
+    found.push_back(variable.name());
+    std::vector<float> back(all.gradients[v].size(), 0.f);
+    const size_t width = back.size() / variable.shape(0);
+    for (size_t k = 0; k < rows->ids[v].size(); ++k) {
+      std::copy_n(some.gradients[v].begin() + static_cast<std::ptrdiff_t>(k * width), width,
+                  back.begin() + static_cast<std::ptrdiff_t>(rows->ids[v][k] * width));
+    }
+    CHECK(back == all.gradients[v]);
+  }
+  CHECK(found == tables);
+  std::vector<MetricState> states, expected;
+  REQUIRE((*with)->Evaluate(batch, some.value_spans, states).ok());
+  REQUIRE((*without)->Evaluate(batch, all.value_spans(), expected).ok());
+  CHECK(states[0].SerializeAsString() == expected[0].SerializeAsString());
+  // Who has all rows says so.
+  (*with)->UseRows(nullptr);
+  CHECK((*with)->Predict(batch, all.value_spans()).value()[0].values ==
+        (*without)->Predict(batch, all.value_spans()).value()[0].values);
+  Variables whole(**with);
+  CHECK((*with)->ComputeGradients(batch, 5, all.value_spans(), whole.gradient_spans()).value() ==
+        loss);
+  CHECK(whole.gradients == all.gradients);
+}
+
+TEST_CASE("ids are numbered among the distinct ones") {
+  const uint64_t far = uint64_t{1} << 40;
+  const std::vector<uint64_t> ids{far + 7, 3, 9, 3, 0, far, 2048, 3};
+  std::vector<uint64_t> unique;
+  std::vector<uint32_t> places;
+  NumberIds(ids, unique, places);
+  CHECK(unique == std::vector<uint64_t>{0, 3, 9, 2048, far, far + 7});
+  CHECK(places == std::vector<uint32_t>{5, 1, 2, 1, 0, 4, 3, 1});
+  NumberIds({}, unique, places);
+  CHECK((unique.empty() && places.empty()));
+}
+
+TEST_CASE("a model computes with the rows of a batch as with all rows, to the bit") {
+  const bool mask = GENERATE(false, true);
+  const uint32_t accumulate = GENERATE(1u, 3u);
+  Job job = TablesJob(ThreeTables(mask), Fixed({"shared", "own"}));
+  job.accumulate = accumulate;
+  INFO(mask << " " << accumulate);
+  const std::vector<std::string> tables{"shared/embeddings", "own/embeddings"};
+  SECTION("with ids that are repeated, and the id zero") {
+    CheckSame(job,
+              IdsBatch({7, 7, 0, 399, 1, 2, 7, 3, 0, 0, 5, 5, 17, 16, 15, 14},
+                       {999, 0, 7, 1, 2, 2, 2, 2, 0, 500, 1, 0, 3, 3, 0, 0}),
+              tables);
+  }
+  SECTION("and without it, where another id is the first row") {
+    CheckSame(job,
+              IdsBatch({7, 7, 4, 399, 1, 2, 7, 3, 1, 1, 5, 5, 17, 16, 15, 14},
+                       {999, 1, 7, 1, 2, 2, 2, 2, 4, 500, 1, 3, 3, 3, 8, 8}),
+              tables);
+  }
+}
+
+TEST_CASE("ids that preprocessing layers make are known before values are needed") {
+  const json model = SequentialJson(
+      {LayerJson("InputLayer",
+                 {{"name", "word"}, {"dtype", "string"}, {"batch_shape", {nullptr, 2}}}),
+       LayerJson("Hashing", {{"name", "hash"}, {"num_bins", 1000}}),
+       LayerJson("Embedding", {{"name", "words"}, {"input_dim", 1000}, {"output_dim", 3}}),
+       LayerJson("Flatten", {{"name", "flat"}}),
+       LayerJson("Dense", {{"name", "out"}, {"units", 1}})});
+  Batch batch;
+  batch.examples = 2;
+  batch.inputs.push_back({"word", {2}, {}, true, {"red", "green", "blue", "red"}});
+  batch.targets.push_back({"", {1}, {1, 2}});
+  CheckSame(TablesJob(model, Fixed({"words"})), batch, {"words/embeddings"});
+}
+
+TEST_CASE("an id that is not in its table is refused with its place") {
+  auto program = BuildKerasProgram(TablesJob(ThreeTables(), Fixed({"shared", "own"})),
+                                   WithoutValues(IdsBatch({0, 0, 0, 0}, {0, 0, 0, 0})), TestOps());
+  INFO(program.status());
+  REQUIRE(program.ok());
+  const auto refused = [&](const Batch& batch) {
+    return std::string((*program)->RowsOf(batch).status().message());
+  };
+  CHECK(refused(IdsBatch({0, 0, 0, 0, 1, 2, 500, 3}, {0, 0, 0, 0, 0, 0, 0, 0})) ==
+        "example 1 of the batch: id 500 is not in the table of own, whose 500 rows are 0 to 499");
+  CHECK(refused(IdsBatch({0, 0, 0, 0}, {0, 0, 0, -1})) ==
+        "example 0 of the batch: id -1 is not in the table of shared, whose 1000 rows are 0 to "
+        "999");
+  Batch rounded = IdsBatch({0, 0, 0, 0}, {0, 0, 0, 3e8f});
+  CHECK(refused(rounded).starts_with("example 0 of the batch: id 3e+08 is no whole number"));
+  rounded.inputs[1].exact.push_back({3, 300000001});
+  CHECK(refused(rounded).starts_with("example 0 of the batch: id 300000001 is not in the table"));
+}
+
+std::string Refused(const Job& job) {
+  return std::string(CheckKerasModel(job, TestOps()).message());
+}
+
+TEST_CASE("a table that the job names must be one that can be had") {
+  CHECK(Refused(TablesJob(ThreeTables(), Fixed({"shard"}))) ==
+        "tables.shard: names no Embedding of the model; \"shard\" is not supported (did you mean "
+        "\"shared\"?); supported: shared, own, small");
+  Job job = TablesJob(ThreeTables(), Fixed({"own"}));
+  CHECK(Refused(job).empty());
+  job.optimizer.name = "adam";
+  CHECK(Refused(job) ==
+        "tables.own: cannot be a table as it is: adam changes rows that a batch does not read, "
+        "too; \"update\": \"lazy\" acts on the rows of a batch alone, \"kind\": \"dense\" moves "
+        "all of it");
+  job.tables.by_layer["own"].lazy = true;
+  CHECK(Refused(job).empty());
+  job.tables.by_layer["own"] = {.dense = true};
+  CHECK(Refused(job).empty());
+
+  json computed = ThreeTables();
+  computed["config"]["layers"][3]["inbound_nodes"] = {Call("twice")};
+  computed["config"]["layers"].insert(
+      computed["config"]["layers"].begin() + 3,
+      Named("Add", "twice", json::object(), {CallWith({"a", "b"})}));
+  CHECK(Refused(TablesJob(computed, Fixed({"own"})))
+            .starts_with("tables.own: cannot be a table: its ids must be an input of the model"));
+}
+
+TEST_CASE("auto makes a table of what is large and does the same with its rows alone") {
+  json model = ThreeTables();
+  model["config"]["layers"][3]["config"]["input_dim"] = 1 << 20;
+  Job job = TablesJob(model, {});
+  const auto tables = [&] {
+    std::vector<std::string> found;
+    for (const VariableSpec& variable : DeclaredVariables(job, TestOps())) {
+      if (variable.has_table()) found.push_back(variable.name());
+    }
+    return found;
+  };
+  CHECK(tables() == std::vector<std::string>{"own/embeddings"});
+  CHECK(TableNotes(job).empty());
+  job.tables.automatic = false;
+  CHECK(tables().empty());
+  CHECK(TableNotes(job).empty());
+
+  job.tables.automatic = true;
+  job.optimizer.name = "adam";
+  CHECK(tables().empty());
+  CHECK(TableNotes(job) ==
+        std::vector<std::string>{
+            "layer \"own\" (Embedding): all of it, 12.0 MiB, travels both ways every step, because "
+            "adam changes "
+            "rows that a batch does not read, too; \"tables\": {\"own\": {\"update\": \"lazy\"}} "
+            "would move the rows of the batch"});
+  job.optimizer.name = "adagrad";
+  job.model["config"]["layers"][3]["config"]["embeddings_regularizer"] = {
+      {"class_name", "L2"}, {"config", {{"l2", 0.1}}}};
+  CHECK(tables().empty());
+  REQUIRE(TableNotes(job).size() == 1);
+  CHECK(TableNotes(job)[0].find("because its regularizer acts on every row") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paracord
