@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/rpc.h"
 #include "coordinator/core/core.h"
+#include "coordinator/dir_start.h"
 #include "coordinator/event_file.h"
 #include "net/health.h"
 
@@ -79,18 +80,8 @@ class Coordinator : public Service {
 
   void TryToBegin();
   void BeginLater(const absl::Status& why);
-  absl::Status TakeCompletionBack(FoundInDir& found) const;
-  absl::Status SetSummaryAside();
-  absl::Status Begin();
-  absl::StatusOr<FoundInDir> LookInDir();
-  // What becomes of the job with what was found. Takes back an end that another `stop_when`
-  // decided.
-  enum class Verdict { kGoOn, kDone, kDoneIfSound };
-  absl::StatusOr<Verdict> CheckFound(FoundInDir& found) const;
-  // Reads the last checkpoint of a job that is done, then begins again.
-  void Verify(const std::string& checkpoint);
-  absl::StatusOr<uint64_t> ClaimFirst();
-  std::string Path(const std::string& name) const { return options_.dir + "/" + name; }
+  void Lead(DirStart::Begun begun);
+  void CleanUp(uint64_t generation);
 
   CoordinatorOptions options_;
   std::string address_;
@@ -110,8 +101,8 @@ class Coordinator : public Service {
   size_t evaluations_charted_ = 0;
   int64_t charted_ms_ = 0;
   std::optional<int64_t> storage_awaited_since_ms_;
-  std::string storage_problem_;                   // for which it waits
-  std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
+  std::string storage_problem_;      // for which it waits
+  std::shared_ptr<DirStart> start_;  // used on the executor
 };
 
 }  // namespace paracord

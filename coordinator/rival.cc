@@ -69,12 +69,21 @@ RivalCheck::RivalCheck(Environment environment, std::string dir, std::string own
 void RivalCheck::Start(std::function<void(const absl::Status&)> done) {
   done_ = std::move(done);
   started_ms_ = environment_.loop.NowMs();
-  rival_ = AddressIn(environment_.files, dir_);
-  const bool socket_gone =
-      rival_.starts_with("unix:") && ::access(rival_.substr(5).c_str(), F_OK) != 0;
-  if (rival_.empty() || rival_ == own_address_ || socket_gone) return done_(absl::OkStatus());
-  link_ = environment_.network.Dial(rival_);
-  Ask();
+  const auto found = std::make_shared<std::string>();
+  environment_.executor.Run(
+      [found, &files = environment_.files, dir = dir_] {
+        *found = AddressIn(files, dir);
+        const bool socket_gone =
+            found->starts_with("unix:") && ::access(found->substr(5).c_str(), F_OK) != 0;
+        if (socket_gone) found->clear();
+      },
+      [this, alive = alive_, found] {
+        if (!*alive) return;
+        rival_ = std::move(*found);
+        if (rival_.empty() || rival_ == own_address_) return done_(absl::OkStatus());
+        link_ = environment_.network.Dial(rival_);
+        Ask();
+      });
 }
 
 void RivalCheck::Ask() {
@@ -82,24 +91,36 @@ void RivalCheck::Ask() {
       *link_, method::kStatus, StatusRequest(), kAskMs,
       [this, alive = alive_, &loop = environment_.loop](const absl::StatusOr<StatusReply>& reply) {
         loop.Post([this, alive, answer = reply.ok() ? reply->json() : std::string()] {
-          if (!*alive) return;
-          if (!LeadsJob(environment_.files, dir_, JsonOf(answer)).value_or(false)) {
-            return done_(absl::OkStatus());
-          }
-          if (environment_.loop.NowMs() - started_ms_ >= patience_ms_) {
-            return done_(absl::AlreadyExistsError(
-                absl::StrCat("another coordinator leads this job and answers at ", rival_,
-                             ": stop it first, or leave the job to it")));
-          }
-          if (!std::exchange(said_, true)) {
-            log_.Warn("another coordinator answers at {}: waiting for it to leave, at most {} s",
-                      rival_, patience_ms_ / 1000);
-          }
-          environment_.loop.PostAfter(kAgainMs, [this, alive] {
-            if (*alive) Ask();
-          });
+          if (*alive) Judge(answer);
         });
       });
+}
+
+void RivalCheck::Judge(const std::string& answer) {
+  const auto leads = std::make_shared<bool>(false);
+  environment_.executor.Run(
+      [leads, &files = environment_.files, dir = dir_, answer] {
+        *leads = LeadsJob(files, dir, JsonOf(answer)).value_or(false);
+      },
+      [this, alive = alive_, leads] {
+        if (*alive) Judged(*leads);
+      });
+}
+
+void RivalCheck::Judged(bool leads) {
+  if (!leads) return done_(absl::OkStatus());
+  if (environment_.loop.NowMs() - started_ms_ >= patience_ms_) {
+    return done_(
+        absl::AlreadyExistsError(absl::StrCat("another coordinator leads this job and answers at ",
+                                              rival_, ": stop it first, or leave the job to it")));
+  }
+  if (!std::exchange(said_, true)) {
+    log_.Warn("another coordinator answers at {}: waiting for it to leave, at most {} s", rival_,
+              patience_ms_ / 1000);
+  }
+  environment_.loop.PostAfter(kAgainMs, [this, alive = alive_] {
+    if (*alive) Ask();
+  });
 }
 
 }  // namespace paracord

@@ -2,7 +2,7 @@
 // restarted whenever they are fenced would fence each other for ever, so one that finds the other
 // alive waits for it to leave (it may be draining), and leaves itself if it stays. This is good
 // manners alone: what keeps two that cannot reach each other apart is the claim of a generation.
-// Used on the loop.
+// Used on the loop; DIR is read on the executor.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,8 @@ class RivalCheck {
 
  private:
   void Ask();
+  void Judge(const std::string& answer);
+  void Judged(bool leads);
 
   const Environment environment_;
   const std::string dir_;

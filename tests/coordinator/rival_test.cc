@@ -118,13 +118,30 @@ TEST_CASE("who leads a generation of this directory is in the way also before th
   CHECK(absl::IsAlreadyExists(*d.answer));
 }
 
+TEST_CASE("a coordinator that starts reads the directory on the executor alone") {
+  Directory d;
+  d.loop.RunPosted();
+  ManualExecutor later(d.loop, /*at_once=*/false);
+  RivalCheck check({d.loop, d.network, d.files, later, d.random}, d.directory.path(), "", 3000);
+  const int before = d.network.asked;
+  check.Start([](const absl::Status&) {});
+  d.loop.RunPosted();
+  CHECK(d.network.asked == before);
+  REQUIRE(later.RunOne());
+  d.loop.RunPosted();
+  CHECK(d.network.asked == before + 1);
+  CHECK(later.RunOne());  // what the answer is compared with
+}
+
 TEST_CASE("nobody is asked at our own address or at a socket that is gone") {
   Directory d;
+  d.loop.RunPosted();
   const int before = d.network.asked;
   for (const char* address : {"10.0.0.2:2222", "unix:/nonexistent/socket", ""}) {
     d.Write("coordinator.address", address);
     d.answer.reset();
     d.check.Start([&](const absl::Status& status) { d.answer = status; });
+    d.loop.RunPosted();
     REQUIRE(d.answer.has_value());
     CHECK(d.answer->ok());
   }

@@ -1,0 +1,195 @@
+#include "coordinator/dir_start.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/json_text.h"
+#include "common/mutant.h"
+#include "common/status_macros.h"
+#include "config/data_plan.h"
+#include "coordinator/commit.h"
+#include "coordinator/generations.h"
+#include "proto/protocol.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+namespace {
+
+// That a job is to train in all, if nothing stops it before.
+absl::StatusOr<uint64_t> BatchesOf(const Job& job, const DataPlan& plan) {
+  if (job.steps.has_value()) return *job.steps;
+  RETURN_IF_ERROR(CheckEpochs(plan, job.epochs));
+  return job.epochs * BatchesPerEpoch(plan);
+}
+
+// Of all partitions: the one that has come farthest goes no way back. A rejected batch is done.
+uint64_t MostEntered(const Manifest& manifest) {
+  uint64_t most = 0;
+  for (const ManifestPartition& partition : manifest.partitions) {
+    most = std::max(most, partition.applied + partition.rejected);
+  }
+  return most;
+}
+
+}  // namespace
+
+DirStart::DirStart(Files& files, std::string dir, Job job, std::string boot_id)
+    : files_(files), dir_(std::move(dir)), job_(std::move(job)), boot_id_(std::move(boot_id)) {}
+
+absl::StatusOr<FoundInDir> DirStart::LookInDir() {
+  FoundInDir found;
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> states, NumbersOf(files_, dir_, kStatePrefix));
+  if (!states.empty()) {
+    const std::string path = Path(absl::StrCat(kStatePrefix, states.back()));
+    ASSIGN_OR_RETURN(const std::string text, files_.ReadWhole(path));
+    absl::StatusOr<JobState> state = ParseJobState(text, path);
+    // What is of another version is sound, and going on without it would lose it.
+    if (absl::IsUnimplemented(state.status())) return state.status();
+    if (state.ok()) {
+      found.job_state = *std::move(state);
+    } else {
+      found.damaged_state = std::string(state.status().message());
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                   ListCheckpoints(files_, CheckpointsDirectory(dir_)));
+  absl::Status unread;
+  for (const CheckpointName& name : checkpoints) {
+    absl::StatusOr<Manifest> manifest =
+        ReadManifest(files_, CheckpointsDirectory(dir_) + "/" + name.ToString());
+    if (manifest.ok()) {
+      found.manifests.push_back(*std::move(manifest));
+    } else {
+      found.unreadable.emplace(name.ToString(), manifest.status().message());
+      if (!SaysDamaged(manifest.status())) unread = manifest.status();
+    }
+  }
+  // The storage may have recovered when the next life looks.
+  if (found.manifests.empty()) RETURN_IF_ERROR(unread);
+  return found;
+}
+
+absl::StatusOr<DirStart::Verdict> DirStart::CheckFound(FoundInDir& found) const {
+  std::string before;
+  DataPlan plan;
+  if (found.job_state.has_value()) {
+    before = found.job_state->job_json;
+    plan = found.job_state->plan;
+  } else if (!found.manifests.empty()) {
+    before = found.manifests.front().job_json;
+    plan = found.manifests.front().plan;
+  }
+  if (!before.empty()) {
+    ASSIGN_OR_RETURN(Job job_before, ParseJob(before));
+    const bool same_end = job_before.stop_when == job_.stop_when;
+    const absl::Status same = CheckResumable(std::move(job_before), job_, plan.split_batches());
+    if (!same.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          std::string(same.message()),
+          "; give it as it was, or begin anew: another --dir, or with paracord train --fresh"));
+    }
+    RETURN_IF_ERROR(BatchesOf(job_, plan).status());
+    if (!same_end && found.job_state.has_value()) found.job_state->stop.reset();
+  }
+  if (found.manifests.empty()) return Verdict::kGoOn;
+  const Manifest& newest = found.manifests.front();
+  ASSIGN_OR_RETURN(const Job then, ParseJob(newest.job_json));
+  ASSIGN_OR_RETURN(const uint64_t batches, BatchesOf(job_, newest.plan));
+  ASSIGN_OR_RETURN(const uint64_t batches_then, BatchesOf(then, newest.plan));
+  // A job that is complete may be given more epochs or steps, or another end.
+  if (newest.complete && batches <= batches_then && job_.stop_when == then.stop_when) {
+    const std::string name = newest.name.ToString();
+    const auto verified = verified_.find(name);
+    if (verified == verified_.end()) return Verdict::kDoneIfSound;
+    if (verified->second.ok()) return Verdict::kDone;
+    found.unreadable.emplace(name, verified->second.message());
+    return Verdict::kGoOn;
+  }
+  const uint64_t entered = MostEntered(newest);
+  if (batches >= entered) return Verdict::kGoOn;
+  return absl::InvalidArgumentError(TooFewBatches(
+      job_, batches, entered, absl::StrCat("in checkpoint ", newest.name.ToString())));
+}
+
+absl::StatusOr<uint64_t> DirStart::ClaimFirst() {
+  ASSIGN_OR_RETURN(const uint64_t newest, NewestMentioned(files_, dir_));
+  if (newest + 1 >= kGenerationMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir_, " holds the name of a generation ", newest,
+                     " that no coordinator has claimed: there is no number after it"));
+  }
+  RETURN_IF_ERROR(Claim(files_, dir_, newest + 1, boot_id_));
+  return newest + 1;
+}
+
+absl::StatusOr<DirStart::Verdict> DirStart::LookAndClaim(FoundInDir& found) {
+  ASSIGN_OR_RETURN(found, LookInDir());
+  ASSIGN_OR_RETURN(Verdict verdict, CheckFound(found));
+  if (verdict != Verdict::kGoOn) return verdict;
+  // What an earlier coordinator wrote after the look above is seen by the one below, and what it
+  // writes later it does not act on, because it finds our claim then.
+  ASSIGN_OR_RETURN(const uint64_t generation, ClaimFirst());
+  if (!MUTANT("claim_after_look")) {
+    ASSIGN_OR_RETURN(found, LookInDir());
+  }
+  ASSIGN_OR_RETURN(verdict, CheckFound(found));
+  found.generation = generation;
+  return verdict;
+}
+
+// Nobody will read it again who could go on from the one before.
+absl::Status DirStart::Verify(const std::string& checkpoint) {
+  const absl::Status sound =
+      VerifyCheckpoint(files_, CheckpointsDirectory(dir_) + "/" + checkpoint);
+  if (!sound.ok() && !SaysDamaged(sound)) return sound;
+  verified_[checkpoint] = sound;
+  return absl::OkStatus();
+}
+
+// What an earlier run said of its end is no longer true, but a result that was finished is kept:
+// this run may come to nothing.
+absl::Status DirStart::SetSummaryAside() {
+  const absl::StatusOr<std::string> text = files_.ReadWhole(Path(kSummaryName));
+  const nlohmann::json summary = text.ok() ? JsonOf(*text) : nlohmann::json();
+  if (summary.is_object() && summary.value("status", nlohmann::json()) == "done") {
+    RETURN_IF_ERROR(files_.WriteAtomic(Path(kDoneSummaryName), *text));
+  }
+  return files_.RemoveTree(Path(kSummaryName));
+}
+
+// A complete job is given more to do. To ps and workers whose coordinator is away for a moment it
+// would be over all the same, by its newest checkpoint.
+absl::Status DirStart::TakeCompletionBack(FoundInDir& found) {
+  if (found.manifests.empty() || !found.manifests.front().complete) return absl::OkStatus();
+  Manifest& newest = found.manifests.front();
+  const std::string name = newest.name.ToString();
+  if (found.unreadable.contains(name)) return absl::OkStatus();
+  newest.complete = false;
+  return files_.WriteAtomic(
+      absl::StrCat(CheckpointsDirectory(dir_), "/", name, "/", std::string(kManifestName)),
+      ManifestToText(newest));
+}
+
+absl::StatusOr<DirStart::Begun> DirStart::Begin() {
+  RETURN_IF_ERROR(files_.MakeDirectories(CheckpointsDirectory(dir_)));
+  Begun begun;
+  ASSIGN_OR_RETURN(Verdict verdict, LookAndClaim(begun.found));
+  while (verdict == Verdict::kDoneIfSound) {
+    RETURN_IF_ERROR(Verify(begun.found.manifests.front().name.ToString()));
+    ASSIGN_OR_RETURN(verdict, LookAndClaim(begun.found));
+  }
+  if (verdict == Verdict::kDone) {
+    RETURN_IF_ERROR(WriteDoneSummary(files_, dir_, begun.found.manifests.front()));
+    begun.done = true;
+    return begun;
+  }
+  // This process may have been stopped since its claim, for longer than the next one took.
+  RETURN_IF_ERROR(CheckNewestGeneration(files_, dir_, begun.found.generation));
+  RETURN_IF_ERROR(TakeCompletionBack(begun.found));
+  RETURN_IF_ERROR(SetSummaryAside());
+  return begun;
+}
+
+}  // namespace paracord

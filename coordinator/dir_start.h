@@ -1,0 +1,51 @@
+// The start of a coordinator on the files of DIR: what it finds there, whether the job may go on
+// with that, and the first generation. Owned by the coordinator, whose loop must not wait for
+// storage: everything here blocks and is used on the executor alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/files.h"
+#include "config/job.h"
+#include "coordinator/core/core.h"
+
+namespace paracord {
+
+class DirStart {
+ public:
+  DirStart(Files& files, std::string dir, Job job, std::string boot_id);
+
+  struct Begun {
+    bool done = false;  // the job is, and summary.json says so
+    FoundInDir found;
+  };
+  // Reads DIR, claims a generation, and takes back what an earlier end has left. It may be called
+  // again after an error.
+  absl::StatusOr<Begun> Begin();
+
+ private:
+  enum class Verdict { kGoOn, kDone, kDoneIfSound };
+  absl::StatusOr<FoundInDir> LookInDir();
+  // What becomes of the job with what was found. Takes back an end that another `stop_when`
+  // decided.
+  absl::StatusOr<Verdict> CheckFound(FoundInDir& found) const;
+  absl::StatusOr<uint64_t> ClaimFirst();
+  absl::StatusOr<Verdict> LookAndClaim(FoundInDir& found);
+  // Reads all of a checkpoint, once.
+  absl::Status Verify(const std::string& checkpoint);
+  absl::Status TakeCompletionBack(FoundInDir& found);
+  absl::Status SetSummaryAside();
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+
+  Files& files_;
+  const std::string dir_;
+  const Job job_;
+  const std::string boot_id_;
+  std::map<std::string, absl::Status> verified_;  // by name: OK or the damage
+};
+
+}  // namespace paracord
