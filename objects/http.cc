@@ -11,6 +11,7 @@ namespace paracord {
 namespace {
 
 constexpr size_t kIdleMax = 16;
+constexpr int kSilentMax = 8;  // beyond it the time no longer grows
 
 size_t TakeBody(char* bytes, size_t size, size_t count, void* reply) {
   static_cast<HttpReply*>(reply)->body.append(bytes, size * count);
@@ -99,6 +100,7 @@ void HttpClient::GiveBack(void* handle) {
 }
 
 absl::StatusOr<HttpReply> HttpClient::Send(const HttpRequest& request) {
+  thread_local int silent = 0;  // requests in a row
   CURL* const curl = Take();
   if (curl == nullptr) return absl::UnavailableError("curl: no memory");
   curl_easy_reset(curl);
@@ -110,7 +112,8 @@ absl::StatusOr<HttpReply> HttpClient::Send(const HttpRequest& request) {
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(silence_s_));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
+                   static_cast<long>(std::min(silence_s_ << silent, silence_max_s_)));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, TakeBody);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, TakeHeader);
@@ -126,6 +129,7 @@ absl::StatusOr<HttpReply> HttpClient::Send(const HttpRequest& request) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
   curl_slist_free_all(headers);
   GiveBack(curl);
+  silent = result == CURLE_OPERATION_TIMEDOUT ? std::min(silent + 1, kSilentMax) : 0;
   if (result != CURLE_OK) return absl::UnavailableError(curl_easy_strerror(result));
   reply.code = static_cast<int>(code);
   return reply;

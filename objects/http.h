@@ -16,9 +16,9 @@ namespace paracord {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;                   // encoded
-  std::vector<std::string> headers;  // "name: value"
-  std::string_view body;             // of PUT and POST
+  std::string url;                        // encoded
+  std::vector<std::string> headers = {};  // "name: value"
+  std::string_view body = {};             // of PUT and POST
 };
 
 struct HttpReply {
@@ -29,8 +29,10 @@ struct HttpReply {
 
 class HttpClient {
  public:
-  // The time without a byte after which a request has failed.
-  explicit HttpClient(int silence_s = 30) : silence_s_(silence_s) {}
+  // A request has failed that long after the last byte. Requests of a thread that fail so one after
+  // the other, as tries of the same do, have twice as long each, up to `silence_max_s`.
+  explicit HttpClient(int silence_s = 4, int silence_max_s = 32)
+      : silence_s_(silence_s), silence_max_s_(silence_max_s) {}
   ~HttpClient();
 
   // UNAVAILABLE: no whole reply came. Whatever its code, a reply is a reply.
@@ -40,7 +42,7 @@ class HttpClient {
   void* Take();
   void GiveBack(void* handle);
 
-  const int silence_s_;
+  const int silence_s_, silence_max_s_;
   Mutex mu_;
   std::vector<void*> idle_ ABSL_GUARDED_BY(mu_);  // curl's handles
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
+#include <iostream>
 #include <set>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "e2e/cluster.h"
 #include "e2e/counting_job.h"
 #include "objects/all_files.h"
+#include "objects/s3_store.h"
 #include "storage/checkpoint.h"
 #include "tests/objects/s3_server.h"
 
@@ -74,10 +76,25 @@ TEST_CASE("a job whose DIR and data are objects trains to its end") {
   CHECK(verified.Wait(20000) == 0);
 }
 
+// One line: what was done and what the requests met on the way.
+void PrintResult(const std::string& what, const S3Server& server, int64_t since_ms) {
+  nlohmann::json faults = server.Faults();
+  REQUIRE(faults.is_object());
+  const auto answered = faults.value("", 0);
+  faults.erase("");
+  std::string met;
+  for (const auto& [fault, count] : faults.items()) {
+    absl::StrAppend(&met, met.empty() ? "" : ", ", fault, " ", count.get<int>());
+  }
+  std::cout << what << "; " << (NowMs() - since_ms) / 1000 << " s; requests: " << answered
+            << " answered, " << met << std::endl;
+}
+
 TEST_CASE("on an S3 that fails, through kills and a second coordinator, each batch counts once",
           "[.slow]") {
   const int seed = GENERATE(1, 2, 3);
   CAPTURE(seed);
+  const int64_t since_ms = NowMs();
   const S3Server server(/*share=*/0.03, seed);
   if (!server.there()) return;
   constexpr uint64_t kSteps = 3000;
@@ -116,6 +133,105 @@ TEST_CASE("on an S3 that fails, through kills and a second coordinator, each bat
   cluster.at("ps:1").Signal(SIGKILL);
   CHECK(cluster.Finish(240000) == 0);
   CheckCounted(cluster.objects(), kSteps);
+  PrintResult(absl::StrCat("seed ", seed, ": 2 coordinators, 2 ps killed, 1 coordinator fenced: ",
+                           kSteps, " batches, each applied once"),
+              server, since_ms);
+}
+
+TEST_CASE("of two coordinators that start at once on an S3 that fails one leads", "[.slow]") {
+  const int seed = GENERATE(1, 2, 3);
+  CAPTURE(seed);
+  const int64_t since_ms = NowMs();
+  const S3Server server(/*share=*/0.03, seed);
+  if (!server.there()) return;
+  constexpr uint64_t kSteps = 300;
+  ObjectCluster cluster(server, {.job = {{"steps", kSteps}}});
+  cluster.Start("coordinator");
+  cluster.Start("coordinator:1");
+  for (const char* ps : {"ps:0", "ps:1"}) cluster.Start(ps);
+  for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
+  // By the claim that one has lost, or because it found the other one alive.
+  std::string lost;
+  REQUIRE(WaitUntil(60000, [&] {
+    for (const char* task : {"coordinator", "coordinator:1"}) {
+      if (!cluster.at(task).running()) lost = task;
+    }
+    return !lost.empty();
+  }));
+  const std::optional<Exit> left = cluster.at(lost).Poll();
+  CHECK((left == 201 || left == 3));
+  if (lost == "coordinator") {  // the other listens where nobody looks for it
+    cluster.at("coordinator:1").Kill();
+    cluster.TakeOut("coordinator:1");
+    cluster.Start("coordinator");
+  } else {
+    cluster.TakeOut(lost);
+  }
+  CHECK(cluster.Finish(120000) == 0);
+  CheckCounted(cluster.objects(), kSteps);
+  PrintResult(absl::StrCat("seed ", seed, ": two coordinators at once, one left with ", *left, ": ",
+                           kSteps, " batches, each applied once"),
+              server, since_ms);
+}
+
+TEST_CASE("a ps that dies between the parts of an upload leaves none of them", "[.slow]") {
+  const int64_t since_ms = NowMs();
+  const S3Server server(/*share=*/0.03, 1);
+  if (!server.there()) return;
+  const auto layer = [](const std::string& kind, const nlohmann::json& config) {
+    return nlohmann::json{{"class_name", kind}, {"config", config}};
+  };
+  // 40 MiB that are not trained: what a ps writes takes more than one part.
+  const nlohmann::json layers = {layer("InputLayer", {{"batch_shape", {nullptr, 2}}}),
+                                 layer("Embedding", {{"name", "large"},
+                                                     {"trainable", false},
+                                                     {"input_dim", 1310720},
+                                                     {"output_dim", 8},
+                                                     {"embeddings_initializer", "zeros"}}),
+                                 layer("Flatten", {{"name", "flat"}}),
+                                 layer("Dense", {{"name", "count"}, {"units", kUnits}})};
+  const nlohmann::json model = {{"class_name", "Sequential"},
+                                {"config", {{"name", "model"}, {"layers", layers}}}};
+  constexpr uint64_t kSteps = 600;
+  ObjectCluster cluster(server, {.batch_ms = 30,
+                                 .job = {{"model", model},
+                                         {"steps", kSteps},
+                                         {"checkpoint", {{"every_seconds", 1}, {"keep", 1}}},
+                                         {"timeouts", {{"ps_ms", 5000}}}}});
+  cluster.Start("ps:0", {{"PARACORD_FAILPOINTS", "objects.part=kill@3"}});
+  cluster.Start("ps:1");
+  cluster.Start("coordinator");
+  for (const char* worker : {"worker:0", "worker:1"}) cluster.Start(worker);
+  std::set<std::string> have_left;
+  CHECK(WaitUntil(60000, [&] {
+    for (const auto& [left, exit] : cluster.Supervise()) have_left.insert(left);
+    return have_left.contains("ps:0");
+  }));
+  S3Store store([](const std::string& name) {
+    const char* value = getenv(name.c_str());
+    return std::string(value == nullptr ? "" : value);
+  });
+  const auto unfinished = [&] {
+    absl::StatusOr<std::vector<OpenUpload>> uploads = absl::UnavailableError("");
+    WaitUntil(30000, [&] { return (uploads = store.Uploads(cluster.objects() + "/")).ok(); });
+    REQUIRE(uploads.ok());
+    return uploads->size();
+  };
+  CHECK(unfinished() > 0);
+  CHECK(cluster.Finish(240000) == 0);
+  CHECK(unfinished() == 0);
+  AllFiles files;
+  const std::string checkpoint = NewestCheckpoint(cluster.objects());
+  CHECK(VerifyCheckpoint(files, checkpoint) == absl::OkStatus());
+  const auto manifest = ReadManifest(files, checkpoint);
+  REQUIRE(manifest.ok());
+  for (const ManifestPartition& partition : manifest->partitions) {
+    const bool trained = manifest->variables[partition.spec.variable()].trainable();
+    if (trained) CHECK(partition.applied == kSteps);
+  }
+  PrintResult(absl::StrCat("a ps killed between two parts: no upload is left, ", kSteps,
+                           " batches, each applied once"),
+              server, since_ms);
 }
 
 }  // namespace

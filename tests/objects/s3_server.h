@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "objects/http.h"
 
 namespace paracord {
 
@@ -55,6 +56,13 @@ class S3Server {
     return {{"AWS_ENDPOINT_URL", endpoint()},
             {"AWS_ACCESS_KEY_ID", facts_["key_id"]},
             {"AWS_SECRET_ACCESS_KEY", facts_["secret"]}};
+  }
+  // How many requests have met which fault ("": none).
+  nlohmann::json Faults() const {
+    HttpClient http;
+    const auto reply = http.Send({.url = endpoint() + "/faults"});
+    return nlohmann::json::parse(reply.ok() ? reply->body : "", nullptr,
+                                 /*allow_exceptions=*/false);
   }
   std::string path(const std::string& key) const { return "s3://bucket/" + key; }
 

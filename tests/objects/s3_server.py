@@ -1,12 +1,14 @@
 """An S3 to test against: moto's server, which checks signatures, behind faults if asked for.
 
-Usage: s3_server.py [SHARE [SEED]]. Of the requests SHARE (0.1) each meet an error before they are
-carried out, an error after it (the answer is lost), a closed connection after it, and a pause.
+Usage: s3_server.py [SHARE [SEED]]. Of the requests SHARE (0) each meet an error before they are
+carried out, the advice to slow down, an error after it (the answer is lost), a connection that is
+closed after it, silence after it, and a pause.
 Prints one line of JSON: endpoint, bucket, key_id, secret. Ends when its standard input ends.
 """
 import json
 import os
 import random
+import socket
 import sys
 import threading
 import time
@@ -41,31 +43,45 @@ S3IAMRequest._create_aws_request = aws_request_as_it_came
 class Faults:
     """Around the application; none until `share` is set."""
 
+    NAMES = ("error", "slow down", "lost", "closed", "silent", "pause")
+
     def __init__(self, application, seed):
         self.application, self.share, self.random = application, 0.0, random.Random(seed)
-        self.lock = threading.Lock()
+        self.lock, self.counts = threading.Lock(), {}
 
     def __call__(self, environ, start_response):
+        if environ["PATH_INFO"] == "/faults":  # how many requests have met which
+            with self.lock:
+                body = json.dumps(self.counts).encode()
+            start_response("200 OK", [("Content-Length", str(len(body)))])
+            return [body]
         with self.lock:
             draw = self.random.random()
-        fault = int(draw / self.share) if self.share > 0 else 4
-        if fault == 0:
-            return self.refuse(environ, start_response)
-        if fault in (1, 2):  # done, and nobody hears of it
+        fault = int(draw / self.share) if self.share > 0 else len(self.NAMES)
+        name = self.NAMES[fault] if fault < len(self.NAMES) else ""
+        with self.lock:
+            self.counts[name] = self.counts.get(name, 0) + 1
+        if name == "error":
+            return self.refuse(environ, start_response, "500 Internal Server Error")
+        if name == "slow down":
+            return self.refuse(environ, start_response, "503 Slow Down")
+        if name in ("lost", "closed", "silent"):  # done, and nobody hears of it
             for _ in self.application(environ, lambda *_: None):
                 pass
-            if fault == 2:
-                raise ConnectionError("the answer is lost")
-            return self.refuse(environ, start_response)
-        if fault == 3:
+            if name == "lost":
+                return self.refuse(environ, start_response, "500 Internal Server Error")
+            if name == "closed":
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            raise ConnectionError("the answer is lost")  # the server goes on reading
+        if name == "pause":
             time.sleep(0.5)
         return self.application(environ, start_response)
 
     @staticmethod
-    def refuse(environ, start_response):
+    def refuse(environ, start_response, code):
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         body = b"<Error><Code>InternalError</Code><Message>try again</Message></Error>"
-        start_response("500 Internal Server Error", [("Content-Length", str(len(body)))])
+        start_response(code, [("Content-Length", str(len(body)))])
         return [body]
 
 

@@ -1,11 +1,17 @@
 // The S3 client against a server that checks its signatures.
 #include "objects/s3_store.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "objects/object_files.h"
 #include "tests/fakes.h"
@@ -179,6 +185,33 @@ TEST_CASE("credentials come from a file and a web identity where the environment
   CHECK_FALSE(found->token.empty());
   CHECK(found->until_s > 1'700'000'000);
   CHECK(source.Get()->key_id == found->key_id);  // kept
+}
+
+TEST_CASE("a store that takes a request and says nothing is given up soon, and then less soon") {
+  const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(deaf, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(deaf, 8) == 0);
+  REQUIRE(getsockname(deaf, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  HttpClient http(/*silence_s=*/1, /*silence_max_s=*/2);
+  const HttpRequest request{.url = absl::StrCat("http://127.0.0.1:", ntohs(address.sin_port))};
+  const auto seconds = [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(absl::IsUnavailable(http.Send(request).status()));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::thread([&] {  // of its own, since what a thread has met counts
+    const double first = seconds(), second = seconds(), third = seconds();
+    CHECK(first > 0.5);
+    CHECK(first < 10);
+    CHECK(second > first);
+    CHECK(third < 10);
+  })
+      .join();
+  close(deaf);
 }
 
 }  // namespace
