@@ -209,6 +209,8 @@ absl::StatusOr<std::string> Files::ReadWhole(const std::string& path) {
   return contents;
 }
 
+absl::Status Files::AbandonUnfinished(const std::string&) { return absl::OkStatus(); }
+
 absl::Status Files::WriteAtomic(const std::string& path, std::string_view contents) {
   const std::string temporary = absl::StrCat(path, ".tmp");
   const auto write = [&]() -> absl::Status {

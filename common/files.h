@@ -53,6 +53,10 @@ class Files {
   // A file, or a directory with all below it; may be gone.
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 
+  // Gives up what writers have begun below a directory and what has no name yet, such as the parts
+  // of an upload whose process has died; nothing where files appear as they grow.
+  virtual absl::Status AbandonUnfinished(const std::string& directory);
+
   // The one way to replace a file durably: temporary file, sync, rename, sync the directory, unless
   // the storage has another.
   virtual absl::Status WriteAtomic(const std::string& path, std::string_view contents);

@@ -64,6 +64,7 @@ void RemoveRound(Files& files, const std::string& checkpoints, const std::string
   for (const std::string& name : *inside) {
     if (name != kRemovedName) (void)files.RemoveTree(parts + "/" + name);
   }
+  (void)files.AbandonUnfinished(parts);
 }
 
 // Of a checkpoint or a round in an object store; "" elsewhere.

@@ -69,6 +69,9 @@ absl::StatusOr<std::vector<std::string>> AllFiles::List(const std::string& path)
   return Of(path).List(path);
 }
 absl::Status AllFiles::RemoveTree(const std::string& path) { return Of(path).RemoveTree(path); }
+absl::Status AllFiles::AbandonUnfinished(const std::string& directory) {
+  return Of(directory).AbandonUnfinished(directory);
+}
 absl::Status AllFiles::WriteAtomic(const std::string& path, std::string_view contents) {
   return Of(path).WriteAtomic(path, contents);
 }

@@ -115,6 +115,7 @@ class ObjectFiles::Writer : public WriteFile {
     const auto number = static_cast<uint32_t>(tags_.size() + 1);
     ASSIGN_OR_RETURN(std::string tag,
                      files_.Ask([&] { return files_.store_.PutPart(upload_, number, part_); }));
+    FAILPOINT("objects.part");
     tags_.push_back(std::move(tag));
     bytes_ += part_.size();
     part_.clear();
@@ -235,8 +236,12 @@ absl::Status ObjectFiles::RemoveTree(const std::string& path) {
   for (const std::string& name : names) {
     RETURN_IF_ERROR(Ask([&] { return store_.Remove(prefix + name); }));
   }
-  // Of whoever was killed in the middle of one: they are paid for until they are aborted.
-  const auto uploads = Ask([&] { return store_.Uploads(prefix); });
+  return AbandonUnfinished(path);
+}
+
+// Of whoever was killed in the middle of one: they are paid for until they are aborted.
+absl::Status ObjectFiles::AbandonUnfinished(const std::string& directory) {
+  const auto uploads = Ask([&] { return store_.Uploads(directory + "/"); });
   const bool unasked =
       absl::IsUnimplemented(uploads.status()) || absl::IsPermissionDenied(uploads.status());
   if (unasked) return absl::OkStatus();

@@ -34,6 +34,7 @@ class ObjectFiles : public Files {
   absl::Status MakeDirectories(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
   absl::Status RemoveTree(const std::string& path) override;
+  absl::Status AbandonUnfinished(const std::string& directory) override;
   absl::Status WriteAtomic(const std::string& path, std::string_view contents) override;
 
  private:
