@@ -65,7 +65,7 @@ class SimCluster::Ps : public Role, public Service {
   Ps(SimCluster& cluster, SimNode& node, uint32_t index)
       : cluster_(cluster),
         ps_({.index = index,
-             .dir = kSimDir,
+             .dir = SimDir(cluster.world_),
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
              .staged_bytes_max = 1500},
             node.environment(), ExitFn(cluster.supervisor_, node)) {
@@ -167,7 +167,7 @@ class SimCluster::Chief : public Role, public Service {
     options.job = cluster.plan_.job;
     // Every other one that comes again has another job for those who live on.
     options.job.timeouts.drain_ms += ++cluster.coordinators_ / 2 % 2;
-    options.dir = kSimDir;
+    options.dir = SimDir(cluster.world_);
     for (uint32_t i = 0; i < cluster.plan_.ps; ++i) options.ps_addresses.push_back(PsAddress(i));
     // Workers have the places behind the coordinator's and the ps'.
     for (uint32_t i = 0; i < cluster.plan_.workers; ++i) {
@@ -188,7 +188,7 @@ class SimCluster::Trainer : public Role {
             {.task = std::move(task),
              .coordinator = std::move(coordinator),
              .device = "cpu",
-             .dir = kSimDir,
+             .dir = SimDir(cluster.world_),
              .orphan_ms = cluster.plan_.job.timeouts.orphan_ms,
              .early_push_bytes = cluster.plan_.early_push ? 1 : kEarlyPushBytes},
             [&counting = cluster.plan_.counting](const Job&) -> absl::StatusOr<Workload> {
@@ -215,7 +215,7 @@ SimCluster::SimCluster(SimWorld& world, ClusterPlan plan)
   world_.swarm().work_us_max = chance_.Between(20'000, 300'000);
   SimNode& setup = world_.Start("setup", 63);
   Files& files = setup.environment().files;
-  (void)files.MakeDirectories(kSimDir);
+  (void)files.MakeDirectories(SimDir(world_));
   (void)files.SyncDirectory("/");
   world_.Kill(setup, Death::kExit);
   supervisor_.RestartAfterExit(
@@ -317,7 +317,8 @@ void SimCluster::DamageNewest() {
   const std::vector<std::string> names = oracle_.Checkpoints();
   if (names.size() < 2 || oracle_.Complete()) return;
   const std::string path =
-      absl::StrCat(kSimDir, "/checkpoints/", names[0], "/", PsFileName(0, plan_.ps));
+      absl::StrCat(PartsDirectory(absl::StrCat(SimDir(world_), "/checkpoints/", names[0])), "/",
+                   PsFileName(0, plan_.ps));
   const absl::StatusOr<std::string> contents = world_.storage().Contents(path);
   if (!contents.ok() || contents->empty()) return;
   PROBE("sim.damaged_checkpoint");
@@ -392,17 +393,19 @@ bool SimCluster::Run() {
   return RunUntilOver(plan_.fault_ms + 2 * kHealedMs);
 }
 
-std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, bool tables) {
+std::string RunSeed(uint64_t seed, uint64_t* trace_hash, uint64_t* steps, SimKind kind) {
   SimWorld world(seed);
+  world.storage().objects().used = kind.objects;
   ClusterPlan plan = ClusterPlan::Draw(world.Fork(8));
   plan.DrawWire(world.Fork(9));
-  if (tables) plan.MakeTables();
+  if (kind.tables) plan.MakeTables();
   SimCluster cluster(world, plan);
   const bool right = cluster.Run();
   if (trace_hash != nullptr) *trace_hash = world.trace().hash();
   if (steps != nullptr) *steps += world.steps();
   if (right) return "";
-  return absl::StrCat(tables ? "PARACORD_SIM_TABLES=1 " : "", "PARACORD_SIM_SEED=", seed,
+  return absl::StrCat(kind.tables ? "PARACORD_SIM_TABLES=1 " : "",
+                      kind.objects ? "PARACORD_SIM_OBJECTS=1 " : "", "PARACORD_SIM_SEED=", seed,
                       " bin/sim_test \"one seed of the cluster\"\n", plan.ToString(), "\n",
                       world.Report());
 }

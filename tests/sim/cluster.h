@@ -89,9 +89,14 @@ class SimCluster {
   bool job_over_ = false;
 };
 
-// One seed from its draw to its end. Empty, or what was found and how to see it again.
-// `tables`: with tables, where the optimizer allows it.
+struct SimKind {
+  bool tables = false;   // the job has tables, where its optimizer allows them
+  bool objects = false;  // DIR is in an object store, not on a file system
+};
+
+// Runs one seed from its draw to its end. Returns "", or the fault that was found and how to see it
+// again.
 std::string RunSeed(uint64_t seed, uint64_t* trace_hash = nullptr, uint64_t* steps = nullptr,
-                    bool tables = false);
+                    SimKind kind = {});
 
 }  // namespace paracord

@@ -1,5 +1,6 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
-// PARACORD_SIM_SEED (the one to replay, with logs), PARACORD_MUTANT (the one to replay it
+// PARACORD_SIM_SEED (the one to replay, with logs; with
+// PARACORD_SIM_OBJECTS=1 on an object store), PARACORD_MUTANT (the one to replay it
 // with, or to search for).
 #include "sim/cluster.h"
 
@@ -50,8 +51,8 @@ void RunQuarter(uint64_t n) {
       if (probe == "coordinator.checkpoint.unusable") continue;
       // Rare, not in every quarter; parameter_server_test.cc has it.
       if (probe == "ps.load.repeated") continue;
-      // The simulated disk is one that all share, and no object store: core_lives_test.cc,
-      // parameter_server_test.cc and object_commit_test.cc have these.
+      // The simulated disk is one that all share, and on these seeds no object store:
+      // core_lives_test.cc, parameter_server_test.cc and object_commit_test.cc have these.
       if (probe == "coordinator.ps.other_dir" || probe == "ps.load.other_dir") continue;
       if (probe == "coordinator.commit.removed") continue;
       if (probe == "coordinator.leftover.committed") continue;
@@ -71,9 +72,28 @@ TEST_CASE("no row's update is lost or doubled") {
   spdlog::set_level(spdlog::level::off);
   const uint64_t seeds = std::min<uint64_t>(Setting("PARACORD_SIM_SEEDS", 1500), 10000);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const std::string found = RunSeed(seed, nullptr, nullptr, /*tables=*/true);
+    const std::string found = RunSeed(seed, nullptr, nullptr, {.tables = true});
     INFO(found);
     REQUIRE(found.empty());
+  }
+}
+
+// A tenth of as many on an object store.
+TEST_CASE("no batch is lost or doubled and every job ends on an object store") {
+  spdlog::set_level(spdlog::level::off);
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 10000) / 10;
+  const Coverage coverage;
+  uint64_t wrong = 0;
+  for (uint64_t seed = 1; seed <= seeds && wrong < 3; ++seed) {
+    const std::string found = RunSeed(seed, nullptr, nullptr, {.objects = true});
+    if (found.empty()) continue;
+    ++wrong;
+    UNSCOPED_INFO(found);
+    CHECK(found.empty());
+  }
+  if (seeds < 1000 || wrong > 0) return;
+  for (const std::string& probe : coverage.Missing("sim.object.")) {
+    FAIL_CHECK("no seed reached the probe " << probe);
   }
 }
 
@@ -84,6 +104,9 @@ TEST_CASE("a cluster's seed always gives the same trace") {
     uint64_t second = 1;
     RunSeed(seed, &first);
     RunSeed(seed, &second);
+    CHECK(first == second);
+    RunSeed(seed, &first, nullptr, {.objects = true});
+    RunSeed(seed, &second, nullptr, {.objects = true});
     CHECK(first == second);
   }
 }
@@ -139,7 +162,8 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
   if (const char* mutant = std::getenv("PARACORD_MUTANT")) ChosenMutant() = mutant;
 #endif
   const std::string found = RunSeed(Setting("PARACORD_SIM_SEED", 1), nullptr, nullptr,
-                                    Setting("PARACORD_SIM_TABLES", 0) > 0);
+                                    {.tables = Setting("PARACORD_SIM_TABLES", 0) != 0,
+                                     .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
 }

@@ -14,8 +14,6 @@
 namespace paracord {
 namespace {
 
-std::string CheckpointsDir() { return CheckpointsDirectory(kSimDir); }
-
 bool HasDigits(const NamedSpec& optimizer) {
   return optimizer.name == "sgd" && !optimizer.options.contains("momentum");
 }
@@ -236,14 +234,27 @@ std::map<std::string, uint64_t> Oracle::HashFiles(const SimInode& directory) con
   return hashes;
 }
 
+std::shared_ptr<SimInode> Oracle::PartsOf(const std::string& checkpoint) const {
+  const auto parts =
+      world_.storage().FindDirectory(PartsDirectory(CheckpointsDir() + "/" + checkpoint));
+  return parts.ok() ? *parts : nullptr;
+}
+
+bool Oracle::IsThere(const std::string& checkpoint) const {
+  const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + checkpoint);
+  if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) return false;
+  const std::shared_ptr<SimInode> parts = PartsOf(checkpoint);
+  return parts == nullptr || !parts->entries.contains(kRemovedName);
+}
+
 void Oracle::LookAtDisk() {
   const auto found = world_.storage().FindDirectory(CheckpointsDir());
   if (!found.ok()) return;
   bool any = false;
   for (const auto& [name, inode] : (*found)->entries) {
-    if (!name.starts_with("step-") || !inode->entries.contains(kManifestName)) continue;
+    if (!name.starts_with("step-") || !IsThere(name)) continue;
     any = true;
-    if (!committed_.contains(name)) CheckNew(name, *inode);
+    if (!committed_.contains(name)) CheckNew(name);
     durable_ =
         durable_ || (inode->durable.contains(kManifestName) && (*found)->durable.contains(name));
   }
@@ -263,13 +274,13 @@ void Oracle::CheckDurable(const std::string& path, const SimInode& directory) {
   }
 }
 
-void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
+void Oracle::CheckNew(const std::string& name) {
   const std::string path = absl::StrCat(CheckpointsDir(), "/", name);
   // What was committed before is as it was.
   for (auto& [earlier, committed] : committed_) {
-    const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + earlier);
-    if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) continue;
-    if (!damaged_.contains(earlier) && HashFiles(**inode) != committed.files) {
+    const auto parts = PartsOf(earlier);
+    if (!IsThere(earlier) || parts == nullptr) continue;
+    if (!damaged_.contains(earlier) && HashFiles(*parts) != committed.files) {
       return Violation(absl::StrCat("checkpoint ", earlier, " has changed"));
     }
   }
@@ -282,8 +293,10 @@ void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
       return Violation(absl::StrCat("round of ", earlier, " is committed again as ", name));
     }
   }
-  committed_[name] = {manifest->name, HashFiles(directory), manifest->complete};
-  CheckDurable(path, directory);
+  const std::shared_ptr<SimInode> parts = PartsOf(name);
+  if (parts == nullptr) return Violation(name + " is committed without its files");
+  committed_[name] = {manifest->name, HashFiles(*parts), manifest->complete};
+  CheckDurable(path, *parts);
   const absl::Status whole = VerifyCheckpoint(files, path);
   if (!whole.ok()) return Violation(whole.ToString());
   std::vector<uint32_t> ids;
@@ -315,8 +328,7 @@ void Oracle::CheckNew(const std::string& name, const SimInode& directory) {
 std::vector<std::string> Oracle::Checkpoints() const {
   std::vector<const Committed*> there;
   for (const auto& [name, committed] : committed_) {
-    const auto inode = world_.storage().FindDirectory(CheckpointsDir() + "/" + name);
-    if (!inode.ok() || !(*inode)->entries.contains(kManifestName)) continue;
+    if (!IsThere(name)) continue;
     if (!damaged_.contains(name)) there.push_back(&committed);
   }
   std::sort(there.begin(), there.end(), [](const Committed* a, const Committed* b) {
@@ -348,7 +360,7 @@ void Oracle::CheckEnd() {
 
 void Oracle::CheckSummary(const Manifest& manifest) {
   const absl::StatusOr<std::string> text =
-      world_.storage().Contents(absl::StrCat(kSimDir, "/summary.json"));
+      world_.storage().Contents(absl::StrCat(SimDir(world_), "/summary.json"));
   if (!text.ok()) return Violation("there is no summary.json");
   const nlohmann::json summary = JsonOf(*text);
   if (summary.is_discarded()) return Violation("summary.json is torn");

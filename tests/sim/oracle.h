@@ -20,7 +20,10 @@
 
 namespace paracord {
 
-inline constexpr char kSimDir[] = "/job";
+// DIR of the job: objects where the world has an object store.
+inline std::string SimDir(SimWorld& world) {
+  return world.storage().objects().used ? "s3://bucket/job" : "/job";
+}
 
 class Oracle {
  public:
@@ -72,7 +75,12 @@ class Oracle {
                                 const StoredTensors& stored);
   void CheckOrdered(const StoredTensors& partition, uint64_t elements);
   void CheckPartition(const std::string& where, uint32_t id, const Seen& seen);
-  void CheckNew(const std::string& name, const SimInode& directory);
+  std::string CheckpointsDir() const { return CheckpointsDirectory(SimDir(world_)); }
+  // What is in the directory of a checkpoint's files; null: nothing.
+  std::shared_ptr<SimInode> PartsOf(const std::string& checkpoint) const;
+  // It has a manifest, and is not removed.
+  bool IsThere(const std::string& checkpoint) const;
+  void CheckNew(const std::string& name);
   void CheckDurable(const std::string& path, const SimInode& directory);
   std::map<std::string, uint64_t> HashFiles(const SimInode& directory) const;
   void CheckSummary(const Manifest& manifest);

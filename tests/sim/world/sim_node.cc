@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "common/probe.h"
+#include "objects/object_files.h"
 #include "sim/world/sim_files.h"
+#include "sim/world/sim_objects.h"
 #include "sim/world/sim_world.h"
 
 namespace paracord {
@@ -81,6 +83,18 @@ class SimNode::NetworkView : public Network {
   SimNode& node_;
 };
 
+namespace {
+
+// On an object store each request is tried three times, and most files are sent in parts.
+std::unique_ptr<Files> MakeFiles(SimNode& node, SimObjectStore& store) {
+  constexpr size_t kPartBytes = 300;
+  if (!node.world().storage().objects().used) return std::make_unique<SimFiles>(node);
+  return std::make_unique<ObjectFiles>(
+      store, [](int tries) { return tries < 3; }, kPartBytes);
+}
+
+}  // namespace
+
 SimNode::SimNode(SimWorld& world, uint32_t id, uint32_t host, std::string name)
     : world_(world),
       id_(id),
@@ -91,7 +105,8 @@ SimNode::SimNode(SimWorld& world, uint32_t id, uint32_t host, std::string name)
       loop_(std::make_unique<Loop>(*this)),
       executor_(std::make_unique<SimExecutor>(*this)),
       network_(std::make_unique<NetworkView>(*this)),
-      files_(std::make_unique<SimFiles>(*this)) {}
+      store_(std::make_unique<SimObjectStore>(*this)),
+      files_(MakeFiles(*this, *store_)) {}
 
 SimNode::~SimNode() = default;
 

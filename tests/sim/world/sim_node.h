@@ -14,6 +14,7 @@
 
 namespace paracord {
 
+class SimObjectStore;
 class SimWorld;
 
 enum class Death {
@@ -86,6 +87,7 @@ class SimNode {
   const std::unique_ptr<Loop> loop_;
   const std::unique_ptr<SimExecutor> executor_;
   const std::unique_ptr<NetworkView> network_;
+  const std::unique_ptr<SimObjectStore> store_;
   const std::unique_ptr<Files> files_;
 };
 

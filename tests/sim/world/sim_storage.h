@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct SimInode {
   std::string data;
   uint64_t synced = 0;
   uint32_t writer_host = 0;
+  uint64_t version = 0;  // of an object
   // A directory: what readers see, what is durable, and what lies between.
   struct Change {
     std::string name;
@@ -38,9 +40,25 @@ struct SimInode {
   std::vector<Change> changes;
 };
 
+// Of an object store, besides the objects: directories that are there by themselves ("dir/"), and
+// uploads by their names.
+struct SimObjects {
+  struct Upload {
+    std::string path;
+    std::map<uint32_t, std::string> parts;
+  };
+  bool used = false;  // the processes of this world keep their files in it
+  std::set<std::string> markers;
+  std::map<std::string, Upload> uploads;
+  uint64_t last = 0;  // version or name of an upload
+};
+
 class SimStorage {
  public:
   explicit SimStorage(SimWorld& world);
+
+  SimObjects& objects() { return objects_; }
+  const SimObjects& objects() const { return objects_; }
 
   // What the disk does wrong, besides the shares in Swarm.
   struct Faults {
@@ -76,6 +94,7 @@ class SimStorage {
 
   SimRandom chance_;
   Faults faults_;
+  SimObjects objects_;
   const std::shared_ptr<SimInode> root_;
 };
 

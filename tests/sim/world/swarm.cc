@@ -49,6 +49,7 @@ Swarm Swarm::Draw(SimRandom& random) {
   swarm.read_error = Share(random, 0.001, 0.05);
   swarm.disk_full_every_ms = Every(random, 1000, 20000);
   swarm.read_only_every_ms = Every(random, 1000, 20000);
+  swarm.late_put = Share(random, 0.001, 0.05);
   return swarm;
 }
 
@@ -94,6 +95,7 @@ std::string Swarm::ToString() const {
   add("sync_error", sync_error);
   add("write_error", write_error);
   add("read_error", read_error);
+  add("late_put", late_put);
   add("disk_full_every_ms", disk_full_every_ms);
   add("read_only_every_ms", read_only_every_ms);
   return text;

@@ -48,6 +48,7 @@ struct Swarm {
   double sync_error = 0;
   double write_error = 0;
   double read_error = 0;
+  double late_put = 0;  // of puts to an object store: they land by up to 5 s later, unanswered
   int64_t disk_full_every_ms = 0;
   int64_t read_only_every_ms = 0;
   int64_t disk_fault_ms_max = 3000;
