@@ -1,20 +1,24 @@
 // Many simulated clusters, each from one seed. Settings: PARACORD_SIM_SEEDS (how many in all),
-// PARACORD_SIM_SEED (the one to replay, with logs; with
-// PARACORD_SIM_OBJECTS=1 on an object store), PARACORD_MUTANT (the one to replay it
-// with, or to search for).
+// PARACORD_SIM_SEED (the one to replay, with logs, or the first to hash; with
+// PARACORD_SIM_OBJECTS=1 on an object store, with PARACORD_SIM_TABLES=1 with tables),
+// PARACORD_MUTANT (the one to replay it with, or to search for).
 #include "sim/cluster.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "common/log.h"
 #include "common/mutant.h"
 #include "sim/mutants.h"
 #include "sim/world/coverage.h"
+#include "sim/world/trace.h"
+#include "spdlog/sinks/base_sink.h"
 #include "spdlog/spdlog.h"
 
 namespace paracord {
@@ -25,6 +29,21 @@ uint64_t Setting(const char* name, uint64_t otherwise) {
   uint64_t value = 0;
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
+
+// Hashes what all daemons log, which the trace does not hold.
+class HashingSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  uint64_t hash() const { return hash_; }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    const std::string_view text(line.payload.data(), line.payload.size());
+    hash_ = hash_ * 0x9e3779b97f4a7c15 + HashBytes(text);
+  }
+  void flush_() override {}
+
+  uint64_t hash_ = 0;
+};
 
 // The n-th quarter of all seeds, so that several processes share them.
 void RunQuarter(uint64_t n) {
@@ -166,6 +185,23 @@ TEST_CASE("one seed of the cluster", "[.replay]") {
                                      .objects = Setting("PARACORD_SIM_OBJECTS", 0) != 0});
   std::cout << (found.empty() ? "nothing found" : found) << "\n";
   CHECK(found.empty());
+}
+
+// Prints each seed, the hash of its trace and the hash of its log. A change that is to change
+// nothing prints before and after:
+//   PARACORD_SIM_SEEDS=1000 bin/sim_test "hashes of the first seeds"
+TEST_CASE("hashes of the first seeds", "[.hashes]") {
+  const uint64_t seeds = Setting("PARACORD_SIM_SEEDS", 1000);
+  for (uint64_t seed = Setting("PARACORD_SIM_SEED", 1); seed <= seeds; ++seed) {
+    const auto sink = std::make_shared<HashingSink>();
+    const auto logger = std::make_shared<spdlog::logger>("hashes", sink);
+    logger->set_level(spdlog::level::debug);
+    spdlog::set_default_logger(logger);
+    uint64_t trace = 0;
+    CHECK(RunSeed(seed, &trace) == "");
+    std::cout << "seed " << seed << " " << std::hex << trace << " " << sink->hash() << std::dec
+              << std::endl;
+  }
 }
 
 }  // namespace
