@@ -31,10 +31,10 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       forms_since_ms_(now_ms),
       say_missing_at_ms_(now_ms + kSayMissingMs),
       generation_(found.generation),
-      newest_generation_(found.generation),
       ticked_ms_(now_ms),
       untold_(options_.workers.begin(), options_.workers.end()),
       last_id_(Fingerprint64(options_.boot_id)),
+      evaluations_(options_.job),
       failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
                                                                    : std::vector<RejectedBatch>()),
       manifests_(std::move(found.manifests)),
@@ -51,6 +51,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
   }
   if (found.job_state.has_value()) {
     state_ = *std::move(found.job_state);
+    evaluations_.Restore(std::exchange(state_.evaluations, {}), std::exchange(state_.stop, {}));
     job_fixed_ = true;
   } else if (!manifests_.empty()) {
     const Manifest& newest = manifests_.front();
@@ -105,7 +106,7 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
       Emit(*exit_);
     }
   }
-  return std::exchange(effects_, {});
+  return effects_.Take();
 }
 
 // After the end. Workers that are only starting, between two attempts to join or just joined hear
@@ -153,81 +154,54 @@ void CoordinatorCore::Handle(const TickEvent&) {
   if (save_again_ && !save_pending_ && now_ms_ >= save_at_ms_) SaveJobState();
   if (phase_ != Phase::kEnded && summary_at_ms_ != 0 && now_ms_ >= summary_at_ms_) {
     summary_at_ms_ = 0;
-    Emit(WriteSummary{done_summary_, generation_});
+    Emit(WriteSummary{done_summary_, generation_.claimed()});
   }
 }
 
 void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
-  claiming_ = false;
+  const Generation::Claim claim = generation_.EndClaim(event.generation, event.status, now_ms_);
   if (held_summary_.has_value()) {
-    const uint64_t led = event.status.ok() ? event.generation : generation_;
-    Emit(WriteSummary{*std::exchange(held_summary_, std::nullopt), led});
+    Emit(WriteSummary{*std::exchange(held_summary_, std::nullopt), generation_.claimed()});
   }
-  if (absl::IsAlreadyExists(event.status)) {
+  if (claim == Generation::Claim::kLost) {
     PROBE("coordinator.claim.lost");
     return Leave(ExitCode::kFenced,
                  absl::StrCat("another coordinator has claimed generation ", event.generation));
   }
-  if (!event.status.ok()) {
-    Warn(absl::StrCat("cannot claim a generation: ", std::string(event.status.message())));
-    // The same number again: if it was taken by then, be it by us, we have to look anew.
-    newest_generation_ = event.generation - 1;
-    claim_at_ms_ = now_ms_ + kRepeatMs;
-    claim_problem_ =
-        absl::StrCat("no generation can be claimed: ", std::string(event.status.message()));
-    if (!Living()) {
-      return EndJob(ExitCode::kPeerLost, "failed",
-                    absl::StrCat("--dir is not usable: ", std::string(event.status.message())));
-    }
+  if (claim == Generation::Claim::kFailed) {
+    const std::string why(event.status.message());
+    Warn("cannot claim a generation: " + why);
+    if (!Living()) EndJob(ExitCode::kPeerLost, "failed", "--dir is not usable: " + why);
     return;  // DriveFormation tries again
   }
-  // Whoever claimed those between may still write job.state under a number above that of ours.
-  const bool leapt = event.generation > generation_ + 1;
-  generation_ = event.generation;
-  if (leapt && !state_.run_id.empty()) SaveJobState();
-  claim_problem_.clear();
-  generation_used_ = fence_wanted_ = false;
+  if (claim == Generation::Claim::kLeapt && !state_.run_id.empty()) SaveJobState();
   abandoned_.clear();
   for (Ps& ps : ps_) {
     if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
     ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   }
-  Info(absl::StrCat("generation ", generation_));
+  Info(absl::StrCat("generation ", generation_.claimed()));
 }
 
 void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   if (!event.generation.ok()) return;  // it is looked for again
-  if (*event.generation > newest_generation_) {
+  if (*event.generation > generation_.newest()) {
     PROBE("coordinator.superseded.found");
     return Leave(ExitCode::kFenced,
                  absl::StrCat("another coordinator has claimed generation ", *event.generation));
   }
   if (phase_ == Phase::kEnded) return;
-  if (event.obeyed >= newest_generation_ && !claiming_ && !formed_ms_.has_value()) {
+  if (event.obeyed >= generation_.newest() && !generation_.claiming() && !formed_ms_.has_value()) {
     Warn(absl::StrCat(options_.dir, " holds no claim of generation ", event.obeyed,
                       ", which a ps obeys: claiming the next one"));
-    newest_generation_ = event.obeyed;
+    generation_.Skip(event.obeyed);
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
   if (phase_ == Phase::kLoading && AnyPsNeedsLoad() && CheckpointsLost()) {
-    state_.evaluations.clear();  // they scored what is no more
-    newest_untold_ = false;
+    evaluations_.Clear();
     EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
   }
-}
-
-bool CoordinatorCore::EvaluationDue(uint64_t epoch) const {
-  if (state_.plan.test_records() == 0) return false;
-  const uint64_t every = job_.evaluate_every_epochs;
-  return epoch + 1 >= TotalEpochs() || (every != 0 && (epoch + 1) % every == 0);
-}
-
-std::optional<EvaluationResult> CoordinatorCore::EvaluationOf(uint64_t epoch) const {
-  for (const EvaluationResult& result : state_.evaluations) {
-    if (result.epoch == epoch) return result;
-  }
-  return std::nullopt;
 }
 
 // One in which nothing was done goes on, so that the rate falls while the last loss stays.
@@ -288,7 +262,7 @@ CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
 
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
-  if (complete_committed_ || evaluation_unsaved_) return;
+  if (complete_committed_ || evaluations_.unsaved()) return;
   const std::vector<const Ledger*> ledgers = Ledgers();
   if (!samples_found_.has_value()) {
     samples_found_ = Counts().samples;
@@ -305,7 +279,9 @@ void CoordinatorCore::AdvanceEpoch() {
   // or not again: those that a restore took back would be scored among others that went on.
   const uint64_t begun = EpochsBegun(ledgers, SplitsPerEpoch(state_.plan));
   const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
-  if (!MUTANT("evaluations_not_voided") && VoidEvaluations(voided_from)) return;
+  if (!MUTANT("evaluations_not_voided") && evaluations_.Void(voided_from)) {
+    return SaveJobState();  // the ledgers are read again when that is durable
+  }
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
     SetPhase(Phase::kTraining);
@@ -319,8 +295,11 @@ void CoordinatorCore::AdvanceEpoch() {
   table_.reset();
   ForgetDeaths();
   const bool to_score = begun <= epoch || epoch >= TotalEpochs();
-  if (epoch > 0 && to_score && EvaluationDue(epoch - 1) && !EvaluationOf(epoch - 1).has_value()) {
-    return StartEvaluation(epoch - 1);
+  const uint64_t test_records = state_.plan.test_records();
+  if (epoch > 0 && to_score && test_records > 0 && evaluations_.Due(epoch - 1, TotalEpochs()) &&
+      !evaluations_.Has(epoch - 1)) {
+    evaluations_.Start(generation_.claimed(), epoch - 1, test_records, state_.metric_names);
+    return SetPhase(Phase::kEvaluating);
   }
   if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
   best_wanted_ = begun <= epoch && LacksBestCheckpoint(epoch);
@@ -335,50 +314,6 @@ void CoordinatorCore::AdvanceEpoch() {
   table_->Load(next);
   SetPhase(Phase::kTraining);
   CheckRejected();
-}
-
-// Of epochs that a restore has taken back: they scored what is no more, and so does what was
-// decided by them. True if the ledgers will be read again, when that is durable.
-bool CoordinatorCore::VoidEvaluations(uint64_t first_epoch) {
-  const size_t voided = std::erase_if(state_.evaluations, [&](const EvaluationResult& result) {
-    return result.epoch >= first_epoch;
-  });
-  if (voided == 0) return false;
-  if (state_.stop.has_value() && state_.stop->epochs > first_epoch) state_.stop.reset();
-  newest_untold_ = false;
-  PROBE("coordinator.evaluation.voided");
-  evaluation_unsaved_ = true;
-  SaveJobState();
-  return true;
-}
-
-void CoordinatorCore::StartEvaluation(uint64_t epoch) {
-  const uint64_t records = state_.plan.test_records();
-  evaluation_.emplace(generation_, epoch, records, PieceRecords(records, job_.batch),
-                      state_.metric_names);
-  SetPhase(Phase::kEvaluating);
-}
-
-void CoordinatorCore::FinishEvaluation() {
-  const uint64_t epoch = evaluation_->epoch();
-  state_.evaluations.push_back({epoch, evaluation_->Metrics()});
-  best_failures_ = 0;
-  if (job_.stop_when.has_value() && !state_.stop.has_value()) {
-    std::optional<std::string> why = WhyStop(state_.evaluations, *job_.stop_when);
-    if (why.has_value()) state_.stop = StopDecision{epoch + 1, *std::move(why)};
-  }
-  evaluation_.reset();
-  evaluation_unsaved_ = newest_untold_ = true;
-  SaveJobState();
-}
-
-void CoordinatorCore::TellNewestEvaluation() {
-  const EvaluationResult& result = state_.evaluations.back();
-  std::string text = absl::StrCat("epoch ", result.epoch + 1, "/", TotalEpochs(), ": test");
-  for (const auto& [name, value] : result.metrics) {
-    absl::StrAppend(&text, " ", name, "=", absl::StrFormat("%.4f", value));
-  }
-  Info(std::move(text));
 }
 
 void CoordinatorCore::StartFinishing() {
@@ -416,10 +351,10 @@ void CoordinatorCore::EndJob(ExitCode code, const std::string& status, const std
   summary_pending_ = true;
   const std::string summary = SummaryText(status, reason);
   // Behind a claim of ours the generation it is of would look as if somebody else led.
-  if (claiming_) {
+  if (generation_.claiming()) {
     held_summary_ = summary;
   } else {
-    Emit(WriteSummary{summary, generation_});
+    Emit(WriteSummary{summary, generation_.claimed()});
   }
   Leave(code, reason);
 }

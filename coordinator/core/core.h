@@ -20,18 +20,16 @@
 #include "common/exit_code.h"
 #include "config/job.h"
 #include "coordinator/core/batch_failures.h"
-#include "coordinator/core/evaluation.h"
+#include "coordinator/core/effects.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/generation.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/core/limits.h"
 #include "coordinator/core/split_table.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
-
-inline constexpr int64_t kTickMs = 50;
-inline constexpr int64_t kRepeatMs = 1000;  // what failed on the disk is tried again after this
-// Of a ps, to write what it holds or to load it: what takes longer is never a checkpoint.
-inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
 
 struct CoreOptions {
   Job job;
@@ -43,7 +41,7 @@ struct CoreOptions {
   // How long what the first worker finds in the files waits for a second one that finds it too,
   // where the cluster names several.
   int64_t agree_ms = 0;
-  std::string host = "";             // this coordinator's host, for messages alone
+  std::string host = "";  // this coordinator's host, for messages alone
   int64_t started_unix_ms = 0;
 };
 
@@ -85,13 +83,12 @@ class CoordinatorCore {
   // For charts: the newest of the training, and the results of evaluation `index` and later.
   Chart TrainingChart(int64_t now_ms) const;
   std::vector<Chart> EvaluationCharts(size_t index) const;
-  // Those that are told: the newest not before job.state has it (or cannot be written), since a
-  // coordinator that dies before that has it scored again.
-  size_t evaluations() const { return state_.evaluations.size() - (newest_untold_ ? 1 : 0); }
+  // How many results of evaluations people may be told.
+  size_t evaluations() const { return evaluations_.told().size(); }
 
   enum class Phase { kForming, kLoading, kTraining, kEvaluating, kFinishing, kEnded };
   Phase phase() const { return phase_; }
-  uint64_t generation() const { return generation_; }
+  uint64_t generation() const { return generation_.claimed(); }
 
  private:
   enum class PsStage { kAway, kSeen, kAdopted, kReady };
@@ -179,17 +176,11 @@ class CoordinatorCore {
   std::vector<const Ledger*> Ledgers() const;
   OpenEpoch FirstOpenEpoch(const std::vector<const Ledger*>& ledgers) const;
   void AdvanceEpoch();
-  bool VoidEvaluations(uint64_t first_epoch);
-  void StartEvaluation(uint64_t epoch);
-  void FinishEvaluation();
-  void TellNewestEvaluation();
   void StartFinishing();
   void EndJob(ExitCode code, const std::string& status, const std::string& reason);
   void FailJob(ExitCode code, const std::string& reason);
   void EndAfterCheckpoint(Ending ending);
   void Leave(ExitCode code, const std::string& reason, bool alone = false);
-  bool EvaluationDue(uint64_t epoch) const;
-  std::optional<EvaluationResult> EvaluationOf(uint64_t epoch) const;
   void EndWindow();
   void SetPhase(Phase phase);
 
@@ -256,6 +247,7 @@ class CoordinatorCore {
   bool IsNewReport(const WorkerSession& session, uint64_t number);
   void CountReport(WorkerSession& session, const WorkRequest& request);
   void FreeLostGrants(const WorkRequest& request);
+  void TakeScore(WorkerSession& session, const EvaluationReport& report);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
   void Rest(WorkerSession& session);
   bool TryGiveTask(WorkerSession& session, CallId call);
@@ -296,7 +288,6 @@ class CoordinatorCore {
   void FailRound(const std::string& why);
   void Commit();
   Manifest RoundManifest() const;
-  const EvaluationResult* Best() const;    // of a job that asks for one
   const Manifest* BestCheckpoint() const;  // null: none holds what the best evaluation scored
   bool LacksBestCheckpoint(uint64_t epoch) const;  // which is to begin
   bool RemoveOldCheckpoints(size_t keep);
@@ -321,7 +312,7 @@ class CoordinatorCore {
 
   template <class T>
   void Emit(T effect) {
-    effects_.push_back(std::move(effect));
+    effects_.Emit(std::move(effect));
   }
   void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
   void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
@@ -331,7 +322,7 @@ class CoordinatorCore {
   const Job& job_;
   const int64_t started_ms_;
   int64_t now_ms_ = 0;
-  std::vector<Effect> effects_;  // of the step under way
+  Effects effects_;  // of the step under way
 
   Phase phase_ = Phase::kForming;
   int64_t phase_since_ms_ = 0;
@@ -353,18 +344,11 @@ class CoordinatorCore {
   std::optional<std::string> held_summary_;  // that word, until a claim under way has ended
   bool save_pending_ = false;                // a WriteJobState is under way
   bool save_again_ = false;
-  int64_t save_at_ms_ = 0;           // after a write that failed
-  std::string save_problem_;         // of the newest write; empty: none
-  bool evaluation_unsaved_ = false;  // a result waits for job.state before it is acted on
-  bool newest_untold_ = false;       // and before it is told
+  int64_t save_at_ms_ = 0;    // after a write that failed
+  std::string save_problem_;  // of the newest write; empty: none
 
-  uint64_t generation_ = 0;         // claimed
-  uint64_t newest_generation_ = 0;  // that we claimed or are claiming
-  int64_t claim_at_ms_ = 0;         // after a claim that failed
-  std::string claim_problem_;
+  Generation generation_;
   int64_t look_at_ms_ = 0;  // for a newer coordinator
-  bool claiming_ = false;
-  bool generation_used_ = false;  // a Load was ordered or training ran: a new life needs a new one
 
   std::vector<Ps> ps_;
   uint64_t last_tag_ = 0;
@@ -400,11 +384,9 @@ class CoordinatorCore {
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;
-  std::optional<Evaluation> evaluation_;
-  uint32_t evaluation_failures_ = 0;  // of test records, in a row
+  Evaluations evaluations_;
   BatchFailures failures_;
   std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
-  bool fence_wanted_ = false;     // a new generation, before a rejection is decided
   std::string last_failure_;
   // Workers that died. What they reported last is older than what the ledgers say, so which batch
   // each was at is known when all ledgers have been read; the splits wait for that. Whether others

@@ -56,7 +56,7 @@ void CoordinatorCore::ActOn(BatchFailures::Verdict verdict, uint64_t split, Exit
       // is at the same split: a new generation keeps it out. Else the ledgers are enough.
       if (MayBePushed(split)) {
         PROBE("coordinator.reject.fenced");
-        fence_wanted_ = true;
+        generation_.Want();
       }
       reread_ = true;
       return;
@@ -159,7 +159,7 @@ bool CoordinatorCore::MayBePushed(uint64_t split) const {
 // The ledgers of all partitions have been read since these rejections were asked for, and nothing
 // that could change what they say of these batches is on its way.
 void CoordinatorCore::DecideRejections(const std::vector<const Ledger*>& ledgers) {
-  if (fence_wanted_) return;  // after the new generation
+  if (generation_.wanted()) return;  // after the new generation
   bool decided = false;
   for (const BatchId& batch : std::exchange(rejections_read_, {})) {
     const uint64_t split = batch.epoch() * SplitsPerEpoch(state_.plan) + batch.split();

@@ -95,7 +95,7 @@ absl::Status CoordinatorCore::PlaceLayout() {
 
 void CoordinatorCore::SaveJobState() {
   // Behind a claim of ours it would be of an older generation, as if somebody else had claimed it.
-  if (save_pending_ || claiming_) {
+  if (save_pending_ || generation_.claiming()) {
     save_again_ = true;
     return;
   }
@@ -103,8 +103,10 @@ void CoordinatorCore::SaveJobState() {
   save_again_ = false;
   JobState saved = state_;
   saved.counters = CountersNow(Counts());
+  saved.evaluations = evaluations_.results();
+  saved.stop = evaluations_.stop();
   saved.rejected = failures_.All();
-  Emit(WriteJobState{generation_, std::move(saved)});
+  Emit(WriteJobState{generation_.claimed(), std::move(saved)});
 }
 
 void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
@@ -118,7 +120,7 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
     Error(absl::StrCat("job.state is not written: ", save_problem_));
     save_again_ = true;
     // An evaluation that is lost is only repeated; a decision to stop has to be durable first.
-    if (!evaluation_unsaved_ || state_.stop.has_value()) return;
+    if (!evaluations_.unsaved() || evaluations_.stop().has_value()) return;
   } else if (!job_fixed_ && !state_.run_id.empty()) {
     job_fixed_ = true;
   } else if (save_again_) {
@@ -126,8 +128,8 @@ void CoordinatorCore::Handle(const JobStateWrittenEvent& event) {
     return;
   }
   if (event.status.ok() && !save_again_) failures_.Saved();
-  if (std::exchange(newest_untold_, false)) TellNewestEvaluation();
-  if (std::exchange(evaluation_unsaved_, false)) ReadLedgers();
+  if (evaluations_.TakeUntold()) Info(InWords(evaluations_.results().back(), TotalEpochs()));
+  if (evaluations_.TakeUnsaved()) ReadLedgers();
 }
 
 uint64_t CoordinatorCore::TotalEpochs() const {
@@ -135,7 +137,8 @@ uint64_t CoordinatorCore::TotalEpochs() const {
   if (job_.steps.has_value()) {
     epochs = DivideUp(*job_.steps, BatchesPerEpoch(state_.plan));
   }
-  if (state_.stop.has_value()) epochs = std::min(epochs, state_.stop->epochs);
+  const std::optional<StopDecision>& stop = evaluations_.stop();
+  if (stop.has_value()) epochs = std::min(epochs, stop->epochs);
   return epochs;
 }
 

@@ -212,11 +212,11 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   session.joined_ms = session.last_seen_ms = now_ms_;
   JoinReply reply;
   Session& opened = *reply.mutable_session();
-  opened.set_claim(ClaimText(generation_, options_.boot_id));
+  opened.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   opened.set_dir(Dir());
   opened.set_id(session.id);
   opened.set_run_id(state_.run_id);
-  opened.set_generation(generation_);
+  opened.set_generation(generation_.claimed());
   for (const Ps& ps : ps_) {
     PsInfo& info = *opened.add_ps();
     info.set_address(ps.address);

@@ -90,7 +90,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
   *load.mutable_fence() = FenceFor(ps);
   load.set_coordinator_boot_id(options_.boot_id);
   load.set_job_json(state_.job_json);
-  load.set_claim(ClaimText(generation_, options_.boot_id));
+  load.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   *load.mutable_plan() = state_.plan;
   for (const VariableSpec& variable : state_.variables) *load.add_variables() = variable;
   for (const PartitionSpec& partition : layout_) {
@@ -103,7 +103,7 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
                       load.partitions_size(), " partitions",
                       load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
   }
-  generation_used_ = true;
+  generation_.Use();
   SendPs(index, ps.call_tag, kAllOfPsMs, load);
 }
 
@@ -111,11 +111,11 @@ void CoordinatorCore::LoadOrAttach(uint32_t index) {
 void CoordinatorCore::OnOtherDir(uint32_t index) {
   Ps& ps = ps_[index];
   PROBE("coordinator.ps.other_dir");
-  const std::string problem =
-      absl::StrCat("its --dir, ", ps.description.other_dir(), ", holds no ", kGenerationPrefix,
-                   generation_, ", which was written into the coordinator's --dir, ", Dir(),
-                   ": --dir has to be the same directory for all tasks, on storage that their "
-                   "hosts share");
+  const std::string problem = absl::StrCat(
+      "its --dir, ", ps.description.other_dir(), ", holds no ", kGenerationPrefix,
+      generation_.claimed(), ", which was written into the coordinator's --dir, ", Dir(),
+      ": --dir has to be the same directory for all tasks, on storage that their "
+      "hosts share");
   if (ps.problem != problem) Warn(absl::StrCat("ps:", index, " has another directory: ", problem));
   ps.problem = problem;
   ps.retry_at_ms = now_ms_ + kRepeatMs;

@@ -30,7 +30,7 @@ constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator whil
 Fence CoordinatorCore::FenceFor(const Ps& ps) const {
   Fence fence;
   fence.set_run_id(state_.run_id);
-  fence.set_generation(generation_);
+  fence.set_generation(generation_.claimed());
   fence.set_boot_id(ps.description.boot_id());
   fence.set_protocol(kProtocol);
   return fence;
@@ -68,17 +68,17 @@ bool CoordinatorCore::AnyPs(PsStage stage) const {
 }
 
 void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
-  if (claiming_) return;
-  claiming_ = true;
+  if (generation_.claiming()) return;
+  const uint64_t claimed = generation_.BeginClaim();
   EndAllSessions(why);
-  evaluation_.reset();
+  evaluations_.Cancel();
   table_.reset();
   reading_ledgers_ = false;
   if (round_.has_value() && !round_->manifest.has_value() && !MUTANT("old_round_is_kept")) {
     FailRound("a new generation began");
   }
   if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
-  Emit(ClaimGeneration{++newest_generation_});
+  Emit(ClaimGeneration{claimed});
 }
 
 // Looks for ps that are away, and at those that are there.
@@ -118,14 +118,14 @@ void CoordinatorCore::DrivePs() {
 
 // Brings all ps from "seen" to "ready" in one generation.
 void CoordinatorCore::DriveFormation() {
-  if (phase_ == Phase::kEnded || claiming_ || AnyPs(PsStage::kAway)) return;
-  if (fence_wanted_) {
-    if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a batch is rejected");
+  if (phase_ == Phase::kEnded || generation_.claiming() || AnyPs(PsStage::kAway)) return;
+  if (generation_.wanted()) {
+    if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a batch is rejected");
     return;
   }
   // The mutant takes both guards: with a generation for each life, no boot id decides anything.
-  if (AnyPs(PsStage::kSeen) && generation_used_ && !MUTANT("boot_id_not_checked")) {
-    if (now_ms_ >= claim_at_ms_) ClaimNextGeneration("a ps came back");
+  if (AnyPs(PsStage::kSeen) && generation_.used() && !MUTANT("boot_id_not_checked")) {
+    if (generation_.MayClaim(now_ms_)) ClaimNextGeneration("a ps came back");
     return;
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
@@ -148,7 +148,7 @@ void CoordinatorCore::AdoptPs(uint32_t index) {
   Ps& ps = ps_[index];
   AdoptRequest adopt;
   adopt.set_boot_id(ps.description.boot_id());
-  adopt.set_generation(generation_);
+  adopt.set_generation(generation_.claimed());
   adopt.set_coordinator_boot_id(options_.boot_id);
   adopt.set_protocol(kProtocol);
   SendPs(index, ps.call_tag, job_.timeouts.ps_ms, adopt);
@@ -209,9 +209,9 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
                                ": cluster.ps (or --ps) has to name each ps under the index of its "
                                "task"));
   }
-  const bool obeys_other = description.generation() == newest_generation_ &&
+  const bool obeys_other = description.generation() == generation_.newest() &&
                            description.coordinator_boot_id() != options_.boot_id;
-  if (description.generation() > newest_generation_ || obeys_other) {
+  if (description.generation() > generation_.newest() || obeys_other) {
     ps.problem = absl::StrCat("it obeys generation ", description.generation(), " of coordinator ",
                               description.coordinator_boot_id());
     if (formed_ms_.has_value()) {
@@ -227,8 +227,9 @@ void CoordinatorCore::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>&
   ps.description = description;
   ps.problem.clear();
   const bool same_life = description.boot_id() == ps.served_boot_id &&
-                         description.generation() == generation_ && HoldsItsPartitions(index);
-  if (same_life && generation_used_ && !claiming_) {
+                         description.generation() == generation_.claimed() &&
+                         HoldsItsPartitions(index);
+  if (same_life && generation_.used() && !generation_.claiming()) {
     PROBE("coordinator.ps.same_life");
     Info(absl::StrCat("ps:", index, " is reachable again"));
     return PsReady(index);
@@ -270,7 +271,7 @@ void CoordinatorCore::PsReady(uint32_t index) {
   ps.unread_since_ms.reset();
   ps.draining = ps.finished = false;
   if (!AllPs(PsStage::kReady)) return;
-  generation_used_ = true;
+  generation_.Use();
   ReadLedgers();
 }
 
@@ -313,7 +314,7 @@ void CoordinatorCore::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& re
   const PsDescription& description = std::get<PsDescription>(*reply);
   if (description.boot_id() != ps.description.boot_id()) return PsLost(index, "it was restarted");
   if (ps.stage == PsStage::kSeen) return;  // whom it obeys is seen when it is to be adopted
-  if (description.generation() > generation_) {
+  if (description.generation() > generation_.claimed()) {
     return Leave(ExitCode::kFenced, absl::StrCat("ps:", index, " obeys generation ",
                                                  description.generation(), ", newer than ours"));
   }
@@ -342,7 +343,8 @@ void CoordinatorCore::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& r
   ps.ledger_tag = 0;
   if (!reply.ok()) return PsLost(index, Text(reply.status()));
   const PsDescription& description = std::get<PsDescription>(*reply);
-  if (description.boot_id() != ps.served_boot_id || description.generation() != generation_) {
+  if (description.boot_id() != ps.served_boot_id ||
+      description.generation() != generation_.claimed()) {
     return PsLost(index, "it was restarted or obeys another coordinator");
   }
   ps.description = description;
@@ -400,7 +402,8 @@ void CoordinatorCore::OnTold(uint32_t index, const absl::StatusOr<PsReply>& repl
   if (ps.finished) return;
   const PsDescription& description = std::get<PsDescription>(*reply);
   const bool ours = description.run_id().empty() || description.run_id() == state_.run_id;
-  if (!ours || description.protocol() != kProtocol || description.generation() > generation_) {
+  if (!ours || description.protocol() != kProtocol ||
+      description.generation() > generation_.claimed()) {
     ps.stage = PsStage::kAway;  // not ours to tell
     return;
   }

@@ -34,7 +34,7 @@ bool SameProgress(const Manifest& a, const Manifest& b) {
 
 void CoordinatorCore::DriveRounds() {
   // Behind a claim of ours, what we did before it would look as if somebody else had claimed it.
-  const bool again = round_.has_value() && round_->commit_at_ms != 0 && !claiming_;
+  const bool again = round_.has_value() && round_->commit_at_ms != 0 && !generation_.claiming();
   if (again && now_ms_ >= round_->commit_at_ms) Commit();
   if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
   const bool serving =
@@ -54,7 +54,7 @@ void CoordinatorCore::StartRound(bool complete) {
   round_.emplace();
   round_->id = ++last_round_;
   round_->complete = complete;
-  round_->directory = RoundDirectory(generation_, round_->id);
+  round_->directory = RoundDirectory(generation_.claimed(), round_->id);
   round_->replies.resize(ps_.size());
   round_->started_ms = now_ms_;
   Emit(MakeRoundDirectory{round_->id, round_->directory});
@@ -106,7 +106,7 @@ void CoordinatorCore::Commit() {
   round_->commit_at_ms = 0;
   ++round_->commit_tries;
   const CheckpointName known = manifests_.empty() ? CheckpointName() : manifests_.front().name;
-  Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known, generation_});
+  Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known, generation_.claimed()});
 }
 
 Manifest CoordinatorCore::RoundManifest() const {
@@ -133,10 +133,10 @@ Manifest CoordinatorCore::RoundManifest() const {
     }
   }
   for (size_t p = 0; p < layout_.size(); ++p) manifest.partitions[p].spec = layout_[p];
-  manifest.name = {LeastApplied(manifest), generation_, round_->id};
+  manifest.name = {LeastApplied(manifest), generation_.claimed(), round_->id};
   manifest.summary = JsonOf(SummaryText("done", DoneReason()));
   manifest.summary["metric_names"] = state_.metric_names;
-  const EvaluationResult* const best = Best();
+  const EvaluationResult* const best = evaluations_.Best();
   if (best != nullptr && job_.stop_when->restore_best &&
       HoldsBatches(manifest, BatchesUpTo(best->epoch + 1))) {
     manifest.summary["best"]["checkpoint"] = manifest.name.ToString();
@@ -171,7 +171,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     return;
   }
   Manifest manifest = *std::move(round_->manifest);
-  if (manifest.name.generation != generation_) PROBE("coordinator.commit.late");
+  if (manifest.name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
   Info(absl::StrCat("checkpoint ", manifest.name.ToString(), " in ", now_ms_ - round_->started_ms,
                     " ms"));
   if (!manifest.healthy()) Warn("the checkpoint holds values that are not finite");
@@ -196,7 +196,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
     nlohmann::json summary = manifests_.front().summary;
     summary.erase("metric_names");
     done_summary_ = TextOf(summary, 2) + "\n";
-    Emit(WriteSummary{done_summary_, generation_});
+    Emit(WriteSummary{done_summary_, generation_.claimed()});
   } else if (ending_.has_value()) {
     SaveJobState();
     EndJob(ending_->code, ending_->status, absl::StrCat(ending_->reason, ", after a checkpoint"));
@@ -226,15 +226,8 @@ void CoordinatorCore::FailRound(const std::string& why) {
   ReadLedgers();
 }
 
-const EvaluationResult* CoordinatorCore::Best() const {
-  const std::optional<StopWhen>& when = job_.stop_when;
-  if (!when.has_value() || !(when->patience.has_value() || when->restore_best)) return nullptr;
-  const std::optional<size_t> best = BestEvaluation(state_.evaluations, *when);
-  return best.has_value() ? &state_.evaluations[*best] : nullptr;
-}
-
 const Manifest* CoordinatorCore::BestCheckpoint() const {
-  const EvaluationResult* const best = Best();
+  const EvaluationResult* const best = evaluations_.Best();
   if (best == nullptr) return nullptr;
   const uint64_t end = BatchesUpTo(best->epoch + 1);
   for (const Manifest& manifest : manifests_) {
@@ -247,7 +240,7 @@ const Manifest* CoordinatorCore::BestCheckpoint() const {
 
 bool CoordinatorCore::LacksBestCheckpoint(uint64_t epoch) const {
   if (!job_.stop_when.has_value() || !job_.stop_when->restore_best) return false;
-  const EvaluationResult* const best = Best();
+  const EvaluationResult* const best = evaluations_.Best();
   return best != nullptr && best->epoch + 1 == epoch && best_failures_ < kBestTries &&
          BestCheckpoint() == nullptr;
 }

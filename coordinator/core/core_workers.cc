@@ -19,6 +19,7 @@ constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after
 constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;        // a lease this old may be given to a second worker
+constexpr int64_t kUnscoredMs = 1000;         // no piece after one that could not be scored
 constexpr int64_t kMisreportMs = 1000;        // no lease after a report that cannot be
 constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
 constexpr int64_t kSilentMs = 2000;           // of a ps, until it is said
@@ -74,21 +75,11 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
   }
   for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
-  if (request.has_evaluation() && evaluation_.has_value()) {
-    const absl::Status taken = evaluation_->Report(request.evaluation());
-    if (taken.ok()) {
-      evaluation_failures_ = 0;
-    } else {
-      Warn(absl::StrCat(session.task, ": ", std::string(taken.message())));
-      session.benched_until_ms = now_ms_ + 1000;
-    }
-    // A record that cannot be scored cannot be left out: evaluation is exact or not at all.
-    if (request.evaluation().problem() == PROBLEM_DATA && !ending_.has_value() &&
-        ++evaluation_failures_ >= job_.failures.per_batch) {
-      EndAfterCheckpoint({ExitCode::kFailed, "failed", std::string(taken.message())});
-    }
+  if (request.has_evaluation() && evaluations_.running()) TakeScore(session, request.evaluation());
+  if (evaluations_.FinishIfDone()) {
+    best_failures_ = 0;
+    SaveJobState();
   }
-  if (evaluation_.has_value() && evaluation_->Done()) FinishEvaluation();
   CheckRejected();
   if (phase_ == Phase::kEnded && !leaves_alone_) {
     untold_.erase(session.task);
@@ -109,6 +100,18 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   session.parked = event.call;
   session.parked_ms = now_ms_;
   parked_.insert(session.id);
+}
+
+void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& report) {
+  const Evaluations::Taken taken = evaluations_.Report(report);
+  const std::string why(taken.status.message());
+  if (!taken.status.ok()) {
+    Warn(absl::StrCat(session.task, ": ", why));
+    session.benched_until_ms = now_ms_ + kUnscoredMs;
+  }
+  if (taken.hopeless && !ending_.has_value()) {
+    EndAfterCheckpoint({ExitCode::kFailed, "failed", why});
+  }
 }
 
 // False for one that was counted, and is said again because its answer was lost.
@@ -144,7 +147,7 @@ void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& req
 // answers that it never got.
 void CoordinatorCore::FreeLostGrants(const WorkRequest& request) {
   const std::set<uint64_t> held(request.holds().begin(), request.holds().end());
-  bool any = evaluation_.has_value() && evaluation_->EndSession(request.session(), held);
+  bool any = evaluations_.EndSession(request.session(), held);
   if (table_.has_value()) {
     for (const LeaseState& lease : table_->EndSession(request.session(), held)) {
       abandoned_.insert(lease.split);
@@ -225,8 +228,8 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
   if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
   WorkReply reply;
-  if (phase_ == Phase::kEvaluating && evaluation_.has_value()) {
-    std::optional<EvaluationLease> lease = evaluation_->Grant(last_id_ + 1, session.id);
+  if (phase_ == Phase::kEvaluating) {
+    std::optional<EvaluationLease> lease = evaluations_.Grant(last_id_ + 1, session.id);
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value()) {
@@ -250,7 +253,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
 }
 
 bool CoordinatorCore::WorkIsFree() const {
-  if (phase_ == Phase::kEvaluating) return evaluation_.has_value() && evaluation_->HasFree();
+  if (phase_ == Phase::kEvaluating) return evaluations_.HasFree();
   return phase_ == Phase::kTraining && table_.has_value() && table_->HasFree();
 }
 
@@ -327,7 +330,7 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
     Emit(AnswerWork{*session.parked, reply});
   }
   if (died) ++state_.counters.worker_recoveries;
-  if (evaluation_.has_value()) evaluation_->EndSession(id);
+  evaluations_.EndSession(id);
   if (!table_.has_value()) return;
   std::vector<LeaseState> leases = table_->EndSession(id);
   for (const LeaseState& lease : leases) abandoned_.insert(lease.split);
@@ -341,7 +344,7 @@ void CoordinatorCore::EndAllSessions(const std::string& why) {
 
 // Who waits for whom and why, in one line.
 std::string CoordinatorCore::WaitReason() const {
-  if (!save_problem_.empty() && (evaluation_unsaved_ || !job_fixed_)) {
+  if (!save_problem_.empty() && (evaluations_.unsaved() || !job_fixed_)) {
     return "job.state cannot be written: " + save_problem_;
   }
   if (!AllPs(PsStage::kReady)) {

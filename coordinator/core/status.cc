@@ -90,7 +90,7 @@ uint64_t CoordinatorCore::BatchesDone(const LedgerCounts& counts) const {
 }
 
 std::string CoordinatorCore::DoneReason() const {
-  if (state_.stop.has_value()) return state_.stop->reason;
+  if (evaluations_.stop().has_value()) return evaluations_.stop()->reason;
   const LedgerCounts counts = Counts();
   if (counts.rejected == 0) return "all batches are applied";
   return absl::StrCat("all batches are done, ", counts.rejected, " of ", counts.batches,
@@ -103,7 +103,9 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   const LedgerCounts counts = Counts();
   const JobCounters counters = CountersNow(counts);
   json metrics = json::object();
-  if (!state_.evaluations.empty()) metrics["test"] = state_.evaluations.back().metrics;
+  if (!evaluations_.results().empty()) {
+    metrics["test"] = evaluations_.results().back().metrics;
+  }
   const Window recently = Recently(now_ms_);
   if (recently.computed > 0) metrics["train"] = {{"loss", recently.loss()}};
   json summary = {
@@ -118,7 +120,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
       {"samples_per_second",
        Ratio(static_cast<double>(counters.training_samples), Seconds(counters.training_ms))},
       {"metrics", metrics},
-      {"evaluations", EvaluationsJson(state_.evaluations)},
+      {"evaluations", EvaluationsJson(evaluations_.results())},
       {"ledger",
        {{"batches", counts.batches},
         {"applied_min", counts.applied_min},
@@ -129,7 +131,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
         {"ps", counters.ps_recoveries},
         {"coordinator", counters.coordinator_recoveries}}},
       {"checkpoints", {{"count", counters.checkpoints}, {"last_step", 0}, {"bytes", 0}}}};
-  if (const EvaluationResult* const best = Best()) {
+  if (const EvaluationResult* const best = evaluations_.Best()) {
     summary["best"] = {{"epoch", best->epoch + 1},
                        {"metric", job_.stop_when->metric},
                        {"value", best->metrics.at(job_.stop_when->metric)}};
@@ -177,7 +179,7 @@ Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
 std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
   std::vector<Chart> charts;
   for (; index < evaluations(); ++index) {
-    const EvaluationResult& result = state_.evaluations[index];
+    const EvaluationResult& result = evaluations_.told()[index];
     Chart chart{static_cast<int64_t>((result.epoch + 1) * BatchesPerEpoch(state_.plan)), {}};
     for (const auto& [name, value] : result.metrics) {
       chart.values.emplace_back("test/" + name, value);
@@ -229,7 +231,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   json status = {{"job", job_.name},
                  {"run_id", state_.run_id},
                  {"phase", PhaseName(phase_)},
-                 {"generation", generation_},
+                 {"generation", generation_.claimed()},
                  {"coordinator", options_.boot_id},
                  {"dir", Dir()},
                  {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
@@ -259,14 +261,14 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"running", round_.has_value()},
       {"problem", checkpoint_problem_.empty() ? save_problem_ : checkpoint_problem_},
       {"refused", unusable_}};
-  status["evaluations"] = EvaluationsJson(std::span(state_.evaluations).first(evaluations()));
+  status["evaluations"] = EvaluationsJson(evaluations_.told());
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? Stalls(now_ms) : "";
   if (!moving && phase_ != Phase::kEnded) {
     const bool missing = (!job_fixed_ && save_problem_.empty()) ||
                          (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
     waiting = missing ? MissingTasks() : WaitReason();
-    if (!claim_problem_.empty()) waiting = claim_problem_;
+    if (!generation_.problem().empty()) waiting = generation_.problem();
   }
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!refused_.empty()) status["refused"] = refused_;

@@ -1,0 +1,31 @@
+// The effects of one step of the coordinator's core, in the order in which the shell carries them
+// out. The core owns the only one and empties it at the end of each step; the types that the core
+// is made of append to it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/events.h"
+
+namespace paracord {
+
+class Effects {
+ public:
+  template <class T>
+  void Emit(T effect) {
+    effects_.push_back(std::move(effect));
+  }
+  void Info(std::string text) { Emit(Log{Log::Level::kInfo, std::move(text)}); }
+  void Warn(std::string text) { Emit(Log{Log::Level::kWarning, std::move(text)}); }
+  void Error(std::string text) { Emit(Log{Log::Level::kError, std::move(text)}); }
+
+  // Returns all effects and forgets them.
+  std::vector<Effect> Take() { return std::exchange(effects_, {}); }
+
+ private:
+  std::vector<Effect> effects_;
+};
+
+}  // namespace paracord

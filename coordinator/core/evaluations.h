@@ -1,0 +1,90 @@
+// The evaluations of a job: the results so far, the one under way, and the decision to stop early
+// that stop_when makes of them. Owned by the core, which says when an epoch is to be scored, hands
+// on what workers report, and writes results() and stop() into job.state. It emits nothing itself.
+//
+// Invariants: results() is ordered by epoch, with at most one result an epoch. A new result, or one
+// that was voided, is unsaved until job.state has it, and no epoch begins before. The newest result
+// is untold until then too: a coordinator that dies before that has it scored again, and people
+// would be told two scores of one epoch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "config/job.h"
+#include "coordinator/core/evaluation.h"
+#include "coordinator/core/job_state.h"
+
+namespace paracord {
+
+class Evaluations {
+ public:
+  explicit Evaluations(const Job& job) : job_(job) {}
+
+  // Takes what an earlier coordinator has saved.
+  void Restore(std::vector<EvaluationResult> results, std::optional<StopDecision> stop);
+
+  const std::vector<EvaluationResult>& results() const { return results_; }
+  const std::optional<StopDecision>& stop() const { return stop_; }
+  // The results that people may be told.
+  std::span<const EvaluationResult> told() const;
+  bool Has(uint64_t epoch) const;
+  // The best result of a job whose stop_when asks for one; null if there is none.
+  const EvaluationResult* Best() const;
+  // Whether `epoch`, of `epochs` in all, is to be scored at its end.
+  bool Due(uint64_t epoch, uint64_t epochs) const;
+
+  // Begins the evaluation of an epoch whose batches are all done.
+  void Start(uint64_t generation, uint64_t epoch, uint64_t records,
+             std::vector<std::string> metric_names);
+  bool running() const { return running_.has_value(); }
+  // Gives up the evaluation under way: a new generation has begun.
+  void Cancel() { running_.reset(); }
+  bool HasFree() const { return running_.has_value() && running_->HasFree(); }
+  // A piece of the test records for this session; nullopt if none is free.
+  std::optional<EvaluationLease> Grant(uint64_t lease_id, uint64_t session);
+  // Frees the pieces of a session, all but those in `held`; true if there were any.
+  bool EndSession(uint64_t session, const std::set<uint64_t>& held = {});
+
+  struct Taken {
+    absl::Status status;    // why the report is not counted; its piece is free again
+    bool hopeless = false;  // the test records cannot be read, time and again
+  };
+  // Takes what a worker reports of a piece. Only while an evaluation is running().
+  Taken Report(const EvaluationReport& report);
+  // Takes the result if all pieces of the evaluation under way are scored, and decides whether it
+  // ends the job. True if it did: job.state is to be written.
+  bool FinishIfDone();
+
+  // Drops the results of this epoch and later ones, which a restore has taken back, with what was
+  // decided by them. True if there were any: job.state is to be written.
+  bool Void(uint64_t first_epoch);
+  // Drops all results: what they scored is lost for good.
+  void Clear();
+
+  // Whether a result waits for job.state before it is acted on.
+  bool unsaved() const { return unsaved_; }
+  // job.state has been written, or cannot be. Each returns true once for a result that waited.
+  bool TakeUntold() { return std::exchange(untold_, false); }
+  bool TakeUnsaved() { return std::exchange(unsaved_, false); }
+
+ private:
+  const Job& job_;
+  std::vector<EvaluationResult> results_;
+  std::optional<StopDecision> stop_;
+  std::optional<Evaluation> running_;
+  uint32_t data_failures_ = 0;  // reports in a row of test records that cannot be read
+  bool unsaved_ = false;
+  bool untold_ = false;
+};
+
+// The result in a line of the log: "epoch 2/3: test loss=0.1000".
+std::string InWords(const EvaluationResult& result, uint64_t epochs);
+
+}  // namespace paracord

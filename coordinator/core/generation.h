@@ -1,0 +1,61 @@
+// The generation that this coordinator leads: the number that it has claimed in DIR, and whether
+// it needs the next one. A ps obeys the newest generation that it has been adopted in, so a new
+// generation keeps out whatever is still under way from the one before it. Owned by the core, which
+// reports claims that begin and end, and asks before it adopts a ps or writes to DIR. It emits
+// nothing itself.
+//
+// Invariants: claimed() never falls, newest() is never below it, and only one claim is under way at
+// a time. A generation in which a ps was told to load, or in
+// which training ran, is used: a new life of a ps is never adopted in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace paracord {
+
+class Generation {
+ public:
+  // `claimed` was claimed for this coordinator before the core began.
+  explicit Generation(uint64_t claimed) : claimed_(claimed), newest_(claimed) {}
+
+  uint64_t claimed() const { return claimed_; }
+  // The newest number that this coordinator has claimed or is claiming.
+  uint64_t newest() const { return newest_; }
+  bool claiming() const { return claiming_; }
+  bool used() const { return used_; }
+  // True where a batch is only rejected in a generation after this one.
+  bool wanted() const { return wanted_; }
+  // Why the last claim failed, for people; empty if it did not.
+  const std::string& problem() const { return problem_; }
+
+  // A ps has been ordered to load, or training begins.
+  void Use() { used_ = true; }
+  // Some push may be under way that only a new generation keeps out.
+  void Want() { wanted_ = true; }
+  // A ps obeys `obeyed`, which nobody has claimed in DIR: the next claim is of the one after it.
+  void Skip(uint64_t obeyed) { newest_ = obeyed; }
+
+  // Whether the pause after a claim that failed is over.
+  bool MayClaim(int64_t now_ms) const { return now_ms >= claim_at_ms_; }
+  // Begins a claim and returns the number that is to be claimed. No claim may be under way.
+  uint64_t BeginClaim();
+
+  // How a claim ended. kLost: another coordinator has the number, and leads. kFailed: the number is
+  // tried again after a pause. kLeapt: it is ours, and others have claimed numbers before it.
+  enum class Claim { kNext, kLeapt, kLost, kFailed };
+  Claim EndClaim(uint64_t generation, const absl::Status& status, int64_t now_ms);
+
+ private:
+  uint64_t claimed_;
+  uint64_t newest_;
+  bool claiming_ = false;
+  bool used_ = false;
+  bool wanted_ = false;
+  int64_t claim_at_ms_ = 0;  // after a claim that failed
+  std::string problem_;
+};
+
+}  // namespace paracord

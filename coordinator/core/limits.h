@@ -1,0 +1,15 @@
+// Times that several types of the coordinator's core share.
+#pragma once
+
+#include <cstdint>
+
+namespace paracord {
+
+inline constexpr int64_t kTickMs = 50;
+// A disk operation that failed is tried again after this.
+inline constexpr int64_t kRepeatMs = 1000;
+// A ps has this long to write all that it holds, or to load it: a state that takes longer to write
+// is never a checkpoint.
+inline constexpr int64_t kAllOfPsMs = 3600 * 1000;
+
+}  // namespace paracord
