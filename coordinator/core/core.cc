@@ -35,10 +35,12 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       untold_(options_.workers.begin(), options_.workers.end()),
       last_id_(Fingerprint64(options_.boot_id)),
       evaluations_(options_.job),
-      failures_(options_.job.failures, found.job_state.has_value() ? found.job_state->rejected
-                                                                   : std::vector<RejectedBatch>()),
-      manifests_(std::move(found.manifests)),
-      unusable_(std::move(found.unreadable)) {
+      failures_(
+          options_.job.failures,
+          found.job_state.has_value() ? found.job_state->rejected : std::vector<RejectedBatch>(),
+          effects_),
+      checkpoints_(std::move(found.manifests), std::move(found.unreadable)),
+      rounds_(NewestCheckpoint().round, options_.job.checkpoint.every_seconds, effects_) {
   for (const std::string& address : options_.ps_addresses) {
     Ps ps;
     ps.address = address;
@@ -46,15 +48,15 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     ps_.push_back(std::move(ps));
   }
   if (!found.damaged_state.empty()) Warn(found.damaged_state);
-  for (const auto& [name, why] : unusable_) {
+  for (const auto& [name, why] : checkpoints_.refused()) {
     Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
   }
   if (found.job_state.has_value()) {
     state_ = *std::move(found.job_state);
     evaluations_.Restore(std::exchange(state_.evaluations, {}), std::exchange(state_.stop, {}));
     job_fixed_ = true;
-  } else if (!manifests_.empty()) {
-    const Manifest& newest = manifests_.front();
+  } else if (checkpoints_.newest() != nullptr) {
+    const Manifest& newest = *checkpoints_.newest();
     Warn("job.state is missing: going on from the manifest of " + newest.name.ToString());
     state_.run_id = newest.run_id;
     state_.plan = newest.plan;
@@ -79,7 +81,6 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       EndJob(ExitCode::kConfiguration, "failed", std::string(placed.message()));
     }
   }
-  if (!manifests_.empty()) last_round_ = manifests_.front().name.round;
 }
 
 std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
@@ -198,9 +199,11 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
-  if (phase_ == Phase::kLoading && AnyPsNeedsLoad() && CheckpointsLost()) {
+  if (phase_ == Phase::kLoading && AnyPsNeedsLoad() &&
+      checkpoints_.Lost(state_.counters.checkpoints)) {
     evaluations_.Clear();
-    EndJob(ExitCode::kNoCheckpoint, "failed", CheckpointsLostReason());
+    EndJob(ExitCode::kNoCheckpoint, "failed",
+           checkpoints_.LostReason(options_.dir, state_.counters.checkpoints));
   }
 }
 
@@ -225,7 +228,7 @@ void CoordinatorCore::SetPhase(Phase phase) {
   if (!serving || formed_ms_.has_value()) return;
   formed_ms_ = now_ms_;
   if (ending_.has_value()) return;
-  next_round_ms_ = now_ms_ + static_cast<int64_t>(job_.checkpoint.every_seconds * 1000);
+  rounds_.BeginLater(now_ms_);
 }
 
 std::vector<const Ledger*> CoordinatorCore::Ledgers() const {
@@ -273,11 +276,13 @@ void CoordinatorCore::AdvanceEpoch() {
                    TooFewBatches(job_, TotalBatches(), reached, "on a ps"), /*alone=*/true);
     }
   }
-  DecideRejections(ledgers);
+  // Behind a new generation nothing that could change what the ledgers say is on its way.
+  const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
+  if (!generation_.wanted() && failures_.Decide(ledgers, splits_per_epoch)) SaveJobState();
   const auto [epoch, next] = FirstOpenEpoch(ledgers);
   // A score is of all partitions at the end of an epoch. What some of them are past is not scored,
   // or not again: those that a restore took back would be scored among others that went on.
-  const uint64_t begun = EpochsBegun(ledgers, SplitsPerEpoch(state_.plan));
+  const uint64_t begun = EpochsBegun(ledgers, splits_per_epoch);
   const uint64_t voided_from = std::max(epoch, begun > 0 ? begun - 1 : 0);
   if (!MUTANT("evaluations_not_voided") && evaluations_.Void(voided_from)) {
     return SaveJobState();  // the ledgers are read again when that is durable
@@ -285,15 +290,18 @@ void CoordinatorCore::AdvanceEpoch() {
   if (epoch < TotalEpochs() && table_.has_value() && table_->epoch() == epoch) {
     table_->Load(next);  // leases go on
     SetPhase(Phase::kTraining);
-    CountDeaths(next);
+    failures_.PlaceDeaths(epoch, next, now_ms_);
     return CheckRejected();
   }
   if (epoch != epochs_closed_) {
     epochs_closed_ = epoch;
-    failures_.ForgetBefore(std::min(epoch, FirstEpochToReplay()));
+    // A restore may take the job back to the oldest checkpoint, and then the batches after it
+    // have to be rejected again.
+    const uint64_t replayed = checkpoints_.LeastEntered(TotalBatches());
+    failures_.ForgetBefore(std::min(epoch, replayed / BatchesPerEpoch(state_.plan)));
   }
   table_.reset();
-  ForgetDeaths();
+  failures_.ForgetDeaths();
   const bool to_score = begun <= epoch || epoch >= TotalEpochs();
   const uint64_t test_records = state_.plan.test_records();
   if (epoch > 0 && to_score && test_records > 0 && evaluations_.Due(epoch - 1, TotalEpochs()) &&
@@ -302,11 +310,11 @@ void CoordinatorCore::AdvanceEpoch() {
     return SetPhase(Phase::kEvaluating);
   }
   if (epoch >= TotalEpochs()) return FailNotFinite() ? void() : StartFinishing();
-  best_wanted_ = begun <= epoch && LacksBestCheckpoint(epoch);
-  if (best_wanted_) {
+  rounds_.WantBest(begun <= epoch && LacksBestCheckpoint(epoch));
+  if (rounds_.best_wanted()) {
     PROBE("coordinator.best.kept");
     SetPhase(Phase::kEvaluating);  // what was scored stays as it is until a checkpoint holds it
-    next_round_ms_ = now_ms_;
+    rounds_.MayBegin(now_ms_);
     return;
   }
   abandoned_.clear();
@@ -318,7 +326,7 @@ void CoordinatorCore::AdvanceEpoch() {
 
 void CoordinatorCore::StartFinishing() {
   SetPhase(Phase::kFinishing);
-  next_round_ms_ = now_ms_;  // DriveRounds takes the final checkpoint, and repeats it if it fails
+  rounds_.MayBegin(now_ms_);  // DriveRounds takes the final checkpoint, and repeats it if it fails
 }
 
 void CoordinatorCore::Handle(const SummaryWrittenEvent& event) {
@@ -401,7 +409,7 @@ void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
 void CoordinatorCore::EndAfterCheckpoint(Ending ending) {
   ending_ = std::move(ending);
   ending_deadline_ms_ = now_ms_ + job_.timeouts.drain_ms;
-  next_round_ms_ = now_ms_;
+  rounds_.MayBegin(now_ms_);
 }
 
 }  // namespace paracord

@@ -19,13 +19,15 @@
 
 #include "common/exit_code.h"
 #include "config/job.h"
-#include "coordinator/core/batch_failures.h"
+#include "coordinator/core/checkpoints.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/failures.h"
 #include "coordinator/core/generation.h"
 #include "coordinator/core/job_state.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/rounds.h"
 #include "coordinator/core/split_table.h"
 #include "storage/checkpoint.h"
 
@@ -57,20 +59,6 @@ struct FoundInDir {
 // Why a job cannot go on that is to have fewer batches than `where` it has come to.
 std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
                           const std::string& where);
-
-// A checkpoint being written.
-struct CheckpointRound {
-  uint64_t id = 0;
-  std::string directory;
-  bool complete = false;  // the job's final one
-  bool asked = false;     // snapshots have been ordered
-  // From the commit on, which is not given up unless it can have left nothing behind.
-  std::optional<Manifest> manifest;
-  uint32_t commit_tries = 0;
-  int64_t commit_at_ms = 0;  // after a commit that failed; 0: none did
-  std::vector<std::optional<SnapshotReply>> replies;
-  int64_t started_ms = 0;
-};
 
 class CoordinatorCore {
  public:
@@ -112,8 +100,7 @@ class CoordinatorCore {
     std::string problem;                     // the newest error, for people
     bool stranger = false;                   // somebody else answered at its address
     bool draining = false;
-    bool finished = false;  // told to leave
-    uint32_t snapshot_tries = 0;
+    bool finished = false;                      // told to leave
     std::vector<PartitionDescription> ledgers;  // of the reading under way
   };
 
@@ -215,9 +202,6 @@ class CoordinatorCore {
   void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void PsLost(uint32_t index, const std::string& why);
   void PsReady(uint32_t index);
-  const Manifest* UsableCheckpoint() const;
-  bool CheckpointsLost() const;
-  std::string CheckpointsLostReason() const;
   void LoadOrAttach(uint32_t index);
   bool HoldsItsPartitions(uint32_t index) const;
   bool AnyPsNeedsLoad() const;
@@ -263,34 +247,29 @@ class CoordinatorCore {
   void SayStalls();
 
   // core_failures.cc
-  void CountDeaths(const std::vector<uint32_t>& next);
   void CountFailure(const std::string& task, const LeaseState& lease, FailureKind kind,
                     const std::string& message);
-  void ActOn(BatchFailures::Verdict verdict, uint64_t split, ExitCode code);
+  void ActOn(Failures::Verdict verdict, uint64_t split, ExitCode code);
   void NoteDeath(const WorkerSession& session, std::vector<LeaseState> leases,
                  const std::string& why);
   void JudgeDeaths();
-  void ForgetDeaths();
-  std::set<uint64_t> WithheldFrom(const WorkerSession& session) const;
   bool MayBePushed(uint64_t split) const;
-  void DecideRejections(const std::vector<const Ledger*>& ledgers);
   void CheckRejected();
   bool FailNotFinite();
-  uint64_t FirstEpochToReplay() const;
 
   // core_rounds.cc
   void Handle(const RoundDirectoryMadeEvent& event);
   void Handle(const RoundCommittedEvent& event);
   void DriveRounds();
-  void StartRound(bool complete);
+  CheckpointName NewestCheckpoint() const;
   void AskSnapshot(uint32_t index);
   void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void FailRound(const std::string& why);
-  void Commit();
   Manifest RoundManifest() const;
-  const Manifest* BestCheckpoint() const;  // null: none holds what the best evaluation scored
-  bool LacksBestCheckpoint(uint64_t epoch) const;  // which is to begin
-  bool RemoveOldCheckpoints(size_t keep);
+  const Manifest* BestCheckpoint() const;
+  std::string KeptForBest() const;
+  bool LacksBestCheckpoint(uint64_t epoch) const;
+  void Remove(std::vector<std::string> checkpoints);
   void MakeRoom(const std::string& why);
 
   // status.cc
@@ -385,42 +364,11 @@ class CoordinatorCore {
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;
   Evaluations evaluations_;
-  BatchFailures failures_;
+  Failures failures_;
   std::set<uint64_t> abandoned_;  // splits of which a push may be on its way, in this generation
-  std::string last_failure_;
-  // Workers that died. What they reported last is older than what the ledgers say, so which batch
-  // each was at is known when all ledgers have been read; the splits wait for that. Whether others
-  // outlived it is known when they are heard again.
-  struct Death {
-    std::string task;
-    std::string why;
-    std::vector<LeaseState> leases;  // the oldest first, which is the one that was worked on
-    int64_t died_ms = 0;
-    // Sessions that were there before the oldest lease was granted.
-    std::vector<uint64_t> busy;  // that had a lease of another split
-    std::vector<uint64_t> idle;
-    BatchId batch;  // once it is known
-  };
-  struct Pause {
-    int64_t until_ms = 0;         // nobody computes the split before
-    std::string task;             // whose last life died of it: others go first,
-    int64_t others_until_ms = 0;  // as long as this
-  };
-  std::vector<Death> deaths_;             // since ledgers were last asked for
-  std::vector<Death> deaths_read_;        // the ledgers that are being read tell
-  std::vector<Death> deaths_unjudged_;    // whose batch is known
-  std::map<uint64_t, Pause> pauses_;      // by split of the epoch
-  std::vector<BatchId> rejections_read_;  // pending when they were asked for
 
-  std::vector<Manifest> manifests_;              // committed, newest first
-  std::map<std::string, std::string> unusable_;  // checkpoints that failed to restore, with why
-  std::optional<CheckpointRound> round_;
-  uint64_t last_round_ = 0;
-  int64_t next_round_ms_ = 0;
-  std::optional<uint64_t> computed_at_round_;  // what the newest checkpoint need not repeat
-  std::string checkpoint_problem_;
-  bool best_wanted_ = false;    // training waits for a checkpoint of what was scored
-  uint32_t best_failures_ = 0;  // of rounds that were to be it
+  Checkpoints checkpoints_;
+  Rounds rounds_;
   bool complete_committed_ = false;
   std::string done_summary_;
   uint32_t summary_tries_ = 0;

@@ -105,7 +105,7 @@ void CoordinatorCore::SaveJobState() {
   saved.counters = CountersNow(Counts());
   saved.evaluations = evaluations_.results();
   saved.stop = evaluations_.stop();
-  saved.rejected = failures_.All();
+  saved.rejected = failures_.counts().All();
   Emit(WriteJobState{generation_.claimed(), std::move(saved)});
 }
 

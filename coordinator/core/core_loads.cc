@@ -44,43 +44,17 @@ bool CoordinatorCore::AnyPsNeedsLoad() const {
   return false;
 }
 
-// The newest that has not failed to restore; null if there is none.
-const Manifest* CoordinatorCore::UsableCheckpoint() const {
-  for (const Manifest& manifest : manifests_) {
-    if (!unusable_.contains(manifest.name.ToString())) return &manifest;
-  }
-  return nullptr;
-}
-
-// There were checkpoints, and none can be restored: to create the partitions anew would lose all
-// training without a word.
-bool CoordinatorCore::CheckpointsLost() const {
-  return UsableCheckpoint() == nullptr && (!unusable_.empty() || state_.counters.checkpoints > 0);
-}
-
-std::string CoordinatorCore::CheckpointsLostReason() const {
-  const std::string folder = CheckpointsDirectory(options_.dir);
-  return absl::StrCat(
-      "no checkpoint can be restored: ",
-      unusable_.empty() ? absl::StrCat("job.state says that at least ", state_.counters.checkpoints,
-                                       " were committed, but ", folder, " holds none")
-                        : absl::StrCat("damaged or unreadable in ", folder, ": ",
-                                       absl::StrJoin(unusable_, ", ", absl::PairFormatter(": "))),
-      ". Put them back from a copy, or begin anew: remove ", folder, " and ", options_.dir,
-      "/job.state-* (paracord train --fresh does)");
-}
-
 void CoordinatorCore::LoadOrAttach(uint32_t index) {
   Ps& ps = ps_[index];
   LoadRequest load;
   load.set_keep(HoldsItsPartitions(index));
   if (load.keep() && ps.description.settings() == PsSettings(job_)) return PsReady(index);
-  const Manifest* const usable = UsableCheckpoint();
+  const Manifest* const usable = checkpoints_.Usable();
   if (load.keep()) {
     PROBE("coordinator.ps.settings");
   } else if (usable != nullptr) {
     load.set_checkpoint(usable->name.ToString());
-  } else if (CheckpointsLost()) {
+  } else if (checkpoints_.Lost(state_.counters.checkpoints)) {
     // Unless a newer coordinator has removed them: that is for the answer to say.
     ps.retry_at_ms = now_ms_ + kRepeatMs;
     return Emit(FindNewestGeneration());
@@ -162,7 +136,7 @@ void CoordinatorCore::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& re
     Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", why,
                        "; trying the one before it"));
     PROBE("coordinator.checkpoint.unusable");
-    unusable_.emplace(ps.loading_from, why);
+    checkpoints_.Refuse(ps.loading_from, why);
     forms_since_ms_ = now_ms_;
     ps.retry_at_ms = now_ms_;
     return;

@@ -74,7 +74,7 @@ void CoordinatorCore::ClaimNextGeneration(const std::string& why) {
   evaluations_.Cancel();
   table_.reset();
   reading_ledgers_ = false;
-  if (round_.has_value() && !round_->manifest.has_value() && !MUTANT("old_round_is_kept")) {
+  if (rounds_.Collecting() && !MUTANT("old_round_is_kept")) {
     FailRound("a new generation began");
   }
   if (phase_ != Phase::kForming) SetPhase(Phase::kLoading);
@@ -283,12 +283,9 @@ void CoordinatorCore::PsLost(uint32_t index, const std::string& why) {
   ps.problem = why;
   ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
   reading_ledgers_ = false;
-  deaths_.clear();  // nobody can say what they were at
-  deaths_read_.clear();
+  failures_.LedgersLost();
   Warn(absl::StrCat("ps:", index, " is away: ", why));
-  if (round_.has_value() && !round_->manifest.has_value()) {
-    FailRound(absl::StrCat("ps:", index, " is away"));
-  }
+  if (rounds_.Collecting()) FailRound(absl::StrCat("ps:", index, " is away"));
 }
 
 void CoordinatorCore::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply) {
@@ -302,7 +299,7 @@ void CoordinatorCore::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>
     Info(absl::StrCat("ps:", index, " is draining: taking a checkpoint for it"));
     ps.draining = true;
     ps.hold_tag = ++last_tag_;  // no further hold: it will leave
-    next_round_ms_ = now_ms_;
+    rounds_.MayBegin(now_ms_);
   }
 }
 
@@ -325,8 +322,7 @@ void CoordinatorCore::ReadLedgers() {
   if (!AllPs(PsStage::kReady) || reading_ledgers_) return;
   reading_ledgers_ = true;
   reread_ = false;
-  deaths_read_ = std::exchange(deaths_, {});
-  rejections_read_ = failures_.Pending();
+  failures_.LedgersAsked();
   ledgers_read_ms_ = now_ms_;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     DescribeRequest describe = Look();

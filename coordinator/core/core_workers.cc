@@ -77,7 +77,7 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
   for (const LeaseReport& report : request.leases()) HandleLeaseReport(session, report);
   if (request.has_evaluation() && evaluations_.running()) TakeScore(session, request.evaluation());
   if (evaluations_.FinishIfDone()) {
-    best_failures_ = 0;
+    rounds_.NewResult();
     SaveJobState();
   }
   CheckRejected();
@@ -233,14 +233,15 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value()) {
-    const std::set<uint64_t> withheld = WithheldFrom(session);
+    const std::set<uint64_t> withheld =
+        failures_.Withheld(table_->epoch(), session.task, sessions_.size() > 1, now_ms_);
     std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
     if (!lease.has_value()) {
       lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
-    for (const uint32_t batch : failures_.Rejected(lease->epoch(), lease->split())) {
+    for (const uint32_t batch : failures_.counts().Rejected(lease->epoch(), lease->split())) {
       lease->add_rejected(batch);
     }
     *reply.mutable_lease() = *std::move(lease);
@@ -357,8 +358,8 @@ std::string CoordinatorCore::WaitReason() const {
     case Phase::kEvaluating:
       return "the rest of the evaluation is with other workers";
     case Phase::kFinishing:
-      return checkpoint_problem_.empty() ? "the final checkpoint is being written"
-                                         : "the final checkpoint fails: " + checkpoint_problem_;
+      return rounds_.problem().empty() ? "the final checkpoint is being written"
+                                       : "the final checkpoint fails: " + rounds_.problem();
     case Phase::kTraining:
       return ending_.has_value() ? "the coordinator is ending the job"
                                  : "the rest of the epoch's splits are with other workers";

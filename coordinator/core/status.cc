@@ -95,7 +95,7 @@ std::string CoordinatorCore::DoneReason() const {
   if (counts.rejected == 0) return "all batches are applied";
   return absl::StrCat("all batches are done, ", counts.rejected, " of ", counts.batches,
                       " were rejected",
-                      last_failure_.empty() ? "" : "; the last failure: " + last_failure_);
+                      failures_.last().empty() ? "" : "; the last failure: " + failures_.last());
 }
 
 std::string CoordinatorCore::SummaryText(const std::string& status,
@@ -140,10 +140,10 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
     if (kept) summary["best"]["checkpoint"] = checkpoint->name.ToString();
   }
   if (counters.first_step_ms >= 0) summary["first_step_seconds"] = Seconds(counters.first_step_ms);
-  if (!manifests_.empty()) {
+  if (const Manifest* const newest = checkpoints_.newest()) {
     uint64_t bytes = 0;
-    for (const ManifestFile& file : manifests_.front().files) bytes += file.bytes;
-    summary["checkpoints"]["last_step"] = manifests_.front().name.step;
+    for (const ManifestFile& file : newest->files) bytes += file.bytes;
+    summary["checkpoints"]["last_step"] = newest->name.step;
     summary["checkpoints"]["bytes"] = bytes;
   }
   return TextOf(summary, 2) + "\n";
@@ -255,12 +255,12 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                   {{"worker", counters.worker_recoveries},
                    {"ps", counters.ps_recoveries},
                    {"coordinator", counters.coordinator_recoveries}}}};
-  const Manifest* const usable = UsableCheckpoint();
+  const Manifest* const usable = checkpoints_.Usable();
   status["checkpoint"] = {
       {"last", usable == nullptr ? json() : json(usable->name.ToString())},
-      {"running", round_.has_value()},
-      {"problem", checkpoint_problem_.empty() ? save_problem_ : checkpoint_problem_},
-      {"refused", unusable_}};
+      {"running", rounds_.running()},
+      {"problem", rounds_.problem().empty() ? save_problem_ : rounds_.problem()},
+      {"refused", checkpoints_.refused()}};
   status["evaluations"] = EvaluationsJson(evaluations_.told());
   const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? Stalls(now_ms) : "";
@@ -272,7 +272,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   }
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!refused_.empty()) status["refused"] = refused_;
-  if (!last_failure_.empty()) status["last_failure"] = last_failure_;
+  if (!failures_.last().empty()) status["last_failure"] = failures_.last();
   return TextOf(status);
 }
 

@@ -1,0 +1,59 @@
+// The checkpoints of a job that are committed in DIR: which can be restored, and which are kept.
+// Owned by the core, which adds those that it commits, refuses those that a ps cannot load, and
+// carries out the removals that are returned here. Pure: it touches no file.
+//
+// Invariants: the newest is first. A checkpoint that was refused is neither restored nor removed,
+// and counts for none of those that are kept: somebody may know how to read it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "storage/checkpoint.h"
+
+namespace paracord {
+
+class Checkpoints {
+ public:
+  // `committed` is newest first. `refused` has those that cannot be read, with why, by name.
+  Checkpoints(std::vector<Manifest> committed, std::map<std::string, std::string> refused);
+
+  // The newest one, refused or not; null if there is none.
+  const Manifest* newest() const { return committed_.empty() ? nullptr : &committed_.front(); }
+  const std::map<std::string, std::string>& refused() const { return refused_; }
+  // The newest one that can be restored; null if there is none.
+  const Manifest* Usable() const;
+  // The newest one that can be restored and holds exactly so many batches; null if there is none.
+  const Manifest* Holding(uint64_t batches) const;
+  // True if there were checkpoints, `committed_ever` of them by what job.state says, and none can
+  // be restored: to create the partitions anew would lose all training without a word.
+  bool Lost(uint64_t committed_ever) const;
+  // Says that of the job in `dir`, with what people can do.
+  std::string LostReason(const std::string& dir, uint64_t committed_ever) const;
+  // The fewest batches that a trained partition has entered in any of them, or `batches` if that is
+  // less; 0 if there are no checkpoints. A restore may take the job back as far as that.
+  uint64_t LeastEntered(uint64_t batches) const;
+
+  void Refuse(const std::string& name, const std::string& why) { refused_.emplace(name, why); }
+  void Add(Manifest manifest) { committed_.insert(committed_.begin(), std::move(manifest)); }
+
+  // Forgets what need not be kept, and returns the names. The newest `keep` stay, and always the
+  // newest healthy one and the one named `best`. One that holds what the next newer one holds is
+  // replaced by it, so that a start that changes nothing costs no older ones.
+  std::vector<std::string> Thin(size_t keep, const std::string& best);
+  // Thins by one where a write failed with `why` because the disk is full: a newer checkpoint is
+  // worth more than how many there are. The newest one always stays.
+  std::vector<std::string> MakeRoom(const std::string& why, const std::string& best);
+
+ private:
+  bool Refused(const Manifest& manifest) const;
+
+  std::vector<Manifest> committed_;
+  std::map<std::string, std::string> refused_;
+};
+
+}  // namespace paracord

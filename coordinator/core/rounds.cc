@@ -1,0 +1,131 @@
+#include "coordinator/core/rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutant.h"
+#include "common/probe.h"
+#include "coordinator/core/limits.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kRetryRoundMs = 5000;  // after a round that failed
+constexpr uint32_t kSnapshotTries = 3;   // for each ps of a round, for lost messages
+constexpr uint32_t kCommitTries = 3;     // where the checkpoint is not the final one
+constexpr uint32_t kBestTries = 3;       // of rounds that are to hold the best evaluation so far
+
+}  // namespace
+
+Rounds::Rounds(uint64_t last, double every_seconds, Effects& effects)
+    : every_seconds_(every_seconds), effects_(effects), last_(last) {}
+
+void Rounds::BeginLater(int64_t now_ms) {
+  next_ms_ = now_ms + static_cast<int64_t>(every_seconds_ * 1000);
+}
+
+bool Rounds::Due(int64_t now_ms, bool at_once, uint64_t computed) const {
+  if (round_.has_value() || now_ms < next_ms_) return false;
+  // A state for which nobody has computed anything since the last round needs no other one.
+  return at_once || best_wanted_ || (every_seconds_ > 0 && computed_ != computed);
+}
+
+void Rounds::Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
+                   int64_t now_ms) {
+  computed_ = computed;
+  round_.emplace();
+  round_->id = ++last_;
+  round_->complete = complete;
+  round_->directory = RoundDirectory(generation, round_->id);
+  round_->replies.resize(ps_count);
+  round_->tries.resize(ps_count);
+  round_->started_ms = now_ms;
+  effects_.Emit(MakeRoundDirectory{round_->id, round_->directory});
+}
+
+SnapshotRequest Rounds::Ask(uint32_t ps) {
+  ++round_->tries[ps];
+  SnapshotRequest request;
+  request.set_round(round_->id);
+  request.set_directory(round_->directory);
+  request.set_ps(ps);
+  request.set_ps_count(static_cast<uint32_t>(round_->tries.size()));
+  return request;
+}
+
+Rounds::Taken Rounds::TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready) {
+  if (!Collecting() || !round_->asked) return Taken::kIgnored;
+  if (!reply.ok()) {
+    const bool lost = absl::IsUnavailable(reply.status());
+    return lost && ready && round_->tries[ps] < kSnapshotTries ? Taken::kAskAgain : Taken::kFailed;
+  }
+  round_->replies[ps] = std::get<SnapshotReply>(*reply);
+  const bool all =
+      std::ranges::all_of(round_->replies, [](const auto& other) { return other.has_value(); });
+  return all ? Taken::kAll : Taken::kTaken;
+}
+
+void Rounds::Commit(Manifest manifest, const CheckpointName& known, uint64_t generation) {
+  round_->manifest = std::move(manifest);
+  EmitCommit(known, generation);
+}
+
+bool Rounds::CommitDue(int64_t now_ms) const {
+  return round_.has_value() && round_->commit_at_ms != 0 && now_ms >= round_->commit_at_ms;
+}
+
+void Rounds::CommitAgain(const CheckpointName& known, uint64_t generation) {
+  EmitCommit(known, generation);
+}
+
+void Rounds::EmitCommit(const CheckpointName& known, uint64_t generation) {
+  round_->commit_at_ms = 0;
+  ++round_->commit_tries;
+  effects_.Emit(CommitRound{round_->id, round_->directory, *round_->manifest, known, generation});
+}
+
+bool Rounds::CommitFailed(const absl::Status& status, int64_t now_ms) {
+  PROBE("coordinator.commit.failed");
+  const bool gone = absl::IsNotFound(status);
+  if (gone || MUTANT("commit_is_not_repeated") ||
+      (!round_->complete && round_->commit_tries >= kCommitTries)) {
+    return true;
+  }
+  problem_ = std::string(status.message());
+  round_->commit_at_ms = now_ms + kRepeatMs;
+  return false;
+}
+
+CheckpointRound Rounds::Finish(int64_t now_ms) {
+  CheckpointRound done = *std::exchange(round_, std::nullopt);
+  problem_.clear();
+  effects_.Info(absl::StrCat("checkpoint ", done.manifest->name.ToString(), " in ",
+                             now_ms - done.started_ms, " ms"));
+  if (!done.manifest->healthy()) {
+    effects_.Warn("the checkpoint holds values that are not finite");
+  }
+  return done;
+}
+
+bool Rounds::Fail(const std::string& why, int64_t now_ms) {
+  PROBE("coordinator.round.failed");
+  problem_ = why;
+  effects_.Warn(absl::StrCat("checkpoint round ", round_->id, " failed: ", why));
+  effects_.Emit(RemoveCheckpoints{{round_->directory}});
+  // Once the commit has been tried the checkpoint may exist, under its own name.
+  if (round_->manifest.has_value()) {
+    effects_.Emit(RemoveUncommittedRound{round_->manifest->name.ToString()});
+  }
+  round_.reset();
+  computed_.reset();
+  next_ms_ = now_ms + kRetryRoundMs;
+  if (!best_wanted_ || ++best_failures_ < kBestTries) return false;
+  effects_.Warn("the best evaluation so far has no checkpoint: training goes on without it");
+  best_wanted_ = false;
+  return true;
+}
+
+bool Rounds::BestGivenUp() const { return best_failures_ >= kBestTries; }
+
+}  // namespace paracord

@@ -1,0 +1,110 @@
+// Checkpoint rounds: a directory is made, each ps writes a snapshot at an instant of its own, and
+// the manifest, which is written last, commits the checkpoint. Nothing of training waits for a
+// round. Owned by the core, which says when one may begin, asks the ps for the snapshots, makes the
+// manifest and hands on every answer.
+//
+// Invariants: at most one round is under way. Once its commit has been ordered the round is not
+// given up unless that can have left nothing behind, or unless the checkpoint is not the final one.
+// After a round that failed the next one waits, and counts as if everything had been computed
+// since.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/core/effects.h"
+#include "coordinator/core/events.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+
+// A checkpoint being written.
+struct CheckpointRound {
+  uint64_t id = 0;
+  std::string directory;
+  bool complete = false;             // the final one of a job that is done
+  bool asked = false;                // snapshots have been ordered
+  std::optional<Manifest> manifest;  // set from the first commit on
+  uint32_t commit_tries = 0;
+  int64_t commit_at_ms = 0;                           // after a commit that failed; 0: none did
+  std::vector<std::optional<SnapshotReply>> replies;  // by ps
+  std::vector<uint32_t> tries;                        // by ps: how often it was asked
+  int64_t started_ms = 0;
+};
+
+class Rounds {
+ public:
+  // `last` is the number of the newest round of earlier coordinators. A periodic round begins
+  // `every_seconds` after the one before it; 0: never.
+  Rounds(uint64_t last, double every_seconds, Effects& effects);
+
+  bool running() const { return round_.has_value(); }
+  bool IsRunning(uint64_t id) const { return round_.has_value() && round_->id == id; }
+  // Whether the round under way still needs its ps: its commit has not been ordered.
+  bool Collecting() const { return round_.has_value() && !round_->manifest.has_value(); }
+  // The round under way.
+  const CheckpointRound& round() const { return *round_; }
+  // Why the newest checkpoint is not written, for people; empty if it is.
+  const std::string& problem() const { return problem_; }
+
+  // The next round may begin now, or `every_seconds` from now.
+  void MayBegin(int64_t now_ms) { next_ms_ = now_ms; }
+  void BeginLater(int64_t now_ms);
+  // Whether a round is to begin: `at_once`, or because the time has come and batches were computed
+  // since the last one. `computed` counts the batches that were computed in all.
+  bool Due(int64_t now_ms, bool at_once, uint64_t computed) const;
+  void Begin(uint64_t generation, bool complete, size_t ps_count, uint64_t computed,
+             int64_t now_ms);
+  // The directory of the round under way stands: snapshots are to be asked for.
+  void DirectoryMade() { round_->asked = true; }
+  // The order for a snapshot of this ps, without its fence. A repeated order gets the same answer.
+  SnapshotRequest Ask(uint32_t ps);
+
+  enum class Taken { kIgnored, kAskAgain, kFailed, kTaken, kAll };
+  // Takes the answer of a ps, which is `ready` or not. kAskAgain: the message was lost. kAll: all
+  // snapshots are written, and Commit is to follow.
+  Taken TakeSnapshot(uint32_t ps, const absl::StatusOr<PsReply>& reply, bool ready);
+
+  // Orders the commit of `manifest`, which all snapshots are part of. `known` is the newest
+  // checkpoint that is committed.
+  void Commit(Manifest manifest, const CheckpointName& known, uint64_t generation);
+  bool CommitDue(int64_t now_ms) const;
+  void CommitAgain(const CheckpointName& known, uint64_t generation);
+  // Whether a commit that failed with this ends the round: Fail is to follow. The manifest may
+  // stand there or not, and a ps that starts may leave because it says that the job is done, so
+  // only what cannot have been written is given up at once. If false, the commit is repeated.
+  bool CommitFailed(const absl::Status& status, int64_t now_ms);
+  // The round under way is committed; returns it.
+  CheckpointRound Finish(int64_t now_ms);
+  // Gives up the round under way. True if it was the last that was to hold the best evaluation so
+  // far: training goes on without such a checkpoint.
+  bool Fail(const std::string& why, int64_t now_ms);
+
+  // The next round is to hold what the best evaluation so far scored, and training waits for it.
+  void WantBest(bool wanted) { best_wanted_ = wanted; }
+  bool best_wanted() const { return best_wanted_; }
+  bool TakeBestWanted() { return std::exchange(best_wanted_, false); }
+  // Whether rounds that were to hold the best failed so often that no other is tried.
+  bool BestGivenUp() const;
+  // There is a new result, which may be the best.
+  void NewResult() { best_failures_ = 0; }
+
+ private:
+  void EmitCommit(const CheckpointName& known, uint64_t generation);
+
+  const double every_seconds_;
+  Effects& effects_;
+  std::optional<CheckpointRound> round_;
+  uint64_t last_;
+  int64_t next_ms_ = 0;
+  std::optional<uint64_t> computed_;  // when the newest round began; nothing after one that failed
+  std::string problem_;
+  bool best_wanted_ = false;
+  uint32_t best_failures_ = 0;
+};
+
+}  // namespace paracord

@@ -1,0 +1,119 @@
+#include "coordinator/core/failures.h"
+
+#include <catch2/catch.hpp>
+
+namespace paracord {
+namespace {
+
+constexpr uint64_t kBusy = 11;
+constexpr uint64_t kIdle = 12;
+
+Failures Make(Effects& effects) {
+  FailuresSpec spec;
+  spec.per_batch = 1;
+  spec.deaths_per_batch = 1;
+  spec.skip = true;
+  return Failures(spec, {}, effects);
+}
+
+// A worker that died at split 3 of 4 batches, while others had work or had none.
+WorkerDeath DeathAt(int64_t now_ms, bool busy) {
+  WorkerDeath death{"worker:0", "its connection broke", {}, now_ms, {}, {}, {}};
+  death.leases.push_back({.id = 1, .session = 10, .split = 3, .next = 0, .end = 4});
+  (busy ? death.busy : death.idle).push_back(busy ? kBusy : kIdle);
+  return death;
+}
+
+TEST_CASE("the splits of a worker that died are withheld until the ledgers tell its batch") {
+  Effects effects;
+  Failures failures = Make(effects);
+  failures.NoteDeath(DeathAt(0, true));
+  CHECK(failures.Withheld(0, "worker:1", true, 0) == std::set<uint64_t>{3});
+  failures.LedgersAsked();
+  CHECK(failures.Withheld(0, "worker:1", true, 0) == std::set<uint64_t>{3});
+  failures.PlaceDeaths(0, {4, 4, 4, 2}, 0);
+  CHECK(failures.last() ==
+        "batch 2 of split 3 of epoch 1 on worker:0: the worker died: its connection broke");
+  CHECK(failures.Withheld(0, "worker:1", true, 0).empty());
+  // The dead worker's next life leaves the split to others, where there are any.
+  CHECK(failures.Withheld(0, "worker:0", true, 0) == std::set<uint64_t>{3});
+  CHECK(failures.Withheld(0, "worker:0", false, 0).empty());
+}
+
+TEST_CASE("a death counts once a busy worker is heard that was there before") {
+  Effects effects;
+  Failures failures = Make(effects);
+  failures.NoteDeath(DeathAt(1000, true));
+  failures.LedgersAsked();
+  failures.PlaceDeaths(0, {4, 4, 4, 2}, 1000);
+  int64_t heard_ms = 1000;
+  const auto heard = [&](uint64_t) { return std::optional(heard_ms); };
+  CHECK(failures.JudgeDeaths(heard).empty());
+  heard_ms = 2000;
+  const std::vector<Failures::Judged> judged = failures.JudgeDeaths(heard);
+  REQUIRE(judged.size() == 1);
+  CHECK(judged[0].verdict == Failures::Verdict::kReject);
+  CHECK(judged[0].split == 3);
+  CHECK(failures.JudgeDeaths(heard).empty());
+}
+
+TEST_CASE("a death that nobody outlived, or whose batch nobody can tell, counts for nothing") {
+  Effects effects;
+  Failures failures = Make(effects);
+  failures.NoteDeath(DeathAt(0, false));
+  failures.LedgersAsked();
+  failures.PlaceDeaths(0, {4, 4, 4, 2}, 0);
+  const auto gone = [](uint64_t) { return std::optional<int64_t>(); };
+  const std::vector<Failures::Judged> judged = failures.JudgeDeaths(gone);
+  REQUIRE(judged.size() == 1);
+  CHECK(judged[0].verdict == Failures::Verdict::kTryAgain);
+  failures.NoteDeath(DeathAt(0, true));
+  failures.LedgersAsked();
+  failures.LedgersLost();
+  failures.PlaceDeaths(0, {4, 4, 4, 2}, 0);
+  CHECK(failures.JudgeDeaths(gone).empty());
+}
+
+TEST_CASE("a worker whose batches are all entered died of none of them") {
+  Effects effects;
+  Failures failures = Make(effects);
+  failures.NoteDeath(DeathAt(0, true));
+  failures.LedgersAsked();
+  failures.PlaceDeaths(0, {4, 4, 4, 4}, 0);
+  CHECK(failures.last().empty());
+  CHECK(effects.Take().empty());
+}
+
+TEST_CASE("a rejection is decided only by ledgers that were asked for after it") {
+  Effects effects;
+  Failures failures = Make(effects);
+  BatchId batch;
+  batch.set_split(1);
+  batch.set_batch(2);
+  failures.LedgersAsked();
+  CHECK(failures.Add(batch, FailureKind::kData, "worker:0", false, "row 3") ==
+        Failures::Verdict::kReject);
+  const Ledger empty;
+  CHECK_FALSE(failures.Decide({&empty}, 4));
+  CHECK(failures.counts().All().empty());
+  failures.LedgersAsked();
+  CHECK(failures.Decide({&empty}, 4));
+  CHECK(failures.counts().All().size() == 1);
+}
+
+TEST_CASE("a batch that some partition has entered is not rejected the first time") {
+  Effects effects;
+  Failures failures = Make(effects);
+  BatchId batch;
+  batch.set_epoch(1);
+  batch.set_split(1);
+  failures.Add(batch, FailureKind::kData, "worker:0", false, "row 3");
+  failures.LedgersAsked();
+  Ledger entered;
+  entered.add_finished()->set_last(5);  // split 1 of epoch 1 is the fifth of four an epoch
+  CHECK_FALSE(failures.Decide({&entered}, 4));
+  CHECK(failures.counts().All().empty());
+}
+
+}  // namespace
+}  // namespace paracord
