@@ -31,6 +31,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       forms_since_ms_(now_ms),
       say_missing_at_ms_(now_ms + kSayMissingMs),
       generation_(found.generation),
+      ps_(options_, generation_, effects_, now_ms),
       ticked_ms_(now_ms),
       untold_(options_.workers.begin(), options_.workers.end()),
       last_id_(Fingerprint64(options_.boot_id)),
@@ -41,12 +42,6 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
           effects_),
       checkpoints_(std::move(found.manifests), std::move(found.unreadable)),
       rounds_(NewestCheckpoint().round, options_.job.checkpoint.every_seconds, effects_) {
-  for (const std::string& address : options_.ps_addresses) {
-    Ps ps;
-    ps.address = address;
-    ps.away_since_ms = now_ms;
-    ps_.push_back(std::move(ps));
-  }
   if (!found.damaged_state.empty()) Warn(found.damaged_state);
   for (const auto& [name, why] : checkpoints_.refused()) {
     Warn(absl::StrCat("checkpoint ", name, " is refused: ", why));
@@ -71,6 +66,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
     }
     job_fixed_ = true;
   }
+  ps_.SetRun(state_.run_id);
   state_.job_json = JobToJson(job_);
   job_fingerprint_ = Fingerprint64(state_.job_json);
   if (MUTANT("state_not_rewritten") ? job_fixed_ : std::exchange(job_fixed_, false)) {
@@ -91,18 +87,16 @@ std::vector<Effect> CoordinatorCore::Step(int64_t now_ms, const Event& event) {
     std::visit([this](const auto& e) { Handle(e); }, event);
   }
   if (phase_ != Phase::kEnded) {
-    DrivePs();
+    const std::optional<std::string> lost = ps_.Drive(now_ms_, formed_ms_.has_value());
+    if (lost.has_value()) EndJob(ExitCode::kPeerLost, "failed", *lost);
     DriveFormation();
     DriveRounds();
     ServeParked(std::holds_alternative<TickEvent>(event));
   } else if (!exited_) {
     const bool tell = !leaves_alone_;
-    if (tell) TellPs();
-    const bool all_told = std::all_of(ps_.begin(), ps_.end(), [&](const Ps& ps) {
-      return ps.finished ? ps.call_tag == 0 : !tell;
-    });
+    if (tell) ps_.Tell(*exit_, now_ms_);
     const bool written = !summary_pending_ && !save_pending_;
-    if ((all_told && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
+    if ((ps_.AllTold(tell) && (!tell || AllAsked()) && written) || now_ms_ - ended_ms_ > kTellMs) {
       exited_ = true;
       Emit(*exit_);
     }
@@ -130,7 +124,7 @@ void CoordinatorCore::SayWhoIsMissing() {
 // Ends a job whose cluster has not formed in time. A ps that sees another DIR never gets ready, so
 // the deadline also applies where the other ps hold their partitions already.
 void CoordinatorCore::CheckStartDeadline() {
-  const std::string other_dirs = OtherDirs();
+  const std::string other_dirs = ps_.OtherDirs();
   const bool waits = !Living() || (!formed_ms_.has_value() && !other_dirs.empty());
   if (!waits || phase_ == Phase::kEnded ||
       now_ms_ - forms_since_ms_ <= job_.timeouts.start_s * 1000) {
@@ -177,10 +171,7 @@ void CoordinatorCore::Handle(const GenerationClaimedEvent& event) {
   }
   if (claim == Generation::Claim::kLeapt && !state_.run_id.empty()) SaveJobState();
   abandoned_.clear();
-  for (Ps& ps : ps_) {
-    if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
-    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
-  }
+  ps_.BeginGeneration();
   Info(absl::StrCat("generation ", generation_.claimed()));
 }
 
@@ -199,7 +190,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
   // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
-  if (phase_ == Phase::kLoading && AnyPsNeedsLoad() &&
+  if (phase_ == Phase::kLoading && ps_.AnyNeedsLoad() &&
       checkpoints_.Lost(state_.counters.checkpoints)) {
     evaluations_.Clear();
     EndJob(ExitCode::kNoCheckpoint, "failed",
@@ -231,16 +222,6 @@ void CoordinatorCore::SetPhase(Phase phase) {
   rounds_.BeginLater(now_ms_);
 }
 
-std::vector<const Ledger*> CoordinatorCore::Ledgers() const {
-  std::vector<const Ledger*> ledgers;
-  for (const Ps& ps : ps_) {
-    for (const PartitionDescription& partition : ps.ledgers) {
-      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
-    }
-  }
-  return ledgers;
-}
-
 // The epoch behind the last if there is none.
 CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
     const std::vector<const Ledger*>& ledgers) const {
@@ -266,7 +247,7 @@ CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
 // All ledgers have been read in this generation: decides what comes next from them alone.
 void CoordinatorCore::AdvanceEpoch() {
   if (complete_committed_ || evaluations_.unsaved()) return;
-  const std::vector<const Ledger*> ledgers = Ledgers();
+  const std::vector<const Ledger*> ledgers = ps_.Ledgers();
   if (!samples_found_.has_value()) {
     samples_found_ = Counts().samples;
     // It would be done with partitions that stand anywhere. A longer job can go on with them.
@@ -387,7 +368,7 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone
     session.parked.reset();
   }
   for (uint32_t i = 0; i < ps_.size(); ++i)
-    FinishPs(i, code, exit_->reason);  // TellPs tells the others
+    ps_.Finish(i, code, exit_->reason);  // the others are told in the steps after this one
 }
 
 void CoordinatorCore::Handle(const DrainEvent& event) {
@@ -401,7 +382,7 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
 // there.
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
   if (ending_.has_value() || phase_ == Phase::kEnded) return;
-  if (!AllPs(PsStage::kReady)) return EndJob(code, "failed", reason);
+  if (!ps_.AllAre(PsStage::kReady)) return EndJob(code, "failed", reason);
   Error(absl::StrCat(reason, ": taking a checkpoint, then leaving"));
   EndAfterCheckpoint({code, "failed", reason});
 }

@@ -20,6 +20,7 @@
 #include "common/exit_code.h"
 #include "config/job.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/core_options.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/events.h"
@@ -27,34 +28,12 @@
 #include "coordinator/core/generation.h"
 #include "coordinator/core/job_state.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/ps_tracker.h"
 #include "coordinator/core/rounds.h"
 #include "coordinator/core/split_table.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
-
-struct CoreOptions {
-  Job job;
-  std::vector<std::string> ps_addresses;
-  std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
-  std::string boot_id;               // of this coordinator
-  std::string new_run_id;            // taken if the job is new
-  std::string dir;                   // of the job, for messages alone
-  // How long what the first worker finds in the files waits for a second one that finds it too,
-  // where the cluster names several.
-  int64_t agree_ms = 0;
-  std::string host = "";  // this coordinator's host, for messages alone
-  int64_t started_unix_ms = 0;
-};
-
-// What the shell found in DIR.
-struct FoundInDir {
-  uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
-  std::optional<JobState> job_state;
-  std::vector<Manifest> manifests;                // readable ones, newest first
-  std::string damaged_state;                      // why job.state cannot be read
-  std::map<std::string, std::string> unreadable;  // checkpoints, with why
-};
 
 // Why a job cannot go on that is to have fewer batches than `where` it has come to.
 std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
@@ -79,31 +58,6 @@ class CoordinatorCore {
   uint64_t generation() const { return generation_.claimed(); }
 
  private:
-  enum class PsStage { kAway, kSeen, kAdopted, kReady };
-
-  struct Ps {
-    std::string address;
-    PsStage stage = PsStage::kAway;
-    PsDescription description;   // newest known, without ledgers
-    std::string served_boot_id;  // of the life that was last kReady
-    uint64_t call_tag = 0;       // control call in flight; answers with another tag are late
-    uint64_t hold_tag = 0;
-    uint64_t ping_tag = 0;
-    uint64_t ledger_tag = 0;
-    uint64_t snapshot_tag = 0;
-    int64_t retry_at_ms = 0;
-    int64_t ping_at_ms = 0;
-    int64_t heard_ms = 0;  // an answer
-    int64_t away_since_ms = 0;
-    std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
-    std::optional<int64_t> unread_since_ms;  // that it could not load this
-    std::string problem;                     // the newest error, for people
-    bool stranger = false;                   // somebody else answered at its address
-    bool draining = false;
-    bool finished = false;                      // told to leave
-    std::vector<PartitionDescription> ledgers;  // of the reading under way
-  };
-
   struct WorkerSession {
     uint64_t id = 0;
     std::string task;
@@ -160,7 +114,6 @@ class CoordinatorCore {
   void Handle(const SummaryWrittenEvent& event);
   void Handle(const NewestGenerationEvent& event);
   void Handle(const DrainEvent& event);
-  std::vector<const Ledger*> Ledgers() const;
   OpenEpoch FirstOpenEpoch(const std::vector<const Ledger*>& ledgers) const;
   void AdvanceEpoch();
   void StartFinishing();
@@ -182,39 +135,15 @@ class CoordinatorCore {
   uint64_t BatchesOfEpoch(uint64_t epoch) const;
   uint64_t BatchesUpTo(uint64_t epochs) const;
 
-  // core_ps.cc and core_loads.cc
+  // core_ps.cc
   void Handle(const PsAnswerEvent& event);
-  void DrivePs();
   void DriveFormation();
   void ClaimNextGeneration(const std::string& why);
-  void SendPs(uint32_t ps, uint64_t& tag, int64_t deadline_ms, PsRequest request);
-  Fence FenceFor(const Ps& ps) const;
-  DescribeRequest Look() const;
-  void OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void OnStranger(uint32_t index, const std::string& problem);
-  void OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void OnOtherDir(uint32_t index);
-  std::string OtherDirs() const;
-  std::string Dir() const;  // for people
-  void OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void PsLost(uint32_t index, const std::string& why);
-  void PsReady(uint32_t index);
+  void PsReady();
   void LoadOrAttach(uint32_t index);
-  bool HoldsItsPartitions(uint32_t index) const;
-  bool AnyPsNeedsLoad() const;
-  void TellPs();
-  void OnTold(uint32_t index, const absl::StatusOr<PsReply>& reply);
-  void AdoptPs(uint32_t index);
-  void FinishPs(uint32_t index, ExitCode code, const std::string& reason);
   void ReadLedgers();
   bool Living() const;
-  int64_t PingMs() const { return std::min<int64_t>(job_.timeouts.ps_ms / 4, 1000); }
   bool AllAsked() const;
-  bool AllPs(PsStage stage) const;
-  bool AnyPs(PsStage stage) const;
   std::string MissingTasks() const;
   void SayWhoIsMissing();
 
@@ -242,7 +171,6 @@ class CoordinatorCore {
   void EndSession(uint64_t id, const std::string& why, bool died);
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
-  std::string SlowReaders() const;
   std::string Stalls(int64_t now_ms) const;
   void SayStalls();
 
@@ -262,7 +190,6 @@ class CoordinatorCore {
   void Handle(const RoundCommittedEvent& event);
   void DriveRounds();
   CheckpointName NewestCheckpoint() const;
-  void AskSnapshot(uint32_t index);
   void OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply);
   void FailRound(const std::string& why);
   Manifest RoundManifest() const;
@@ -318,7 +245,6 @@ class CoordinatorCore {
   bool job_fixed_ = false;
   JobState state_;
   uint64_t job_fingerprint_ = 0;             // of state_.job_json
-  std::vector<PartitionSpec> layout_;        // state_.partitions with their ps
   bool summary_pending_ = false;             // the last word of a job that failed or was drained
   std::optional<std::string> held_summary_;  // that word, until a claim under way has ended
   bool save_pending_ = false;                // a WriteJobState is under way
@@ -327,13 +253,7 @@ class CoordinatorCore {
   std::string save_problem_;  // of the newest write; empty: none
 
   Generation generation_;
-  int64_t look_at_ms_ = 0;  // for a newer coordinator
-
-  std::vector<Ps> ps_;
-  uint64_t last_tag_ = 0;
-  bool reading_ledgers_ = false;
-  int64_t ledgers_read_ms_ = 0;
-  bool reread_ = false;  // a worker met a gap, or died
+  PsTracker ps_;
 
   int64_t ticked_ms_;            // when this coordinator last ran for sure
   int64_t heard_all_at_ms_ = 0;  // after a stop: until then an end of a connection is no death

@@ -33,7 +33,7 @@ void CoordinatorCore::ActOn(Failures::Verdict verdict, uint64_t split, ExitCode 
         PROBE("coordinator.reject.fenced");
         generation_.Want();
       }
-      reread_ = true;
+      ps_.WantLedgers();
       return;
     case Failures::Verdict::kFailJob:
       return FailJob(code, absl::StrCat("failures.policy is fail: ", failures_.last()));
@@ -49,7 +49,7 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
     (table_->HasOtherThan(id, first.split) ? death.busy : death.idle).push_back(id);
   }
   failures_.NoteDeath(std::move(death));
-  reread_ = true;
+  ps_.WantLedgers();
 }
 
 // A death is counted as soon as somebody who was there before is heard a while after it.
@@ -74,21 +74,17 @@ bool CoordinatorCore::MayBePushed(uint64_t split) const {
 
 // A job whose batches are all applied, and whose variables nobody can use, is not done.
 bool CoordinatorCore::FailNotFinite() {
-  for (const Ps& ps : ps_) {
-    for (const PartitionDescription& partition : ps.ledgers) {
-      if (partition.healthy() || partition.id() >= layout_.size()) continue;
-      const uint32_t variable = layout_[partition.id()].variable();
-      if (ending_.has_value()) return true;
-      SetPhase(Phase::kTraining);
-      EndAfterCheckpoint(
-          {ExitCode::kDiverged, "failed",
-           absl::StrCat("an update gave a value of ", state_.variables[variable].name(),
-                        " that is not finite: a lower learning_rate or a clipnorm may keep it; "
-                        "paracord checkpoint lists what was finite before")});
-      return true;
-    }
-  }
-  return false;
+  const std::optional<uint32_t> partition = ps_.NotFinite();
+  if (!partition.has_value()) return false;
+  if (ending_.has_value()) return true;
+  const uint32_t variable = ps_.layout()[*partition].variable();
+  SetPhase(Phase::kTraining);
+  EndAfterCheckpoint(
+      {ExitCode::kDiverged, "failed",
+       absl::StrCat("an update gave a value of ", state_.variables[variable].name(),
+                    " that is not finite: a lower learning_rate or a clipnorm may keep it; "
+                    "paracord checkpoint lists what was finite before")});
+  return true;
 }
 
 // Too many rejected batches in an epoch fail the job.

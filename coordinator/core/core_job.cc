@@ -51,6 +51,7 @@ std::string TooFewBatches(const Job& job, uint64_t batches, uint64_t reached,
 
 void CoordinatorCore::FixJob(const JobFacts& facts) {
   state_.run_id = options_.new_run_id;
+  ps_.SetRun(state_.run_id);
   DataPlan& plan = state_.plan;
   plan.set_records(facts.records());
   plan.set_test_records(facts.test_records());
@@ -88,9 +89,11 @@ void CoordinatorCore::FixJob(const JobFacts& facts) {
 }
 
 absl::Status CoordinatorCore::PlaceLayout() {
-  layout_ = state_.partitions;
-  return PlacePartitions(job_.placement, static_cast<uint32_t>(ps_.size()),
-                         PartitionBytes(state_.variables, layout_), layout_);
+  std::vector<PartitionSpec> layout = state_.partitions;
+  absl::Status placed =
+      PlacePartitions(job_.placement, ps_.size(), PartitionBytes(state_.variables, layout), layout);
+  ps_.SetLayout(std::move(layout));
+  return placed;
 }
 
 void CoordinatorCore::SaveJobState() {

@@ -124,7 +124,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     state_.metric_names.assign(request.facts().metric_names().begin(),
                                request.facts().metric_names().end());
   }
-  if (!AllPs(PsStage::kReady)) return Emit(AnswerJoin{event.call, WaitReply(WaitReason())});
+  if (!ps_.AllAre(PsStage::kReady)) return Emit(AnswerJoin{event.call, WaitReply(WaitReason())});
   OpenSession(event.call, request);
 }
 
@@ -213,16 +213,16 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   JoinReply reply;
   Session& opened = *reply.mutable_session();
   opened.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
-  opened.set_dir(Dir());
+  opened.set_dir(options_.ShownDir());
   opened.set_id(session.id);
   opened.set_run_id(state_.run_id);
   opened.set_generation(generation_.claimed());
-  for (const Ps& ps : ps_) {
+  for (const Ps& ps : ps_.all()) {
     PsInfo& info = *opened.add_ps();
     info.set_address(ps.address);
     info.set_boot_id(ps.description.boot_id());
   }
-  for (const PartitionSpec& partition : layout_) *opened.add_partitions() = partition;
+  for (const PartitionSpec& partition : ps_.layout()) *opened.add_partitions() = partition;
   *opened.mutable_plan() = state_.plan;
   untold_.erase(session.task);
   last_refusal_.clear();

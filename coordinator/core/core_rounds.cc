@@ -16,15 +16,13 @@ void CoordinatorCore::DriveRounds() {
   if (rounds_.CommitDue(now_ms_) && !generation_.claiming()) {
     rounds_.CommitAgain(NewestCheckpoint(), generation_.claimed());
   }
-  if (!job_fixed_ || !AllPs(PsStage::kReady) || complete_committed_) return;
+  if (!job_fixed_ || !ps_.AllAre(PsStage::kReady) || complete_committed_) return;
   const bool serving =
       phase_ == Phase::kTraining || phase_ == Phase::kEvaluating || phase_ == Phase::kFinishing;
   if (!serving) return;
-  const bool at_once =
-      phase_ == Phase::kFinishing || ending_.has_value() ||
-      std::any_of(ps_.begin(), ps_.end(), [](const Ps& ps) { return ps.draining; });
+  const bool at_once = phase_ == Phase::kFinishing || ending_.has_value() || ps_.AnyDrains();
   if (!rounds_.Due(now_ms_, at_once, state_.counters.computed)) return;
-  rounds_.Begin(generation_.claimed(), phase_ == Phase::kFinishing && !reading_ledgers_, ps_.size(),
+  rounds_.Begin(generation_.claimed(), phase_ == Phase::kFinishing && !ps_.reading(), ps_.size(),
                 state_.counters.computed, now_ms_);
 }
 
@@ -36,26 +34,17 @@ void CoordinatorCore::Handle(const RoundDirectoryMadeEvent& event) {
   if (!rounds_.IsRunning(event.round)) return;
   if (!event.status.ok()) return FailRound(std::string(event.status.message()));
   rounds_.DirectoryMade();
-  for (uint32_t i = 0; i < ps_.size(); ++i) AskSnapshot(i);
-}
-
-void CoordinatorCore::AskSnapshot(uint32_t index) {
-  Ps& ps = ps_[index];
-  SnapshotRequest request = rounds_.Ask(index);
-  *request.mutable_fence() = FenceFor(ps);
-  request.set_coordinator_boot_id(options_.boot_id);
-  SendPs(index, ps.snapshot_tag, kAllOfPsMs, request);
+  for (uint32_t i = 0; i < ps_.size(); ++i) ps_.AskSnapshot(i, rounds_.Ask(i));
 }
 
 void CoordinatorCore::OnSnapshot(uint32_t index, const absl::StatusOr<PsReply>& reply) {
-  Ps& ps = ps_[index];
-  ps.snapshot_tag = 0;
-  switch (rounds_.TakeSnapshot(index, reply, ps.stage == PsStage::kReady)) {
+  const bool ready = ps_.all()[index].stage == PsStage::kReady;
+  switch (rounds_.TakeSnapshot(index, reply, ready)) {
     case Rounds::Taken::kIgnored:
     case Rounds::Taken::kTaken:
       return;
     case Rounds::Taken::kAskAgain:
-      return AskSnapshot(index);
+      return ps_.AskSnapshot(index, rounds_.Ask(index));
     case Rounds::Taken::kFailed:
       return FailRound(absl::StrCat("ps:", index, ": ", std::string(reply.status().message())));
     case Rounds::Taken::kAll:
@@ -73,11 +62,12 @@ Manifest CoordinatorCore::RoundManifest() const {
   manifest.created_unix_ms = options_.started_unix_ms + (now_ms_ - started_ms_);
   manifest.plan = state_.plan;
   manifest.variables = state_.variables;
-  manifest.partitions.resize(layout_.size());
+  const std::vector<PartitionSpec>& layout = ps_.layout();
+  manifest.partitions.resize(layout.size());
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     const SnapshotReply& reply = *round.replies[i];
     manifest.files.push_back(
-        {reply.file(), reply.bytes(), reply.crc32c(), ps_[i].description.boot_id()});
+        {reply.file(), reply.bytes(), reply.crc32c(), ps_.all()[i].description.boot_id()});
     for (const PartitionDescription& partition : reply.partitions()) {
       if (partition.id() >= manifest.partitions.size()) continue;  // ParseManifest would refuse it
       ManifestPartition& entry = manifest.partitions[partition.id()];
@@ -87,7 +77,7 @@ Manifest CoordinatorCore::RoundManifest() const {
       entry.healthy = partition.healthy();
     }
   }
-  for (size_t p = 0; p < layout_.size(); ++p) manifest.partitions[p].spec = layout_[p];
+  for (size_t p = 0; p < layout.size(); ++p) manifest.partitions[p].spec = layout[p];
   manifest.name = {LeastApplied(manifest), generation_.claimed(), round.id};
   manifest.summary = JsonOf(SummaryText("done", DoneReason()));
   manifest.summary["metric_names"] = state_.metric_names;
@@ -118,7 +108,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   if (round.manifest->name.generation != generation_.claimed()) PROBE("coordinator.commit.late");
   // The last word of a job that ends is of what can be gone on from. The ps were asked a while ago.
   for (uint32_t i = 0; ending_.has_value() && i < ps_.size(); ++i) {
-    *ps_[i].description.mutable_partitions() = round.replies[i]->partitions();
+    ps_.SetPartitions(i, *round.replies[i]);
   }
   ++state_.counters.checkpoints;
   checkpoints_.Add(*std::move(round.manifest));
@@ -130,8 +120,9 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
   }
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     // A new life of it, which this commit may find being loaded, is not draining.
-    const bool leaves = ps_[i].draining && !ps_[i].finished && ps_[i].stage == PsStage::kReady;
-    if (leaves) FinishPs(i, ExitCode::kDrained, "drained");
+    const Ps& ps = ps_.all()[i];
+    const bool leaves = ps.draining && !ps.finished && ps.stage == PsStage::kReady;
+    if (leaves) ps_.Finish(i, ExitCode::kDrained, "drained");
   }
   if (round.complete) {
     complete_committed_ = true;
@@ -150,7 +141,7 @@ void CoordinatorCore::Handle(const RoundCommittedEvent& event) {
 
 void CoordinatorCore::FailRound(const std::string& why) {
   MakeRoom(why);
-  for (Ps& ps : ps_) ps.snapshot_tag = 0;
+  ps_.ForgetSnapshots();
   if (rounds_.Fail(why, now_ms_)) ReadLedgers();
 }
 

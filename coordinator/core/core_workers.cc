@@ -186,7 +186,7 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
   const std::string said = OneLine(report.message(), kSendableBytesMax);
   switch (report.problem()) {
     case PROBLEM_GAP:
-      reread_ = true;
+      ps_.WantLedgers();
       break;
     case PROBLEM_DATA:
       CountFailure(session.task, lease, FailureKind::kData, said);
@@ -225,7 +225,7 @@ void CoordinatorCore::Rest(WorkerSession& session) {
 
 // Answers `call` if there is something to do for this worker.
 bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
-  if (!AllPs(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
+  if (!ps_.AllAre(PsStage::kReady) || session.benched_until_ms > now_ms_) return false;
   if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
   WorkReply reply;
   if (phase_ == Phase::kEvaluating) {
@@ -262,8 +262,8 @@ bool CoordinatorCore::WorkIsFree() const {
 // lease given again, the end of a rest) is looked for at ticks, because there may be thousands of
 // workers and events.
 void CoordinatorCore::ServeParked(bool tick) {
-  if (phase_ == Phase::kTraining && table_.has_value() && AllPs(PsStage::kReady) &&
-      (table_->AllDone() || (reread_ && now_ms_ - ledgers_read_ms_ >= kTickMs))) {
+  if (phase_ == Phase::kTraining && table_.has_value() && ps_.AllAre(PsStage::kReady) &&
+      (table_->AllDone() || ps_.LedgersDue(now_ms_))) {
     ReadLedgers();
   }
   for (auto it = parked_.begin(); it != parked_.end() && (tick || WorkIsFree());) {
@@ -296,10 +296,7 @@ void CoordinatorCore::NoticeStop() {
   for (auto& [id, session] : sessions_) {
     session.last_seen_ms = std::min(now_ms_, session.last_seen_ms + stopped_ms);
   }
-  for (Ps& ps : ps_) {
-    ps.away_since_ms += stopped_ms;
-    ps.heard_ms = std::min(now_ms_, ps.heard_ms + stopped_ms);
-  }
+  ps_.Forgive(stopped_ms, now_ms_);
   forms_since_ms_ += stopped_ms;
 }
 
@@ -335,7 +332,7 @@ void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died)
   if (!table_.has_value()) return;
   std::vector<LeaseState> leases = table_->EndSession(id);
   for (const LeaseState& lease : leases) abandoned_.insert(lease.split);
-  if (!died || leases.empty() || phase_ != Phase::kTraining || !AllPs(PsStage::kReady)) return;
+  if (!died || leases.empty() || phase_ != Phase::kTraining || !ps_.AllAre(PsStage::kReady)) return;
   NoteDeath(session, std::move(leases), why);
 }
 
@@ -348,10 +345,10 @@ std::string CoordinatorCore::WaitReason() const {
   if (!save_problem_.empty() && (evaluations_.unsaved() || !job_fixed_)) {
     return "job.state cannot be written: " + save_problem_;
   }
-  if (!AllPs(PsStage::kReady)) {
-    const std::string other_dirs = OtherDirs();
+  if (!ps_.AllAre(PsStage::kReady)) {
+    const std::string other_dirs = ps_.OtherDirs();
     if (!other_dirs.empty()) return other_dirs;
-    if (!AnyPs(PsStage::kAway)) return "the parameter servers load their partitions";
+    if (!ps_.AnyIs(PsStage::kAway)) return "the parameter servers load their partitions";
     return "training is parked: " + MissingTasks();
   }
   switch (phase_) {
@@ -372,12 +369,13 @@ std::string CoordinatorCore::WaitReason() const {
 std::string CoordinatorCore::Stalls(int64_t now_ms) const {
   std::vector<std::string> stalls;
   for (size_t i = 0; i < ps_.size(); ++i) {
-    const int64_t silent_ms = now_ms - ps_[i].heard_ms;
-    if (ps_[i].stage == PsStage::kAway || silent_ms < kSilentMs) continue;
+    const Ps& ps = ps_.all()[i];
+    const int64_t silent_ms = now_ms - ps.heard_ms;
+    if (ps.stage == PsStage::kAway || silent_ms < kSilentMs) continue;
     stalls.push_back(absl::StrFormat(
         "ps:%d at %s has not answered for %.1f s: it hangs, or cannot be reached; it counts as "
         "away after timeouts.ps_ms = %d ms",
-        i, ps_[i].address, static_cast<double>(silent_ms) / 1000, job_.timeouts.ps_ms));
+        i, ps.address, static_cast<double>(silent_ms) / 1000, job_.timeouts.ps_ms));
   }
   size_t more = 0;
   for (const auto& [id, session] : sessions_) {
@@ -389,7 +387,7 @@ std::string CoordinatorCore::Stalls(int64_t now_ms) const {
     }
   }
   if (more > 0) stalls.push_back(absl::StrCat(more, " more workers wait for a ps"));
-  if (std::string slow = SlowReaders(); !slow.empty()) stalls.push_back(std::move(slow));
+  if (std::string slow = ps_.SlowReaders(); !slow.empty()) stalls.push_back(std::move(slow));
   return absl::StrJoin(stalls, "; ");
 }
 
@@ -401,19 +399,6 @@ void CoordinatorCore::SayStalls() {
   if (said == stalls_said_) return;
   if (!stalls.empty() && stalls_said_.empty()) Warn("training waits: " + stalls);
   stalls_said_ = std::move(said);
-}
-
-// Empty if no ps said, when it was last asked, that exchanges wait for them.
-std::string CoordinatorCore::SlowReaders() const {
-  std::string line;
-  for (size_t i = 0; i < ps_.size(); ++i) {
-    const PsDescription& description = ps_[i].description;
-    if (description.waiting_exchanges() == 0) continue;
-    absl::StrAppend(&line, line.empty() ? "" : "; ", description.waiting_exchanges(),
-                    " exchanges wait for slow readers of ps:", i, ", which pin ",
-                    description.pinned_bytes() >> 20, " MiB (its --pinned-mb)");
-  }
-  return line;
 }
 
 }  // namespace paracord

@@ -48,6 +48,7 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
 
 JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
   JobCounters counters = state_.counters;
+  counters.ps_recoveries += ps_.recoveries();
   counters.wall_ms += now_ms_ - started_ms_;
   // What workers had not told when they or a coordinator died was computed all the same.
   counters.computed = std::max(counters.computed, counts.applied_max + counters.duplicates);
@@ -64,7 +65,7 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
   if (!job_fixed_) return counts;
   counts.batches = TotalBatches();
   uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (const Ps& ps : ps_) {
+  for (const Ps& ps : ps_.all()) {
     for (const PartitionDescription& partition : ps.description.partitions()) {
       if (!partition.has_ledger()) continue;
       least = std::min(least, partition.ledger().applied());
@@ -194,7 +195,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const JobCounters counters = CountersNow(counts);
   json ps_list = json::array();
   for (size_t i = 0; i < ps_.size(); ++i) {
-    const Ps& ps = ps_[i];
+    const Ps& ps = ps_.all()[i];
     json entry = {{"task", absl::StrCat("ps:", i)},
                   {"address", ps.address},
                   {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
@@ -233,7 +234,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                  {"phase", PhaseName(phase_)},
                  {"generation", generation_.claimed()},
                  {"coordinator", options_.boot_id},
-                 {"dir", Dir()},
+                 {"dir", options_.ShownDir()},
                  {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
                  {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
                  {"batches", counts.batches},
@@ -262,11 +263,13 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"problem", rounds_.problem().empty() ? save_problem_ : rounds_.problem()},
       {"refused", checkpoints_.refused()}};
   status["evaluations"] = EvaluationsJson(evaluations_.told());
-  const bool moving = phase_ == Phase::kTraining && AllPs(PsStage::kReady) && !sessions_.empty();
+  const bool moving =
+      phase_ == Phase::kTraining && ps_.AllAre(PsStage::kReady) && !sessions_.empty();
   std::string waiting = moving ? Stalls(now_ms) : "";
   if (!moving && phase_ != Phase::kEnded) {
-    const bool missing = (!job_fixed_ && save_problem_.empty()) ||
-                         (sessions_.empty() && (AnyPs(PsStage::kAway) || AllPs(PsStage::kReady)));
+    const bool missing =
+        (!job_fixed_ && save_problem_.empty()) ||
+        (sessions_.empty() && (ps_.AnyIs(PsStage::kAway) || ps_.AllAre(PsStage::kReady)));
     waiting = missing ? MissingTasks() : WaitReason();
     if (!generation_.problem().empty()) waiting = generation_.problem();
   }

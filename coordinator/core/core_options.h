@@ -1,0 +1,44 @@
+// What the coordinator's core is given when it begins: its settings, and what the shell found in
+// DIR. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "config/job.h"
+#include "coordinator/core/job_state.h"
+#include "storage/checkpoint.h"
+
+namespace paracord {
+
+struct CoreOptions {
+  Job job;
+  std::vector<std::string> ps_addresses;
+  std::vector<std::string> workers;  // "worker:0": that the cluster names; others may join too
+  std::string boot_id;               // of this coordinator
+  std::string new_run_id;            // taken if the job is new
+  std::string dir;                   // of the job, for messages alone
+  // How long what the first worker finds in the files waits for a second one that finds it too,
+  // where the cluster names several.
+  int64_t agree_ms = 0;
+  std::string host = "";  // this coordinator's host, for messages alone
+  int64_t started_unix_ms = 0;
+
+  // The job's directory in messages.
+  std::string ShownDir() const { return absl::StrCat(dir, host.empty() ? "" : " on host ", host); }
+};
+
+// The job's directory as the shell found it.
+struct FoundInDir {
+  uint64_t generation = 0;  // claimed for this coordinator before it looked at the rest
+  std::optional<JobState> job_state;
+  std::vector<Manifest> manifests;                // readable ones, newest first
+  std::string damaged_state;                      // why job.state cannot be read
+  std::map<std::string, std::string> unreadable;  // checkpoints, with why
+};
+
+}  // namespace paracord

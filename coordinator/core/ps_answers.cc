@@ -1,0 +1,295 @@
+// The answers of parameter servers, and the news that each brings.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/probe.h"
+#include "common/status_text.h"
+#include "coordinator/core/limits.h"
+#include "coordinator/core/ps_tracker.h"
+#include "proto/protocol.h"
+#include "storage/checkpoint.h"
+#include "storage/claim.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kRetryMs = 100;      // between looks
+constexpr int64_t kStrangerMs = 1000;  // where somebody else was found
+// A checkpoint that is not damaged and cannot be read is tried for this share of timeouts.start_s.
+constexpr int64_t kPatienceShare = 4;
+
+// Who takes connections and says nothing is another trouble than who refuses them.
+std::string NoAnswer(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) ? "it hangs, or cannot be reached: " + Text(status)
+                                          : Text(status);
+}
+
+// Whether a call may have happened or not, and may be repeated.
+bool Transient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
+PsNews Hopeless(ExitCode code, std::string why) {
+  return {PsNews::Kind::kHopeless, std::move(why), "", code};
+}
+
+PsNews Superseded(std::string why) { return {PsNews::Kind::kSuperseded, std::move(why)}; }
+
+}  // namespace
+
+PsNews PsTracker::OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed) {
+  Ps& ps = ps_[event.ps];
+  if (event.tag == 0) return {};
+  if (event.reply.ok()) ps.heard_ms = now_ms;
+  if (event.tag == ps.call_tag) {
+    ps.call_tag = 0;
+    switch (ps.stage) {
+      case PsStage::kAway:
+        return OnDescribed(event.ps, event.reply, now_ms, formed);
+      case PsStage::kSeen:
+        return OnAdopted(event.ps, event.reply, now_ms);
+      case PsStage::kAdopted:
+        return OnLoaded(event.ps, event.reply, now_ms);
+      case PsStage::kReady:
+        return {};  // the answer to Finish
+    }
+  }
+  if (event.tag == ps.hold_tag) return OnHoldAnswer(event.ps, event.reply, now_ms);
+  if (event.tag == ps.ping_tag) return OnPinged(event.ps, event.reply, now_ms);
+  if (event.tag == ps.ledger_tag) return OnLedgers(event.ps, event.reply, now_ms);
+  if (event.tag == ps.snapshot_tag) {
+    ps.snapshot_tag = 0;
+    return {PsNews::Kind::kSnapshot};
+  }
+  return {};
+}
+
+PsNews PsTracker::OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms,
+                              bool formed) {
+  Ps& ps = ps_[index];
+  ps.retry_at_ms = now_ms + kRetryMs;
+  if (!reply.ok()) {
+    ps.problem = NoAnswer(reply.status());
+    return {};
+  }
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.protocol() != kProtocol) {
+    return Hopeless(ExitCode::kVersion,
+                    absl::StrCat("ps:", index, " speaks protocol ", description.protocol(),
+                                 ", this coordinator ", kProtocol));
+  }
+  if (!description.run_id().empty() && description.run_id() != run_id_) {
+    OnStranger(index,
+               absl::StrCat("it holds run ", description.run_id(), ", not this job's ", run_id_,
+                            ": stop that job or use another address"),
+               now_ms);
+    return {};
+  }
+  if (description.generation() + 1 >= kGenerationMax) {
+    OnStranger(index,
+               absl::StrCat("it obeys generation ", description.generation(),
+                            ", which no coordinator claims: restart it"),
+               now_ms);
+    return {};
+  }
+  if (description.has_ps() && description.ps() != index) {
+    OnStranger(index, absl::StrCat("it is ps:", description.ps(), ", not ps:", index), now_ms);
+    if (formed) return {};  // the right one may come
+    return Hopeless(ExitCode::kConfiguration,
+                    absl::StrCat("at ", ps.address, " is ps:", description.ps(), ", not ps:", index,
+                                 ": cluster.ps (or --ps) has to name each ps under the index of "
+                                 "its task"));
+  }
+  const bool obeys_other = description.generation() == generation_.newest() &&
+                           description.coordinator_boot_id() != options_.boot_id;
+  if (description.generation() > generation_.newest() || obeys_other) {
+    ps.problem = absl::StrCat("it obeys generation ", description.generation(), " of coordinator ",
+                              description.coordinator_boot_id());
+    if (formed) return Superseded(absl::StrCat("ps:", index, ": ", ps.problem));
+    // The claim is a newer coordinator's, unless somebody has removed the claims.
+    effects_.Emit(FindNewestGeneration{description.generation()});
+    return {};
+  }
+  if (description.draining()) {
+    ps.problem = "it is draining";
+    return {};
+  }
+  return TakeDescription(index, description, now_ms);
+}
+
+PsNews PsTracker::TakeDescription(uint32_t index, const PsDescription& description,
+                                  int64_t now_ms) {
+  Ps& ps = ps_[index];
+  ps.description = description;
+  ps.problem.clear();
+  const bool same_life = description.boot_id() == ps.served_boot_id &&
+                         description.generation() == generation_.claimed() &&
+                         HoldsItsPartitions(index);
+  if (same_life && generation_.used() && !generation_.claiming()) {
+    PROBE("coordinator.ps.same_life");
+    effects_.Info(absl::StrCat("ps:", index, " is reachable again"));
+    MarkReady(index, now_ms);
+    return {PsNews::Kind::kReady};
+  }
+  if (!ps.served_boot_id.empty() && description.boot_id() != ps.served_boot_id) {
+    ++recoveries_;
+    ps.served_boot_id.clear();
+  }
+  ps.stage = PsStage::kSeen;
+  ps.retry_at_ms = now_ms;
+  ps.ping_at_ms = now_ms + PingMs();  // another may stay away for an hour
+  return {};
+}
+
+// The right one may be elsewhere by now, where only a new connection finds it.
+void PsTracker::OnStranger(uint32_t index, const std::string& problem, int64_t now_ms) {
+  ps_[index].problem = problem;
+  ps_[index].stranger = true;
+  ps_[index].retry_at_ms = now_ms + kStrangerMs;
+}
+
+PsNews PsTracker::OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  if (!reply.ok()) {
+    ps.retry_at_ms = now_ms + kRetryMs;
+    // It is looked at again: it may be a new life, or fenced.
+    return Lose(index, Text(reply.status()), now_ms);
+  }
+  ps.description = std::get<PsDescription>(*reply);
+  ps.stage = PsStage::kAdopted;
+  ps.ping_at_ms = now_ms + PingMs();  // a load may take an hour, and never end
+  return {};
+}
+
+PsNews PsTracker::OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {
+  if (!reply.ok()) return OnLoadFailed(index, reply.status(), now_ms);
+  Ps& ps = ps_[index];
+  ps.description = std::get<PsDescription>(*reply);
+  if (!ps.description.other_dir().empty()) return OnOtherDir(index, now_ms);
+  if (!HoldsItsPartitions(index)) {
+    return Lose(index, "it loaded other partitions than it was told to", now_ms);
+  }
+  MarkReady(index, now_ms);
+  return {PsNews::Kind::kReady};
+}
+
+// Shared storage may take a moment to show what another host has written, or be mounted soon.
+PsNews PsTracker::OnOtherDir(uint32_t index, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  PROBE("coordinator.ps.other_dir");
+  const std::string problem =
+      absl::StrCat("its --dir, ", ps.description.other_dir(), ", holds no ", kGenerationPrefix,
+                   generation_.claimed(), ", which was written into the coordinator's --dir, ",
+                   options_.ShownDir(),
+                   ": --dir has to be the same directory for all tasks, on storage that their "
+                   "hosts share");
+  if (ps.problem != problem) {
+    effects_.Warn(absl::StrCat("ps:", index, " has another directory: ", problem));
+  }
+  ps.problem = problem;
+  RetryLater(index, now_ms);
+  return {};
+}
+
+PsNews PsTracker::OnLoadFailed(uint32_t index, const absl::Status& status, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  if (Transient(status) || absl::IsAborted(status)) return Lose(index, Text(status), now_ms);
+  const bool restoring = !ps.loading_from.empty();
+  const bool damaged = SaysDamaged(status);
+  if (!ps.unread_since_ms.has_value()) ps.unread_since_ms = now_ms;
+  const int64_t patience_ms = options_.job.timeouts.start_s * 1000 / kPatienceShare;
+  const bool unreadable = now_ms - *ps.unread_since_ms >= patience_ms && !damaged;
+  if (restoring && (damaged || unreadable)) {
+    // If several ps load one checkpoint, the first to fail strikes it out for all.
+    const std::string why = absl::StrCat(
+        "ps:", index, ": ", Text(status),
+        unreadable
+            ? absl::StrCat(", for ", static_cast<double>(patience_ms) / 1000, " s; it stays there")
+            : "");
+    effects_.Error(absl::StrCat("checkpoint ", ps.loading_from, " is refused: ", why,
+                                "; trying the one before it"));
+    PROBE("coordinator.checkpoint.unusable");
+    ps.retry_at_ms = now_ms;
+    return {PsNews::Kind::kUnreadable, why, ps.loading_from};
+  }
+  if (damaged || absl::IsInvalidArgument(status)) {
+    return Hopeless(ExitCode::kConfiguration, absl::StrCat("ps:", index, ": ", Text(status)));
+  }
+  if (ps.problem != Text(status)) {
+    effects_.Warn(absl::StrCat("ps:", index, " cannot load, and tries again: ", Text(status)));
+  }
+  ps.problem = Text(status);
+  RetryLater(index, now_ms);
+  return {};
+}
+
+PsNews PsTracker::Lose(uint32_t index, const std::string& why, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  if (ps.stage == PsStage::kAway) return {};
+  ps.stage = PsStage::kAway;
+  ps.away_since_ms = now_ms;
+  ps.problem = why;
+  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  reading_ = false;
+  effects_.Warn(absl::StrCat("ps:", index, " is away: ", why));
+  return {PsNews::Kind::kLost, why};
+}
+
+PsNews PsTracker::OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply,
+                               int64_t now_ms) {
+  Ps& ps = ps_[index];
+  ps.hold_tag = 0;
+  if (!reply.ok()) {
+    if (absl::IsDeadlineExceeded(reply.status())) return {};  // parked again by the next step
+    return Lose(index, Text(reply.status()), now_ms);
+  }
+  if (!std::get<PsHoldReply>(*reply).draining() || ps.draining) return {};
+  effects_.Info(absl::StrCat("ps:", index, " is draining: taking a checkpoint for it"));
+  ps.draining = true;
+  ps.hold_tag = ++last_tag_;  // no further hold: it will leave
+  return {PsNews::Kind::kDraining};
+}
+
+PsNews PsTracker::OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  ps.ping_tag = 0;
+  ps.ping_at_ms = now_ms + PingMs();
+  if (!reply.ok()) return Lose(index, NoAnswer(reply.status()), now_ms);
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.boot_id() != ps.description.boot_id()) {
+    return Lose(index, "it was restarted", now_ms);
+  }
+  if (ps.stage == PsStage::kSeen) return {};  // whom it obeys is seen when it is to be adopted
+  if (description.generation() > generation_.claimed()) {
+    return Superseded(absl::StrCat("ps:", index, " obeys generation ", description.generation(),
+                                   ", newer than ours"));
+  }
+  if (ps.stage == PsStage::kReady) ps.description = description;
+  return {};
+}
+
+PsNews PsTracker::OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  ps.ledger_tag = 0;
+  if (!reply.ok()) return Lose(index, Text(reply.status()), now_ms);
+  const PsDescription& description = std::get<PsDescription>(*reply);
+  if (description.boot_id() != ps.served_boot_id ||
+      description.generation() != generation_.claimed()) {
+    return Lose(index, "it was restarted or obeys another coordinator", now_ms);
+  }
+  ps.description = description;
+  ps.ledgers.assign(description.partitions().begin(), description.partitions().end());
+  // The intervals of thousands of partitions and workers are most of a coordinator's memory.
+  for (PartitionDescription& partition : *ps.description.mutable_partitions()) {
+    if (!partition.has_ledger()) continue;
+    partition.mutable_ledger()->clear_finished();
+    partition.mutable_ledger()->clear_open();
+  }
+  const bool all = std::ranges::all_of(ps_, [](const Ps& other) { return other.ledger_tag == 0; });
+  if (!all || !reading_) return {};
+  reading_ = false;
+  return {PsNews::Kind::kLedgers};
+}
+
+}  // namespace paracord

@@ -1,0 +1,343 @@
+#include "coordinator/core/ps_tracker.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/mutant.h"
+#include "common/probe.h"
+#include "common/status_text.h"
+#include "coordinator/core/limits.h"
+#include "proto/protocol.h"
+#include "storage/claim.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kDescribeMs = 1000;  // deadline of one look at a ps that is away
+constexpr int64_t kHoldMs = int64_t{24} * 3600 * 1000;
+constexpr int64_t kLookMs = 5000;  // between looks for a newer coordinator while a ps is away
+constexpr int64_t kRetryMs = 100;  // between looks at a ps that does not answer after the end
+
+}  // namespace
+
+PsTracker::PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
+                     int64_t now_ms)
+    : options_(options), generation_(generation), effects_(effects) {
+  for (const std::string& address : options.ps_addresses) {
+    Ps ps;
+    ps.address = address;
+    ps.away_since_ms = now_ms;
+    ps_.push_back(std::move(ps));
+  }
+}
+
+Fence PsTracker::FenceFor(const Ps& ps) const {
+  Fence fence;
+  fence.set_run_id(run_id_);
+  fence.set_generation(generation_.claimed());
+  fence.set_boot_id(ps.description.boot_id());
+  fence.set_protocol(kProtocol);
+  return fence;
+}
+
+DescribeRequest PsTracker::Look() const {
+  DescribeRequest look;
+  look.set_run_id(run_id_);
+  return look;
+}
+
+void PsTracker::Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request) {
+  tag = ++last_tag_;
+  const bool anew = std::exchange(ps_[index].stranger, false);
+  effects_.Emit(CallPs{index, tag, deadline_ms, std::move(request), anew});
+}
+
+bool PsTracker::AllAre(PsStage stage) const {
+  return std::ranges::all_of(ps_, [&](const Ps& ps) { return ps.stage == stage; });
+}
+
+bool PsTracker::AnyIs(PsStage stage) const {
+  return std::ranges::any_of(ps_, [&](const Ps& ps) { return ps.stage == stage; });
+}
+
+bool PsTracker::AnyDrains() const {
+  return std::ranges::any_of(ps_, [](const Ps& ps) { return ps.draining; });
+}
+
+bool PsTracker::AnyHoldsRun() const {
+  return !run_id_.empty() && std::ranges::any_of(ps_, [&](const Ps& ps) {
+    return ps.stage != PsStage::kAway && ps.description.run_id() == run_id_ &&
+           ps.description.partitions_size() > 0;
+  });
+}
+
+bool PsTracker::HoldsItsPartitions(uint32_t index) const {
+  const PsDescription& description = ps_[index].description;
+  if (description.run_id() != run_id_) return false;
+  std::set<uint32_t> expected;
+  for (const PartitionSpec& partition : layout_) {
+    if (partition.ps() == index) expected.insert(partition.id());
+  }
+  std::set<uint32_t> held;
+  for (const PartitionDescription& partition : description.partitions()) {
+    held.insert(partition.id());
+  }
+  return held == expected;
+}
+
+bool PsTracker::AnyNeedsLoad() const {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage == PsStage::kAdopted && !HoldsItsPartitions(i)) return true;
+  }
+  return false;
+}
+
+std::vector<uint32_t> PsTracker::Idle(PsStage stage, int64_t now_ms) const {
+  std::vector<uint32_t> idle;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Ps& ps = ps_[i];
+    if (ps.stage == stage && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) idle.push_back(i);
+  }
+  return idle;
+}
+
+std::optional<std::string> PsTracker::Drive(int64_t now_ms, bool formed) {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    if (ps.stage == PsStage::kAway && ps.call_tag == 0 && now_ms >= ps.retry_at_ms) {
+      Send(i, ps.call_tag, kDescribeMs, Look());
+    }
+    if (MUTANT("loading_is_not_watched") && ps.stage != PsStage::kReady) continue;
+    if (ps.stage == PsStage::kAway) continue;
+    if (ps.hold_tag == 0 && ps.stage == PsStage::kReady) {
+      PsHoldRequest hold;
+      *hold.mutable_fence() = FenceFor(ps);
+      hold.set_coordinator_boot_id(options_.boot_id);
+      Send(i, ps.hold_tag, kHoldMs, hold);
+    }
+    if (ps.ping_tag == 0 && now_ms >= ps.ping_at_ms) {
+      Send(i, ps.ping_tag, options_.job.timeouts.ps_ms, Look());
+    }
+  }
+  // Perhaps they are away because they obey somebody else, or have left with a job that is done.
+  if (AnyIs(PsStage::kAway) && now_ms >= look_at_ms_) {
+    look_at_ms_ = now_ms + kLookMs;
+    effects_.Emit(FindNewestGeneration());
+  }
+  if (!formed && !AnyHoldsRun()) return std::nullopt;  // the start-up deadline holds until then
+  const int64_t return_s = options_.job.timeouts.ps_return_s;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage != PsStage::kAway) continue;
+    if (now_ms - ps_[i].away_since_ms > return_s * 1000) {
+      return absl::StrCat("ps:", i, " did not come back within timeouts.ps_return_s = ", return_s,
+                          " s: ", ps_[i].problem);
+    }
+  }
+  return std::nullopt;
+}
+
+void PsTracker::Adopt(uint32_t index) {
+  Ps& ps = ps_[index];
+  AdoptRequest adopt;
+  adopt.set_boot_id(ps.description.boot_id());
+  adopt.set_generation(generation_.claimed());
+  adopt.set_coordinator_boot_id(options_.boot_id);
+  adopt.set_protocol(kProtocol);
+  Send(index, ps.call_tag, options_.job.timeouts.ps_ms, adopt);
+}
+
+void PsTracker::Load(uint32_t index, LoadRequest load) {
+  Ps& ps = ps_[index];
+  if (ps.loading_from != load.checkpoint()) ps.unread_since_ms.reset();
+  ps.loading_from = load.checkpoint();
+  *load.mutable_fence() = FenceFor(ps);
+  load.set_coordinator_boot_id(options_.boot_id);
+  load.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
+  for (const PartitionSpec& partition : layout_) {
+    if (partition.ps() == index) *load.add_partitions() = partition;
+  }
+  if (load.keep()) {
+    effects_.Info(absl::StrCat("ps:", index, " is told the job's learning rate and timeouts"));
+  } else if (!ps.unread_since_ms.has_value()) {
+    effects_.Info(absl::StrCat("ps:", index, load.checkpoint().empty() ? " creates" : " restores",
+                               " ", load.partitions_size(), " partitions",
+                               load.checkpoint().empty() ? "" : " from " + load.checkpoint()));
+  }
+  Send(index, ps.call_tag, kAllOfPsMs, std::move(load));
+}
+
+void PsTracker::RetryLater(uint32_t index, int64_t now_ms) {
+  ps_[index].retry_at_ms = now_ms + kRepeatMs;
+}
+
+void PsTracker::MarkReady(uint32_t index, int64_t now_ms) {
+  Ps& ps = ps_[index];
+  ps.stage = PsStage::kReady;
+  ps.served_boot_id = ps.description.boot_id();
+  ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = ps.snapshot_tag = 0;
+  ps.ping_at_ms = now_ms + PingMs();
+  ps.problem.clear();
+  ps.unread_since_ms.reset();
+  ps.draining = ps.finished = false;
+}
+
+void PsTracker::BeginGeneration() {
+  for (Ps& ps : ps_) {
+    if (ps.stage != PsStage::kAway) ps.stage = PsStage::kSeen;
+    ps.call_tag = ps.hold_tag = ps.ping_tag = ps.ledger_tag = 0;
+  }
+}
+
+bool PsTracker::ReadLedgers(int64_t now_ms) {
+  if (!AllAre(PsStage::kReady) || reading_) return false;
+  reading_ = true;
+  reread_ = false;
+  read_ms_ = now_ms;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    DescribeRequest describe = Look();
+    describe.set_ledgers(true);
+    ps_[i].ledgers.clear();
+    ps_[i].ping_tag = 0;  // its answer would be older than this one's
+    ps_[i].ping_at_ms = now_ms + PingMs();
+    Send(i, ps_[i].ledger_tag, options_.job.timeouts.ps_ms, describe);
+  }
+  return true;
+}
+
+bool PsTracker::LedgersDue(int64_t now_ms) const { return reread_ && now_ms - read_ms_ >= kTickMs; }
+
+std::vector<const Ledger*> PsTracker::Ledgers() const {
+  std::vector<const Ledger*> ledgers;
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (partition.has_ledger()) ledgers.push_back(&partition.ledger());
+    }
+  }
+  return ledgers;
+}
+
+void PsTracker::ForgetLedgers() {
+  for (Ps& ps : ps_) ps.ledgers = {};
+}
+
+std::optional<uint32_t> PsTracker::NotFinite() const {
+  for (const Ps& ps : ps_) {
+    for (const PartitionDescription& partition : ps.ledgers) {
+      if (!partition.healthy() && partition.id() < layout_.size()) return partition.id();
+    }
+  }
+  return std::nullopt;
+}
+
+void PsTracker::AskSnapshot(uint32_t index, SnapshotRequest request) {
+  *request.mutable_fence() = FenceFor(ps_[index]);
+  request.set_coordinator_boot_id(options_.boot_id);
+  Send(index, ps_[index].snapshot_tag, kAllOfPsMs, std::move(request));
+}
+
+void PsTracker::ForgetSnapshots() {
+  for (Ps& ps : ps_) ps.snapshot_tag = 0;
+}
+
+void PsTracker::SetPartitions(uint32_t index, const SnapshotReply& snapshot) {
+  *ps_[index].description.mutable_partitions() = snapshot.partitions();
+}
+
+void PsTracker::Finish(uint32_t index, ExitCode code, const std::string& reason) {
+  Ps& ps = ps_[index];
+  if (ps.stage == PsStage::kAway || ps.stage == PsStage::kSeen) return;
+  FinishRequest finish;
+  *finish.mutable_fence() = FenceFor(ps);
+  finish.set_coordinator_boot_id(options_.boot_id);
+  finish.set_exit_code(static_cast<int>(code));
+  finish.set_reason(reason);
+  ps.finished = true;
+  Send(index, ps.call_tag, kDescribeMs, finish);
+}
+
+void PsTracker::Tell(const Exit& exit, int64_t now_ms) {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    Ps& ps = ps_[i];
+    if (ps.finished || ps.call_tag != 0 || now_ms < ps.retry_at_ms) continue;
+    if (ps.stage == PsStage::kAway) {
+      Send(i, ps.call_tag, kDescribeMs, Look());
+    } else if (ps.stage == PsStage::kSeen) {
+      Adopt(i);
+    } else {
+      Finish(i, static_cast<ExitCode>(exit.code), exit.reason);
+    }
+  }
+}
+
+void PsTracker::OnTold(const PsAnswerEvent& event, int64_t now_ms) {
+  Ps& ps = ps_[event.ps];
+  if (event.tag == 0) return;
+  if (event.reply.ok()) ps.heard_ms = now_ms;
+  if (event.tag != ps.call_tag) return;
+  ps.call_tag = 0;
+  ps.retry_at_ms = now_ms + kRetryMs;
+  if (!event.reply.ok()) {
+    ps.stage = PsStage::kAway;
+    ps.finished = false;
+    return;
+  }
+  if (ps.finished) return;
+  const PsDescription& description = std::get<PsDescription>(*event.reply);
+  const bool ours = description.run_id().empty() || description.run_id() == run_id_;
+  if (!ours || description.protocol() != kProtocol ||
+      description.generation() > generation_.claimed()) {
+    ps.stage = PsStage::kAway;  // not ours to tell
+    return;
+  }
+  ps.description = description;
+  ps.stage = ps.stage == PsStage::kAway ? PsStage::kSeen : PsStage::kAdopted;
+  ps.retry_at_ms = now_ms;
+}
+
+bool PsTracker::AllTold(bool tell) const {
+  return std::ranges::all_of(ps_,
+                             [&](const Ps& ps) { return ps.finished ? ps.call_tag == 0 : !tell; });
+}
+
+void PsTracker::Forgive(int64_t stopped_ms, int64_t now_ms) {
+  for (Ps& ps : ps_) {
+    ps.away_since_ms += stopped_ms;
+    ps.heard_ms = std::min(now_ms, ps.heard_ms + stopped_ms);
+  }
+}
+
+std::vector<std::string> PsTracker::Missing() const {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].stage != PsStage::kAway) continue;
+    missing.push_back(absl::StrCat("ps:", i, " at ", ps_[i].address, " (",
+                                   ps_[i].problem.empty() ? "no answer yet" : ps_[i].problem, ")"));
+  }
+  return missing;
+}
+
+std::string PsTracker::OtherDirs() const {
+  std::string lines;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const bool other = ps_[i].stage == PsStage::kAdopted && !ps_[i].description.other_dir().empty();
+    if (!other) continue;
+    absl::StrAppend(&lines, lines.empty() ? "" : "; ", "ps:", i, " at ", ps_[i].address,
+                    " has another directory: ", ps_[i].problem);
+  }
+  return lines;
+}
+
+std::string PsTracker::SlowReaders() const {
+  std::string line;
+  for (size_t i = 0; i < ps_.size(); ++i) {
+    const PsDescription& description = ps_[i].description;
+    if (description.waiting_exchanges() == 0) continue;
+    absl::StrAppend(&line, line.empty() ? "" : "; ", description.waiting_exchanges(),
+                    " exchanges wait for slow readers of ps:", i, ", which pin ",
+                    description.pinned_bytes() >> 20, " MiB (its --pinned-mb)");
+  }
+  return line;
+}
+
+}  // namespace paracord

@@ -1,0 +1,191 @@
+// The parameter servers of a job as their coordinator sees them: who is away, seen, adopted or
+// ready, which calls to each are in flight, and what each said of itself last. Owned by the core,
+// which calls Drive at every step, hands on every answer, acts on the news that an answer brings,
+// and says when a ps is to be adopted, loaded or told to leave.
+//
+// A ps goes from kAway (nobody answers) by kSeen (it answers, and obeys no newer coordinator) and
+// kAdopted (it obeys this generation) to kReady (it holds its partitions). A new generation takes
+// those that are there back to kSeen, and a ps that is lost goes back to kAway.
+//
+// Invariants: of each kind at most one call to a ps is in flight, named by its tag; an answer with
+// another tag is late and ignored. Ledgers are read of all ps at once and only while all are ready,
+// and a reading that any ps spoils never ends.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/exit_code.h"
+#include "coordinator/core/core_options.h"
+#include "coordinator/core/effects.h"
+#include "coordinator/core/events.h"
+#include "coordinator/core/generation.h"
+
+namespace paracord {
+
+enum class PsStage { kAway, kSeen, kAdopted, kReady };
+
+struct Ps {
+  std::string address;
+  PsStage stage = PsStage::kAway;
+  PsDescription description;   // the newest known, without the intervals of its ledgers
+  std::string served_boot_id;  // of the life that was last kReady
+  uint64_t call_tag = 0;       // calls in flight; 0: none
+  uint64_t hold_tag = 0;
+  uint64_t ping_tag = 0;
+  uint64_t ledger_tag = 0;
+  uint64_t snapshot_tag = 0;
+  int64_t retry_at_ms = 0;
+  int64_t ping_at_ms = 0;
+  int64_t heard_ms = 0;  // when it last answered
+  int64_t away_since_ms = 0;
+  std::string loading_from;                // the checkpoint of the newest Load; empty: it creates
+  std::optional<int64_t> unread_since_ms;  // when it first could not load that checkpoint
+  std::string problem;                     // the newest error, for people
+  bool stranger = false;                   // somebody else answered at its address
+  bool draining = false;
+  bool finished = false;                      // told to leave
+  std::vector<PartitionDescription> ledgers;  // from the reading under way
+};
+
+// What an answer of a ps means for the job. `why` is for people.
+struct PsNews {
+  enum class Kind {
+    kNone,
+    kReady,       // it holds its partitions and serves
+    kLost,        // it is away now
+    kDraining,    // it wants to leave as soon as a checkpoint holds what it has
+    kLedgers,     // the ledgers of all ps have been read
+    kSnapshot,    // it has answered the order for a snapshot
+    kUnreadable,  // `checkpoint` cannot be restored: the one before it is to be tried
+    kSuperseded,  // a newer coordinator leads
+    kHopeless,    // the job ends with `code`
+  };
+  Kind kind = Kind::kNone;
+  std::string why = "";
+  std::string checkpoint = "";
+  ExitCode code = ExitCode::kFailed;
+};
+
+class PsTracker {
+ public:
+  // All of the arguments outlive this object.
+  PsTracker(const CoreOptions& options, const Generation& generation, Effects& effects,
+            int64_t now_ms);
+
+  // The run is known, and which ps holds which partition.
+  void SetRun(const std::string& run_id) { run_id_ = run_id; }
+  void SetLayout(std::vector<PartitionSpec> layout) { layout_ = std::move(layout); }
+  const std::vector<PartitionSpec>& layout() const { return layout_; }
+
+  const std::vector<Ps>& all() const { return ps_; }
+  uint32_t size() const { return static_cast<uint32_t>(ps_.size()); }
+  bool AllAre(PsStage stage) const;
+  bool AnyIs(PsStage stage) const;
+  bool AnyDrains() const;
+  // Whether some ps holds what a coordinator before this one has trained.
+  bool AnyHoldsRun() const;
+  bool HoldsItsPartitions(uint32_t index) const;
+  // Whether one is adopted, with nothing or with other partitions than its own.
+  bool AnyNeedsLoad() const;
+  // How many new lives of ps that were ready have come.
+  uint64_t recoveries() const { return recoveries_; }
+
+  // Looks for ps that are away, and at those that are there. `formed`: all were ready once. Returns
+  // why the job ends if one has been away for too long, which counts once the cluster lives.
+  std::optional<std::string> Drive(int64_t now_ms, bool formed);
+  // Takes an answer before the end of the job.
+  PsNews OnAnswer(const PsAnswerEvent& event, int64_t now_ms, bool formed);
+
+  // The ps at that stage that are due to be called, with no call in flight.
+  std::vector<uint32_t> Idle(PsStage stage, int64_t now_ms) const;
+  void Adopt(uint32_t index);
+  // Orders the ps to load its partitions, or to keep them with new settings. `load` has what all ps
+  // are told alike; the fence and the partitions are added here.
+  void Load(uint32_t index, LoadRequest load);
+  // The ps cannot be loaded now.
+  void RetryLater(uint32_t index, int64_t now_ms);
+  // The ps holds what it should.
+  void MarkReady(uint32_t index, int64_t now_ms);
+  // A new generation begins: all that are there are to be adopted in it.
+  void BeginGeneration();
+
+  // Asks all ps for their ledgers, and says whether it did: all have to be ready, with no reading
+  // under way.
+  bool ReadLedgers(int64_t now_ms);
+  bool reading() const { return reading_; }
+  // Gives up the reading under way.
+  void StopReading() { reading_ = false; }
+  // The ledgers are to be read again soon: a worker met a gap, or died.
+  void WantLedgers() { reread_ = true; }
+  bool LedgersDue(int64_t now_ms) const;
+  // The ledgers just read, from kLedgers until ForgetLedgers, which is called when they were used.
+  std::vector<const Ledger*> Ledgers() const;
+  void ForgetLedgers();
+  // The id of a partition with values that are not finite, by the ledgers just read.
+  std::optional<uint32_t> NotFinite() const;
+
+  // Orders a snapshot; the fence is added here.
+  void AskSnapshot(uint32_t index, SnapshotRequest request);
+  // Answers to orders for snapshots are not awaited any more.
+  void ForgetSnapshots();
+  // A snapshot tells of the partitions what is newer than the last description.
+  void SetPartitions(uint32_t index, const SnapshotReply& snapshot);
+
+  // Tells a ps that has been adopted to leave.
+  void Finish(uint32_t index, ExitCode code, const std::string& reason);
+  // After the end: a ps obeys only who has adopted it, so one that was not adopted yet is looked at
+  // and adopted first, and told then. It is loaded with nothing, so its generation may be a used
+  // one.
+  void Tell(const Exit& exit, int64_t now_ms);
+  void OnTold(const PsAnswerEvent& event, int64_t now_ms);
+  // Whether all that were told to leave have answered, and with `tell` all were told.
+  bool AllTold(bool tell) const;
+
+  // This coordinator did not run for so long, and could hear nobody.
+  void Forgive(int64_t stopped_ms, int64_t now_ms);
+
+  // For people: who is away; the ps that see another DIR than ours; exchanges that wait for slow
+  // readers. Empty if there are none.
+  std::vector<std::string> Missing() const;
+  std::string OtherDirs() const;
+  std::string SlowReaders() const;
+
+ private:
+  Fence FenceFor(const Ps& ps) const;
+  DescribeRequest Look() const;
+  int64_t PingMs() const { return std::min<int64_t>(options_.job.timeouts.ps_ms / 4, 1000); }
+  void Send(uint32_t index, uint64_t& tag, int64_t deadline_ms, PsRequest request);
+  PsNews Lose(uint32_t index, const std::string& why, int64_t now_ms);
+  void OnStranger(uint32_t index, const std::string& problem, int64_t now_ms);
+  PsNews OnOtherDir(uint32_t index, int64_t now_ms);
+  PsNews OnDescribed(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms,
+                     bool formed);
+  PsNews TakeDescription(uint32_t index, const PsDescription& description, int64_t now_ms);
+  PsNews OnAdopted(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+  PsNews OnLoaded(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+  PsNews OnLoadFailed(uint32_t index, const absl::Status& status, int64_t now_ms);
+  PsNews OnHoldAnswer(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+  PsNews OnPinged(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+  PsNews OnLedgers(uint32_t index, const absl::StatusOr<PsReply>& reply, int64_t now_ms);
+
+  const CoreOptions& options_;
+  const Generation& generation_;
+  Effects& effects_;
+  std::string run_id_;
+  std::vector<PartitionSpec> layout_;
+  std::vector<Ps> ps_;
+  uint64_t last_tag_ = 0;
+  uint64_t recoveries_ = 0;
+  int64_t look_at_ms_ = 0;  // when a newer coordinator is looked for, while a ps is away
+  bool reading_ = false;
+  bool reread_ = false;
+  int64_t read_ms_ = 0;  // when ledgers were last asked for
+};
+
+}  // namespace paracord
