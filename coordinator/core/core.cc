@@ -15,7 +15,6 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kWindowMs = 2000;      // of the recent past, as status tells it
 constexpr int64_t kTellMs = 2000;        // after the end, to tell everybody
 constexpr int64_t kSayMissingMs = 2000;  // after the start, and then now and again
 constexpr int64_t kSayMissingAgainMs = 30000;
@@ -33,8 +32,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, FoundInDir found, int64_t 
       generation_(found.generation),
       ps_(options_, generation_, effects_, now_ms),
       ticked_ms_(now_ms),
-      untold_(options_.workers.begin(), options_.workers.end()),
-      last_id_(Fingerprint64(options_.boot_id)),
+      sessions_(Fingerprint64(options_.boot_id), options_.workers, effects_),
+      agreement_(options_.workers, options_.agree_ms),
+      refusals_(effects_),
       evaluations_(options_.job),
       failures_(
           options_.job.failures,
@@ -111,12 +111,12 @@ bool CoordinatorCore::AllAsked() const {
   const bool done = exit_->code == static_cast<int>(ExitCode::kDone);
   const bool soon = !formed_ms_.has_value() || ended_ms_ - *formed_ms_ < kTellMs;
   if (soon && options_.workers.empty()) return false;  // nobody knows who else comes
-  return untold_.empty() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
+  return sessions_.AllTold() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
 }
 
 // Until all ps were ready and a worker has joined, for the first time.
 void CoordinatorCore::SayWhoIsMissing() {
-  if (phase_ == Phase::kEnded || (formed_ms_.has_value() && !boot_of_.empty())) return;
+  if (phase_ == Phase::kEnded || (formed_ms_.has_value() && sessions_.AnyCame())) return;
   say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
   Info("waits: " + MissingTasks());
 }
@@ -139,7 +139,7 @@ void CoordinatorCore::Handle(const TickEvent&) {
   DriveSessions();
   JudgeDeaths();
   SayStalls();
-  if (phase_ == Phase::kTraining && now_ms_ - window_.since_ms >= kWindowMs) EndWindow();
+  throughput_.Tick(now_ms_);
   if (now_ms_ >= say_missing_at_ms_) SayWhoIsMissing();
   CheckStartDeadline();
   if (ending_.has_value() && now_ms_ > ending_deadline_ms_ && phase_ != Phase::kEnded) {
@@ -198,20 +198,13 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
   }
 }
 
-// One in which nothing was done goes on, so that the rate falls while the last loss stays.
-void CoordinatorCore::EndWindow() {
-  if (window_.computed == 0) return;
-  window_before_ = std::exchange(window_, Window{.since_ms = now_ms_});
-  window_before_.length_ms = now_ms_ - window_before_.since_ms;
-}
-
 void CoordinatorCore::SetPhase(Phase phase) {
   if (phase == phase_) return;
   if (phase_ == Phase::kTraining) {
     training_ms_ += now_ms_ - phase_since_ms_;
-    window_.length_ms = now_ms_ - window_.since_ms;
+    throughput_.Stop(now_ms_);
   }
-  if (phase == Phase::kTraining) window_.since_ms = now_ms_ - window_.length_ms;
+  if (phase == Phase::kTraining) throughput_.Start(now_ms_);
   phase_ = phase;
   phase_since_ms_ = now_ms_;
   const bool serving =
@@ -355,18 +348,8 @@ void CoordinatorCore::Leave(ExitCode code, const std::string& reason, bool alone
   ended_ms_ = now_ms_;
   exit_ = Exit{static_cast<int>(code), Sendable(reason)};
   leaves_alone_ = alone || code == ExitCode::kDrained || code == ExitCode::kFenced;
-  if (leaves_alone_) return untold_.clear();
-  for (auto& [id, session] : sessions_) {
-    if (session.hold.has_value()) {
-      Emit(AnswerHold{*session.hold, LeaveReply<WorkerHoldReply>(*exit_)});
-    }
-    if (session.parked.has_value()) {
-      Emit(AnswerWork{*session.parked, LeaveReply<WorkReply>(*exit_)});
-    }
-    if (!session.hold.has_value() && !session.parked.has_value()) untold_.insert(session.task);
-    session.hold.reset();
-    session.parked.reset();
-  }
+  if (leaves_alone_) return sessions_.TellNobody();
+  sessions_.TellAll(*exit_);
   for (uint32_t i = 0; i < ps_.size(); ++i)
     ps_.Finish(i, code, exit_->reason);  // the others are told in the steps after this one
 }

@@ -19,6 +19,7 @@
 
 #include "common/exit_code.h"
 #include "config/job.h"
+#include "coordinator/core/agreement.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/core_options.h"
 #include "coordinator/core/effects.h"
@@ -29,8 +30,11 @@
 #include "coordinator/core/job_state.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/ps_tracker.h"
+#include "coordinator/core/refusals.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/sessions.h"
 #include "coordinator/core/split_table.h"
+#include "coordinator/core/throughput.h"
 #include "storage/checkpoint.h"
 
 namespace paracord {
@@ -58,37 +62,11 @@ class CoordinatorCore {
   uint64_t generation() const { return generation_.claimed(); }
 
  private:
-  struct WorkerSession {
-    uint64_t id = 0;
-    std::string task;
-    std::string device;
-    int64_t last_seen_ms = 0;
-    int64_t joined_ms = 0;
-    std::optional<CallId> hold;
-    std::optional<CallId> parked;  // a Work call that waits for a task
-    int64_t parked_ms = 0;
-    uint32_t failures_in_a_row = 0;
-    bool misreports = false;  // it reported batches that are not there
-    int64_t benched_until_ms = 0;
-    std::string waits_for;  // as it said last
-    uint64_t computed = 0;
-    uint64_t samples = 0;
-    uint64_t staleness_sum = 0;
-  };
-
   // How a job ends before it is done.
   struct Ending {
     ExitCode code = ExitCode::kDrained;
     std::string status;  // as in summary.json
     std::string reason;
-  };
-
-  // What all workers did in a stretch of time.
-  struct Window {
-    int64_t since_ms = 0, length_ms = 0;
-    uint64_t computed = 0, samples = 0, staleness_sum = 0;
-    double loss_sum = 0;
-    double loss() const { return loss_sum / static_cast<double>(computed); }
   };
 
   // Over the partitions, as far as the newest descriptions tell.
@@ -121,7 +99,6 @@ class CoordinatorCore {
   void FailJob(ExitCode code, const std::string& reason);
   void EndAfterCheckpoint(Ending ending);
   void Leave(ExitCode code, const std::string& reason, bool alone = false);
-  void EndWindow();
   void SetPhase(Phase phase);
 
   // core_job.cc
@@ -155,14 +132,14 @@ class CoordinatorCore {
   void RefuseJoin(CallId call, ExitCode code, const std::string& reason, std::string logged);
   void OpenSession(CallId call, const JoinRequest& request);
   void CannotTakePart(const JoinEvent& event);
-  void Remember(const std::string& task, const std::string& refusal);
+  void TakeWithFacts(const JoinEvent& event);
   std::optional<std::string> FixJobIfAgreed(const JoinRequest& request);
-  bool IsNewReport(const WorkerSession& session, uint64_t number);
+  void TakeReports(WorkerSession& session, const WorkRequest& request);
+  void AnswerWorker(WorkerSession& session, const WorkEvent& event);
   void CountReport(WorkerSession& session, const WorkRequest& request);
   void FreeLostGrants(const WorkRequest& request);
   void TakeScore(WorkerSession& session, const EvaluationReport& report);
   void HandleLeaseReport(WorkerSession& session, const LeaseReport& report);
-  void Rest(WorkerSession& session);
   bool TryGiveTask(WorkerSession& session, CallId call);
   bool WorkIsFree() const;
   void ServeParked(bool tick);
@@ -205,16 +182,6 @@ class CoordinatorCore {
   JobCounters CountersNow(const LedgerCounts& counts) const;
   LedgerCounts Counts() const;
   uint64_t BatchesDone(const LedgerCounts& counts) const;
-  Window Recently(int64_t now_ms) const;
-
-  // Sends a worker away; `Reply` is that of one of its calls.
-  template <class Reply>
-  static Reply LeaveReply(const Exit& exit) {
-    Reply reply;
-    reply.mutable_leave()->set_exit_code(exit.code);
-    reply.mutable_leave()->set_reason(exit.reason);
-    return reply;
-  }
 
   template <class T>
   void Emit(T effect) {
@@ -255,31 +222,12 @@ class CoordinatorCore {
   Generation generation_;
   PsTracker ps_;
 
-  int64_t ticked_ms_;            // when this coordinator last ran for sure
-  int64_t heard_all_at_ms_ = 0;  // after a stop: until then an end of a connection is no death
-  std::map<uint64_t, WorkerSession> sessions_;
-  Window window_, window_before_;               // under way, and the newest whole one
-  std::map<std::string, uint64_t> session_of_;  // by task
-  std::set<uint64_t> parked_;                   // sessions that are parked, or were
-  // Tasks that an end of the job would not reach: they have no session, but the cluster names them,
-  // or they asked to join. Once it has ended: that have not been told.
-  std::set<std::string> untold_;
-  std::map<std::string, std::string> boot_of_;                 // of the newest life of each task
-  std::map<std::string, std::set<uint64_t>> reports_counted_;  // the newest of that life
-  std::set<std::string> displaced_;                            // boot ids of the lives before
-  std::string stalls_said_;                                    // without numbers
-  std::optional<int64_t> counted_ms_;                          // when a worker last told of batches
-  int64_t refusals_since_ms_ = 0;
-  // Before the job is fixed: what each worker has found, by task; whose model or data cannot be
-  // opened; and who has come.
-  std::map<std::string, JobFacts> facts_;
-  std::set<std::string> unable_;
-  std::set<std::string> came_;
-  int64_t first_facts_ms_ = 0;
-  std::map<std::string, std::string> refused_;  // why the task may not take part, for people
-  uint64_t refusals_ = 0;                       // of joins, since then
-  std::string last_refusal_;                    // of them, if nobody has joined after it
-  uint64_t last_id_;  // of sessions and leases; no life of a coordinator has another's
+  int64_t ticked_ms_;  // when this coordinator last ran for sure
+  Sessions sessions_;
+  Throughput throughput_;
+  std::string stalls_said_;  // without numbers
+  Agreement agreement_;
+  Refusals refusals_;
 
   std::optional<SplitTable> table_;
   uint64_t epochs_closed_ = 0;

@@ -16,9 +16,7 @@ void CoordinatorCore::CountFailure(const std::string& task, const LeaseState& le
   batch.set_epoch(table_->epoch());
   batch.set_split(lease.split);
   batch.set_batch(lease.next);
-  const bool other = std::any_of(sessions_.begin(), sessions_.end(),
-                                 [&](const auto& item) { return item.second.task != task; });
-  ActOn(failures_.Add(batch, kind, task, other, message), lease.split,
+  ActOn(failures_.Add(batch, kind, task, sessions_.AnyOther(task), message), lease.split,
         kind == FailureKind::kNonFinite ? ExitCode::kDiverged : ExitCode::kFailed);
 }
 
@@ -44,7 +42,7 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
                                 const std::string& why) {
   WorkerDeath death{session.task, why, std::move(leases), now_ms_, {}, {}, {}};
   const LeaseState& first = death.leases.front();
-  for (const auto& [id, other] : sessions_) {
+  for (const auto& [id, other] : sessions_.all()) {
     if (other.joined_ms > first.granted_ms) continue;
     (table_->HasOtherThan(id, first.split) ? death.busy : death.idle).push_back(id);
   }
@@ -55,10 +53,7 @@ void CoordinatorCore::NoteDeath(const WorkerSession& session, std::vector<LeaseS
 // A death is counted as soon as somebody who was there before is heard a while after it.
 void CoordinatorCore::JudgeDeaths() {
   if (phase_ != Phase::kTraining || !table_.has_value()) return failures_.ForgetUnjudged();
-  const auto heard_ms = [&](uint64_t id) {
-    const auto it = sessions_.find(id);
-    return it == sessions_.end() ? std::nullopt : std::optional(it->second.last_seen_ms);
-  };
+  const auto heard_ms = [this](uint64_t id) { return sessions_.HeardMs(id); };
   for (const Failures::Judged& judged : failures_.JudgeDeaths(heard_ms)) {
     if (phase_ != Phase::kTraining) return;
     ActOn(judged.verdict, judged.split, ExitCode::kFailed);

@@ -14,11 +14,7 @@
 namespace paracord {
 namespace {
 
-constexpr size_t kSessionsMax = 100000;
 constexpr size_t kDeviceBytesMax = 64;
-constexpr uint64_t kRefusalsLogged = 10;  // in a second
-constexpr size_t kFactsMax = 16;          // of workers that disagree
-constexpr int64_t kOpeningTimes = 5;  // of agree_ms, where a worker has come and opens its files
 
 JoinReply WaitReply(std::string reason) {
   JoinReply reply;
@@ -44,19 +40,10 @@ absl::Status CheckIdentity(const JoinRequest& request) {
 
 }  // namespace
 
-// Whoever is refused may ask again as often as it likes.
 void CoordinatorCore::RefuseJoin(CallId call, ExitCode code, const std::string& reason,
                                  std::string logged) {
   Emit(AnswerJoin{call, LeaveReply<JoinReply>({static_cast<int>(code), Sendable(reason)})});
-  last_refusal_ = logged;
-  if (now_ms_ - refusals_since_ms_ >= 1000) {
-    if (refusals_ > kRefusalsLogged) {
-      Warn(absl::StrCat(refusals_ - kRefusalsLogged, " more joins were refused"));
-    }
-    refusals_since_ms_ = now_ms_;
-    refusals_ = 0;
-  }
-  if (++refusals_ <= kRefusalsLogged) Warn(std::move(logged));
+  refusals_.Log(std::move(logged), now_ms_);
 }
 
 void CoordinatorCore::Handle(const JoinEvent& event) {
@@ -69,7 +56,7 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     return Emit(AnswerJoin{event.call, std::move(reply)});
   }
   if (phase_ == Phase::kEnded) {
-    untold_.erase(request.task());
+    sessions_.Told(request.task());
     if (leaves_alone_) {
       return Emit(AnswerJoin{event.call, WaitReply("the coordinator is leaving")});
     }
@@ -86,38 +73,39 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
     return RefuseJoin(event.call, ExitCode::kConfiguration, std::string(known.message()),
                       absl::StrCat("a join is refused: ", known.message()));
   }
-  if (!request.error().empty()) {
-    return CannotTakePart(event);
-  }
-  if (displaced_.contains(request.boot_id())) {
+  if (!request.error().empty()) return CannotTakePart(event);
+  if (sessions_.Displaced(request.boot_id())) {
     return RefuseJoin(
         event.call, ExitCode::kInUse,
         absl::StrCat("another process has taken the place of ", request.task()),
         absl::StrCat("an earlier life of ", request.task(), " came back and is sent away"));
   }
-  if (untold_.size() < kSessionsMax) untold_.insert(request.task());
-  if (state_.run_id.empty() && came_.size() < kSessionsMax) came_.insert(request.task());
+  sessions_.Asked(request.task());
+  if (state_.run_id.empty()) agreement_.Came(request.task());
   // It may have the job of an earlier coordinator.
   if (!request.has_facts() || request.facts().job() != job_fingerprint_) {
     JoinReply reply;
     reply.set_job_json(state_.job_json);
     return Emit(AnswerJoin{event.call, std::move(reply)});
   }
-  if (!job_fixed_) {
-    if (state_.run_id.empty()) {
-      if (const auto why = FixJobIfAgreed(request); why.has_value()) {
-        return Emit(AnswerJoin{event.call, WaitReply(*why)});
-      }
+  if (job_fixed_) return TakeWithFacts(event);
+  if (state_.run_id.empty()) {
+    if (const auto why = FixJobIfAgreed(request); why.has_value()) {
+      return Emit(AnswerJoin{event.call, WaitReply(*why)});
     }
-    if (phase_ == Phase::kEnded) {
-      return Emit(
-          AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
-    }
-    return Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
   }
+  if (phase_ == Phase::kEnded) {
+    return Emit(AnswerJoin{event.call, LeaveReply<JoinReply>({exit_->code, "the job has ended"})});
+  }
+  Emit(AnswerJoin{event.call, WaitReply("the job is being created")});
+}
+
+// Opens a session for a worker whose facts are the job's.
+void CoordinatorCore::TakeWithFacts(const JoinEvent& event) {
+  const JoinRequest& request = event.request;
   if (const std::optional<std::string> why = FactsDiffer(request.facts()); why.has_value()) {
     const std::string reason = absl::StrCat(request.task(), " is refused: ", *why);
-    Remember(request.task(), *why);
+    refusals_.Remember(request.task(), *why);
     return RefuseJoin(event.call, ExitCode::kConfiguration, reason, reason);
   }
   if (state_.metric_names.empty()) {
@@ -128,93 +116,42 @@ void CoordinatorCore::Handle(const JoinEvent& event) {
   OpenSession(event.call, request);
 }
 
-// One worker may lack what the others have. That of all that the cluster names none can take part
-// means that the job itself is wrong.
 void CoordinatorCore::CannotTakePart(const JoinEvent& event) {
   const JoinRequest& request = event.request;
   const std::string error = OneLine(request.error(), kSendableBytesMax);
   const std::string why = absl::StrCat(request.task(), " cannot take part: ", error);
   RefuseJoin(event.call, ExitCode::kConfiguration, request.error(), why);
-  Remember(request.task(), "it cannot take part: " + error);
+  refusals_.Remember(request.task(), "it cannot take part: " + error);
   if (!state_.run_id.empty()) return;
-  facts_.erase(request.task());
-  if (unable_.size() < kSessionsMax) unable_.insert(request.task());
-  const bool all = std::ranges::all_of(options_.workers,
-                                       [&](const auto& task) { return unable_.contains(task); });
+  const bool all = agreement_.CannotTakePart(request.task());
   if (all) EndJob(ExitCode::kConfiguration, "failed", why);
 }
 
-void CoordinatorCore::Remember(const std::string& task, const std::string& refusal) {
-  constexpr size_t kShown = 100;
-  if (refused_.size() < kShown || refused_.contains(task)) refused_[task] = refusal;
-}
-
-// One worker's files may be others than the rest's, so two have to find the same; or, after a
-// while, most of those that have come. Says what is waited for if that is not so yet.
+// Returns what is waited for if the job is not fixed yet.
 std::optional<std::string> CoordinatorCore::FixJobIfAgreed(const JoinRequest& request) {
-  if (facts_.empty()) first_facts_ms_ = now_ms_;
-  facts_[request.task()] = request.facts();
-  unable_.erase(request.task());
-  std::map<std::string, size_t> found;  // how many, by what
-  for (const auto& [task, facts] : facts_) ++found[facts.SerializeAsString()];
-  const auto most = [&] {
-    return std::ranges::max_element(
-        facts_, {}, [&](const auto& item) { return found[item.second.SerializeAsString()]; });
-  };
-  const JobFacts& chosen = most()->second;  // the first task's among equals
-  const size_t agree = found[chosen.SerializeAsString()];
-  const int64_t waited_ms = now_ms_ - first_facts_ms_;
-  // A worker opens its files, or a third one has to say which of two is right.
-  const bool unsure = facts_.size() + unable_.size() < came_.size() || found.size() > 1;
-  const bool enough = agree >= 2 || facts_.size() >= kFactsMax || options_.workers.size() < 2 ||
-                      waited_ms >= options_.agree_ms * (unsure ? kOpeningTimes : 1);
-  if (!enough) {
-    return absl::StrCat("what ", facts_.begin()->first,
-                        " finds in the files waits for another worker that finds the same");
-  }
-  if (found.size() > 1) {
-    Warn(absl::StrCat("the workers do not find the same in the files: the job goes by what ", agree,
-                      " of ", facts_.size(), " find"));
-  }
-  const JobFacts fixed = chosen;
-  facts_.clear();
-  came_.clear();
-  FixJob(fixed);
+  Agreement::Outcome outcome = agreement_.Add(request.task(), request.facts(), now_ms_);
+  if (!outcome.facts.has_value()) return outcome.waits;
+  if (!outcome.differs.empty()) Warn(std::move(outcome.differs));
+  FixJob(*outcome.facts);
   return std::nullopt;
 }
 
 void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
-  // A task has one session. Its earlier life is over, which is no batch's fault; should it live, it
-  // must not take the place back, or the two would change places for ever.
-  const auto earlier = session_of_.find(request.task());
-  if (boot_of_.size() >= kSessionsMax) {
-    boot_of_.clear();
-    reports_counted_.clear();
+  // The earlier life of the task is over, which is no batch's fault.
+  const std::optional<uint64_t> earlier = sessions_.Of(request.task());
+  const bool other_life = sessions_.BeginLife(request.task(), request.boot_id());
+  if (earlier.has_value()) {
+    if (other_life) ++state_.counters.worker_recoveries;
+    EndSession(*earlier, "the same task joined again", false);
   }
-  if (displaced_.size() >= kSessionsMax) displaced_.clear();
-  std::string& boot_id = boot_of_[request.task()];
-  if (!boot_id.empty() && boot_id != request.boot_id()) {
-    displaced_.insert(boot_id);
-    if (earlier != session_of_.end()) ++state_.counters.worker_recoveries;
-  }
-  if (boot_id != request.boot_id()) reports_counted_.erase(request.task());
-  boot_id = request.boot_id();
-  if (earlier != session_of_.end()) {
-    EndSession(earlier->second, "the same task joined again", false);
-  }
-  if (sessions_.size() >= kSessionsMax) {
-    return Emit(AnswerJoin{call, WaitReply("there are too many workers")});
-  }
-  WorkerSession session;
-  session.id = ++last_id_;
-  session.task = request.task();
-  session.device = OneLine(request.device(), kDeviceBytesMax);
-  session.joined_ms = session.last_seen_ms = now_ms_;
+  const WorkerSession* const session =
+      sessions_.Open(request.task(), OneLine(request.device(), kDeviceBytesMax), now_ms_);
+  if (session == nullptr) return Emit(AnswerJoin{call, WaitReply("there are too many workers")});
   JoinReply reply;
   Session& opened = *reply.mutable_session();
   opened.set_claim(ClaimText(generation_.claimed(), options_.boot_id));
   opened.set_dir(options_.ShownDir());
-  opened.set_id(session.id);
+  opened.set_id(session->id);
   opened.set_run_id(state_.run_id);
   opened.set_generation(generation_.claimed());
   for (const Ps& ps : ps_.all()) {
@@ -224,12 +161,8 @@ void CoordinatorCore::OpenSession(CallId call, const JoinRequest& request) {
   }
   for (const PartitionSpec& partition : ps_.layout()) *opened.add_partitions() = partition;
   *opened.mutable_plan() = state_.plan;
-  untold_.erase(session.task);
-  last_refusal_.clear();
-  refused_.erase(session.task);
-  Info(absl::StrCat(session.task, " joined (", session.device, ")"));
-  session_of_[session.task] = session.id;
-  sessions_.emplace(session.id, std::move(session));
+  refusals_.Joined(session->task);
+  Info(absl::StrCat(session->task, " joined (", session->device, ")"));
   Emit(AnswerJoin{call, std::move(reply)});
 }
 

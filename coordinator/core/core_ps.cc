@@ -112,8 +112,9 @@ std::string CoordinatorCore::MissingTasks() const {
   std::vector<std::string> missing = ps_.Missing();
   if (!job_fixed_ || sessions_.empty()) {
     missing.push_back(absl::StrCat(
-        "a worker (", boot_of_.empty() ? "none has joined" : "none is left",
-        last_refusal_.empty() ? "" : absl::StrCat("; the last to come: ", last_refusal_), ")"));
+        "a worker (", sessions_.AnyCame() ? "none is left" : "none has joined",
+        refusals_.last().empty() ? "" : absl::StrCat("; the last to come: ", refusals_.last()),
+        ")"));
   }
   return absl::StrCat("missing ", absl::StrJoin(missing, ", "));
 }

@@ -15,8 +15,6 @@
 namespace paracord {
 namespace {
 
-constexpr int64_t kParkMs = 1000;    // a worker without a task asks again after this
-constexpr int64_t kBenchMs = 10000;  // no lease after three failures in a row
 constexpr uint32_t kBenchAfter = 3;
 constexpr int64_t kStragglerMs = 5000;        // a lease this old may be given to a second worker
 constexpr int64_t kUnscoredMs = 1000;         // no piece after one that could not be scored
@@ -24,42 +22,31 @@ constexpr int64_t kMisreportMs = 1000;        // no lease after a report that ca
 constexpr int64_t kStoppedMs = 10 * kTickMs;  // without a tick
 constexpr int64_t kSilentMs = 2000;           // of a ps, until it is said
 constexpr size_t kStallsMax = 8;              // said one by one
-constexpr int64_t kHearMs = 2000;             // after that, to hear everybody
 
 }  // namespace
 
 void CoordinatorCore::Handle(const WorkerHoldEvent& event) {
-  const auto it = sessions_.find(event.session);
-  if (it == sessions_.end()) {
-    WorkerHoldReply reply;
-    reply.set_rejoin("no such session");
-    return Emit(AnswerHold{event.call, reply});
-  }
-  if (it->second.hold.has_value()) {
-    Emit(AnswerHold{*it->second.hold, absl::CancelledError("held again")});
-  }
-  it->second.last_seen_ms = now_ms_;
+  WorkerSession* const session = sessions_.TakeHold(event, now_ms_);
+  if (session == nullptr) return;
   if (phase_ == Phase::kEnded && !leaves_alone_) {
-    untold_.erase(it->second.task);
+    sessions_.Told(session->task);
     return Emit(AnswerHold{event.call, LeaveReply<WorkerHoldReply>(*exit_)});
   }
-  it->second.hold = event.call;
+  session->hold = event.call;
 }
 
 void CoordinatorCore::Handle(const WorkerHoldLostEvent& event) {
-  const auto it = sessions_.find(event.session);
-  if (it == sessions_.end() || it->second.hold != event.call) return;  // an older hold of it
-  it->second.hold.reset();
-  EndSession(event.session, "its connection broke", now_ms_ >= heard_all_at_ms_);
+  if (!sessions_.LoseHold(event)) return;
+  EndSession(event.session, "its connection broke", sessions_.BreaksAreDeaths(now_ms_));
 }
 
 void CoordinatorCore::Handle(const WorkEvent& event) {
   const WorkRequest& request = event.request;
-  const auto it = sessions_.find(request.session());
-  WorkReply reply;
-  // Only this coordinator leaves: the workers stay for the next one.
+  // If only this coordinator leaves, the workers stay for the next one.
   const bool ended = phase_ == Phase::kEnded && !leaves_alone_;
-  if (it == sessions_.end()) {
+  WorkerSession* const session = sessions_.Find(request.session());
+  if (session == nullptr) {
+    WorkReply reply;
     if (ended) {
       reply = LeaveReply<WorkReply>({exit_->code, "the job has ended"});
     } else {
@@ -67,10 +54,15 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     }
     return Emit(AnswerWork{event.call, std::move(reply)});
   }
-  WorkerSession& session = it->second;
+  TakeReports(*session, request);
+  AnswerWorker(*session, event);
+}
+
+// Takes what a worker tells beside its wish for a task.
+void CoordinatorCore::TakeReports(WorkerSession& session, const WorkRequest& request) {
   session.last_seen_ms = now_ms_;
   session.waits_for = OneLine(request.waits_for(), kSendableBytesMax);
-  if (IsNewReport(session, request.report())) CountReport(session, request);
+  if (sessions_.IsNewReport(session, request.report())) CountReport(session, request);
   if (session.parked.has_value()) {  // it asked again before it was answered
     Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), WorkReply()});
   }
@@ -81,25 +73,26 @@ void CoordinatorCore::Handle(const WorkEvent& event) {
     SaveJobState();
   }
   CheckRejected();
+}
+
+void CoordinatorCore::AnswerWorker(WorkerSession& session, const WorkEvent& event) {
+  const WorkRequest& request = event.request;
   if (phase_ == Phase::kEnded && !leaves_alone_) {
-    untold_.erase(session.task);
+    sessions_.Told(session.task);
     return Emit(AnswerWork{event.call, LeaveReply<WorkReply>(*exit_)});
   }
   if (request.leaving()) {
     const uint64_t id = session.id;
-    Emit(AnswerWork{event.call, std::move(reply)});
+    Emit(AnswerWork{event.call, WorkReply()});
     return EndSession(id, "it leaves", false);
   }
   if (phase_ == Phase::kEnded) {  // it hears of nothing until its connection breaks
     session.parked = event.call;
     return;
   }
-  if (!request.want_task()) return Emit(AnswerWork{event.call, std::move(reply)});
+  if (!request.want_task()) return Emit(AnswerWork{event.call, WorkReply()});
   if (!MUTANT("lost_grant_is_kept")) FreeLostGrants(request);
-  if (TryGiveTask(session, event.call)) return;
-  session.parked = event.call;
-  session.parked_ms = now_ms_;
-  parked_.insert(session.id);
+  if (!TryGiveTask(session, event.call)) sessions_.Park(session, event.call, now_ms_);
 }
 
 void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& report) {
@@ -114,28 +107,11 @@ void CoordinatorCore::TakeScore(WorkerSession& session, const EvaluationReport& 
   }
 }
 
-// False for one that was counted, and is said again because its answer was lost.
-bool CoordinatorCore::IsNewReport(const WorkerSession& session, uint64_t number) {
-  constexpr size_t kRemembered = 32;  // a worker has a few under way at most
-  if (number == 0) return true;
-  std::set<uint64_t>& counted = reports_counted_[session.task];
-  if (!counted.insert(number).second) {
-    PROBE("coordinator.report.repeated");
-    return false;
-  }
-  if (counted.size() > kRemembered) counted.erase(counted.begin());
-  return true;
-}
-
 void CoordinatorCore::CountReport(WorkerSession& session, const WorkRequest& request) {
-  if (request.computed() > 0) counted_ms_ = now_ms_;
+  throughput_.Count(request, now_ms_);
   session.computed += request.computed();
   session.samples += request.samples();
   session.staleness_sum += request.staleness_sum();
-  window_.computed += request.computed();
-  window_.samples += request.samples();
-  window_.staleness_sum += request.staleness_sum();
-  window_.loss_sum += request.loss_sum();
   state_.counters.computed += request.computed();
   state_.counters.duplicates += request.duplicates();
   if (request.samples() > 0 && state_.counters.first_step_ms < 0) {
@@ -200,27 +176,10 @@ void CoordinatorCore::HandleLeaseReport(WorkerSession& session, const LeaseRepor
     default:  // unreachable ps, stale fence, drained: nothing is wrong with the batch
       break;
   }
-  if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.size() > 1) {
-    Rest(session);
+  if (failed && ++session.failures_in_a_row >= kBenchAfter && sessions_.all().size() > 1) {
+    sessions_.Rest(session, now_ms_);
   }
   if (report.problem() == PROBLEM_UNREACHABLE) session.benched_until_ms = now_ms_ + 200;
-}
-
-// So that others, who may do better, have the leases: where nobody is left all go on, for it is no
-// worker's fault.
-void CoordinatorCore::Rest(WorkerSession& session) {
-  session.benched_until_ms = now_ms_ + kBenchMs;
-  const bool all = std::all_of(sessions_.begin(), sessions_.end(), [&](const auto& item) {
-    return item.second.benched_until_ms > now_ms_;
-  });
-  if (all) {
-    PROBE("coordinator.rest.nobody");
-    for (auto& [id, other] : sessions_) other.benched_until_ms = now_ms_;
-  } else {
-    Warn(absl::StrCat(session.task, " failed ", session.failures_in_a_row,
-                      " times in a row and gets no lease for ", kBenchMs / 1000, " s"));
-  }
-  session.failures_in_a_row = 0;
 }
 
 // Answers `call` if there is something to do for this worker.
@@ -229,15 +188,15 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   if (ending_.has_value() && phase_ != Phase::kFinishing) return false;
   WorkReply reply;
   if (phase_ == Phase::kEvaluating) {
-    std::optional<EvaluationLease> lease = evaluations_.Grant(last_id_ + 1, session.id);
+    std::optional<EvaluationLease> lease = evaluations_.Grant(sessions_.next_id(), session.id);
     if (!lease.has_value()) return false;
     *reply.mutable_evaluation() = *std::move(lease);
   } else if (phase_ == Phase::kTraining && table_.has_value()) {
     const std::set<uint64_t> withheld =
-        failures_.Withheld(table_->epoch(), session.task, sessions_.size() > 1, now_ms_);
-    std::optional<Lease> lease = table_->Grant(last_id_ + 1, session.id, now_ms_, withheld);
+        failures_.Withheld(table_->epoch(), session.task, sessions_.all().size() > 1, now_ms_);
+    std::optional<Lease> lease = table_->Grant(sessions_.next_id(), session.id, now_ms_, withheld);
     if (!lease.has_value()) {
-      lease = table_->GrantAgain(last_id_ + 1, session.id, now_ms_, kStragglerMs, withheld);
+      lease = table_->GrantAgain(sessions_.next_id(), session.id, now_ms_, kStragglerMs, withheld);
       if (lease.has_value()) PROBE("coordinator.lease.straggler");
     }
     if (!lease.has_value()) return false;
@@ -248,7 +207,7 @@ bool CoordinatorCore::TryGiveTask(WorkerSession& session, CallId call) {
   } else {
     return false;
   }
-  ++last_id_;
+  sessions_.TakeId();
   Emit(AnswerWork{call, std::move(reply)});
   return true;
 }
@@ -266,23 +225,10 @@ void CoordinatorCore::ServeParked(bool tick) {
       (table_->AllDone() || ps_.LedgersDue(now_ms_))) {
     ReadLedgers();
   }
-  for (auto it = parked_.begin(); it != parked_.end() && (tick || WorkIsFree());) {
-    const auto found = sessions_.find(*it);
-    if (found == sessions_.end() || !found->second.parked.has_value()) {
-      it = parked_.erase(it);
-      continue;
-    }
-    WorkerSession& session = found->second;
-    if (TryGiveTask(session, *session.parked)) {
-      session.parked.reset();
-    } else if (now_ms_ - session.parked_ms >= kParkMs) {
-      WorkReply reply;
-      reply.set_wait(session.benched_until_ms > now_ms_ ? "failed too often; resting"
-                                                        : WaitReason());
-      Emit(AnswerWork{*std::exchange(session.parked, std::nullopt), std::move(reply)});
-    }
-    it = session.parked.has_value() ? std::next(it) : parked_.erase(it);
-  }
+  sessions_.ServeParked(
+      now_ms_, [&] { return tick || WorkIsFree(); },
+      [this](WorkerSession& session, CallId call) { return TryGiveTask(session, call); },
+      [this] { return WaitReason(); });
 }
 
 // This coordinator did not run: its process was stopped, or its machine, or the loop was busy. It
@@ -292,52 +238,32 @@ void CoordinatorCore::NoticeStop() {
   if (stopped_ms < kStoppedMs) return;
   PROBE("coordinator.stopped");
   ticked_ms_ = now_ms_;
-  heard_all_at_ms_ = now_ms_ + kHearMs;
-  for (auto& [id, session] : sessions_) {
-    session.last_seen_ms = std::min(now_ms_, session.last_seen_ms + stopped_ms);
-  }
+  sessions_.Forgive(stopped_ms, now_ms_);
   ps_.Forgive(stopped_ms, now_ms_);
   forms_since_ms_ += stopped_ms;
 }
 
 void CoordinatorCore::DriveSessions() {
-  std::vector<uint64_t> silent;
-  for (const auto& [id, session] : sessions_) {
-    if (now_ms_ - session.last_seen_ms > job_.timeouts.worker_ms) silent.push_back(id);
-  }
-  for (const uint64_t id : silent) {
-    EndSession(id, absl::StrCat("it was silent for ", job_.timeouts.worker_ms, " ms"), true);
+  const int64_t silent_ms = job_.timeouts.worker_ms;
+  for (const uint64_t id : sessions_.Silent(now_ms_, silent_ms)) {
+    EndSession(id, absl::StrCat("it was silent for ", silent_ms, " ms"), true);
   }
 }
 
 void CoordinatorCore::EndSession(uint64_t id, const std::string& why, bool died) {
-  const auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
-  const WorkerSession session = std::move(it->second);
-  sessions_.erase(it);
-  session_of_.erase(session.task);
-  if (phase_ != Phase::kEnded) Info(absl::StrCat(session.task, " left: ", why));
-  if (session.hold.has_value()) {
-    WorkerHoldReply reply;
-    reply.set_rejoin(why);
-    Emit(AnswerHold{*session.hold, reply});
-  }
-  if (session.parked.has_value()) {
-    WorkReply reply;
-    reply.set_rejoin(why);
-    Emit(AnswerWork{*session.parked, reply});
-  }
+  const std::optional<WorkerSession> session = sessions_.Close(id, why, phase_ != Phase::kEnded);
+  if (!session.has_value()) return;
   if (died) ++state_.counters.worker_recoveries;
   evaluations_.EndSession(id);
   if (!table_.has_value()) return;
   std::vector<LeaseState> leases = table_->EndSession(id);
   for (const LeaseState& lease : leases) abandoned_.insert(lease.split);
-  if (!died || leases.empty() || phase_ != Phase::kTraining || !ps_.AllAre(PsStage::kReady)) return;
-  NoteDeath(session, std::move(leases), why);
+  if (!died || leases.empty() || phase_ != Phase::kTraining) return;
+  if (ps_.AllAre(PsStage::kReady)) NoteDeath(*session, std::move(leases), why);
 }
 
 void CoordinatorCore::EndAllSessions(const std::string& why) {
-  while (!sessions_.empty()) EndSession(sessions_.begin()->first, why, false);
+  while (!sessions_.empty()) EndSession(sessions_.all().begin()->first, why, false);
 }
 
 // Who waits for whom and why, in one line.
@@ -378,7 +304,7 @@ std::string CoordinatorCore::Stalls(int64_t now_ms) const {
         i, ps.address, static_cast<double>(silent_ms) / 1000, job_.timeouts.ps_ms));
   }
   size_t more = 0;
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : sessions_.all()) {
     if (session.waits_for.empty()) continue;
     if (stalls.size() >= kStallsMax) {
       ++more;

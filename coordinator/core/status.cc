@@ -107,7 +107,7 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   if (!evaluations_.results().empty()) {
     metrics["test"] = evaluations_.results().back().metrics;
   }
-  const Window recently = Recently(now_ms_);
+  const Throughput::Window recently = throughput_.Recently(now_ms_);
   if (recently.computed > 0) metrics["train"] = {{"loss", recently.loss()}};
   json summary = {
       {"status", status},
@@ -150,30 +150,16 @@ std::string CoordinatorCore::SummaryText(const std::string& status,
   return TextOf(summary, 2) + "\n";
 }
 
-// The window under way and the one before it.
-CoordinatorCore::Window CoordinatorCore::Recently(int64_t now_ms) const {
-  Window sum = window_;
-  if (phase_ == Phase::kTraining) sum.length_ms = now_ms - window_.since_ms;
-  sum.length_ms += window_before_.length_ms;
-  sum.computed += window_before_.computed;
-  sum.samples += window_before_.samples;
-  sum.staleness_sum += window_before_.staleness_sum;
-  sum.loss_sum += window_before_.loss_sum;
-  return sum;
-}
-
 Chart CoordinatorCore::TrainingChart(int64_t now_ms) const {
   Chart chart{static_cast<int64_t>(BatchesDone(Counts())), {}};
-  const Window recently = Recently(now_ms);
+  const Throughput::Window recently = throughput_.Recently(now_ms);
   if (recently.computed > 0) {
-    chart.values = {{"train/loss", recently.loss()},
-                    {"cluster/staleness", static_cast<double>(recently.staleness_sum) /
-                                              static_cast<double>(recently.computed)}};
+    chart.values = {{"train/loss", recently.loss()}, {"cluster/staleness", recently.staleness()}};
   }
   chart.values.emplace_back(
       "cluster/samples_per_second",
       Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms)));
-  chart.values.emplace_back("cluster/workers", static_cast<double>(sessions_.size()));
+  chart.values.emplace_back("cluster/workers", static_cast<double>(sessions_.all().size()));
   return chart;
 }
 
@@ -212,9 +198,9 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
     ps_list.push_back(std::move(entry));
   }
-  const Window recently = Recently(now_ms);
+  const Throughput::Window recently = throughput_.Recently(now_ms);
   json workers = json::array();
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : sessions_.all()) {
     const uint64_t leases = table_.has_value() ? table_->LeasesOf(id) : 0;
     const double samples_per_second =
         Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
@@ -229,33 +215,34 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
                        {"resting", session.benched_until_ms > now_ms}});
     if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
   }
-  json status = {{"job", job_.name},
-                 {"run_id", state_.run_id},
-                 {"phase", PhaseName(phase_)},
-                 {"generation", generation_.claimed()},
-                 {"coordinator", options_.boot_id},
-                 {"dir", options_.ShownDir()},
-                 {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
-                 {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
-                 {"batches", counts.batches},
-                 {"batches_done", BatchesDone(counts)},
-                 {"applied_min", counts.applied_min},
-                 {"applied_max", counts.applied_max},
-                 {"rejected", counts.rejected},
-                 {"healthy", counts.healthy},
-                 {"loss", recently.computed > 0 ? json(recently.loss()) : json()},
-                 {"samples_per_second",
-                  Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
-                 {"last_batch_seconds",
-                  counted_ms_.has_value() ? json(Seconds(now_ms - *counted_ms_)) : json()},
-                 {"wall_seconds", Seconds(counters.wall_ms)},
-                 {"up_seconds", Seconds(now_ms - started_ms_)},
-                 {"ps", ps_list},
-                 {"workers", workers},
-                 {"recoveries",
-                  {{"worker", counters.worker_recoveries},
-                   {"ps", counters.ps_recoveries},
-                   {"coordinator", counters.coordinator_recoveries}}}};
+  const std::optional<int64_t> counted_ms = throughput_.counted_ms();
+  json status = {
+      {"job", job_.name},
+      {"run_id", state_.run_id},
+      {"phase", PhaseName(phase_)},
+      {"generation", generation_.claimed()},
+      {"coordinator", options_.boot_id},
+      {"dir", options_.ShownDir()},
+      {"epoch", epochs_closed_ + (table_.has_value() ? 1 : 0)},
+      {"epochs", job_fixed_ ? TotalEpochs() : job_.epochs},
+      {"batches", counts.batches},
+      {"batches_done", BatchesDone(counts)},
+      {"applied_min", counts.applied_min},
+      {"applied_max", counts.applied_max},
+      {"rejected", counts.rejected},
+      {"healthy", counts.healthy},
+      {"loss", recently.computed > 0 ? json(recently.loss()) : json()},
+      {"samples_per_second",
+       Ratio(static_cast<double>(recently.samples), Seconds(recently.length_ms))},
+      {"last_batch_seconds", counted_ms.has_value() ? json(Seconds(now_ms - *counted_ms)) : json()},
+      {"wall_seconds", Seconds(counters.wall_ms)},
+      {"up_seconds", Seconds(now_ms - started_ms_)},
+      {"ps", ps_list},
+      {"workers", workers},
+      {"recoveries",
+       {{"worker", counters.worker_recoveries},
+        {"ps", counters.ps_recoveries},
+        {"coordinator", counters.coordinator_recoveries}}}};
   const Manifest* const usable = checkpoints_.Usable();
   status["checkpoint"] = {
       {"last", usable == nullptr ? json() : json(usable->name.ToString())},
@@ -274,7 +261,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
     if (!generation_.problem().empty()) waiting = generation_.problem();
   }
   if (!waiting.empty()) status["waiting"] = waiting;
-  if (!refused_.empty()) status["refused"] = refused_;
+  if (!refusals_.by_task().empty()) status["refused"] = refusals_.by_task();
   if (!failures_.last().empty()) status["last_failure"] = failures_.last();
   return TextOf(status);
 }

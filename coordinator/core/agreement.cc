@@ -1,0 +1,63 @@
+#include "coordinator/core/agreement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/sessions.h"
+
+namespace paracord {
+namespace {
+
+constexpr size_t kFactsMax = 16;      // of workers that disagree
+constexpr int64_t kOpeningTimes = 5;  // of agree_ms, where a worker has come and opens its files
+
+}  // namespace
+
+Agreement::Agreement(std::vector<std::string> named, int64_t agree_ms)
+    : named_(std::move(named)), agree_ms_(agree_ms) {}
+
+void Agreement::Came(const std::string& task) {
+  if (came_.size() < kSessionsMax) came_.insert(task);
+}
+
+bool Agreement::CannotTakePart(const std::string& task) {
+  facts_.erase(task);
+  if (unable_.size() < kSessionsMax) unable_.insert(task);
+  return std::ranges::all_of(named_, [&](const auto& other) { return unable_.contains(other); });
+}
+
+Agreement::Outcome Agreement::Add(const std::string& task, const JobFacts& facts, int64_t now_ms) {
+  if (facts_.empty()) first_ms_ = now_ms;
+  facts_[task] = facts;
+  unable_.erase(task);
+  std::map<std::string, size_t> found;  // how many, by what
+  for (const auto& [other, theirs] : facts_) ++found[theirs.SerializeAsString()];
+  // The first task's are chosen among equals.
+  const JobFacts& chosen = std::ranges::max_element(facts_, {}, [&](const auto& item) {
+                             return found[item.second.SerializeAsString()];
+                           })->second;
+  const size_t agree = found[chosen.SerializeAsString()];
+  // A worker opens its files, or a third one has to say which of two is right.
+  const bool unsure = facts_.size() + unable_.size() < came_.size() || found.size() > 1;
+  const bool enough = agree >= 2 || facts_.size() >= kFactsMax || named_.size() < 2 ||
+                      now_ms - first_ms_ >= agree_ms_ * (unsure ? kOpeningTimes : 1);
+  Outcome outcome;
+  if (!enough) {
+    outcome.waits =
+        absl::StrCat("what ", facts_.begin()->first,
+                     " finds in the files waits for another worker that finds the same");
+    return outcome;
+  }
+  if (found.size() > 1) {
+    outcome.differs =
+        absl::StrCat("the workers do not find the same in the files: the job goes by what ", agree,
+                     " of ", facts_.size(), " find");
+  }
+  outcome.facts = chosen;
+  facts_.clear();
+  came_.clear();
+  return outcome;
+}
+
+}  // namespace paracord

@@ -1,0 +1,48 @@
+// Before a new job is fixed: what each worker has found in the model and the data, and when that is
+// enough to go by. One worker's files may be others than the rest's, so two have to find the same;
+// or, after a while, what most of those find that have come. Owned by the core until the job is
+// fixed.
+//
+// Invariant: a worker counts by what it said last, with what it found or as one that cannot take
+// part.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+class Agreement {
+ public:
+  // `named` are the workers that the cluster names; `agree_ms` is how long one waits for another.
+  Agreement(std::vector<std::string> named, int64_t agree_ms);
+
+  // A worker asks to join, with facts or without.
+  void Came(const std::string& task);
+  // A worker can open its model or its data not at all. True if that is so of all that the cluster
+  // names, which means that the job itself is wrong.
+  bool CannotTakePart(const std::string& task);
+
+  struct Outcome {
+    std::optional<JobFacts> facts;  // the job is to be fixed by these
+    std::string waits;              // what is waited for, if it is not
+    std::string differs;            // for people, if not all have found the same
+  };
+  Outcome Add(const std::string& task, const JobFacts& facts, int64_t now_ms);
+
+ private:
+  const std::vector<std::string> named_;
+  const int64_t agree_ms_;
+  std::map<std::string, JobFacts> facts_;  // by task
+  std::set<std::string> unable_;           // whose model or data cannot be opened
+  std::set<std::string> came_;
+  int64_t first_ms_ = 0;  // when the first facts came
+};
+
+}  // namespace paracord

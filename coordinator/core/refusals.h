@@ -1,0 +1,36 @@
+// Workers that may not take part, and why, for people: by task, and the newest. Whoever is refused
+// may ask again as often as it likes, so only some refusals of a second are logged. Owned by the
+// core.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "coordinator/core/effects.h"
+
+namespace paracord {
+
+class Refusals {
+ public:
+  explicit Refusals(Effects& effects) : effects_(effects) {}
+
+  // Logs a refusal, unless there are too many.
+  void Log(std::string line, int64_t now_ms);
+  // Remembers why a task may not take part, until it joins.
+  void Remember(const std::string& task, const std::string& why);
+  void Joined(const std::string& task);
+
+  const std::map<std::string, std::string>& by_task() const { return by_task_; }
+  // The newest refusal if nobody has joined after it; else empty.
+  const std::string& last() const { return last_; }
+
+ private:
+  Effects& effects_;
+  std::map<std::string, std::string> by_task_;
+  std::string last_;
+  int64_t since_ms_ = 0;
+  uint64_t count_ = 0;  // since then
+};
+
+}  // namespace paracord

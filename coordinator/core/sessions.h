@@ -1,0 +1,132 @@
+// The sessions of workers: who is here, which of their calls wait for an answer, who rests, and
+// whom an end of the job would not reach. A task has one session; a worker that joins under a task
+// takes the place of the life before it, which must not take it back, or the two would change
+// places for ever. Owned by the core, which opens a session when a worker may take part, gives
+// parked workers something to do, and frees the leases of a session that is over.
+//
+// Invariants: ids are never used again, by any life of a coordinator, and leases draw theirs from
+// here too. A call that is parked or held is answered once, by the next of its kind, by a task or
+// by the end of its session. Somebody is untold who has no session to hear an end from, but is
+// named by the cluster or has asked to join.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/effects.h"
+#include "coordinator/core/events.h"
+
+namespace paracord {
+
+inline constexpr size_t kSessionsMax = 100000;  // and of whatever else is kept for each task
+
+struct WorkerSession {
+  uint64_t id = 0;
+  std::string task;
+  std::string device;
+  int64_t last_seen_ms = 0;
+  int64_t joined_ms = 0;
+  std::optional<CallId> hold;    // a call that hears of the end
+  std::optional<CallId> parked;  // a Work call that waits for a task
+  int64_t parked_ms = 0;
+  uint32_t failures_in_a_row = 0;
+  bool misreports = false;       // it reported batches that are not there
+  int64_t benched_until_ms = 0;  // it gets nothing to do before
+  std::string waits_for;         // as it said last
+  uint64_t computed = 0;
+  uint64_t samples = 0;
+  uint64_t staleness_sum = 0;
+};
+
+class Sessions {
+ public:
+  // `named` are the tasks that the cluster names. The first id is after `last_id`.
+  Sessions(uint64_t last_id, const std::vector<std::string>& named, Effects& effects);
+
+  const std::map<uint64_t, WorkerSession>& all() const { return sessions_; }
+  bool empty() const { return sessions_.empty(); }
+  // Null if it is over.
+  WorkerSession* Find(uint64_t id);
+  // Whether a session of another task than this one is open.
+  bool AnyOther(const std::string& task) const;
+  // Whether any worker has joined this coordinator.
+  bool AnyCame() const { return !boot_of_.empty(); }
+  // When the session was last heard; nullopt if it is over.
+  std::optional<int64_t> HeardMs(uint64_t id) const;
+
+  // The id of the next session or lease, and that it is taken.
+  uint64_t next_id() const { return last_id_ + 1; }
+  void TakeId() { ++last_id_; }
+
+  // Whether a process with this boot id had to give its place to a newer one.
+  bool Displaced(const std::string& boot_id) const { return displaced_.contains(boot_id); }
+  // The open session of a task; nullopt if there is none.
+  std::optional<uint64_t> Of(const std::string& task) const;
+  // A process takes the place of `task`. True if another life had it.
+  bool BeginLife(const std::string& task, const std::string& boot_id);
+  // Opens a session of a task that has none; null if there are too many.
+  const WorkerSession* Open(const std::string& task, std::string device, int64_t now_ms);
+  // Ends a session and answers its calls; `why` is logged if `logged`. Nothing if it is over.
+  std::optional<WorkerSession> Close(uint64_t id, const std::string& why, bool logged);
+
+  // A worker's hold comes; the one before it is answered. Null, and answered, if it has no session.
+  WorkerSession* TakeHold(const WorkerHoldEvent& event, int64_t now_ms);
+  // True if that was the newest hold of a session, which is over: its connection broke.
+  bool LoseHold(const WorkerHoldLostEvent& event);
+  // False for a report that was counted, and is said again because its answer was lost.
+  bool IsNewReport(const WorkerSession& session, uint64_t number);
+
+  void Park(WorkerSession& session, CallId call, int64_t now_ms);
+  // Gives parked sessions something to do by `give`, which answers the call if it returns true, as
+  // long as `look` says that there may be something. Who has waited for too long is told `why`.
+  void ServeParked(int64_t now_ms, const std::function<bool()>& look,
+                   const std::function<bool(WorkerSession&, CallId)>& give,
+                   const std::function<std::string()>& why);
+  // A session that failed in a row rests, so that others, who may do better, have the leases.
+  // Where nobody is left all go on, for it is no worker's fault.
+  void Rest(WorkerSession& session, int64_t now_ms);
+
+  // Sessions that were silent for longer than `silent_ms`.
+  std::vector<uint64_t> Silent(int64_t now_ms, int64_t silent_ms) const;
+  // This coordinator did not run for so long, and could hear nobody. For a while connections break
+  // from its own silence.
+  void Forgive(int64_t stopped_ms, int64_t now_ms);
+  bool BreaksAreDeaths(int64_t now_ms) const { return now_ms >= heard_all_at_ms_; }
+
+  // A worker asks to join, or has been told of the end.
+  void Asked(const std::string& task);
+  void Told(const std::string& task) { untold_.erase(task); }
+  bool AllTold() const { return untold_.empty(); }
+  // Tells all sessions to leave that have a call to answer.
+  void TellAll(const Exit& exit);
+  // Nobody needs to be told: only this coordinator leaves.
+  void TellNobody() { untold_.clear(); }
+
+ private:
+  Effects& effects_;
+  uint64_t last_id_;
+  std::map<uint64_t, WorkerSession> sessions_;
+  std::map<std::string, uint64_t> session_of_;                 // by task
+  std::set<uint64_t> parked_;                                  // that are parked, or were
+  std::map<std::string, std::string> boot_of_;                 // of the newest life of each task
+  std::map<std::string, std::set<uint64_t>> reports_counted_;  // the newest of that life
+  std::set<std::string> displaced_;                            // boot ids of the lives before
+  std::set<std::string> untold_;                               // tasks
+  int64_t heard_all_at_ms_ = 0;                                // after a stop
+};
+
+// Sends a worker away; `Reply` is that of one of its calls.
+template <class Reply>
+Reply LeaveReply(const Exit& exit) {
+  Reply reply;
+  reply.mutable_leave()->set_exit_code(exit.code);
+  reply.mutable_leave()->set_reason(exit.reason);
+  return reply;
+}
+
+}  // namespace paracord

@@ -1,0 +1,45 @@
+#include "coordinator/core/throughput.h"
+
+namespace paracord {
+namespace {
+
+constexpr int64_t kWindowMs = 2000;
+
+}  // namespace
+
+void Throughput::Start(int64_t now_ms) {
+  running_ = true;
+  window_.since_ms = now_ms - window_.length_ms;
+}
+
+void Throughput::Stop(int64_t now_ms) {
+  running_ = false;
+  window_.length_ms = now_ms - window_.since_ms;
+}
+
+void Throughput::Tick(int64_t now_ms) {
+  if (!running_ || now_ms - window_.since_ms < kWindowMs || window_.computed == 0) return;
+  before_ = std::exchange(window_, Window{.since_ms = now_ms});
+  before_.length_ms = now_ms - before_.since_ms;
+}
+
+void Throughput::Count(const WorkRequest& report, int64_t now_ms) {
+  if (report.computed() > 0) counted_ms_ = now_ms;
+  window_.computed += report.computed();
+  window_.samples += report.samples();
+  window_.staleness_sum += report.staleness_sum();
+  window_.loss_sum += report.loss_sum();
+}
+
+Throughput::Window Throughput::Recently(int64_t now_ms) const {
+  Window sum = window_;
+  if (running_) sum.length_ms = now_ms - window_.since_ms;
+  sum.length_ms += before_.length_ms;
+  sum.computed += before_.computed;
+  sum.samples += before_.samples;
+  sum.staleness_sum += before_.staleness_sum;
+  sum.loss_sum += before_.loss_sum;
+  return sum;
+}
+
+}  // namespace paracord

@@ -1,0 +1,48 @@
+// How fast workers compute, over the recent past: the window under way and the one before it. Only
+// time in which the job trains counts. Owned by the core.
+//
+// Invariant: the length of the windows grows only between Start and Stop. A window in which nothing
+// was computed goes on, so that the rate falls while the last loss stays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "proto/paracord.pb.h"
+
+namespace paracord {
+
+class Throughput {
+ public:
+  // The work of all workers in a stretch of time.
+  struct Window {
+    int64_t since_ms = 0, length_ms = 0;
+    uint64_t computed = 0, samples = 0, staleness_sum = 0;
+    double loss_sum = 0;
+    double loss() const { return loss_sum / static_cast<double>(computed); }
+    double staleness() const {
+      return static_cast<double>(staleness_sum) / static_cast<double>(computed);
+    }
+  };
+
+  // Training begins or goes on; it stops.
+  void Start(int64_t now_ms);
+  void Stop(int64_t now_ms);
+  // Called at ticks: ends the window under way when it is long enough.
+  void Tick(int64_t now_ms);
+  // Counts what a worker reports for the first time.
+  void Count(const WorkRequest& report, int64_t now_ms);
+
+  // Both windows together; the rates of one in which nothing was computed mean nothing.
+  Window Recently(int64_t now_ms) const;
+  // When a worker last told of batches.
+  std::optional<int64_t> counted_ms() const { return counted_ms_; }
+
+ private:
+  Window window_, before_;  // under way, and the newest whole one
+  bool running_ = false;
+  std::optional<int64_t> counted_ms_;
+};
+
+}  // namespace paracord
