@@ -40,8 +40,8 @@ absl::StatusOr<bool> HasManifest(Files& files, const std::string& checkpoints,
   return false;
 }
 
-// Of a round in an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A manifest
-// that comes before the mark is a checkpoint's, and one that comes after it is not.
+// Removes a round from an object store: "round-g3-r17", whose checkpoint is "step-...-g3-r17". A
+// manifest that comes before the mark is a checkpoint's, and one that comes after it is not.
 void RemoveRound(Files& files, const std::string& checkpoints, const std::string& round) {
   const std::string parts = checkpoints + "/" + round;
   const absl::StatusOr<std::vector<std::string>> inside = files.List(parts);
@@ -67,7 +67,7 @@ void RemoveRound(Files& files, const std::string& checkpoints, const std::string
   (void)files.AbandonUnfinished(parts);
 }
 
-// Of a checkpoint or a round in an object store; "" elsewhere.
+// Names the round of a checkpoint or a round in an object store; "" elsewhere.
 std::string RoundOf(const std::string& checkpoints, const std::string& name) {
   if (SchemeOf(checkpoints).empty()) return "";
   const std::string parts = PartsDirectory(checkpoints + "/" + name);

@@ -1,4 +1,4 @@
-// What dead coordinators have left half done below DIR/checkpoints: directories of rounds that were
+// Dead coordinators leave things half done below DIR/checkpoints: directories of rounds that were
 // never committed, and of checkpoints without a manifest. Blocking, for the executor's thread.
 //
 // Whoever calls it has claimed `generation`; only older generations are touched. Their coordinators
@@ -16,11 +16,11 @@
 
 namespace paracord {
 
-// What is being removed, and then the name that it had.
+// The name of a directory that is being removed begins with this; the name that it had follows.
 inline constexpr char kLeftoverPrefix[] = "leftover-";
 
-// Of a round of our own whose commit has failed for good: what stands under the checkpoint's name,
-// unless it has a manifest after all. No ps writes there any more.
+// Removes what stands under the name of a checkpoint whose commit, which was our own, has failed
+// for good, unless it has a manifest after all. No ps writes there any more.
 void RemoveUncommitted(Files& files, const std::string& checkpoints, const std::string& name);
 
 // A checkpoint that others replace, or the directory of a round of our own that has failed.

@@ -21,7 +21,7 @@
 
 namespace paracord {
 
-// What can be said of a batch that failed.
+// A batch fails in one of these ways.
 enum class FailureKind { kData, kNonFinite, kShape };
 
 // Who outlived a worker that died while it computed a batch. The death says something of the batch
@@ -46,9 +46,9 @@ class BatchFailures {
   Verdict AddDeath(const BatchId& batch, Outlived outlived);
 
   std::vector<BatchId> Pending() const;
-  // Of a pending batch: whether some partition has entered it. Then it can be computed, and is
-  // tried again; if it fails as often once more the others reject it all the same (deaths of
-  // workers do not count then). True if it is rejected now.
+  // Decides a pending batch by whether some partition has entered it. If so, it can be computed and
+  // is tried again; if it fails as often once more, the other partitions reject it all the same
+  // (deaths of workers do not count then). True if it is rejected now.
   bool Decide(const BatchId& batch, bool entered);
   // job.state has been written since the last Decide.
   void Saved();

@@ -114,7 +114,7 @@ bool CoordinatorCore::AllAsked() const {
   return sessions_.AllTold() || (done && !soon && now_ms_ - ended_ms_ > kAskMs);
 }
 
-// Until all ps were ready and a worker has joined, for the first time.
+// Logs who is missing, until all ps were ready and a worker has joined for the first time.
 void CoordinatorCore::SayWhoIsMissing() {
   if (phase_ == Phase::kEnded || (formed_ms_.has_value() && sessions_.AnyCame())) return;
   say_missing_at_ms_ = now_ms_ + kSayMissingAgainMs;
@@ -189,7 +189,7 @@ void CoordinatorCore::Handle(const NewestGenerationEvent& event) {
     generation_.Skip(event.obeyed);
     return ClaimNextGeneration("a ps obeys a generation that nobody has claimed here");
   }
-  // As long as all hold their partitions nothing is lost, and a checkpoint can be taken of them.
+  // Nothing is lost while all ps hold their partitions: a checkpoint can be taken of them.
   if (phase_ == Phase::kLoading && ps_.AnyNeedsLoad() &&
       checkpoints_.Lost(state_.counters.checkpoints)) {
     evaluations_.Clear();
@@ -215,7 +215,7 @@ void CoordinatorCore::SetPhase(Phase phase) {
   rounds_.BeginLater(now_ms_);
 }
 
-// The epoch behind the last if there is none.
+// Returns the epoch behind the last if all are done.
 CoordinatorCore::OpenEpoch CoordinatorCore::FirstOpenEpoch(
     const std::vector<const Ledger*>& ledgers) const {
   const uint64_t splits_per_epoch = SplitsPerEpoch(state_.plan);
@@ -361,8 +361,8 @@ void CoordinatorCore::Handle(const DrainEvent& event) {
   EndAfterCheckpoint({ExitCode::kDrained, "stopped", event.signal});
 }
 
-// What was trained is kept where the ps are well: with another `failures` the job goes on from
-// there.
+// The state that was trained is kept where the ps are well: with another `failures` the job goes on
+// from there.
 void CoordinatorCore::FailJob(ExitCode code, const std::string& reason) {
   if (ending_.has_value() || phase_ == Phase::kEnded) return;
   if (!ps_.AllAre(PsStage::kReady)) return EndJob(code, "failed", reason);

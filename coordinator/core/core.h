@@ -1,11 +1,10 @@
 // The coordinator's decisions as a pure state machine: (now, event) -> effects. It starts no
 // thread, takes no lock, reads no clock and does no I/O; the shell (coordinator.h) and the
 // simulator feed it. Its parts: core.cc (the loop and the end of the job), core_job.cc (what the
-// job is), core_ps.cc (ps: watching, adopting), core_loads.cc (what they load), core_workers.cc
-// (sessions, leases), core_failures.cc (batches that fail), core_rounds.cc (checkpoints),
-// status.cc.
+// job is), core_ps.cc (the cluster forms), core_joins.cc and core_workers.cc (workers),
+// core_failures.cc (batches that fail), core_rounds.cc (checkpoints), status.cc.
 //
-// What it believes of progress is advice. Whether a split or an epoch is done is read from the
+// Its view of progress is advice. Whether a split or an epoch is done is read from the
 // ledgers of all partitions, in this generation, before the epoch closes.
 #pragma once
 
@@ -149,6 +148,7 @@ class CoordinatorCore {
   void EndAllSessions(const std::string& why);
   std::string WaitReason() const;
   std::string Stalls(int64_t now_ms) const;
+  std::string Waiting(int64_t now_ms) const;
   void SayStalls();
 
   // core_failures.cc

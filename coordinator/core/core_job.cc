@@ -22,7 +22,7 @@ constexpr char kOtherData[] =
     ": what data.train and data.test name is not what the job was begun with; put that back, or "
     "begin anew in another --dir";
 
-// What is kept of facts as the worker says it.
+// Checks the texts of a worker's facts that are kept as it says them.
 absl::Status CheckNames(const JobFacts& facts) {
   if (!facts.fingerprint().empty() && !IsName(facts.fingerprint())) {
     return absl::InvalidArgumentError(

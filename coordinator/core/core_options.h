@@ -1,5 +1,5 @@
-// What the coordinator's core is given when it begins: its settings, and what the shell found in
-// DIR. Plain data.
+// The coordinator's core begins with these: its settings, and the job's directory as the shell
+// found it. Plain data.
 #pragma once
 
 #include <cstdint>

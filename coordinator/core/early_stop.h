@@ -1,5 +1,5 @@
-// What the job's stop_when makes of the evaluations so far: which is the best, whether the newest
-// ends the job, and whether a checkpoint holds what was scored. Pure functions.
+// The job's stop_when judges the evaluations so far: which is the best, whether the newest ends the
+// job, and whether a checkpoint holds what was scored. Pure functions.
 #pragma once
 
 #include <cstdint>

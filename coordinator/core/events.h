@@ -1,5 +1,5 @@
-// What the coordinator's core takes and gives: events in, effects out. The shell (coordinator.h)
-// turns calls, answers, timers and file results into events, and carries effects out. Plain data.
+// The coordinator's core takes events and gives effects. The shell (coordinator.h) turns calls,
+// answers, timers and file results into events, and carries effects out. Plain data.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What is known of batches that failed in this epoch, and of workers that died while they computed
-// one. BatchFailures, which lives here, counts and decides; this type brings it what it counts: a
-// failure that a worker reports counts at once, and a death in three steps.
+// Batches that failed in this epoch, and workers that died while they computed one. BatchFailures,
+// which lives here, counts and decides; this type brings it what it counts: a failure that a worker
+// reports counts at once, and a death in three steps.
 //   1. Note: a worker died that held leases. What it reported last is older than what the ledgers
 //      say, so its splits wait until all ledgers have been read.
 //   2. Place: the ledgers say which batch it was at. The split pauses, and the worker's next life

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kElementBytes = sizeof(float);  // the one dtype there is
 constexpr uint64_t kVariableBytesMax = uint64_t{1} << 62;
 
-// What a partition may take in the header of a ps's file: its values, its ledger and at most
+// A partition takes at most this much in the header of a ps's file: its values, its ledger and
 // kTensorsMax - 2 slots, each with its name and kTensorTextBytes of the rest, and its counts.
 constexpr uint64_t kTensorsMax = 6;
 constexpr uint64_t kTensorTextBytes = 120;
@@ -60,7 +60,7 @@ uint64_t PartCount(const VariableSize& size, const PartitionerSpec& rule) {
       parts = rule.shards;
       break;
     case PartitionerSpec::Kind::kMinSize:
-      // As TensorFlow: rounded up, so that parts may be smaller than the "minimum".
+      // The count is rounded up as in TensorFlow, so that parts may be smaller than the "minimum".
       parts = DivideUp(size.rows * size.row_bytes, std::max<uint64_t>(rule.min_shard_bytes, 1));
       break;
     case PartitionerSpec::Kind::kMaxSize:

@@ -1,5 +1,5 @@
-// Which ps holds which partition: a pure function of the partitions' sizes and the number of ps, so
-// that every start of a coordinator, and `paracord validate`, come to the same plan.
+// The choice of a ps for each partition is a pure function of the partitions' sizes and the number
+// of ps, so that every start of a coordinator, and `paracord validate`, come to the same plan.
 #pragma once
 
 #include <cstdint>

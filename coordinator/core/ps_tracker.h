@@ -53,7 +53,7 @@ struct Ps {
   std::vector<PartitionDescription> ledgers;  // from the reading under way
 };
 
-// What an answer of a ps means for the job. `why` is for people.
+// The meaning of a ps's answer for the job. `why` is for people.
 struct PsNews {
   enum class Kind {
     kNone,

@@ -147,7 +147,8 @@ std::vector<uint32_t> LeastNext(const std::vector<const Ledger*>& ledgers, uint6
   for (const Ledger* ledger : ledgers) splits = std::min(splits, Begun(*ledger, base));
   const uint64_t end = base + splits;
   std::vector<uint32_t> least(splits, split_batches);
-  // Of thousands of ledgers and a million splits: only what a ledger has not finished is looked at.
+  // Only splits that a ledger has not finished are looked at: there may be thousands of ledgers and
+  // a million splits.
   for (const Ledger* ledger : ledgers) {
     uint64_t at = base;
     auto open = ledger->open().begin();

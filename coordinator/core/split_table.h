@@ -1,5 +1,5 @@
-// Which splits of one epoch are left to do, and who has leased which. Pure; owned by the core.
-// What workers report only moves work about: an epoch is complete when Load() from all ledgers says
+// The splits of one epoch: which are left to do, and who has leased which. Pure; owned by the core.
+// Reports of workers only move work about: an epoch is complete when Load() from all ledgers says
 // so, never because of reports.
 #pragma once
 

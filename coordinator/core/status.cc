@@ -1,4 +1,4 @@
-// What people are told: `paracord status` and summary.json.
+// People are told of a job by `paracord status` and by summary.json.
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -44,13 +44,57 @@ json EvaluationsJson(std::span<const EvaluationResult> results) {
   return evaluations;
 }
 
+json PsJson(const PsTracker& tracker, int64_t now_ms) {
+  json ps_list = json::array();
+  for (size_t i = 0; i < tracker.size(); ++i) {
+    const Ps& ps = tracker.all()[i];
+    json entry = {{"task", absl::StrCat("ps:", i)},
+                  {"address", ps.address},
+                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
+                            : ps.stage == PsStage::kAway ? "away"
+                                                         : "loading"},
+                  {"bytes", ps.description.bytes()},
+                  {"pinned_bytes", ps.description.pinned_bytes()},
+                  {"waiting_exchanges", ps.description.waiting_exchanges()},
+                  {"partitions", ps.description.partitions_size()},
+                  {"duplicates", ps.description.duplicates()},
+                  {"refused", ps.description.refused()}};
+    if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
+    if (!ps.problem.empty()) entry["problem"] = ps.problem;
+    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
+    ps_list.push_back(std::move(entry));
+  }
+  return ps_list;
+}
+
+json WorkersJson(const Sessions& sessions, const std::optional<SplitTable>& table, int64_t now_ms) {
+  json workers = json::array();
+  for (const auto& [id, session] : sessions.all()) {
+    const uint64_t leases = table.has_value() ? table->LeasesOf(id) : 0;
+    const double samples_per_second =
+        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
+    workers.push_back({{"task", session.task},
+                       {"device", session.device},
+                       {"leases", leases},
+                       {"computed", session.computed},
+                       {"samples_per_second", samples_per_second},
+                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
+                                           static_cast<double>(session.computed))},
+                       {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
+                       {"resting", session.benched_until_ms > now_ms}});
+    if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
+  }
+  return workers;
+}
+
 }  // namespace
 
 JobCounters CoordinatorCore::CountersNow(const LedgerCounts& counts) const {
   JobCounters counters = state_.counters;
   counters.ps_recoveries += ps_.recoveries();
   counters.wall_ms += now_ms_ - started_ms_;
-  // What workers had not told when they or a coordinator died was computed all the same.
+  // Batches that workers had not told of when they or a coordinator died were computed all the
+  // same.
   counters.computed = std::max(counters.computed, counts.applied_max + counters.duplicates);
   counters.training_ms +=
       training_ms_ + (phase_ == Phase::kTraining ? now_ms_ - phase_since_ms_ : 0);
@@ -75,7 +119,7 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
     }
   }
   counts.applied_min = least == std::numeric_limits<uint64_t>::max() ? 0 : least;
-  // Of applied batches, each once: whole epochs, and the batches of the one under way.
+  // Each applied batch counts once: those of whole epochs, and those of the epoch under way.
   const uint64_t per_epoch = BatchesPerEpoch(state_.plan);
   const uint64_t entered = std::min(counts.applied_min + counts.rejected, counts.batches);
   const uint64_t examples =
@@ -84,7 +128,7 @@ CoordinatorCore::LedgerCounts CoordinatorCore::Counts() const {
   return counts;
 }
 
-// As workers report it, which is newer than what is known of the ledgers.
+// Counts by what workers report, which is newer than what is known of the ledgers.
 uint64_t CoordinatorCore::BatchesDone(const LedgerCounts& counts) const {
   if (!table_.has_value()) return counts.applied_min + counts.rejected;
   return epochs_closed_ * BatchesPerEpoch(state_.plan) + table_->batches_done();
@@ -176,45 +220,23 @@ std::vector<Chart> CoordinatorCore::EvaluationCharts(size_t index) const {
   return charts;
 }
 
+// Why nothing moves, in a line; empty if it does.
+std::string CoordinatorCore::Waiting(int64_t now_ms) const {
+  if (phase_ == Phase::kEnded) return "";
+  if (phase_ == Phase::kTraining && ps_.AllAre(PsStage::kReady) && !sessions_.empty()) {
+    return Stalls(now_ms);
+  }
+  if (!generation_.problem().empty()) return generation_.problem();
+  const bool missing =
+      (!job_fixed_ && save_problem_.empty()) ||
+      (sessions_.empty() && (ps_.AnyIs(PsStage::kAway) || ps_.AllAre(PsStage::kReady)));
+  return missing ? MissingTasks() : WaitReason();
+}
+
 std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
   const LedgerCounts counts = Counts();
   const JobCounters counters = CountersNow(counts);
-  json ps_list = json::array();
-  for (size_t i = 0; i < ps_.size(); ++i) {
-    const Ps& ps = ps_.all()[i];
-    json entry = {{"task", absl::StrCat("ps:", i)},
-                  {"address", ps.address},
-                  {"state", ps.stage == PsStage::kReady  ? (ps.draining ? "draining" : "ready")
-                            : ps.stage == PsStage::kAway ? "away"
-                                                         : "loading"},
-                  {"bytes", ps.description.bytes()},
-                  {"pinned_bytes", ps.description.pinned_bytes()},
-                  {"waiting_exchanges", ps.description.waiting_exchanges()},
-                  {"partitions", ps.description.partitions_size()},
-                  {"duplicates", ps.description.duplicates()},
-                  {"refused", ps.description.refused()}};
-    if (ps.heard_ms > 0) entry["silent_seconds"] = Seconds(now_ms - ps.heard_ms);
-    if (!ps.problem.empty()) entry["problem"] = ps.problem;
-    if (ps.stage == PsStage::kAway) entry["away_seconds"] = Seconds(now_ms - ps.away_since_ms);
-    ps_list.push_back(std::move(entry));
-  }
   const Throughput::Window recently = throughput_.Recently(now_ms);
-  json workers = json::array();
-  for (const auto& [id, session] : sessions_.all()) {
-    const uint64_t leases = table_.has_value() ? table_->LeasesOf(id) : 0;
-    const double samples_per_second =
-        Ratio(static_cast<double>(session.samples), Seconds(now_ms - session.joined_ms));
-    workers.push_back({{"task", session.task},
-                       {"device", session.device},
-                       {"leases", leases},
-                       {"computed", session.computed},
-                       {"samples_per_second", samples_per_second},
-                       {"staleness", Ratio(static_cast<double>(session.staleness_sum),
-                                           static_cast<double>(session.computed))},
-                       {"silent_seconds", Seconds(now_ms - session.last_seen_ms)},
-                       {"resting", session.benched_until_ms > now_ms}});
-    if (!session.waits_for.empty()) workers.back()["waits_for"] = session.waits_for;
-  }
   const std::optional<int64_t> counted_ms = throughput_.counted_ms();
   json status = {
       {"job", job_.name},
@@ -237,8 +259,8 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"last_batch_seconds", counted_ms.has_value() ? json(Seconds(now_ms - *counted_ms)) : json()},
       {"wall_seconds", Seconds(counters.wall_ms)},
       {"up_seconds", Seconds(now_ms - started_ms_)},
-      {"ps", ps_list},
-      {"workers", workers},
+      {"ps", PsJson(ps_, now_ms)},
+      {"workers", WorkersJson(sessions_, table_, now_ms)},
       {"recoveries",
        {{"worker", counters.worker_recoveries},
         {"ps", counters.ps_recoveries},
@@ -250,16 +272,7 @@ std::string CoordinatorCore::StatusJson(int64_t now_ms) const {
       {"problem", rounds_.problem().empty() ? save_problem_ : rounds_.problem()},
       {"refused", checkpoints_.refused()}};
   status["evaluations"] = EvaluationsJson(evaluations_.told());
-  const bool moving =
-      phase_ == Phase::kTraining && ps_.AllAre(PsStage::kReady) && !sessions_.empty();
-  std::string waiting = moving ? Stalls(now_ms) : "";
-  if (!moving && phase_ != Phase::kEnded) {
-    const bool missing =
-        (!job_fixed_ && save_problem_.empty()) ||
-        (sessions_.empty() && (ps_.AnyIs(PsStage::kAway) || ps_.AllAre(PsStage::kReady)));
-    waiting = missing ? MissingTasks() : WaitReason();
-    if (!generation_.problem().empty()) waiting = generation_.problem();
-  }
+  const std::string waiting = Waiting(now_ms);
   if (!waiting.empty()) status["waiting"] = waiting;
   if (!refusals_.by_task().empty()) status["refused"] = refusals_.by_task();
   if (!failures_.last().empty()) status["last_failure"] = failures_.last();

@@ -1,4 +1,4 @@
-// What a coordinator makes of the directory that it finds, and leaves there.
+// A coordinator finds a directory, makes something of it and leaves something there.
 #include "coordinator/coordinator.h"
 
 #include <catch2/catch.hpp>
@@ -84,7 +84,7 @@ TEST_CASE("a summary of a job that was not done, or of nothing, is not kept") {
 constexpr int kGoesOn = 202;  // and waits for its ps
 
 TEST_CASE("a coordinator claims a generation above all that the directory tells of") {
-  // As in a copy of the checkpoints alone, whose claims are not there.
+  // A copy of the checkpoints alone has no claims.
   for (const char* name : {"checkpoints/step-4-g7-r1", "checkpoints/round-g7-r1",
                            "checkpoints/leftover-step-4-g7-r1", "job.state-7", "generation-7"}) {
     CAPTURE(name);

@@ -156,7 +156,7 @@ TEST_CASE("a batch that a partition has is not rejected, and pushes under way ar
   Die(harness, session);
   harness.Run(600);
   CHECK(harness.core->generation() == 1);  // nobody has been heard since
-  // What it had sent reaches one partition after the ledgers were read.
+  // A push that it had sent reaches one partition after the ledgers were read.
   OpenSplit& open = *harness.ps[0].mutable_partitions(0)->mutable_ledger()->add_open();
   open.set_split(reply.lease().split());
   open.set_next(1);

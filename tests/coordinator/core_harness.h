@@ -80,7 +80,8 @@ class CoreHarness {
     queue.push_back(GenerationClaimedEvent{
         e.generation, lose_claim ? absl::AlreadyExistsError("exists") : absl::OkStatus()});
   }
-  // Of a write by the one who leads `generation`, as files are touched in the order of effects.
+  // The status of a write by the one who leads `generation`: files are touched in the order of
+  // effects.
   absl::Status Led(uint64_t generation) const {
     return generation < claimed ? absl::AbortedError("a newer one is claimed") : absl::OkStatus();
   }
@@ -298,7 +299,7 @@ inline void TrainAll(CoreHarness& harness, uint64_t session) {
   }
 }
 
-// What the next coordinator finds.
+// Returns what the next coordinator finds.
 inline FoundInDir After(const CoreHarness& earlier) {
   FoundInDir found;
   found.generation = earlier.core->generation() + 1;

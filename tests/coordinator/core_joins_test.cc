@@ -1,4 +1,4 @@
-// What workers say when they join, and what becomes of it.
+// Workers say something when they join, and something becomes of it.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"

@@ -236,7 +236,7 @@ TEST_CASE("checkpoints that are gone end no job whose ps all hold their partitio
   second.dead.clear();
   second.Run(1000);
   REQUIRE(second.core->phase() == CoordinatorCore::Phase::kLoading);
-  // What was asked while the ps were away is answered when they are attached.
+  // A question that was asked while the ps were away is answered when they are attached.
   second.Feed(NewestGenerationEvent{second.core->generation(), 0});
   CHECK(second.core->phase() == CoordinatorCore::Phase::kLoading);
   second.ReleaseLedgers();

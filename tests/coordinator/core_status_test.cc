@@ -1,4 +1,4 @@
-// What people are told of a job: status, and its summary.
+// People are told of a job by its status and its summary.
 #include <catch2/catch.hpp>
 
 #include "common/json_text.h"

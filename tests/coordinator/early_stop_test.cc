@@ -1,4 +1,4 @@
-// Which evaluation is the best, and when the newest ends a job.
+// One evaluation is the best, and the newest may end a job.
 #include "coordinator/core/early_stop.h"
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ size_t EndsAfter(const std::vector<double>& values, const StopWhen& when) {
   return 0;
 }
 
-// What keras.callbacks.EarlyStopping(patience, min_delta) does with these.
+// keras.callbacks.EarlyStopping(patience, min_delta) does this with these values.
 TEST_CASE("patience counts evaluations in a row that are not better by more than min_delta") {
   StopWhen when{.metric = "loss", .at_least = {}, .at_most = {}, .patience = 2};
   CHECK(EndsAfter({5, 4, 4, 4, 3}, when) == 4);

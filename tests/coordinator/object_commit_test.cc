@@ -20,7 +20,7 @@ namespace {
 const std::string kDir = "s3://bucket/job";
 const std::string kCheckpoints = CheckpointsDirectory(kDir);
 
-// Of one process: its requests go through a seam of their own.
+// The view that one process has: its requests go through a seam of their own.
 class View : public ObjectFiles {
  public:
   View(ObjectStore& store, int tries)
@@ -46,7 +46,7 @@ std::string FileOf(const CommitRound& round) {
 
 bool Holds(Files& files, const CommitRound& round) { return files.Open(FileOf(round)).ok(); }
 
-// As the coordinator does it, around the write.
+// Commits as the coordinator does, which looks around the write.
 absl::Status CommitAsLeader(Files& files, const CommitRound& round) {
   absl::Status status = CheckNewestGeneration(files, kDir, round.generation);
   if (status.ok()) status = Commit(files, kCheckpoints, round);

@@ -1,4 +1,4 @@
-// Of two coordinators the one that starts finds the other that leads and lives, and no other.
+// A coordinator that starts finds the other one that leads and lives, and no other.
 #include "coordinator/rival.h"
 
 #include <catch2/catch.hpp>
